@@ -1,0 +1,61 @@
+# Flags of all our targets, and the helpers that make them.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+# Programs find our libraries beside them, in the build tree and when installed.
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+list(APPEND CMAKE_INSTALL_RPATH "$ORIGIN" "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+
+find_program(ANYACCEL_CCACHE ccache)
+if(ANYACCEL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${ANYACCEL_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${ANYACCEL_CCACHE})
+endif()
+foreach(linker mold lld)
+  find_program(ANYACCEL_${linker} NAMES ${linker} ld.${linker})
+  if(ANYACCEL_${linker})
+    add_link_options(-fuse-ld=${linker})
+    break()
+  endif()
+endforeach()
+
+add_library(anyaccel_flags INTERFACE)
+target_compile_options(anyaccel_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
+  $<$<BOOL:${ANYACCEL_WERROR}>:-Werror>)
+if(ANYACCEL_SANITIZE)
+  add_compile_options(-fsanitize=${ANYACCEL_SANITIZE} -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=${ANYACCEL_SANITIZE})
+endif()
+
+# anyaccel_library(name SOURCES... [TORCH] [PUBLIC lib...] [PRIVATE lib...]): one of our shared libraries.
+function(anyaccel_library name)
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(${name} SHARED ${ARG_SOURCES})
+  anyaccel_target(${name})
+  set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  if(ARG_TORCH)
+    target_link_libraries(${name} PUBLIC anyaccel_torch)
+  endif()
+  target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+endfunction()
+
+# Include folders and warnings that every target of ours has.
+function(anyaccel_target name)
+  target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:anyaccel_flags>)
+  target_include_directories(${name}
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+endfunction()
+
+configure_file(${PROJECT_SOURCE_DIR}/cmake/version.h.in ${PROJECT_BINARY_DIR}/include/anyaccel/version.h @ONLY)

@@ -1,0 +1,1 @@
+# install(...) of libraries, headers and the package file; `uninstall`.

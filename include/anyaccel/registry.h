@@ -1,0 +1,73 @@
+// The registry: which backends there are, which one was chosen and why.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "anyaccel/sdk/traits.h"
+
+namespace anyaccel {
+
+class Accelerator;
+namespace sdk {
+class Backend;
+}
+
+/// How a backend is offered to the registry.
+struct BackendEntry {
+  sdk::Traits traits;
+  /// Makes the backend. Called once, when it is chosen.
+  std::function<std::shared_ptr<sdk::Backend>()> create;
+  /// Looks for devices; noexcept in spirit: an exception is kept as the reason. None: `traits.probe`.
+  std::function<sdk::Probe()> probe;
+};
+
+/// What detection found out about one backend.
+struct BackendVerdict {
+  std::string name;
+  bool available = false;
+  int device_count = 0;
+  std::string reason;
+};
+
+/// Which accelerator this process uses and how that came about.
+struct Detection {
+  std::string accelerator;  ///< name of the chosen backend; empty when none was chosen
+  std::string reason;       ///< one sentence
+  std::vector<BackendVerdict> backends;  ///< in order of probing
+};
+
+/// Adds a backend. Any name works, `DS_ACCELERATOR` then accepts it. `invalid_argument` when the name is
+/// taken or empty. Thread-safe; has no effect on an accelerator that was chosen already.
+void register_backend(BackendEntry entry);
+
+/// Names of all backends in the order of probing. Thread-safe.
+std::vector<std::string> registered_backends();
+
+/// Probes all backends and says which would be chosen, without choosing or starting it. Never throws: where
+/// get_accelerator() would throw, `accelerator` is empty and `reason` has the message. Thread-safe.
+Detection detect();
+
+/// What get_accelerator() went by; probes first when nothing was chosen yet. Never throws. Thread-safe.
+Detection detection();
+
+/// The accelerator of this process; chosen at the first call, as `DS_ACCELERATOR` says or by probing.
+/// Throws `invalid_argument` for an unknown name (with the known ones), `unavailable` for a named
+/// accelerator that cannot run (with its reason), or, with ANYACCEL_STRICT=1, instead of falling to
+/// the CPU. A call after a failed one tries again. Thread-safe; at most 5 ns once chosen.
+inline Accelerator& get_accelerator();
+
+/// Makes `backend` the accelerator of this process. References from earlier calls stay valid and
+/// keep their backend. `invalid_argument` when null. Thread-safe. As DeepSpeed's set_accelerator.
+void set_accelerator(std::shared_ptr<sdk::Backend> backend);
+
+/// The same for a registered name. Throws as get_accelerator() does for `DS_ACCELERATOR=name`.
+void set_accelerator(const std::string& name);
+
+/// True when the chosen accelerator came from AnyAccel's own registry. As DeepSpeed's
+/// is_current_accelerator_supported.
+bool is_current_accelerator_supported();
+
+}  // namespace anyaccel

@@ -1,0 +1,41 @@
+#include "anyaccel/error.h"
+
+namespace anyaccel {
+
+const char* to_string(ErrorCode code) noexcept {
+  switch (code) {
+    case ErrorCode::invalid_argument: return "invalid_argument";
+    case ErrorCode::invalid_state: return "invalid_state";
+    case ErrorCode::unsupported: return "unsupported";
+    case ErrorCode::unavailable: return "unavailable";
+    case ErrorCode::not_found: return "not_found";
+    case ErrorCode::out_of_memory: return "out_of_memory";
+    case ErrorCode::build_failed: return "build_failed";
+    case ErrorCode::io: return "io";
+    case ErrorCode::corrupt: return "corrupt";
+    case ErrorCode::timeout: return "timeout";
+    case ErrorCode::version_mismatch: return "version_mismatch";
+    case ErrorCode::device_error: return "device_error";
+    case ErrorCode::interrupted: return "interrupted";
+    case ErrorCode::internal: return "internal";
+  }
+  return "unknown";
+}
+
+namespace {
+
+std::string message(std::string_view where, const ErrorText& text) {
+  std::string out = "[";
+  out.append(where).append("] ").append(text.what);
+  if (!text.got.empty()) out.append("; got ").append(text.got);
+  if (!text.want.empty()) out.append(text.got.empty() ? "; want " : ", want ").append(text.want);
+  if (!text.hint.empty()) out.append("; ").append(text.hint);
+  return out;
+}
+
+}  // namespace
+
+Error::Error(ErrorCode code, std::string_view where, const ErrorText& text)
+    : std::runtime_error(message(where, text)), code_(code) {}
+
+}  // namespace anyaccel
