@@ -1,0 +1,25 @@
+// Subcommands that need LibTorch. To add one: a source here that defines `add_<name>`, and its line in CMakeLists.txt.
+#pragma once
+
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace anyaccel::cli {
+
+/// What commands share with the program.
+struct Context {
+  int exit_code = 0;  ///< what the process ends with; a command sets it where its answer is "no" but nothing failed
+};
+
+/// Each gets its own, already named and described, parser: it adds options and sets the callback that does the work.
+/// A callback prints its result on standard output and throws `anyaccel::Error` when it fails (exit code 1).
+#define ANYACCEL_TORCH_COMMAND(name, summary) void add_##name(CLI::App& command, Context& context);
+#define ANYACCEL_FRONT_COMMAND(name, summary)
+#include "cli/command_list.inc"
+#undef ANYACCEL_TORCH_COMMAND
+#undef ANYACCEL_FRONT_COMMAND
+
+}  // namespace anyaccel::cli

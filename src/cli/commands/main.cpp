@@ -1,0 +1,110 @@
+#include <c10/util/Exception.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "anyaccel/error.h"
+#include "anyaccel/version.h"
+#include "base/log.h"
+#include "cli/commands/commands.h"
+
+namespace anyaccel::cli {
+namespace {
+
+/// Options may be written with '_' for '-', as DeepSpeed's users do: `--max_new_tokens` is `--max-new-tokens`.
+std::string with_dashes(std::string argument) {
+  if (argument.rfind("--", 0) != 0) return argument;
+  const auto name_end = argument.begin() + static_cast<std::ptrdiff_t>(std::min(argument.find('='), argument.size()));
+  const bool is_name = std::all_of(argument.begin(), name_end, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_';
+  });
+  if (is_name) std::replace(argument.begin(), name_end, '_', '-');
+  return argument;
+}
+
+/// CLI11 wants its arguments in reverse order and without the program's name.
+std::vector<std::string> arguments(int argc, const char* const* argv) {
+  std::vector<std::string> out;
+  bool options = true;
+  for (int i = 1; i < argc; ++i) {
+    options = options && std::string_view(argv[i]) != "--";
+    out.push_back(options ? with_dashes(argv[i]) : argv[i]);
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
+void apply_log_level(const std::string& text) {
+  try {
+    set_log_level(parse_log_level(text));
+  } catch (const Error& error) {
+    throw CLI::ValidationError("--log-level", error.what());
+  }
+}
+
+void add_commands(CLI::App& app, Context& context) {
+  app.add_option_function<std::string>("--log-level", apply_log_level,
+                                       "What to say on standard error: error, warning, info or debug")
+      ->trigger_on_parse();
+  app.set_version_flag("--version", "anyaccel " ANYACCEL_VERSION);
+  app.require_subcommand(1);
+  app.fallthrough();
+#define ANYACCEL_TORCH_COMMAND(name, summary) add_##name(*app.add_subcommand(#name, summary), context);
+#define ANYACCEL_FRONT_COMMAND(name, summary)
+#include "cli/command_list.inc"
+#undef ANYACCEL_TORCH_COMMAND
+#undef ANYACCEL_FRONT_COMMAND
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->set_help_flag("-h,--help", "Print this help and end");
+    command->get_formatter()->column_width(34);
+  }
+}
+
+int fail(const std::string& message) {
+  std::cout.flush();
+  std::cerr << "anyaccel: error: " << message << '\n';
+  return 1;
+}
+
+int usage(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) {
+    const int code = app.exit(error);
+    std::cout.flush();
+    return code;
+  }
+  std::string command = "anyaccel";
+  for (const CLI::App* sub : app.get_subcommands()) command += " " + sub->get_name();
+  std::cerr << command << ": error: " << error.what() << "\nTry '" << command << " --help'.\n";
+  return 2;
+}
+
+}  // namespace
+}  // namespace anyaccel::cli
+
+/// What the front program calls. `argv[1]` is the subcommand. Returns the process's exit code.
+extern "C" __attribute__((visibility("default"))) int anyaccel_command_main(int argc, const char* const* argv) {
+  using namespace anyaccel::cli;
+  Context context;
+  CLI::App app("Write a program that trains or runs a large language model once, run it on any accelerator",
+               "anyaccel");
+  try {
+    add_commands(app, context);
+    app.parse(arguments(argc, argv));
+    return context.exit_code;
+  } catch (const CLI::ParseError& error) {
+    return usage(app, error);
+  } catch (const anyaccel::Error& error) {
+    return fail(error.what());
+  } catch (const c10::Error& error) {
+    // Without the stack trace, which is of no use to who typed the command.
+    return fail(std::string("[LibTorch] ") + error.what_without_backtrace());
+  } catch (const std::bad_alloc&) {
+    return fail("[anyaccel] host memory is exhausted");
+  } catch (const std::exception& error) {
+    return fail(std::string("[anyaccel] ") + error.what());
+  }
+}

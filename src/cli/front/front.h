@@ -1,0 +1,31 @@
+// The front program: what needs no LibTorch, and the way to the commands that do.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace anyaccel::cli {
+
+/// A subcommand as `anyaccel --help` shows it.
+struct Command {
+  std::string_view name;
+  std::string_view summary;
+  /// Runs it here; null: it is in the command module. Gets the arguments after its name, returns the exit code.
+  int (*run)(std::span<const char* const> arguments);
+};
+
+/// All subcommands of this build, in the order of the help text.
+std::span<const Command> commands() noexcept;
+
+/// Opens libanyaccel_cli.so and runs a command of it; `argv[1]` is the command's name. Throws `unavailable`
+/// with the folders that were searched, or the loader's reason, when it cannot be opened.
+int run_in_module(int argc, const char* const* argv);
+
+#define ANYACCEL_TORCH_COMMAND(name, summary)
+#define ANYACCEL_FRONT_COMMAND(name, summary) int run_##name(std::span<const char* const> arguments);
+#include "cli/command_list.inc"
+#undef ANYACCEL_TORCH_COMMAND
+#undef ANYACCEL_FRONT_COMMAND
+
+}  // namespace anyaccel::cli

@@ -1,0 +1,65 @@
+#include <dlfcn.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "anyaccel/error.h"
+#include "cli/front/front.h"
+
+namespace anyaccel::cli {
+namespace {
+
+constexpr const char* kModule = "libanyaccel_cli.so";
+
+/// Folder of this program's file, symbolic links followed.
+std::string own_folder() {
+  std::array<char, PATH_MAX> buffer{};
+  const ssize_t length = ::readlink("/proc/self/exe", buffer.data(), buffer.size() - 1);
+  if (length <= 0) return ".";
+  const std::string path(buffer.data(), static_cast<std::size_t>(length));
+  return path.substr(0, path.rfind('/'));
+}
+
+std::string find_module(const char* command) {
+  const std::string folder = own_folder();
+  // Where CMake installs libraries on this system; in the build tree; beside the program.
+  std::vector<std::string> folders{folder + "/../" ANYACCEL_LIBDIR};
+  if (std::string_view(ANYACCEL_LIBDIR) != "lib") folders.push_back(folder + "/../lib");
+  folders.push_back(folder);
+  std::string searched;
+  for (const std::string& candidate : folders) {
+    const std::string file = candidate + "/" + kModule;
+    if (::access(file.c_str(), F_OK) == 0) return file;
+    if (!searched.empty()) searched += ", ";
+    searched += candidate;
+  }
+  throw Error(ErrorCode::unavailable, command,
+              {.what = std::string(kModule) + ", which holds this command, is not there",
+               .got = "no such file in " + searched,
+               .hint = "install AnyAccel again, or keep its bin and lib folders side by side"});
+}
+
+}  // namespace
+
+int run_in_module(int argc, const char* const* argv) {
+  const std::string file = find_module(argv[1]);
+  // Lazy, as the linker does it for programs: binding all of LibTorch at once would cost more than the command.
+  void* module = ::dlopen(file.c_str(), RTLD_LAZY | RTLD_GLOBAL);
+  if (module == nullptr)
+    throw Error(ErrorCode::unavailable, argv[1],
+                {.what = "the library of this command cannot be loaded",
+                 .got = ::dlerror(),
+                 .hint = "check that the LibTorch that AnyAccel was built with is still installed"});
+  using Main = int (*)(int, const char* const*);
+  const auto main = reinterpret_cast<Main>(::dlsym(module, "anyaccel_command_main"));
+  if (main == nullptr)
+    throw Error(ErrorCode::version_mismatch, argv[1],
+                {.what = file + " is not of this AnyAccel", .got = ::dlerror(), .hint = "install AnyAccel again"});
+  return main(argc, argv);
+}
+
+}  // namespace anyaccel::cli

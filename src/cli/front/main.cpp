@@ -1,0 +1,159 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "anyaccel/error.h"
+#include "anyaccel/version.h"
+#include "base/log.h"
+#include "cli/front/front.h"
+
+namespace anyaccel::cli {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+constexpr auto kCommands = std::to_array<Command>({
+#define ANYACCEL_TORCH_COMMAND(name, summary) {#name, summary, nullptr},
+#define ANYACCEL_FRONT_COMMAND(name, summary) {#name, summary, run_##name},
+#include "cli/command_list.inc"
+#undef ANYACCEL_TORCH_COMMAND
+#undef ANYACCEL_FRONT_COMMAND
+});
+
+void print_help() {
+  std::string text =
+      "Usage: anyaccel [--log-level LEVEL] COMMAND [OPTION]...\n"
+      "       anyaccel --help | --version | help COMMAND\n\n"
+      "Write a program that trains or runs a large language model once, run it on any accelerator.\n\n"
+      "Commands:\n";
+  std::size_t width = 4;
+  for (const Command& command : kCommands) width = std::max(width, command.name.size());
+  const auto line = [&](std::string_view name, std::string_view summary) {
+    text.append("  ").append(name).append(width + 2 - name.size(), ' ').append(summary).append("\n");
+  };
+  for (const Command& command : kCommands) line(command.name, command.summary);
+  line("help", "Show this text, or the options of a command");
+  text +=
+      "\nOptions:\n"
+      "  -h, --help         Print this help and end\n"
+      "  --version          Print the version and end\n"
+      "  --log-level LEVEL  What to say on standard error: error, warning, info or debug\n"
+      "\nEnvironment:\n"
+      "  DS_ACCELERATOR       Name of the accelerator to use; unset: the best that is there\n"
+      "  ANYACCEL_STRICT      1: fail when no accelerator but the CPU is there\n"
+      "  ANYACCEL_LOG_LEVEL   As --log-level\n"
+      "\nExit code: 0 done, 1 failed, 2 wrong usage.\n";
+  fputs(text.c_str(), stdout);
+}
+
+/// Letters to insert, drop, exchange or swap to make `b` of `a`.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    next[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      next[j] = std::min({row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] == b[j - 1] ? 0U : 1U)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) next[j] = std::min(next[j], before[j - 2] + 1);
+    }
+    before = row;
+    row = next;
+  }
+  return row.back();
+}
+
+int usage_error(const std::string& message) {
+  fprintf(stderr, "anyaccel: error: %s\nTry 'anyaccel --help'.\n", message.c_str());
+  return kUsage;
+}
+
+int unknown_command(std::string_view name) {
+  const Command* nearest = nullptr;
+  std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
+  for (const Command& command : kCommands) {
+    const bool prefix = !name.empty() && command.name.substr(0, name.size()) == name;
+    const std::size_t letters = prefix ? 0 : distance(name, command.name);
+    if (letters < least) nearest = &command, least = letters;
+  }
+  std::string message = "there is no command '" + std::string(name) + "'";
+  if (nearest != nullptr) message += "; did you mean '" + std::string(nearest->name) + "'?";
+  return usage_error(message);
+}
+
+/// Runs `words[0]` with the words after it.
+int run_command(const char* program, const std::vector<const char*>& words) {
+  const std::string_view name = words.front();
+  const auto command = std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == name; });
+  if (command == kCommands.end()) return unknown_command(name);
+  if (command->run != nullptr) return command->run(std::span(words).subspan(1));
+  std::vector<const char*> arguments{program};
+  arguments.insert(arguments.end(), words.begin(), words.end());
+  arguments.push_back(nullptr);
+  return run_in_module(static_cast<int>(arguments.size()) - 1, arguments.data());
+}
+
+/// The value of `--log-level` at `words[i]`, which it steps over; nothing when that is another word.
+std::optional<std::string_view> log_level_option(const std::vector<const char*>& words, std::size_t& i) {
+  const std::string_view word = words[i];
+  for (const std::string_view option : {"--log-level", "--log_level"}) {
+    if (word == option && i + 1 < words.size()) return words[++i];
+    if (word.substr(0, option.size() + 1) == std::string(option) + "=") return word.substr(option.size() + 1);
+  }
+  return std::nullopt;
+}
+
+int run(const char* program, const std::vector<const char*>& words) {
+  std::size_t i = 0;
+  for (; i < words.size() && words[i][0] == '-'; ++i) {
+    const std::string_view word = words[i];
+    if (word == "-h" || word == "--help") return print_help(), 0;
+    if (word == "--version") return puts("anyaccel " ANYACCEL_VERSION), 0;
+    const auto level = log_level_option(words, i);
+    if (!level) return usage_error("unknown option '" + std::string(word) + "'");
+    try {
+      set_log_level(parse_log_level(*level));
+    } catch (const Error& error) {
+      return usage_error(error.what());
+    }
+  }
+  std::vector<const char*> rest(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+  if (rest.empty()) return usage_error("a command is missing");
+  if (std::string_view(rest.front()) == "help") {
+    if (rest.size() == 1) return print_help(), 0;
+    rest = {rest[1], "--help"};
+  }
+  return run_command(program, rest);
+}
+
+/// A result that nobody could read is a failure; a reader that went away (`| head`) is not worth a word.
+int close_output(int code) {
+  if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+  if (errno != EPIPE) fprintf(stderr, "anyaccel: error: [standard output] cannot write; got %s\n", strerror(errno));
+  return code != 0 ? code : kFailed;
+}
+
+}  // namespace
+
+std::span<const Command> commands() noexcept { return kCommands; }
+
+}  // namespace anyaccel::cli
+
+int main(int argc, char** argv) {
+  using namespace anyaccel::cli;
+  int code = kFailed;
+  try {
+    code = run(argc > 0 ? argv[0] : "anyaccel", std::vector<const char*>(argv + std::min(argc, 1), argv + argc));
+  } catch (const std::exception& error) {
+    fprintf(stderr, "anyaccel: error: %s\n", error.what());
+  }
+  return close_output(code);
+}
