@@ -1,0 +1,58 @@
+# The commands of daily work. `make` alone says what there is.
+PRESET ?= release
+BUILD := build/$(PRESET)
+# A compiler of a file that includes LibTorch takes about 1.5 GB; JOBS=n overrides.
+JOBS ?= $(shell awk -v cpus=$$(nproc) '/MemAvailable/ { jobs = int($$2 / 1572864); if (jobs < 1) jobs = 1; \
+                print (jobs < cpus ? jobs : cpus) }' /proc/meminfo 2>/dev/null || echo 2)
+PREFIX ?= $(HOME)/.local
+DEMO_OUT ?= demo-out
+PROMPT ?= /// Returns
+CONFIGURE = cmake --preset $(PRESET) -DTorch_DIR="$$(cat .cache/setup/torch_dir)" --log-level=NOTICE
+MAKEFLAGS += --no-print-directory
+
+.DEFAULT_GOAL := help
+.PHONY: help setup configure build demo test test-all bench install uninstall format lint clean
+
+help:  ## What can be made
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  Variables: PRESET=release|dev|asan|tsan, JOBS=n, PREFIX=dir (install), DEMO_OUT=dir, PROMPT=text (demo)"
+
+setup:  ## Install what is missing: packages, LibTorch, Python packages of the tests
+	@tools/setup
+
+configure: setup
+	@$(CONFIGURE)
+
+build: configure  ## Build everything (PRESET)
+	@cmake --build $(BUILD) -j $(JOBS)
+
+demo: build  ## Find the accelerator, train a small language model on real text, generate from it
+	@tools/demo $(BUILD) $(DEMO_OUT) "$(PROMPT)"
+
+test: build  ## Build and run the tests
+	@tools/check_layers
+	@tools/run_tests $(BUILD) --jobs $(JOBS)
+
+test-all: setup  ## All tests and sanitizers; writes docs/test-results.md
+	@tools/test_all --jobs $(JOBS)
+
+bench:  ## Build and run the benchmarks; writes docs/benchmarks.md
+	@tools/setup --bench
+	@$(CONFIGURE) -DANYACCEL_BUILD_BENCHMARKS=ON
+	@cmake --build $(BUILD) -j $(JOBS)
+	@benchmarks/run --build $(BUILD)
+
+install: build  ## Install to PREFIX
+	@cmake --install $(BUILD) --prefix "$(PREFIX)"
+
+uninstall:  ## Take away what the last install of this build put in place
+	@cmake --build $(BUILD) --target uninstall
+
+format:  ## Format the C++ sources
+	@tools/format
+
+lint:  ## Layers, documents, format, clang-tidy on changed files
+	@tools/presubmit --no-build
+
+clean:  ## Remove the build folders; what setup made stays
+	rm -rf build

@@ -1,0 +1,137 @@
+"""tools/check_layers on small trees that break one rule each."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/check_layers"
+GOOD = {
+    "include/anyaccel/error.h": "#pragma once\n",
+    "include/anyaccel/accelerator.h": '#include <c10/core/Device.h>\n#include "anyaccel/error.h"\n',
+    "include/anyaccel/sdk/traits.h": "#pragma once\n",
+    "src/base/log.h": '#include "anyaccel/error.h"\n',
+    "src/topology/machine.h": '#include "base/log.h"\n',
+    "src/core/registry.h": '#include "anyaccel/accelerator.h"\n#include "base/log.h"\n',
+    "src/core/registry.cpp": '#include "core/registry.h"\nauto host = at::kCPU; auto t = x.cpu();  // not "cuda"\n',
+    "src/backends/torch/generic.h": '#include "core/registry.h"\n',
+    "src/backends/cuda/traits.cpp": '#include "anyaccel/sdk/traits.h"\nauto name = "cuda";\n',
+    "src/backends/cuda/backend.h": '#include "backends/torch/generic.h"\n',
+    "src/backends/cuda/backend.cpp": '#include "backends/cuda/backend.h"\n#include <ATen/cuda/CUDAGraph.h>\nauto d = c10::kCUDA;\n',
+    "src/backends/cpu/backend.h": '#include "topology/machine.h"\n#include "backends/torch/generic.h"\n',
+    "src/llm/model.cpp": '#include "anyaccel/accelerator.h"\nauto text = "see cuda:0 and cpu";\n',
+    "src/cli/commands/train.cpp": '#include "anyaccel/accelerator.h"\n',
+}
+
+
+def run(files):
+    """(exit status, output) of the tool on GOOD with `files` on top."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in {**GOOD, **files}.items():
+            path = pathlib.Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        result = subprocess.run([sys.executable, TOOL, "--root", folder], capture_output=True, text=True)
+        return result.returncode, result.stdout + result.stderr
+
+
+class CheckLayers(unittest.TestCase):
+    def refused(self, name, text, *words):
+        status, output = run({name: text})
+        self.assertEqual(status, 1, output)
+        self.assertIn(name, output)
+        for word in words:
+            self.assertIn(word, output)
+
+    def accepted(self, name, text):
+        status, output = run({name: text})
+        self.assertEqual(status, 0, output)
+
+    # Breaks when a rule refuses what the layers allow: then people would learn to ignore the tool.
+    def test_good_tree(self):
+        status, output = run({})
+        self.assertEqual(status, 0, output)
+        self.assertIn("14 files, 0 errors, 0 warnings", output)
+
+    # Breaks when a wrong --root, or a moved src/, passes as "nothing wrong".
+    def test_empty_tree_is_an_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(subprocess.run([sys.executable, TOOL, "--root", folder], capture_output=True).returncode, 1)
+
+    # Breaks when base could grow a dependency on what stands above it.
+    def test_lower_layer_includes_upper(self):
+        self.refused("src/base/bad.cpp", '#include "core/registry.h"\n', "src/base/bad.cpp:1", "may not include")
+        self.refused("src/core/bad.cpp", '#include "topology/machine.h"\n', "may not include")
+        self.refused("src/llm/bad.cpp", '#include "core/registry.h"\n', "may not include")
+
+    # Breaks when two backends may share code sideways.
+    def test_backend_includes_backend(self):
+        self.refused("src/backends/cpu/bad.cpp", '#include "backends/cuda/backend.h"\n', "only itself may include it")
+        self.refused("src/backends/cpu/bad.cpp", '#include "../cuda/backend.h"\n', "only itself may include it")
+
+    # Breaks when core or the command line may reach into a backend.
+    def test_backend_header_from_elsewhere(self):
+        self.refused("src/core/bad.cpp", '#include "backends/cuda/backend.h"\n')
+        self.refused("src/cli/commands/bad.cpp", '#include "backends/torch/generic.h"\n')
+
+    # Breaks when the one backend that may see the topology is not the cpu's alone.
+    def test_topology_is_the_cpus(self):
+        self.refused("src/backends/cuda/bad.cpp", '#include "topology/machine.h"\n', "may not include")
+
+    # Breaks when traits or the front program get torch through a header of ours.
+    def test_torch_free_through_other_headers(self):
+        self.refused("src/backends/cuda/traits.h", '#include "anyaccel/accelerator.h"\n', "free of torch", "c10/core/Device.h")
+        self.refused("src/cli/front/main.cpp", '#include "anyaccel/accelerator.h"\n', "free of torch")
+        self.refused("src/base/bad.h", "#include <ATen/core/Tensor.h>\n", "free of torch")
+
+    # Breaks when a public header needs a header that is not installed.
+    def test_public_header_includes_source(self):
+        self.refused("include/anyaccel/bad.h", '#include "base/log.h"\n', "not installed")
+
+    # Breaks when code asks for a brand by name; prose that contains a name is no such question.
+    def test_device_name_in_quotes(self):
+        self.refused("src/llm/bad.cpp", 'bool f() { return name == "cuda"; }\n', "src/llm/bad.cpp:1", '"cuda"')
+        self.refused("src/core/bad.cpp", 'auto d = "cuda:0";\n')
+        self.refused("src/backends/cpu/bad.cpp", 'auto d = "cuda";\n')
+        self.refused("src/backends/torch/bad.cpp", 'auto d = "xpu";\n')
+        self.refused("src/llm/bad.cpp", 'auto d = R"(mps)";\n')
+        self.accepted("src/llm/fine.cpp", '// "cuda"\n/* "cpu" */ auto d = "the cuda device";\n')
+
+    # Breaks when a folder added under src/backends is not a device name at once.
+    def test_names_come_from_the_folders(self):
+        status, output = run({"src/backends/newchip/traits.cpp": "\n", "src/core/bad.cpp": 'auto d = "newchip";\n'})
+        self.assertEqual(status, 1, output)
+        self.assertIn('"newchip"', output)
+
+    # Breaks when torch's constants slip through where the quoted name does not.
+    def test_torch_constants(self):
+        self.refused("src/core/bad.cpp", "auto d = c10::kCUDA;\n", "kCUDA")
+        self.refused("src/llm/bad.cpp", "auto d = c10::DeviceType::XPU;\n", "XPU")
+
+    # Breaks when core names a backend in an identifier.
+    def test_core_names_backend(self):
+        self.refused("src/core/bad.cpp", "\nauto b = make_cuda_backend();\n", "src/core/bad.cpp:2", '"cuda"')
+
+    # Breaks when a vendor's header is included where it does not exist on other machines.
+    def test_vendor_headers(self):
+        self.refused("src/core/bad.cpp", "#include <ATen/cuda/CUDAGraph.h>\n", "header of cuda")
+        self.refused("src/backends/cpu/bad.cpp", "#include <nvml.h>\n", "header of cuda")
+        self.refused("src/base/bad.cpp", "#include <hwloc.h>\n", "src/topology")
+
+    # Breaks when a header of 20 s compile time comes in.
+    def test_slow_headers(self):
+        self.refused("src/llm/bad.cpp", "#include <torch/torch.h>\n", "slow")
+
+    # Breaks when a new folder escapes all rules because nobody wrote one for it.
+    def test_unknown_folder(self):
+        self.refused("src/misc/a.cpp", "\n", "no rule")
+
+    # Breaks when a long source fails the build, or is not mentioned.
+    def test_long_source_is_a_warning(self):
+        status, output = run({"src/base/long.cpp": "\n" * 401})
+        self.assertEqual(status, 0, output)
+        self.assertIn("src/base/long.cpp:401: warning", output)
+
+
+if __name__ == "__main__":
+    unittest.main()
