@@ -1,0 +1,61 @@
+#include "base/process.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <string>
+#include <string_view>
+
+#include "anyaccel/error.h"
+#include "base/file.h"
+
+namespace anyaccel {
+
+namespace {
+
+[[noreturn]] void missing(const char* file) {
+  throw Error(ErrorCode::unavailable, "process memory", {.what = std::string(file) + " does not tell it"});
+}
+
+}  // namespace
+
+std::int64_t resident_bytes() {
+  // "size resident shared ...", in pages. Cheaper than /proc/self/status, and asked often.
+  std::array<char, 128> text{};
+  const int descriptor = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  const ssize_t count = descriptor < 0 ? -1 : ::read(descriptor, text.data(), text.size() - 1);
+  if (descriptor >= 0) ::close(descriptor);
+  if (count <= 0) missing("/proc/self/statm");
+  const std::string_view line(text.data(), static_cast<std::size_t>(count));
+  const auto space = line.find(' ');
+  std::int64_t pages = -1;
+  if (space != std::string_view::npos) std::from_chars(line.data() + space + 1, line.data() + line.size(), pages);
+  if (pages < 0) missing("/proc/self/statm");
+  static const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+  return pages * page;
+}
+
+std::int64_t peak_resident_bytes() {
+  // Not getrusage(): its peak cannot be reset and counts what ran before exec.
+  const auto status = try_read_file("/proc/self/status");
+  const auto at = status ? status->find("VmHWM:") : std::string::npos;
+  if (at == std::string::npos) missing("/proc/self/status");
+  const auto digit = status->find_first_of("0123456789", at);
+  std::int64_t kilobytes = -1;
+  if (digit != std::string::npos)
+    std::from_chars(status->data() + digit, status->data() + status->size(), kilobytes);
+  if (kilobytes < 0) missing("/proc/self/status");
+  return kilobytes * 1024;
+}
+
+bool reset_peak_resident_bytes() noexcept {
+  const int descriptor = ::open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool done = ::write(descriptor, "5", 1) == 1;
+  ::close(descriptor);
+  return done;
+}
+
+}  // namespace anyaccel

@@ -1,0 +1,15 @@
+// Numbers of this process.
+#pragma once
+
+#include <cstdint>
+
+namespace anyaccel {
+
+/// Resident set size of this process in bytes. Throws `unavailable` where the system does not tell.
+std::int64_t resident_bytes();
+/// Highest resident set size since the start of the process or the last reset, in bytes.
+std::int64_t peak_resident_bytes();
+/// Starts the peak anew from the current value; false where the system cannot.
+bool reset_peak_resident_bytes() noexcept;
+
+}  // namespace anyaccel

@@ -1,0 +1,200 @@
+// The reader on hwloc. Only what a Machine holds is discovered: no devices, no caches, no plugins of hwloc.
+#include <hwloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string_view>
+
+#include "anyaccel/error.h"
+#include "base/file.h"
+#include "topology/topology.h"
+
+namespace anyaccel::topology {
+
+namespace {
+
+/// Distributions install hwloc plugins that open OpenCL, OpenGL and X11 when a topology is made: 3 to 16 ms, against
+/// 1 ms for all else. hwloc takes the word for that only from the environment. setenv() may move the
+/// environment under another thread's getenv(); a copy that is put in its place and never freed may not.
+class WithoutPlugins {
+ public:
+  WithoutPlugins() : lock_(mutex()) {
+    static char setting[] = "HWLOC_PLUGINS_PATH=/nonexistent";
+    if (::getenv("HWLOC_PLUGINS_PATH") != nullptr) return;
+    before_ = environ;
+    auto& copy = *new std::vector<char*>;
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) copy.push_back(*entry);
+    copy.push_back(setting);
+    copy.push_back(nullptr);
+    environ = ours_ = copy.data();
+  }
+  ~WithoutPlugins() {
+    // A setenv() of another thread has made its own copy, which must stay; it then has our setting too.
+    if (ours_ == nullptr) return;
+    if (environ == ours_)
+      environ = before_;
+    else
+      ::unsetenv("HWLOC_PLUGINS_PATH");
+  }
+  WithoutPlugins(const WithoutPlugins&) = delete;
+  WithoutPlugins& operator=(const WithoutPlugins&) = delete;
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+  std::lock_guard<std::mutex> lock_;
+  char** before_ = nullptr;
+  char** ours_ = nullptr;
+};
+
+/// Owns a topology while it is read.
+class Topology {
+ public:
+  Topology() {
+    if (hwloc_topology_init(&topology_) != 0)
+      throw Error(ErrorCode::unavailable, "topology", {.what = "hwloc cannot start"});
+    hwloc_topology_set_all_types_filter(topology_, HWLOC_TYPE_FILTER_KEEP_NONE);
+    hwloc_topology_set_type_filter(topology_, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
+    hwloc_topology_set_type_filter(topology_, HWLOC_OBJ_PACKAGE, HWLOC_TYPE_FILTER_KEEP_ALL);
+    // Its x86 part moves this thread from core to core to ask each one; Linux has told all that we need.
+    hwloc_topology_set_components(topology_, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
+  }
+  ~Topology() { hwloc_topology_destroy(topology_); }
+  Topology(const Topology&) = delete;
+  Topology& operator=(const Topology&) = delete;
+  hwloc_topology_t get() const { return topology_; }
+
+ private:
+  hwloc_topology_t topology_ = nullptr;
+};
+
+CpuList to_list(hwloc_const_bitmap_t set) {
+  CpuList cpus;
+  for (int cpu = hwloc_bitmap_first(set); cpu >= 0; cpu = hwloc_bitmap_next(set, cpu)) {
+    cpus.push_back(cpu);
+    if (hwloc_bitmap_weight(set) < 0) break;  // an infinite set has no last number
+  }
+  return cpus;
+}
+
+/// Memory bandwidth that the firmware states for a node's own CPUs; 0 when it states none.
+hwloc_uint64_t bandwidth(hwloc_topology_t topology, hwloc_obj_t node) {
+  hwloc_location from{};
+  from.type = HWLOC_LOCATION_TYPE_CPUSET;
+  from.location.cpuset = node->cpuset;
+  hwloc_uint64_t value = 0;
+  if (hwloc_memattr_get_value(topology, HWLOC_MEMATTR_ID_BANDWIDTH, node, &from, 0, &value) != 0) return 0;
+  return value;
+}
+
+MemoryKind kind_by_name(std::string_view name) {
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  if (has("HBM") || has("MCDRAM")) return MemoryKind::hbm;
+  if (has("CXL")) return MemoryKind::cxl;
+  if (has("GPU")) return MemoryKind::device;
+  if (name.empty() || name == "DRAM") return MemoryKind::dram;
+  return MemoryKind::other;
+}
+
+/// By hwloc's name for it. Without a name, a node that shares its CPUs with an earlier one has none of its
+/// own: it is HBM when the firmware states twice the bandwidth, otherwise we do not know.
+MemoryKind kind_of(hwloc_topology_t topology, hwloc_obj_t node, const std::vector<hwloc_obj_t>& earlier) {
+  const std::string_view subtype = node->subtype == nullptr ? "" : node->subtype;
+  if (!subtype.empty()) return kind_by_name(subtype);
+  if (hwloc_obj_get_info_by_name(node, "PCIBusID") != nullptr) return MemoryKind::device;
+  for (const hwloc_obj_t other : earlier) {
+    if (hwloc_bitmap_isequal(other->cpuset, node->cpuset) == 0) continue;
+    const auto theirs = bandwidth(topology, other);
+    if (theirs > 0 && bandwidth(topology, node) >= 2 * theirs) return MemoryKind::hbm;
+    return MemoryKind::other;
+  }
+  return MemoryKind::dram;
+}
+
+std::string info(hwloc_topology_t topology, const char* name) {
+  for (const hwloc_obj_t object :
+       {hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0), hwloc_get_root_obj(topology)}) {
+    const char* value = object == nullptr ? nullptr : hwloc_obj_get_info_by_name(object, name);
+    if (value != nullptr) return value;
+  }
+  return {};
+}
+
+void read_nodes(hwloc_topology_t topology, Machine& machine) {
+  std::vector<hwloc_obj_t> objects;
+  for (hwloc_obj_t node = nullptr; (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node));)
+    objects.push_back(node);
+  std::sort(objects.begin(), objects.end(), [](auto a, auto b) { return a->os_index < b->os_index; });
+  const auto allowed = hwloc_topology_get_allowed_nodeset(topology);
+  std::vector<hwloc_obj_t> earlier;
+  for (const hwloc_obj_t object : objects) {
+    NumaNode node;
+    node.os_index = static_cast<int>(object->os_index);
+    node.kind = kind_of(topology, object, earlier);
+    if (hwloc_bitmap_isset(allowed, object->os_index) != 0)
+      node.memory = static_cast<std::int64_t>(object->attr->numanode.local_memory);
+    node.near_cpus = to_list(object->cpuset);
+    machine.nodes.push_back(std::move(node));
+    earlier.push_back(object);
+  }
+}
+
+void read_cores(hwloc_topology_t topology, Machine& machine) {
+  std::map<hwloc_obj_t, std::size_t> seen;
+  const auto allowed = hwloc_topology_get_allowed_cpuset(topology);
+  for (hwloc_obj_t pu = nullptr; (pu = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PU, pu));) {
+    if (hwloc_bitmap_isset(allowed, pu->os_index) == 0) continue;
+    // Where the kernel tells nothing of cores, each hardware thread is one.
+    hwloc_obj_t object = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_CORE, pu);
+    if (object == nullptr) object = pu;
+    const auto [place, added] = seen.emplace(object, machine.cores.size());
+    if (added) {
+      const hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, pu);
+      Core core;
+      core.package = package == nullptr ? 0 : static_cast<int>(package->logical_index);
+      machine.cores.push_back(std::move(core));
+    }
+    machine.cores[place->second].cpus.push_back(static_cast<int>(pu->os_index));
+  }
+  for (auto& core : machine.cores) std::sort(core.cpus.begin(), core.cpus.end());
+}
+
+Machine to_machine(hwloc_topology_t topology) {
+  Machine machine;
+  machine.cpu_model = info(topology, "CPUModel");
+  machine.cpu_vendor = info(topology, "CPUVendor");
+  read_nodes(topology, machine);
+  read_cores(topology, machine);
+  assign_cores(machine);
+  return machine;
+}
+
+}  // namespace
+
+Machine read_machine() {
+  const WithoutPlugins fast;
+  const Topology topology;
+  if (hwloc_topology_load(topology.get()) != 0)
+    throw Error(ErrorCode::unavailable, "topology", {.what = "hwloc cannot read this machine"});
+  return restrict_to(to_machine(topology.get()), allowed_cpus());
+}
+
+Machine read_machine(const std::filesystem::path& xml_file) {
+  // Read here, because hwloc says the same for a missing file as for a broken one.
+  const std::string xml = read_file(xml_file);
+  const WithoutPlugins fast;
+  const Topology topology;
+  if (hwloc_topology_set_xmlbuffer(topology.get(), xml.c_str(), static_cast<int>(xml.size() + 1)) != 0 ||
+      hwloc_topology_load(topology.get()) != 0)
+    throw Error(ErrorCode::corrupt, "topology",
+                {.what = "not a machine that hwloc can read: " + xml_file.string(),
+                 .want = "a file made by `lstopo --of xml FILE`"});
+  return to_machine(topology.get());
+}
+
+}  // namespace anyaccel::topology

@@ -1,0 +1,33 @@
+#include "base/process.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+
+namespace anyaccel {
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+// Breaks when a page is not counted in bytes, or the peak does not hold after memory was given back.
+TEST(Process, ResidentBytesFollowMemory) {
+  const auto before = resident_bytes();
+  constexpr std::size_t bytes = 64 * kMiB;
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  std::memset(memory, 1, bytes);
+  const auto full = resident_bytes();
+  ASSERT_EQ(::munmap(memory, bytes), 0);
+  const auto after = resident_bytes();
+  EXPECT_NEAR(static_cast<double>(full - before), 64.0 * kMiB, 8.0 * kMiB);
+  EXPECT_LT(after, full - 56 * kMiB);
+  EXPECT_GE(peak_resident_bytes(), full - 8 * kMiB);
+  // Breaks when the reset is a word only. Some sandboxes forbid it, and then say so.
+  if (reset_peak_resident_bytes()) {
+    EXPECT_LT(peak_resident_bytes(), full - 48 * kMiB);
+  }
+}
+
+}  // namespace
+}  // namespace anyaccel

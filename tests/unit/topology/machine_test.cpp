@@ -1,0 +1,191 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "anyaccel/error.h"
+#include "topology/topology.h"
+
+namespace anyaccel::topology {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Machine saved(const std::string& name) {
+  return read_machine(std::filesystem::path(ANYACCEL_TEST_DATA) / "topologies" / (name + ".xml"));
+}
+
+std::vector<int> device_nodes(const Machine& machine) {
+  std::vector<int> numbers;
+  for (const int i : numa_nodes_with_cores(machine)) numbers.push_back(machine.nodes[static_cast<std::size_t>(i)].os_index);
+  return numbers;
+}
+
+// Breaks when hardware threads are counted as cores, whichever way the siblings are numbered.
+TEST(SavedMachine, CoresAndSiblings) {
+  const auto adjacent = saved("two_nodes_siblings_adjacent");
+  ASSERT_EQ(adjacent.cores.size(), 8u);
+  EXPECT_THAT(adjacent.cores[1].cpus, ElementsAre(2, 3));
+  EXPECT_EQ(format_cpu_list(adjacent.nodes[1].cpus), "8-15");
+  const auto apart = saved("two_nodes_siblings_apart");
+  ASSERT_EQ(apart.cores.size(), 8u);
+  EXPECT_THAT(apart.cores[1].cpus, ElementsAre(1, 9));
+  EXPECT_EQ(format_cpu_list(apart.nodes[0].cpus), "0-3,8-11");
+  EXPECT_THAT(device_nodes(apart), ElementsAre(0, 1));
+  EXPECT_EQ(package_count(apart), 2);
+  EXPECT_EQ(apart.nodes[1].memory, 64'000'000'000);
+  EXPECT_EQ(cores_of_node(apart, 1).size(), 4u);
+}
+
+// Breaks when node numbers are taken for positions: node 8 would be lost.
+TEST(SavedMachine, NodeNumbersWithGaps) {
+  const auto machine = saved("nodes_0_and_8");
+  EXPECT_THAT(device_nodes(machine), ElementsAre(0, 8));
+  EXPECT_EQ(machine.cores[2].node, 1);
+  EXPECT_EQ(format_cpu_list(machine.nodes[1].cpus), "2-3");
+}
+
+// Breaks when HBM in flat mode counts as a device or takes the cores, whatever its number.
+TEST(SavedMachine, HbmIsMemoryAndNoDevice) {
+  const auto machine = saved("hbm_flat");
+  EXPECT_THAT(device_nodes(machine), ElementsAre(0, 3));
+  EXPECT_EQ(machine.nodes[2].kind, MemoryKind::hbm);
+  EXPECT_TRUE(machine.nodes[2].cpus.empty());
+  EXPECT_EQ(format_cpu_list(machine.nodes[2].near_cpus), "2-3");
+}
+
+// Breaks when the firmware's bandwidth is not used to know HBM without a name.
+TEST(SavedMachine, HbmKnownByItsBandwidth) {
+  const auto machine = saved("hbm_by_bandwidth");
+  EXPECT_THAT(device_nodes(machine), ElementsAre(0, 2));
+  EXPECT_EQ(machine.nodes[1].kind, MemoryKind::hbm);
+  EXPECT_EQ(machine.nodes[3].kind, MemoryKind::hbm);
+}
+
+// Breaks when a node without CPUs is taken for HBM because the number of nodes fits.
+TEST(SavedMachine, MemoryOfUnknownMakeIsNotHbm) {
+  const auto machine = saved("unknown_memory");
+  EXPECT_THAT(device_nodes(machine), ElementsAre(0, 2));
+  EXPECT_EQ(machine.nodes[1].kind, MemoryKind::other);
+}
+
+// Breaks when CXL memory, which is near all cores, takes them from the packages' own nodes.
+TEST(SavedMachine, CxlIsMemoryAndNoDevice) {
+  const auto machine = saved("cxl");
+  EXPECT_THAT(device_nodes(machine), ElementsAre(0, 1));
+  EXPECT_EQ(machine.nodes[2].kind, MemoryKind::cxl);
+  EXPECT_EQ(machine.nodes[2].memory, 256'000'000'000);
+}
+
+// Breaks when the allowed set that was saved with the machine is ignored.
+TEST(SavedMachine, HonoursASavedCpuset) {
+  const auto machine = saved("container_cpuset");
+  EXPECT_EQ(format_cpu_list(machine.cpus()), "8-11");
+  EXPECT_THAT(device_nodes(machine), ElementsAre(1));
+}
+
+// Breaks when a restricted process still counts nodes and cores that it may not use.
+TEST(RestrictTo, DropsCoresAndDevices) {
+  const auto whole = saved("two_nodes_siblings_apart");
+  const auto part = restrict_to(whole, parse_cpu_list("1,5-7,13,99"));
+  EXPECT_EQ(format_cpu_list(part.cpus()), "1,5-7,13");
+  ASSERT_EQ(part.cores.size(), 4u);
+  EXPECT_THAT(part.cores[1].cpus, ElementsAre(5, 13));
+  EXPECT_THAT(device_nodes(part), ElementsAre(0, 1));
+  EXPECT_THAT(device_nodes(restrict_to(whole, {5})), ElementsAre(1));
+  EXPECT_EQ(part.nodes.size(), 2u);
+  EXPECT_TRUE(numa_nodes_with_cores(restrict_to(whole, {99})).empty());
+}
+
+// Breaks when the nodes of a faked NUMA layout, which share their cores, are counted as devices.
+TEST(AssignCores, SharedCoresBelongToOneNode) {
+  Machine machine;
+  machine.cores = {{.package = 0, .cpus = {0}}, {.package = 0, .cpus = {1}}};
+  for (int i = 0; i < 2; ++i) {
+    NumaNode node;
+    node.os_index = i;
+    node.near_cpus = {0, 1};
+    machine.nodes.push_back(node);
+  }
+  assign_cores(machine);
+  EXPECT_THAT(device_nodes(machine), ElementsAre(0));
+  EXPECT_EQ(machine.cores[1].node, 0);
+}
+
+// Breaks when a machine whose only memory is HBM has no device left.
+TEST(AssignCores, HbmAloneIsADevice) {
+  Machine machine;
+  machine.cores = {{.package = 0, .cpus = {0}}};
+  NumaNode node;
+  node.kind = MemoryKind::hbm;
+  node.near_cpus = {0};
+  machine.nodes.push_back(node);
+  assign_cores(machine);
+  EXPECT_EQ(device_nodes(machine).size(), 1u);
+}
+
+// Breaks when a file that is no machine, or none at all, gives an empty machine.
+TEST(SavedMachine, NamesABadFile) {
+  const auto path = std::filesystem::temp_directory_path() / "anyaccel_not_a_machine.xml";
+  std::ofstream(path) << "<html></html>";
+  try {
+    read_machine(path);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_THAT(error.what(), HasSubstr(path.string()));
+  }
+  std::filesystem::remove(path);
+  EXPECT_THROW(saved("there_is_none"), Error);
+}
+
+// Breaks when the live reader and the kernel disagree on the CPUs of this process, or cores hang in the air.
+TEST(LiveMachine, HasTheAllowedCpus) {
+  const auto machine = read_machine();
+  EXPECT_EQ(machine.cpus(), allowed_cpus());
+  EXPECT_FALSE(numa_nodes_with_cores(machine).empty());
+  std::int64_t memory = 0;
+  for (const auto& node : machine.nodes) memory += node.memory;
+  EXPECT_GT(memory, 1 << 20);
+  for (const auto& core : machine.cores) EXPECT_GE(core.node, 0);
+}
+
+// Breaks when the affinity of the process is not consulted.
+TEST(LiveMachine, FollowsAffinity) {
+  const int cpu = allowed_cpus().back();
+  CpuList seen;
+  // A thread of its own, because affinity belongs to threads and would stay.
+  std::thread([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<std::size_t>(cpu), &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    seen = read_machine().cpus();
+  }).join();
+  EXPECT_THAT(seen, ElementsAre(cpu));
+}
+
+// Breaks when reading the machine leaves its mark on the environment that children inherit.
+TEST(LiveMachine, LeavesTheEnvironmentAlone) {
+  read_machine();
+  EXPECT_EQ(::getenv("HWLOC_PLUGINS_PATH"), nullptr);
+}
+
+// Breaks when hwloc opens its plugins or looks at I/O devices: the front program has 20 ms for everything.
+TEST(LiveMachine, IsReadFast) {
+  double best = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    read_machine();
+    best = std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+  }
+  RecordProperty("milliseconds", std::to_string(best));
+  EXPECT_LT(best, 10.0);
+}
+
+}  // namespace
+}  // namespace anyaccel::topology
