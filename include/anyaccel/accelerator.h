@@ -85,11 +85,15 @@ class Accelerator {
   /// @name Devices
   /// @{
 
+  /// Name in the registry, for example "cuda": what `DS_ACCELERATOR` says.
+  /// torch.cuda: -. DeepSpeed: _name.
+  const std::string& name() const noexcept;
+
   /// True when at least one device can be used. Starts nothing.
   /// torch.cuda: is_available. DeepSpeed: is_available.
   bool is_available() const noexcept;
 
-  /// Name of the accelerator, for example "cuda": valid as a torch::Device. With an index
+  /// torch's name of the accelerator's devices, for example "cuda": valid as a torch::Device. With an index
   /// "cuda:1"; where names carry no index (cpu, hpu) the same as without.
   /// Without an index it never touches the device; an index is checked against device_count().
   /// torch.cuda: -. DeepSpeed: device_name.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <utility>
 
 #include "anyaccel/stream.h"
 
@@ -16,7 +16,8 @@ class EventImpl;
 /// Thread-safe as far as the backend's events are; record on one thread.
 class Event {
  public:
-  explicit Event(std::shared_ptr<sdk::EventImpl> impl, bool timing) : impl_(std::move(impl)), timing_(timing) {}
+  /// For backends and `Accelerator::Event`.
+  explicit Event(std::shared_ptr<sdk::EventImpl> impl) : impl_(std::move(impl)) {}
 
   /// Marks the end of what `stream` holds now; none given: the accelerator's current stream.
   void record(const Stream& stream);
@@ -34,8 +35,6 @@ class Event {
 
  private:
   std::shared_ptr<sdk::EventImpl> impl_;
-  bool timing_;
-  bool recorded_ = false;
 };
 
 }  // namespace anyaccel

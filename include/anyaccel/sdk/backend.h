@@ -33,8 +33,15 @@ class EventImpl {
   virtual bool query() const;
   /// Optional: nothing to do on a synchronous device.
   virtual void synchronize() const;
-  /// Milliseconds to `end`, which is of the same class.
+  /// Milliseconds to `end`, which is of the same class. Called only when both have timing and were recorded.
   virtual double elapsed_time(const EventImpl& end) const = 0;
+
+ private:
+  // Kept by `Event` and `Accelerator::Event`, shared by all copies of an event.
+  friend class ::anyaccel::Event;
+  friend class ::anyaccel::Accelerator;
+  bool timing_ = false;
+  bool recorded_ = false;
 };
 
 /// One graph. Made by `GraphInterface::new_graph`. `Graph` keeps the order of calls right.
@@ -44,6 +51,7 @@ class GraphImpl {
   virtual void capture_begin(std::optional<GraphPool> pool) = 0;
   virtual void capture_end() = 0;
   virtual void replay() = 0;
+  /// Forgets the work. Also called while capturing, to abandon the capture. Must not throw then.
   virtual void reset() = 0;
   /// Optional: throws unsupported.
   virtual GraphPool pool() const;

@@ -1,0 +1,125 @@
+#include "anyaccel/sdk/torch_backend.h"
+
+#include "anyaccel/error.h"
+#include "backends/torch/parts.h"
+
+namespace anyaccel::sdk {
+
+using torch_parts::guard;
+
+namespace {
+
+const at::AcceleratorHooksInterface& hooks(c10::DeviceType type) {
+  return at::globalContext().getAcceleratorHooksInterface(type);
+}
+
+}  // namespace
+
+TorchBackend::TorchBackend(Traits traits) : Backend(std::move(traits)) {
+  if (!c10::impl::hasDeviceGuardImpl(device_type()))
+    throw Error(ErrorCode::unavailable, traits_.name,
+                {.what = "the LibTorch of this process was built without this device type",
+                 .got = traits_.device_type,
+                 .hint = "use a LibTorch built for it, or load the vendor's library first"});
+}
+
+void TorchBackend::start() const { at::globalContext().lazyInitDevice(device_type()); }
+
+c10::Device TorchBackend::torch_device(DeviceIndex index) const {
+  return {device_type(), static_cast<c10::DeviceIndex>(index)};
+}
+
+DeviceIndex TorchBackend::device_count() const noexcept { return guard(device_type()).deviceCount(); }
+
+DeviceIndex TorchBackend::current_device() const { return guard(device_type()).getDevice().index(); }
+
+void TorchBackend::set_device(DeviceIndex index) {
+  start();
+  guard(device_type()).setDevice(torch_device(index));
+}
+
+void TorchBackend::synchronize(DeviceIndex index) {
+  start();
+  guard(device_type()).synchronizeDevice(static_cast<c10::DeviceIndex>(index));
+}
+
+bool TorchBackend::is_initialized() const noexcept {
+  try {
+    const auto type = device_type();
+    return hooks(type).hasPrimaryContext(guard(type).getDevice().index());
+  } catch (...) {  // hooks without the question
+    return false;
+  }
+}
+
+DeviceProperties TorchBackend::properties(DeviceIndex index) const {
+  DeviceProperties properties;
+  properties.name = traits_.indexed_names ? torch_device(index).str() : traits_.device_type;
+  try {
+    properties.total_memory = memory_info(index).total;
+  } catch (const std::exception&) {  // stays unknown
+  }
+  return properties;
+}
+
+DtypeSupport TorchBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype) const {
+  auto support = Backend::dtype_support(index, dtype);
+  if (dtype == c10::kDouble && !traits_.fp64) return {};
+  // The bits say what can be stored. Types that never set them (all bits on) keep the plain list above.
+  const auto capability = guard(device_type()).getDeviceCapability(torch_device(index));
+  const auto bit = static_cast<int>(dtype);
+  if (bit < NUMBER_OF_DEVICE_CAPABILITIES && ((capability.capability_bits >> bit) & 1U) == 0) return {};
+  return support;
+}
+
+at::Generator TorchBackend::default_generator(DeviceIndex index) const {
+  return at::globalContext().defaultGenerator(torch_device(index));
+}
+
+Stream TorchBackend::current_stream(DeviceIndex index) const {
+  start();
+  return {guard(device_type()).getStream(torch_device(index)), index};
+}
+
+void TorchBackend::set_stream(const Stream& stream) {
+  start();
+  guard(device_type()).exchangeStream(stream.unwrap());
+}
+
+Stream TorchBackend::default_stream(DeviceIndex index) const {
+  start();
+  return {guard(device_type()).getDefaultStream(torch_device(index)), index};
+}
+
+Stream TorchBackend::new_stream(DeviceIndex index, int priority) {
+  start();
+  return {guard(device_type()).getNewStream(torch_device(index), priority), index};
+}
+
+std::shared_ptr<EventImpl> TorchBackend::new_event(DeviceIndex /*index*/, bool enable_timing) {
+  start();
+  return torch_parts::make_event(device_type(), enable_timing);
+}
+
+std::shared_ptr<GraphImpl> TorchBackend::new_graph() {
+  start();
+  if (auto graph = torch_parts::make_graph(device_type())) return graph;
+  refuse("create_graph", "capturing graphs",
+         "the LibTorch of this process (" TORCH_VERSION ") has no graph registered for this device type");
+}
+
+bool TorchBackend::is_current_stream_capturing() const {
+#if ANYACCEL_TORCH_AT_LEAST(2, 12)
+  if (!is_initialized()) return false;
+  try {
+    const auto device = guard(device_type()).getDevice();
+    return guard(device_type()).isStreamCapturing(guard(device_type()).getStream(device));
+  } catch (const c10::Error&) {  // a device type without the question captures nothing
+    return false;
+  }
+#else
+  return false;
+#endif
+}
+
+}  // namespace anyaccel::sdk

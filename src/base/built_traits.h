@@ -1,0 +1,13 @@
+// The traits of all backends in this build, without torch.
+#pragma once
+
+#include <vector>
+
+#include "anyaccel/sdk/traits.h"
+
+namespace anyaccel {
+
+/// In the order of ANYACCEL_BACKENDS. Thread-safe.
+const std::vector<const sdk::Traits*>& built_traits();
+
+}  // namespace anyaccel

@@ -1,0 +1,22 @@
+// What Accelerator keeps beside the backend.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "anyaccel/accelerator.h"
+
+namespace anyaccel {
+
+/// Callbacks that wait for the device to start, and the compile backend that the program chose.
+struct Accelerator::Lazy {
+  std::mutex mutex;
+  std::atomic<bool> pending{false};
+  std::vector<std::function<void()>> callbacks;
+  std::string compile_backend;
+};
+
+}  // namespace anyaccel

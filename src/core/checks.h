@@ -1,0 +1,26 @@
+// Words and checks that all of Accelerator's sources share.
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <string>
+
+#include "anyaccel/error.h"
+
+namespace anyaccel {
+
+/// Runs `body`; torch's report of a failed device becomes an `Error` that names `where`.
+template <typename Body>
+auto translated(const char* where, Body&& body) {
+  try {
+    return body();
+  } catch (const c10::OutOfMemoryError& error) {
+    throw Error(ErrorCode::out_of_memory, where, {.what = error.what_without_backtrace()});
+  } catch (const c10::NotImplementedError& error) {
+    throw Error(ErrorCode::unsupported, where, {.what = error.what_without_backtrace()});
+  } catch (const c10::Error& error) {
+    throw Error(ErrorCode::device_error, where, {.what = error.what_without_backtrace()});
+  }
+}
+
+}  // namespace anyaccel

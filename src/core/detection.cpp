@@ -1,0 +1,197 @@
+#include <cstdlib>
+#include <mutex>
+
+#include "anyaccel/accelerator.h"
+#include "anyaccel/sdk/backend.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "core/device_type.h"
+#include "core/registry.h"
+
+namespace anyaccel {
+
+namespace {
+
+constexpr const char* kWhere = "get_accelerator";
+
+struct Chosen {
+  std::recursive_mutex mutex;  // a backend's creation may ask what is registered
+  bool choosing = false;
+  Detection detection;
+};
+
+Chosen& state() {
+  static auto* instance = new Chosen;  // never destroyed, as the accelerators
+  return *instance;
+}
+
+bool on_host(const sdk::Traits& traits) { return find_device_type(traits.device_type) == c10::kCPU; }
+
+std::string all_reasons(const Detection& detection) {
+  std::string out;
+  for (const auto& verdict : detection.backends)
+    if (!verdict.available) out.append(out.empty() ? "" : "; ").append(verdict.name).append(": ").append(verdict.reason);
+  return out;
+}
+
+const BackendEntry& find_entry(const std::vector<BackendEntry>& entries, const std::string& name, const char* where) {
+  std::vector<std::string> names;
+  for (const auto& entry : entries) {
+    if (entry.traits.name == name) return entry;
+    names.push_back(entry.traits.name);
+  }
+  throw Error(ErrorCode::invalid_argument, where,
+              {.what = "no accelerator of this name is registered",
+               .got = "'" + name + "'",
+               .want = "one of " + joined(names),
+               .hint = "check DS_ACCELERATOR, or register the backend first"});
+}
+
+/// Throws what get_accelerator() throws when a named accelerator cannot run.
+void require_available(const BackendVerdict& verdict, const char* where) {
+  if (verdict.available) return;
+  throw Error(ErrorCode::unavailable, where,
+              {.what = "the accelerator '" + verdict.name + "' was named but cannot run: " + verdict.reason,
+               .hint = "run `anyaccel report`, or unset DS_ACCELERATOR to choose what is there"});
+}
+
+/// Probes all; fills everything but the choice.
+Detection probe_all(const std::vector<BackendEntry>& entries) {
+  Detection detection;
+  for (const auto& entry : entries) detection.backends.push_back(probe_backend(entry));
+  return detection;
+}
+
+/// Which entry is to be used. Throws as get_accelerator() does.
+std::size_t decide(const std::vector<BackendEntry>& entries, Detection& detection) {
+  if (const auto named = env("DS_ACCELERATOR")) {
+    const auto index = static_cast<std::size_t>(&find_entry(entries, *named, kWhere) - entries.data());
+    require_available(detection.backends[index], kWhere);
+    detection.accelerator = *named;
+    detection.reason = "DS_ACCELERATOR names it; " + detection.backends[index].reason;
+    return index;
+  }
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (!detection.backends[i].available) continue;
+    if (on_host(entries[i].traits) && env_flag("ANYACCEL_STRICT"))
+      throw Error(ErrorCode::unavailable, kWhere,
+                  {.what = "ANYACCEL_STRICT forbids falling to the host, and no other accelerator can run: " +
+                           all_reasons(detection),
+                   .hint = "unset ANYACCEL_STRICT, or name the accelerator with DS_ACCELERATOR"});
+    detection.accelerator = entries[i].traits.name;
+    detection.reason = "first of " + std::to_string(entries.size()) + " probed backends that has devices; " +
+                       detection.backends[i].reason;
+    return i;
+  }
+  throw Error(ErrorCode::unavailable, kWhere,
+              {.what = "no accelerator can run: " + (entries.empty() ? "none is registered" : all_reasons(detection)),
+               .hint = "run `anyaccel report`"});
+}
+
+std::shared_ptr<sdk::Backend> create(const BackendEntry& entry) {
+  for (const auto& setting : entry.traits.start_environment)
+    ::setenv(setting.name.c_str(), setting.value.c_str(), /*overwrite=*/0);
+  auto backend = entry.create();
+  if (!backend)
+    throw Error(ErrorCode::internal, kWhere, {.what = "the backend's create function gave null", .got = entry.traits.name});
+  return backend;
+}
+
+/// Accelerators are never destroyed: references to earlier ones stay valid.
+Accelerator& install(std::shared_ptr<sdk::Backend> backend) {
+  auto* accelerator = new Accelerator(std::move(backend));
+  detail::chosen.store(accelerator, std::memory_order_release);
+  return *accelerator;
+}
+
+/// Chooses and creates; a backend that cannot be created loses its verdict and the next one is tried.
+Accelerator& choose_locked(Chosen& chosen) {
+  const auto entries = registered_entries();
+  auto detection = probe_all(entries);
+  for (;;) {
+    const auto index = decide(entries, detection);
+    try {
+      auto& accelerator = install(create(entries[index]));
+      chosen.detection = std::move(detection);
+      return accelerator;
+    } catch (const std::exception& error) {
+      auto& verdict = detection.backends[index];
+      verdict.available = false;
+      verdict.reason = std::string("it could not be started: ") + error.what();
+      log(LogLevel::warning, "accelerator '" + verdict.name + "' has devices, but " + verdict.reason);
+    }
+  }
+}
+
+}  // namespace
+
+namespace detail {
+
+std::atomic<Accelerator*> chosen{nullptr};
+
+Accelerator& choose() {
+  auto& state = anyaccel::state();
+  const std::lock_guard lock(state.mutex);
+  if (auto* accelerator = chosen.load(std::memory_order_acquire)) return *accelerator;
+  if (state.choosing)
+    throw Error(ErrorCode::invalid_state, kWhere,
+                {.what = "called by a backend while it is being created",
+                 .hint = "let the backend use its own functions"});
+  state.choosing = true;
+  struct Reset {
+    bool& flag;
+    ~Reset() { flag = false; }
+  } reset{state.choosing};
+  return choose_locked(state);
+}
+
+}  // namespace detail
+
+Detection detect() {
+  Detection detection;
+  try {
+    const auto entries = registered_entries();
+    detection = probe_all(entries);
+    decide(entries, detection);
+  } catch (const std::exception& error) {
+    detection.accelerator.clear();
+    detection.reason = error.what();
+  }
+  return detection;
+}
+
+Detection detection() {
+  {
+    auto& state = anyaccel::state();
+    const std::lock_guard lock(state.mutex);
+    if (detail::chosen.load(std::memory_order_acquire) != nullptr) return state.detection;
+  }
+  return detect();
+}
+
+void set_accelerator(std::shared_ptr<sdk::Backend> backend) {
+  if (!backend)
+    throw Error(ErrorCode::invalid_argument, "set_accelerator",
+                {.what = "there is no backend", .got = "null", .want = "an object of a class derived from sdk::Backend"});
+  auto& state = anyaccel::state();
+  const std::lock_guard lock(state.mutex);
+  const auto name = backend->traits().name;
+  install(std::move(backend));
+  state.detection = {.accelerator = name, .reason = "set by set_accelerator()", .backends = {}};
+}
+
+void set_accelerator(const std::string& name) {
+  const auto entries = registered_entries();
+  const auto& entry = find_entry(entries, name, "set_accelerator");
+  require_available(probe_backend(entry), "set_accelerator");
+  set_accelerator(create(entry));
+}
+
+bool is_current_accelerator_supported() {
+  const auto& name = get_accelerator().name();
+  for (const auto& known : registered_backends())
+    if (known == name) return true;
+  return false;
+}
+
+}  // namespace anyaccel

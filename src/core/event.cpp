@@ -1,0 +1,51 @@
+#include "anyaccel/event.h"
+
+#include "anyaccel/accelerator.h"
+#include "anyaccel/sdk/backend.h"
+#include "core/checks.h"
+
+namespace anyaccel {
+
+::anyaccel::Event Accelerator::Event(bool enable_timing, std::optional<DeviceIndex> device_index) {
+  auto impl = backend_->new_event(checked(device_index, "Event"), enable_timing);
+  impl->timing_ = enable_timing;
+  return ::anyaccel::Event(std::move(impl));
+}
+
+void Event::record(const Stream& stream) {
+  impl_->record(stream);
+  impl_->recorded_ = true;
+}
+
+void Event::record() { record(get_accelerator().current_stream()); }
+
+void Event::wait(const Stream& stream) const {
+  if (impl_->recorded_) impl_->wait(stream);
+}
+
+void Event::wait() const { wait(get_accelerator().current_stream()); }
+
+bool Event::query() const {
+  return !impl_->recorded_ || translated("Event::query", [&] { return impl_->query(); });
+}
+
+void Event::synchronize() const {
+  if (impl_->recorded_) translated("Event::synchronize", [&] { impl_->synchronize(); });
+}
+
+double Event::elapsed_time(const Event& end) const {
+  for (const auto* event : {this, &end}) {
+    if (!event->impl_->timing_)
+      throw Error(ErrorCode::invalid_state, "Event::elapsed_time",
+                  {.what = "an event was made without timing", .hint = "make both with Event(enable_timing = true)"});
+    if (!event->impl_->recorded_)
+      throw Error(ErrorCode::invalid_state, "Event::elapsed_time",
+                  {.what = "an event was not recorded", .hint = "call record() on both first"});
+    if (!event->query())
+      throw Error(ErrorCode::invalid_state, "Event::elapsed_time",
+                  {.what = "the work before an event is not done", .hint = "call synchronize() on it first"});
+  }
+  return translated("Event::elapsed_time", [&] { return impl_->elapsed_time(*end.impl_); });
+}
+
+}  // namespace anyaccel

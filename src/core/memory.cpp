@@ -1,0 +1,86 @@
+// Device memory, and the process's.
+#include "anyaccel/memory.h"
+
+#include "anyaccel/accelerator.h"
+#include "anyaccel/sdk/backend.h"
+#include "base/process_memory.h"
+#include "core/checks.h"
+
+namespace anyaccel {
+
+void Accelerator::empty_cache() {
+  translated("empty_cache", [&] { backend_->empty_cache(); });
+}
+
+std::int64_t Accelerator::memory_allocated(std::optional<DeviceIndex> device_index) const {
+  return backend_->memory_stats(checked(device_index, "memory_allocated")).allocated_bytes.current;
+}
+
+std::int64_t Accelerator::max_memory_allocated(std::optional<DeviceIndex> device_index) const {
+  return backend_->memory_stats(checked(device_index, "max_memory_allocated")).allocated_bytes.peak;
+}
+
+std::int64_t Accelerator::memory_reserved(std::optional<DeviceIndex> device_index) const {
+  return backend_->memory_stats(checked(device_index, "memory_reserved")).reserved_bytes.current;
+}
+
+std::int64_t Accelerator::max_memory_reserved(std::optional<DeviceIndex> device_index) const {
+  return backend_->memory_stats(checked(device_index, "max_memory_reserved")).reserved_bytes.peak;
+}
+
+std::int64_t Accelerator::memory_cached(std::optional<DeviceIndex> device_index) const {
+  return memory_reserved(device_index);
+}
+
+std::int64_t Accelerator::max_memory_cached(std::optional<DeviceIndex> device_index) const {
+  return max_memory_reserved(device_index);
+}
+
+void Accelerator::reset_peak_memory_stats(std::optional<DeviceIndex> device_index) {
+  backend_->reset_peak_memory_stats(checked(device_index, "reset_peak_memory_stats"));
+}
+
+void Accelerator::reset_max_memory_allocated(std::optional<DeviceIndex> device_index) {
+  reset_peak_memory_stats(device_index);
+}
+
+void Accelerator::reset_max_memory_cached(std::optional<DeviceIndex> device_index) {
+  reset_peak_memory_stats(device_index);
+}
+
+MemoryStatsMap Accelerator::memory_stats(std::optional<DeviceIndex> device_index) const {
+  const auto stats = backend_->memory_stats(checked(device_index, "memory_stats"));
+  return {
+      {"allocated_bytes.all.current", stats.allocated_bytes.current},
+      {"allocated_bytes.all.peak", stats.allocated_bytes.peak},
+      {"reserved_bytes.all.current", stats.reserved_bytes.current},
+      {"reserved_bytes.all.peak", stats.reserved_bytes.peak},
+      {"allocation.all.current", stats.allocation_count.current},
+      {"allocation.all.peak", stats.allocation_count.peak},
+      {"num_alloc_retries", stats.num_alloc_retries},
+      {"num_ooms", stats.num_ooms},
+      {"host.rss.current", resident_bytes()},
+      {"host.rss.peak", peak_resident_bytes()},
+  };
+}
+
+MemoryInfo Accelerator::memory_info(std::optional<DeviceIndex> device_index) const {
+  const auto index = checked(device_index, "memory_info");
+  return translated("memory_info", [&] { return backend_->memory_info(index); });
+}
+
+std::int64_t Accelerator::total_memory(std::optional<DeviceIndex> device_index) const {
+  return memory_info(device_index).total;
+}
+
+std::int64_t Accelerator::available_memory(std::optional<DeviceIndex> device_index) const {
+  return memory_info(device_index).free;
+}
+
+std::int64_t Accelerator::get_rss() const {
+  const auto bytes = resident_bytes();
+  if (bytes >= 0) return bytes;
+  throw Error(ErrorCode::unsupported, "get_rss", {.what = "this system does not say the size of a process"});
+}
+
+}  // namespace anyaccel

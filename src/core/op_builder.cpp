@@ -1,0 +1,70 @@
+#include "anyaccel/sdk/op_builder.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "anyaccel/error.h"
+
+namespace anyaccel::sdk {
+
+namespace {
+
+struct Builders {
+  std::mutex mutex;
+  std::map<std::pair<std::string, std::string>, OpBuilderFactory> factories;
+};
+
+Builders& builders() {
+  static auto* instance = new Builders;
+  return *instance;
+}
+
+std::string missing(const std::string& class_name, const std::string& backend) {
+  return class_name + " is not implemented on " + backend;
+}
+
+}  // namespace
+
+NotImplementedBuilder::NotImplementedBuilder(std::string class_name, std::string backend)
+    : class_name_(std::move(class_name)), backend_(std::move(backend)) {}
+
+std::string NotImplementedBuilder::name() const { return "not_implemented"; }
+
+Compatibility NotImplementedBuilder::is_compatible() const noexcept {
+  return {.compatible = false, .reason = missing(class_name_, backend_)};
+}
+
+void NotImplementedBuilder::load() {
+  throw Error(ErrorCode::unsupported, "OpBuilder::load",
+              {.what = missing(class_name_, backend_),
+               .hint = "choose another accelerator or a path that does not need this op"});
+}
+
+void register_op_builder(const std::string& backend, const std::string& class_name, OpBuilderFactory factory) {
+  if (backend.empty() || class_name.empty() || !factory)
+    throw Error(ErrorCode::invalid_argument, "register_op_builder", {.what = "a backend, a class name and a factory are needed"});
+  auto& state = builders();
+  const std::lock_guard lock(state.mutex);
+  if (!state.factories.try_emplace({backend, class_name}, std::move(factory)).second)
+    throw Error(ErrorCode::invalid_argument, "register_op_builder",
+                {.what = "this op builder is registered already", .got = class_name + " on " + backend});
+}
+
+OpBuilderFactory find_op_builder(const std::string& backend, const std::string& class_name) {
+  auto& state = builders();
+  const std::lock_guard lock(state.mutex);
+  const auto place = state.factories.find({backend, class_name});
+  return place == state.factories.end() ? OpBuilderFactory() : place->second;
+}
+
+std::vector<std::string> registered_op_builders(const std::string& backend) {
+  auto& state = builders();
+  const std::lock_guard lock(state.mutex);
+  std::vector<std::string> names;
+  for (const auto& [key, unused] : state.factories)
+    if (key.first == backend) names.push_back(key.second);
+  return names;
+}
+
+}  // namespace anyaccel::sdk

@@ -1,0 +1,92 @@
+#include "core/registry.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "anyaccel/error.h"
+#include "core/built_backends.h"
+
+namespace anyaccel {
+
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::vector<BackendEntry> entries;
+};
+
+Registry& registry() {
+  static auto* instance = new Registry;  // never destroyed: backends outlive static destruction
+  return *instance;
+}
+
+void register_built_once() {
+  static std::once_flag once;
+  static thread_local bool inside = false;  // register_backend() below comes back here
+  if (inside) return;
+  std::call_once(once, [] {
+    inside = true;
+    register_built_backends();
+    inside = false;
+  });
+}
+
+}  // namespace
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& word : words) out.append(out.empty() ? "" : ", ").append(word);
+  return out;
+}
+
+void register_backend(BackendEntry entry) {
+  register_built_once();
+  if (entry.traits.name.empty() || !entry.create)
+    throw Error(ErrorCode::invalid_argument, "register_backend",
+                {.what = "an entry needs a name and a create function", .got = "name '" + entry.traits.name + "'"});
+  auto& state = registry();
+  const std::lock_guard lock(state.mutex);
+  for (const auto& other : state.entries)
+    if (other.traits.name == entry.traits.name)
+      throw Error(ErrorCode::invalid_argument, "register_backend",
+                  {.what = "a backend of this name is registered", .got = entry.traits.name, .want = "a new name"});
+  const auto place = std::find_if(state.entries.begin(), state.entries.end(), [&](const BackendEntry& other) {
+    return other.traits.priority < entry.traits.priority;
+  });
+  state.entries.insert(place, std::move(entry));
+}
+
+std::vector<BackendEntry> registered_entries() {
+  register_built_once();
+  auto& state = registry();
+  const std::lock_guard lock(state.mutex);
+  return state.entries;
+}
+
+std::vector<std::string> registered_backends() {
+  std::vector<std::string> names;
+  for (const auto& entry : registered_entries()) names.push_back(entry.traits.name);
+  return names;
+}
+
+BackendVerdict probe_backend(const BackendEntry& entry) noexcept {
+  BackendVerdict verdict{.name = entry.traits.name};
+  try {
+    sdk::Probe probe{.device_count = 0, .reason = "it has no probe"};
+    if (entry.probe) {
+      probe = entry.probe();
+    } else if (entry.traits.probe != nullptr) {
+      probe = entry.traits.probe();
+    }
+    verdict.available = probe.device_count > 0;
+    verdict.device_count = probe.device_count;
+    verdict.reason = std::move(probe.reason);
+  } catch (const std::exception& error) {
+    verdict.reason = std::string("its probe failed: ") + error.what();
+  } catch (...) {
+    verdict.reason = "its probe failed";
+  }
+  return verdict;
+}
+
+}  // namespace anyaccel

@@ -1,0 +1,21 @@
+// The registry's state, for detection.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "anyaccel/registry.h"
+
+namespace anyaccel {
+
+/// Copies of all entries in the order of probing; registers the built ones at its first call. Thread-safe.
+std::vector<BackendEntry> registered_entries();
+
+/// Runs an entry's probe; an exception becomes the reason of "no". Never throws.
+BackendVerdict probe_backend(const BackendEntry& entry) noexcept;
+
+/// "cpu, cuda, ..." for messages.
+std::string joined(const std::vector<std::string>& words);
+
+}  // namespace anyaccel
