@@ -30,7 +30,7 @@ endforeach()
 
 add_library(anyaccel_flags INTERFACE)
 target_compile_options(anyaccel_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
+  -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
   $<$<BOOL:${ANYACCEL_WERROR}>:-Werror>)
 if(ANYACCEL_SANITIZE)
   add_compile_options(-fsanitize=${ANYACCEL_SANITIZE} -fno-omit-frame-pointer -g1)

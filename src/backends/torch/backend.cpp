@@ -67,8 +67,8 @@ DtypeSupport TorchBackend::dtype_support(DeviceIndex index, c10::ScalarType dtyp
   if (dtype == c10::kDouble && !traits_.fp64) return {};
   // The bits say what can be stored. Types that never set them (all bits on) keep the plain list above.
   const auto capability = guard(device_type()).getDeviceCapability(torch_device(index));
-  const auto bit = static_cast<int>(dtype);
-  if (bit < NUMBER_OF_DEVICE_CAPABILITIES && ((capability.capability_bits >> bit) & 1U) == 0) return {};
+  const auto bit = static_cast<unsigned>(dtype);
+  if (bit < 64 && ((capability.capability_data.capability_bits >> bit) & 1U) == 0) return {};
   return support;
 }
 
