@@ -3,7 +3,7 @@
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/sdk/backend.h"
-#include "base/process_memory.h"
+#include "base/process.h"
 #include "core/checks.h"
 
 namespace anyaccel {
@@ -77,10 +77,6 @@ std::int64_t Accelerator::available_memory(std::optional<DeviceIndex> device_ind
   return memory_info(device_index).free;
 }
 
-std::int64_t Accelerator::get_rss() const {
-  const auto bytes = resident_bytes();
-  if (bytes >= 0) return bytes;
-  throw Error(ErrorCode::unsupported, "get_rss", {.what = "this system does not say the size of a process"});
-}
+std::int64_t Accelerator::get_rss() const { return resident_bytes(); }
 
 }  // namespace anyaccel
