@@ -1,0 +1,153 @@
+#include "topology/control_group.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/file.h"
+#include "topology/memory_limit.h"
+
+namespace anyaccel::topology {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const auto at = std::min(text.find(separator), text.size());
+    if (at > 0) parts.push_back(text.substr(0, at));
+    text.remove_prefix(std::min(at + 1, text.size()));
+  }
+  return parts;
+}
+
+/// mountinfo writes spaces and the like in octal: "\040".
+std::string unescape(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\' || i + 3 >= text.size()) {
+      out += text[i];
+      continue;
+    }
+    out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
+    i += 3;
+  }
+  return out;
+}
+
+bool has_word(std::string_view list, std::string_view word) {
+  const auto words = split(list, ',');
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// This process's path in the hierarchy of version 2 (line "0::PATH") or of v1's memory controller ("N:memory:PATH").
+std::optional<std::string> own_path(std::string_view cgroup, bool v2) {
+  for (const auto line : split(cgroup, '\n')) {
+    const auto first = line.find(':');
+    const auto second = line.find(':', first + 1);
+    if (first == std::string_view::npos || second == std::string_view::npos) continue;
+    const auto controllers = line.substr(first + 1, second - first - 1);
+    const bool matches = v2 ? line.substr(0, first) == "0" && controllers.empty() : has_word(controllers, "memory");
+    if (matches) return std::string(line.substr(second + 1));
+  }
+  return std::nullopt;
+}
+
+/// From the process's own group up to where the hierarchy is mounted.
+std::vector<fs::path> chain(const fs::path& mount, const std::string& mount_root, const std::string& own) {
+  // In a container without a namespace of its own the path is the host's, and what is mounted is its lower end.
+  fs::path below = fs::path(own).lexically_relative(mount_root);
+  if (below.empty() || *below.begin() == "..") below = ".";
+  std::vector<fs::path> folders;
+  fs::path folder = mount;
+  folders.push_back(folder);
+  for (const auto& part : below) {
+    if (part == ".") continue;
+    folder /= part;
+    folders.push_back(folder);
+  }
+  std::reverse(folders.begin(), folders.end());
+  return folders;
+}
+
+std::optional<std::int64_t> number_in(const fs::path& path) {
+  const auto text = try_read_file(path);
+  return text ? number_after(*text, "") : std::nullopt;
+}
+
+struct FileNames {
+  const char* limit;
+  const char* usage;
+  const char* inactive;
+};
+
+/// Takes one group's limit over; "max" and v1's huge number are no limit.
+void limit_by_group(MemoryAmount& amount, const fs::path& folder, const FileNames& names) {
+  constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
+  const auto limit = number_in(folder / names.limit);
+  if (!limit || *limit >= kNoLimit) return;
+  const auto usage = number_in(folder / names.usage).value_or(0);
+  const auto stat = try_read_file(folder / "memory.stat").value_or("");
+  const auto inactive = number_after(stat, names.inactive).value_or(0);
+  const auto used = std::max<std::int64_t>(usage - inactive, 0);
+  const auto from = (folder / names.limit).string();
+  amount.limit_to({*limit, std::max<std::int64_t>(*limit - used, 0), from, from});
+}
+
+}  // namespace
+
+std::optional<std::int64_t> number_after(std::string_view text, std::string_view key) {
+  for (auto line : split(text, '\n')) {
+    if (line.starts_with("Node ")) line = line.substr(std::min(line.find(' ', 5) + 1, line.size()));
+    if (!line.starts_with(key)) continue;
+    line.remove_prefix(key.size());
+    line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+    std::int64_t value = 0;
+    const auto [stop, error] = std::from_chars(line.data(), line.data() + line.size(), value);
+    // v1 writes limits beyond 63 bits where it means none.
+    if (error == std::errc::result_out_of_range) return MemoryAmount::unlimited;
+    if (error == std::errc()) return value;
+  }
+  return std::nullopt;
+}
+
+std::vector<GroupFolders> memory_groups(const fs::path& root) {
+  const auto cgroup = try_read_file(root / "proc/self/cgroup");
+  const auto mounts = try_read_file(root / "proc/self/mountinfo");
+  std::vector<GroupFolders> groups;
+  if (!cgroup || !mounts) return groups;
+  // "31 23 0:28 ROOT MOUNT options [tags] - type source options"
+  for (const auto line : split(*mounts, '\n')) {
+    const auto dash = line.find(" - ");
+    if (dash == std::string_view::npos) continue;
+    const auto before = split(line.substr(0, dash), ' ');
+    const auto after = split(line.substr(dash + 3), ' ');
+    if (before.size() < 5 || after.empty()) continue;
+    const bool v2 = after[0] == "cgroup2";
+    if (!v2 && (after[0] != "cgroup" || !has_word(after.back(), "memory"))) continue;
+    const auto own = own_path(*cgroup, v2);
+    if (!own) continue;
+    const auto mount = root / fs::path(unescape(before[4])).relative_path();
+    groups.push_back({v2, chain(mount, unescape(before[3]), *own)});
+  }
+  return groups;
+}
+
+MemoryAmount control_group_memory(const fs::path& root) {
+  constexpr FileNames kV1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+  constexpr FileNames kV2{"memory.max", "memory.current", "inactive_file"};
+  MemoryAmount amount;
+  for (const auto& group : memory_groups(root)) {
+    bool own = true;
+    for (const auto& folder : group.folders) {
+      // In v1 a parent limits its children only where it says so.
+      const bool counts = own || group.v2 || number_in(folder / "memory.use_hierarchy").value_or(1) != 0;
+      if (counts) limit_by_group(amount, folder, group.v2 ? kV2 : kV1);
+      own = false;
+    }
+  }
+  return amount;
+}
+
+}  // namespace anyaccel::topology
