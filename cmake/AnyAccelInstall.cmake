@@ -1,1 +1,61 @@
-# install(...) of libraries, headers and the package file; `uninstall`.
+# install(...) of programs, libraries, headers and the package file; the target `uninstall`.
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/anyaccel)
+
+# Every library and program that is made under src/, so that a new one is not forgotten.
+function(anyaccel_targets_under dir result)
+  get_property(found DIRECTORY ${dir} PROPERTY BUILDSYSTEM_TARGETS)
+  get_property(folders DIRECTORY ${dir} PROPERTY SUBDIRECTORIES)
+  foreach(folder ${folders})
+    anyaccel_targets_under(${folder} more)
+    list(APPEND found ${more})
+  endforeach()
+  set(${result} ${found} PARENT_SCOPE)
+endfunction()
+
+set(installed_targets)
+foreach(folder base topology launch build core backends ops comm llm cli)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/src/${folder}/CMakeLists.txt)
+    get_property(folders DIRECTORY ${PROJECT_SOURCE_DIR} PROPERTY SUBDIRECTORIES)
+    if("${PROJECT_SOURCE_DIR}/src/${folder}" IN_LIST folders)
+      anyaccel_targets_under(${PROJECT_SOURCE_DIR}/src/${folder} found)
+      list(APPEND installed_targets ${found})
+    endif()
+  endif()
+endforeach()
+
+# What an outside project may link; the rest is found at run time by ours.
+set(exported_targets anyaccel_torch anyaccel_base anyaccel anyaccel_llm)
+set_target_properties(anyaccel_torch PROPERTIES EXPORT_NAME torch)
+foreach(target ${installed_targets})
+  get_target_property(type ${target} TYPE)
+  if(target IN_LIST exported_targets)
+    string(REGEX REPLACE "^anyaccel_" "" export_name ${target})
+    set_target_properties(${target} PROPERTIES EXPORT_NAME ${export_name})
+    install(TARGETS ${target} EXPORT anyaccelTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+            INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+    add_library(anyaccel::${export_name} ALIAS ${target})
+  elseif(type MATCHES "SHARED_LIBRARY|MODULE_LIBRARY")
+    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
+  elseif(type STREQUAL EXECUTABLE)
+    install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endforeach()
+install(TARGETS anyaccel_torch EXPORT anyaccelTargets)
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/anyaccel ${PROJECT_BINARY_DIR}/include/anyaccel
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(EXPORT anyaccelTargets NAMESPACE anyaccel:: DESTINATION ${package_dir})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/anyaccelConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/anyaccelConfig.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/anyaccelConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/anyaccelConfig.cmake ${PROJECT_BINARY_DIR}/anyaccelConfigVersion.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/AnyAccelTorch.cmake
+        DESTINATION ${package_dir})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+configure_file(${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake.in ${PROJECT_BINARY_DIR}/uninstall.cmake @ONLY)
+if(PROJECT_IS_TOP_LEVEL)
+  add_custom_target(uninstall COMMAND ${CMAKE_COMMAND} -P ${PROJECT_BINARY_DIR}/uninstall.cmake
+                    COMMENT "Removing what the last install put in place" VERBATIM)
+endif()

@@ -1,0 +1,93 @@
+"""Install, build examples/ten_lines outside against it, run it, uninstall."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ["ANYACCEL_SOURCE_DIR"])
+BUILD = pathlib.Path(os.environ["ANYACCEL_BUILD_DIR"])
+
+
+def run(*command, check=True, **options):
+    result = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    if check and result.returncode:
+        raise AssertionError(f"{' '.join(map(str, command))}: exit status {result.returncode}\n{result.stdout}")
+    return result
+
+
+def cached(name):
+    match = re.search(rf"^{name}:\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M)
+    return match.group(1) if match else ""
+
+
+class Install(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.prefix = cls.folder / "prefix with a space"
+        # The manifest of a real install from this build must stay the one that `uninstall` reads.
+        manifest = BUILD / "install_manifest.txt"
+        kept = manifest.read_bytes() if manifest.exists() else None
+        if kept is not None:
+            cls.addClassCleanup(manifest.write_bytes, kept)
+        run("cmake", "--install", BUILD, "--prefix", cls.prefix)
+        # The example lies outside the tree, so that nothing of the tree is found by accident.
+        cls.example = shutil.copytree(SOURCE / "examples/ten_lines", cls.folder / "example")
+        # An outside project does not know about our environment.
+        cls.environment = {key: value for key, value in os.environ.items() if not key.startswith(("ANYACCEL_", "Torch_DIR"))}
+
+    def configure(self, build, *options, check=True):
+        flags = [f"-DCMAKE_CXX_FLAGS={'-fsanitize=' + cached('ANYACCEL_SANITIZE') if cached('ANYACCEL_SANITIZE') else ''}"]
+        return run("cmake", "-S", self.example, "-B", self.folder / build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}",
+                   *flags, *options, check=check, env=self.environment)
+
+    # Breaks when a header, a library or the package file is not installed, or names the build tree.
+    def test_1_example_builds_and_runs_outside(self):
+        self.configure("built")
+        run("cmake", "--build", self.folder / "built", env=self.environment)
+        output = run(self.folder / "built/ten_lines", env={**self.environment, "DS_ACCELERATOR": "cpu"}).stdout
+        number = re.fullmatch(r"cpu of (\d+): trace ([0-9.e+]+), (\d+) bytes in use\n", output)
+        self.assertTrue(number, output)
+        # The trace of x x^T is the sum of 2^20 squares with mean 1 and variance 2: this is 10 sigma.
+        self.assertAlmostEqual(float(number.group(2)), 2.0**20, delta=15000)
+        # x and the result live; the product is freed.
+        self.assertGreaterEqual(int(number.group(3)), 4 * 2**20)
+        self.assertLess(int(number.group(3)), 5 * 2**20)
+
+    # Breaks when the installed program needs the build tree.
+    def test_2_program_runs_from_the_prefix(self):
+        program = self.prefix / "bin/anyaccel"
+        self.assertIn("anyaccel", run(program, "--version", env=self.environment).stdout)
+        listing = run("ldd", program, env=self.environment).stdout
+        self.assertNotIn(str(BUILD), listing)
+        self.assertNotIn("not found", listing)
+
+    # Breaks when a LibTorch of another version is taken without a word, or the message names only one side.
+    def test_3_other_libtorch_is_refused(self):
+        other = self.folder / "libtorch"
+        (other / "include/ATen").mkdir(parents=True)
+        version = other / "include/torch/headeronly/version.h"
+        version.parent.mkdir(parents=True)
+        version.write_text("#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 10\n#define TORCH_VERSION_PATCH 7\n")
+        result = self.configure("refused", f"-DTorch_DIR={other}/share/cmake/Torch", check=False)
+        self.assertNotEqual(result.returncode, 0)
+        text = " ".join(result.stdout.split())
+        self.assertIn("LibTorch 2.10.7 was found", text)
+        self.assertRegex(text, r"built with LibTorch 2\.1[123]\.\d")
+
+    # Breaks when uninstall forgets a file, or takes one that is not ours.
+    def test_4_uninstall_leaves_nothing(self):
+        foreign = self.prefix / "lib/other.txt"
+        foreign.write_text("not ours")
+        run("cmake", "-P", BUILD / "uninstall.cmake", env=self.environment)
+        left = [p for p in self.prefix.rglob("*") if not p.is_dir()]
+        self.assertEqual(left, [foreign])
+        self.assertEqual([p for p in self.prefix.rglob("anyaccel*")], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
