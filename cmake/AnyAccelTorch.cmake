@@ -14,8 +14,9 @@ set(ANYACCEL_PYTHON "" CACHE FILEPATH "Python interpreter whose torch is used")
 
 # The include folder decides: a package may have moved its CMake files.
 foreach(candidate "${Torch_DIR}/../../.." "${Torch_DIR}" "${ANYACCEL_TORCH_RECORDED}")
-  if(NOT ANYACCEL_TORCH_PREFIX AND candidate MATCHES "[A-Za-z0-9]" AND EXISTS "${candidate}/include/ATen")
-    get_filename_component(ANYACCEL_TORCH_PREFIX "${candidate}" ABSOLUTE)
+  get_filename_component(anyaccel_found "${candidate}" ABSOLUTE)
+  if(NOT ANYACCEL_TORCH_PREFIX AND candidate MATCHES "[A-Za-z0-9]" AND EXISTS "${anyaccel_found}/include/ATen")
+    set(ANYACCEL_TORCH_PREFIX "${anyaccel_found}")
   endif()
   if(Torch_DIR AND candidate STREQUAL Torch_DIR AND NOT ANYACCEL_TORCH_PREFIX)
     set(ANYACCEL_TORCH_ERROR "Torch_DIR=${Torch_DIR} has no LibTorch with headers; want <libtorch>/share/cmake/Torch")
