@@ -1,0 +1,83 @@
+"""tools/methods: every member of DeepSpeed is found, and what is missing or stale is said."""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HEADER = "include/anyaccel/accelerator.h"
+
+
+class Methods(unittest.TestCase):
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.root)
+        (self.root / "docs").mkdir()
+        for folder in ("include", "src/core", "src/backends"):
+            shutil.copytree(ROOT / folder, self.root / folder)
+
+    def run_tool(self, *options):
+        result = subprocess.run([sys.executable, ROOT / "tools/methods", "--root", self.root, *options], capture_output=True, text=True)
+        return result.returncode, result.stdout + result.stderr
+
+    def change(self, pattern, replacement, name=HEADER):
+        path = self.root / name
+        text, count = re.subn(pattern, replacement, path.read_text(), count=1, flags=re.M)
+        self.assertEqual(count, 1, pattern)
+        path.write_text(text)
+
+    # Breaks when the interface loses one of DeepSpeed's members, or the page lists fewer than the header has.
+    def test_all_members_of_deepspeed_are_there(self):
+        status, output = self.run_tool()
+        self.assertEqual(status, 0, output)
+        page = (self.root / "docs/methods.md").read_text()
+        self.assertIn("77 public members; all of them are here", page)
+        count = int(re.search(r"has (\d+) public methods", page).group(1))
+        rows = re.findall(r"^\| `(\w+)` \|", page, re.M)
+        self.assertEqual(len(set(rows)), count)
+        # The header's own list: declarations of the class at two spaces' indent that end in a method's parenthesis.
+        header = (self.root / HEADER).read_text()
+        public = header[header.index("class Accelerator {"):header.index(" private:")]
+        for name in ("BFloat16Tensor", "capture_to_graph", "device_properties", "set_visible_devices_envs"):
+            self.assertIn(name, rows)
+        self.assertEqual(len(re.findall(r"DeepSpeed: ", public)), len(rows))
+
+    # Breaks when a member that is renamed away goes unnoticed.
+    def test_lost_member_is_an_error(self):
+        self.change(r"DeepSpeed: range_push\.", "DeepSpeed: -.")
+        status, output = self.run_tool()
+        self.assertEqual(status, 1)
+        self.assertIn("DeepSpeed's range_push has no counterpart", output)
+
+    # Breaks when a method may go without saying what it corresponds to.
+    def test_method_without_equivalents_is_an_error(self):
+        self.change(r"^  /// torch\.cuda: synchronize\. DeepSpeed: synchronize\.\n", "")
+        status, output = self.run_tool()
+        self.assertEqual(status, 1)
+        self.assertIn("synchronize has no line", output)
+
+    # Breaks when --check passes on a page that is not what the header says.
+    def test_check_finds_a_stale_page(self):
+        self.run_tool()
+        self.assertEqual(self.run_tool("--check")[0], 0)
+        self.change(r"Waits until a device has finished", "Waits till a device has done")
+        status, output = self.run_tool("--check")
+        self.assertEqual(status, 1)
+        self.assertIn("not up to date", output)
+
+    # Breaks when the column of backends does not follow the sources.
+    def test_overriding_backend_is_listed(self):
+        folder = self.root / "src/backends/newchip"
+        folder.mkdir()
+        (folder / "backend.h").write_text("MemoryInfo memory_info(DeviceIndex index) const override;\n")
+        self.run_tool()
+        rows = dict(re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", (self.root / "docs/methods.md").read_text(), re.M))
+        self.assertIn("newchip", rows["available_memory"])
+        self.assertNotIn("newchip", rows["current_stream"])
+
+
+if __name__ == "__main__":
+    unittest.main()
