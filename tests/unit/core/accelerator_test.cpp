@@ -1,0 +1,169 @@
+#include "anyaccel/accelerator.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+
+#include "unit/support/expect_error.h"
+#include "unit/support/mock_backend.h"
+
+namespace anyaccel {
+namespace {
+
+using test::mock_traits;
+using test::MockBackend;
+
+class AcceleratorTest : public testing::Test {
+ protected:
+  std::shared_ptr<MockBackend> backend_ = std::make_shared<MockBackend>(mock_traits("mock"), 3);
+  Accelerator accelerator_{backend_};
+};
+
+// Broken when the flags are not the traits' ones.
+TEST_F(AcceleratorTest, FlagsComeFromTraits) {
+  EXPECT_FALSE(accelerator_.is_synchronized_device());
+  EXPECT_FALSE(accelerator_.use_host_timers());
+  EXPECT_EQ(accelerator_.communication_backend_name(), "gloo");
+  EXPECT_EQ(accelerator_.name(), "mock");
+  EXPECT_TRUE(accelerator_.is_available());
+}
+
+// Broken when an index is not checked, or wraps round at 256 as torch's 8 bits do.
+TEST_F(AcceleratorTest, DeviceIndexOutOfRange) {
+  accelerator_.set_device(2);
+  EXPECT_EQ(accelerator_.current_device(), 2);
+  for (const DeviceIndex bad : {-1, 3, 256, 1 << 20}) {
+    EXPECT_ERROR(accelerator_.set_device(bad), invalid_argument, "got " + std::to_string(bad));
+    EXPECT_ERROR(accelerator_.synchronize(bad), invalid_argument, "want 0 to 2");
+    EXPECT_ERROR(accelerator_.device_name(bad), invalid_argument, "device_name");
+  }
+  EXPECT_EQ(accelerator_.current_device(), 2);
+}
+
+// Broken when names carry an index that the traits forbid, or no torch::Device can be made of them.
+TEST_F(AcceleratorTest, NamesAreValidForTorch) {
+  EXPECT_EQ(accelerator_.device_name(), "cpu");
+  EXPECT_EQ(accelerator_.device_name(1), "cpu");
+  accelerator_.set_device(1);
+  EXPECT_EQ(accelerator_.current_device_name(), "cpu");
+  EXPECT_EQ(accelerator_.torch_device(1), c10::Device(c10::kCPU));
+}
+
+// Broken when the guard does not restore, also after an exception.
+TEST_F(AcceleratorTest, DeviceGuardRestores) {
+  try {
+    const auto guard = accelerator_.device(2);
+    EXPECT_EQ(accelerator_.current_device(), 2);
+    EXPECT_EQ(guard.original_device(), 0);
+    throw 1;
+  } catch (int) {
+  }
+  EXPECT_EQ(accelerator_.current_device(), 0);
+  EXPECT_ERROR(accelerator_.device(7), invalid_argument, "got 7");
+  EXPECT_EQ(accelerator_.current_device(), 0);
+}
+
+// Broken when an optional function of a backend answers null or nothing instead of "unsupported".
+TEST_F(AcceleratorTest, MissingFeaturesAreTyped) {
+  EXPECT_ERROR(accelerator_.create_graph(), unsupported, "graphs");
+  EXPECT_ERROR(accelerator_.Event(), unsupported, "events");
+  EXPECT_ERROR(accelerator_.Stream(), unsupported, "streams");
+  EXPECT_ERROR(accelerator_.memory_allocated(), unsupported, "memory");
+  EXPECT_ERROR(accelerator_.memory_info(), unsupported, "memory");
+  EXPECT_ERROR(accelerator_.reset_peak_memory_stats(), unsupported, "memory");
+  EXPECT_ERROR(accelerator_.compute_capability(), unsupported, "compute capability");
+  EXPECT_FALSE(accelerator_.is_current_stream_capturing());
+  EXPECT_NO_THROW(accelerator_.empty_cache());
+}
+
+// Broken when callbacks run before the device does, run twice, or never.
+TEST_F(AcceleratorTest, LazyCallWaitsForTheDevice) {
+  backend_->initialized_ = false;
+  std::string order;
+  accelerator_.lazy_call([&] { order += "a"; });
+  accelerator_.lazy_call([&] { order += "b"; });
+  accelerator_.set_device(1);
+  EXPECT_EQ(order, "");
+  backend_->initialized_ = true;
+  accelerator_.synchronize();
+  EXPECT_EQ(order, "ab");
+  accelerator_.lazy_call([&] { order += "c"; });
+  accelerator_.synchronize();
+  EXPECT_EQ(order, "abc");
+  EXPECT_ERROR(accelerator_.lazy_call({}), invalid_argument, "empty");
+}
+
+// Broken when an unknown compile backend is accepted or the list is not told.
+TEST_F(AcceleratorTest, CompileBackend) {
+  EXPECT_EQ(accelerator_.get_compile_backend(), "inductor");
+  accelerator_.set_compile_backend("eager");
+  EXPECT_EQ(accelerator_.get_compile_backend(), "eager");
+  EXPECT_ERROR(accelerator_.set_compile_backend("nosuch"), invalid_argument, "eager, inductor");
+  EXPECT_EQ(accelerator_.get_compile_backend(), "eager");
+}
+
+// Broken when ranges are not counted by thread.
+TEST_F(AcceleratorTest, RangesNest) {
+  accelerator_.range_push("outer");
+  accelerator_.range_push("inner", "domain", "category");
+  accelerator_.range_pop();
+  accelerator_.range_pop("domain");
+  EXPECT_ERROR(accelerator_.range_pop(), invalid_state, "range_push");
+}
+
+// Broken when a variable is left out or ids are joined wrongly.
+TEST_F(AcceleratorTest, VisibleDevices) {
+  auto traits = mock_traits("vis");
+  traits.visible_devices_envs = {"A_VISIBLE", "B_VISIBLE"};
+  const Accelerator accelerator(std::make_shared<MockBackend>(traits));
+  std::map<std::string, std::string> env{{"A_VISIBLE", "9"}, {"KEPT", "1"}};
+  accelerator.set_visible_devices_envs(env, {"0", "GPU-12ab"});
+  EXPECT_EQ(env, (std::map<std::string, std::string>{{"A_VISIBLE", "0,GPU-12ab"}, {"B_VISIBLE", "0,GPU-12ab"}, {"KEPT", "1"}}));
+}
+
+// Broken when a missing builder is null, or its message does not name op and backend.
+TEST_F(AcceleratorTest, MissingOpBuilderIsTyped) {
+  const auto builder = accelerator_.create_op_builder("CPUAdamBuilder");
+  ASSERT_NE(builder, nullptr);
+  EXPECT_EQ(builder->class_name(), "CPUAdamBuilder");
+  EXPECT_FALSE(builder->is_compatible().compatible);
+  EXPECT_THAT(builder->is_compatible().reason, testing::AllOf(testing::HasSubstr("CPUAdamBuilder"), testing::HasSubstr("mock")));
+  EXPECT_ERROR(builder->load(), unsupported, "CPUAdamBuilder is not implemented on mock");
+  EXPECT_ERROR(accelerator_.get_op_builder("Other")()->load(), unsupported, "Other is not implemented on mock");
+}
+
+// Broken when a registered builder is not found, or another backend's is.
+TEST_F(AcceleratorTest, RegisteredOpBuilderIsFound) {
+  struct Fake final : sdk::OpBuilder {
+    std::string class_name() const override { return "FakeBuilder"; }
+    std::string name() const override { return "fake"; }
+    Compatibility is_compatible() const noexcept override { return {.compatible = true}; }
+    void load() override {}
+  };
+  sdk::register_op_builder("mock", "FakeBuilder", [] { return std::make_shared<Fake>(); });
+  EXPECT_EQ(accelerator_.create_op_builder("FakeBuilder")->name(), "fake");
+  EXPECT_EQ(accelerator_.get_op_builder("FakeBuilder")()->name(), "fake");
+  EXPECT_EQ(sdk::registered_op_builders("mock"), std::vector<std::string>{"FakeBuilder"});
+  const Accelerator other(std::make_shared<MockBackend>(mock_traits("other")));
+  EXPECT_FALSE(other.create_op_builder("FakeBuilder")->is_compatible().compatible);
+  EXPECT_ERROR(sdk::register_op_builder("mock", "FakeBuilder", [] { return std::make_shared<Fake>(); }), invalid_argument,
+               "FakeBuilder on mock");
+}
+
+// Broken when the folders are not there or lack our headers.
+TEST_F(AcceleratorTest, BuildExtensionNamesRealFolders) {
+  const auto build = accelerator_.build_extension();
+  for (const auto& folder : build.library_dirs) EXPECT_EQ(::access(folder.c_str(), R_OK), 0) << folder;
+  EXPECT_EQ(::access((build.include_dirs.front() + "/anyaccel/accelerator.h").c_str(), R_OK), 0);
+  EXPECT_FALSE(build.torch_version.empty());
+}
+
+// Broken when rss is not bytes of this process.
+TEST_F(AcceleratorTest, RssGrowsWithTheProcess) {
+  const auto before = accelerator_.get_rss();
+  const auto tensor = at::ones({16 << 20}, at::kByte);
+  EXPECT_GE(accelerator_.get_rss() - before, 12 << 20);
+}
+
+}  // namespace
+}  // namespace anyaccel

@@ -1,0 +1,64 @@
+#include "anyaccel/registry.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "unit/support/expect_error.h"
+#include "unit/support/mock_backend.h"
+
+namespace anyaccel {
+namespace {
+
+using test::mock_traits;
+using test::MockBackend;
+
+BackendEntry entry(const std::string& name, int priority, int devices) {
+  return {.traits = mock_traits(name, priority),
+          .create = [name, devices] { return std::make_shared<MockBackend>(mock_traits(name), devices); },
+          .probe = [devices] { return sdk::Probe{devices, devices > 0 ? "counted by a test" : "none in a test"}; }};
+}
+
+// Broken by an order that is not by priority, highest first.
+TEST(Registry, ListsByPriority) {
+  register_backend(entry("low", 5000, 1));
+  register_backend(entry("high", 6000, 1));
+  const auto names = registered_backends();
+  ASSERT_GE(names.size(), 2U);
+  EXPECT_EQ(names[0], "high");
+  EXPECT_EQ(names[1], "low");
+}
+
+// Broken when a second entry silently replaces the first.
+TEST(Registry, RefusesDuplicateAndEmptyEntries) {
+  register_backend(entry("twin", 0, 1));
+  EXPECT_ERROR(register_backend(entry("twin", 0, 1)), invalid_argument, "got twin");
+  EXPECT_ERROR(register_backend(entry("", 0, 1)), invalid_argument, "name");
+  EXPECT_ERROR(register_backend({.traits = mock_traits("hollow"), .create = {}}), invalid_argument, "create");
+}
+
+// Broken when the registry's list is not guarded: lost or doubled entries, or a race that TSan sees.
+TEST(Registry, RegistersFromManyThreads) {
+  constexpr int kThreads = 8;
+  constexpr int kEach = 20;
+  std::atomic<int> refused{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kEach; ++i) {
+        // Every second name is tried by all threads; exactly one may win it.
+        const bool shared = i % 2 == 0;
+        try {
+          register_backend(entry("x" + std::to_string(i) + (shared ? "" : "-" + std::to_string(t)), i, 0));
+        } catch (const Error&) {
+          ++refused;
+        }
+        detect();
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(refused, (kThreads - 1) * kEach / 2);
+}
+
+}  // namespace
+}  // namespace anyaccel
