@@ -98,7 +98,7 @@ TEST_F(AcceleratorTest, CompileBackend) {
   EXPECT_EQ(accelerator_.get_compile_backend(), "inductor");
   accelerator_.set_compile_backend("eager");
   EXPECT_EQ(accelerator_.get_compile_backend(), "eager");
-  EXPECT_ERROR(accelerator_.set_compile_backend("nosuch"), invalid_argument, "eager, inductor");
+  EXPECT_ERROR(accelerator_.set_compile_backend("nosuch"), invalid_argument, "inductor, eager");
   EXPECT_EQ(accelerator_.get_compile_backend(), "eager");
 }
 

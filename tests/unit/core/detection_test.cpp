@@ -98,6 +98,7 @@ TEST_F(DetectionTest, StrictModeForbidsTheHost) {
 
 // Broken when a typing error in the variable is taken for "no".
 TEST_F(DetectionTest, StrictModeRefusesNonsense) {
+  add("hosted", 1, 9999);
   const ScopedEnv strict("ANYACCEL_STRICT", "maybe");
   EXPECT_ERROR(get_accelerator(), invalid_argument, "ANYACCEL_STRICT");
 }

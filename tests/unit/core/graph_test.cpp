@@ -60,7 +60,8 @@ TEST_F(GraphTest, ExceptionAbandonsTheCapture) {
 // Broken when a refused op is lost in the destructor, or leaves a half graph.
 TEST_F(GraphTest, RefusalSurfacesAndEmptiesTheGraph) {
   impl_->fail_end = true;
-  EXPECT_ERROR({ const auto capture = accelerator_.capture_to_graph(graph_); }, unsupported, "nonzero");
+  const auto scope = [&] { const auto capture = accelerator_.capture_to_graph(graph_); };
+  EXPECT_ERROR(scope(), unsupported, "nonzero");
   EXPECT_EQ(graph_.state(), Graph::State::empty);
   EXPECT_ERROR(graph_.replay(), invalid_state, "nothing was captured");
 }
