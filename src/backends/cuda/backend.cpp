@@ -1,0 +1,118 @@
+#include "backends/cuda/backend.h"
+
+#include "anyaccel/error.h"
+#include "backends/cuda/driver.h"
+#include "backends/cuda/nvml.h"
+#include "backends/cuda/traits.h"
+#include "base/env.h"
+#include "base/log.h"
+
+namespace anyaccel::backends::cuda {
+
+namespace {
+
+/// NVML names a device "GPU-<uuid>" or "MIG-<uuid>"; the driver only gives the number.
+std::optional<std::string> nvml_uuid(const std::string& number) {
+  for (const char* kind : {"MIG-", "GPU-"}) {
+    try {
+      Nvml::instance().memory(kind + number);
+      return kind + number;
+    } catch (const Error&) {  // of the other kind
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+CudaBackend::CudaBackend() : TorchBackend(traits()) {}
+
+// Before CUDA runs NVML counts: torch's own count would initialize the driver, and a fork would not survive that.
+DeviceIndex CudaBackend::device_count() const noexcept {
+  static const int counted = probe_devices().device_count;
+  if (counted > 0 && !driver_properties(0)) return counted;
+  return TorchBackend::device_count();
+}
+
+std::optional<std::string> CudaBackend::uuid(DeviceIndex index) const {
+  const auto& nvml = Nvml::instance();
+  if (!nvml.reason().empty()) return std::nullopt;
+  try {
+    if (const auto driver = driver_properties(index)) return nvml_uuid(driver->uuid);
+    if (!nvml.order_is_certain()) {
+      start();
+      if (const auto driver = driver_properties(index)) return nvml_uuid(driver->uuid);
+      return std::nullopt;
+    }
+    const auto uuids = nvml.visible_uuids();
+    if (static_cast<std::size_t>(index) < uuids.size()) return uuids[static_cast<std::size_t>(index)];
+  } catch (const Error& error) {
+    log_once(LogLevel::info, "nvml", std::string("NVML cannot name the devices: ") + error.what());
+  }
+  return std::nullopt;
+}
+
+Capability CudaBackend::capability(DeviceIndex index) const {
+  if (const auto driver = driver_properties(index)) return driver->capability;
+  const auto id = uuid(index);
+  return id ? Nvml::instance().properties(*id).capability : Capability{-1, -1};
+}
+
+DeviceProperties CudaBackend::properties(DeviceIndex index) const {
+  DeviceProperties properties;
+  const auto id = uuid(index);
+  if (!id) start();  // NVML cannot tell, so CUDA has to
+  Capability found{-1, -1};
+  if (id) {
+    const auto nvml = Nvml::instance().properties(*id);
+    properties.name = nvml.name;
+    properties.uuid = nvml.uuid;
+    properties.driver_version = nvml.driver_version;
+    properties.numa_node = nvml.numa_node;
+    found = nvml.capability;
+    properties.total_memory = memory_info(index).total;
+  } else {
+    properties = TorchBackend::properties(index);
+  }
+  if (const auto driver = driver_properties(index)) {
+    properties.name = driver->name;
+    properties.total_memory = static_cast<std::int64_t>(driver->total_memory);
+    properties.multi_processor_count = driver->multi_processor_count;
+    found = driver->capability;
+  }
+  properties.vendor = "NVIDIA";
+  if (found.first >= 0) properties.compute_capability = found;
+  properties.triton = triton(found);
+  properties.prefers_triton_grouped_mm = prefers_triton_grouped_mm(found);
+  return properties;
+}
+
+DtypeSupport CudaBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype) const {
+  const auto found = capability(index);
+  if (found.first < 0) return TorchBackend::dtype_support(index, dtype);
+  switch (dtype) {
+    case c10::ScalarType::Half:
+      return {true, true, fast_fp16(found, env("DS_ALLOW_DEPRECATED_FP16") == "1"), true};
+    case c10::ScalarType::BFloat16:
+      return {true, true, fast_bf16(found), true};
+    case c10::ScalarType::Float8_e4m3fn:
+    case c10::ScalarType::Float8_e5m2:
+      return {.storable = true, .computable = fp8(found), .fast = fp8(found), .reducible = false};
+    default:
+      return TorchBackend::dtype_support(index, dtype);
+  }
+}
+
+MemoryInfo CudaBackend::memory_info(DeviceIndex index) const {
+  if (const auto id = uuid(index)) {
+    try {
+      const auto memory = Nvml::instance().memory(*id);
+      return {.free = static_cast<std::int64_t>(memory.free), .total = static_cast<std::int64_t>(memory.total)};
+    } catch (const Error& error) {
+      log_once(LogLevel::info, "nvml memory", std::string("NVML does not tell free memory: ") + error.what());
+    }
+  }
+  return TorchBackend::memory_info(index);
+}
+
+}  // namespace anyaccel::backends::cuda

@@ -1,0 +1,27 @@
+// The cuda backend: NVIDIA GPUs, which torch drives itself.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "anyaccel/sdk/torch_backend.h"
+#include "backends/cuda/capability.h"
+
+namespace anyaccel::backends::cuda {
+
+/// See README.md of this folder for what differs from the generic backend.
+class CudaBackend final : public sdk::TorchBackend {
+ public:
+  CudaBackend();
+  DeviceIndex device_count() const noexcept override;
+  DeviceProperties properties(DeviceIndex index) const override;
+  DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const override;
+  MemoryInfo memory_info(DeviceIndex index) const override;
+
+ private:
+  /// UUID of torch's device `index`; nothing where neither driver nor NVML can tell.
+  std::optional<std::string> uuid(DeviceIndex index) const;
+  Capability capability(DeviceIndex index) const;
+};
+
+}  // namespace anyaccel::backends::cuda

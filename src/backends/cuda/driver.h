@@ -1,0 +1,28 @@
+// The CUDA driver, once torch has started it: libcuda.so.1 as the process has it. No toolkit needed.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "backends/cuda/capability.h"
+
+namespace anyaccel::backends::cuda {
+
+/// What the driver says of one device.
+struct DriverProperties {
+  std::string name, uuid;  ///< UUID without "GPU-" or "MIG-"
+  std::size_t total_memory = 0;
+  int multi_processor_count = -1;
+  Capability capability{-1, -1};
+};
+
+/// Asks the driver about CUDA's device `index`, in CUDA's order. Nothing where this process has no driver or has not
+/// initialized it: it is never loaded and never initialized from here, so that fork stays safe. Thread-safe.
+std::optional<DriverProperties> driver_properties(int index) noexcept;
+
+/// Page-locks host memory for all contexts (cuMemHostRegister). Empty when done, else the driver's reason.
+std::string driver_register_host(void* address, std::size_t bytes) noexcept;
+std::string driver_unregister_host(void* address) noexcept;
+
+}  // namespace anyaccel::backends::cuda

@@ -1,0 +1,67 @@
+// NVML: what the NVIDIA driver tells without a CUDA context. Needs no torch and no toolkit.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/cuda/nvml_symbols.h"
+#include "backends/cuda/visible_devices.h"
+#include "base/dynamic_library.h"
+
+namespace anyaccel::backends::cuda {
+
+/// What NVML knows of one device or MIG instance. Unknown: empty or -1.
+struct NvmlProperties {
+  std::string name, uuid, driver_version;
+  int numa_node = -1;
+  std::pair<int, int> capability{-1, -1};
+};
+
+/// The driver's management library, opened once. Thread-safe; starts itself anew in a forked child.
+class Nvml {
+ public:
+  /// The library of this machine: libnvidia-ml.so.1, or what ANYACCEL_NVML_LIBRARY names. Never throws.
+  static const Nvml& instance() noexcept;
+  explicit Nvml(const std::string& library) noexcept;
+
+  /// Empty when it can be used, else one sentence why not.
+  const std::string& reason() const noexcept { return reason_; }
+
+  /// All devices of the machine in the order of their PCI bus ids, with their MIG instances.
+  /// Throws `unavailable` with NVML's answer, as the other queries do.
+  std::vector<PhysicalDevice> machine() const;
+  /// UUIDs of the devices that this process sees (CUDA_VISIBLE_DEVICES), in NVML's order.
+  std::vector<std::string> visible_uuids() const;
+  /// Whether visible_uuids() is surely CUDA's order too: CUDA_DEVICE_ORDER=PCI_BUS_ID, selection by UUID, or devices
+  /// that do not differ. Otherwise CUDA puts the fastest first and devices must be matched by UUID.
+  bool order_is_certain() const;
+
+  /// Free and total bytes of a device or MIG instance, all processes counted. A MIG instance is asked itself:
+  /// its device would refuse inside a container.
+  NvmlMemory memory(const std::string& uuid) const;
+  NvmlProperties properties(const std::string& uuid) const;
+
+ private:
+  struct Symbols {
+#define ANYACCEL_NVML_POINTER(name, needed, parameters) int(*name) parameters = nullptr;
+    ANYACCEL_NVML_SYMBOLS(ANYACCEL_NVML_POINTER)
+#undef ANYACCEL_NVML_POINTER
+  };
+
+  void open(const std::string& library);
+  void start() const;
+  std::string text(int (*query)(NvmlHandle, char*, unsigned), NvmlHandle handle) const;
+  std::vector<MigDevice> instances(NvmlHandle device) const;
+  NvmlHandle handle(const std::string& uuid) const;
+
+  DynamicLibrary library_;
+  Symbols nvml_;
+  std::string reason_;
+  mutable pid_t started_in_ = -1;  // guarded by start()
+};
+
+}  // namespace anyaccel::backends::cuda

@@ -1,0 +1,39 @@
+// The functions of NVML that we call: one table, from which pointers, lookup and the test's fake are made.
+// Source of every line: nvml.h of the CUDA toolkit and "NVML API Reference Guide" (docs.nvidia.com/deploy/nvml-api); the
+// comment names the chapter. X(name, needed, parameters): without a needed one the library is not used at all.
+#pragma once
+
+namespace anyaccel::backends::cuda {
+
+using NvmlHandle = void*;  ///< nvmlDevice_t
+
+/// nvmlMemory_t, "Device Structs".
+struct NvmlMemory {
+  unsigned long long total = 0, free = 0, used = 0;
+};
+
+/// Values of nvmlReturn_t that are told apart.
+enum NvmlResult : int { kNvmlSuccess = 0, kNvmlNoPermission = 4 };
+
+}  // namespace anyaccel::backends::cuda
+
+#define ANYACCEL_NVML_SYMBOLS(X)                                                     \
+  /* Initialization and Cleanup */                                                   \
+  X(nvmlInit_v2, true, (void))                                                       \
+  /* System Queries */                                                               \
+  X(nvmlSystemGetDriverVersion, false, (char*, unsigned))                            \
+  /* Device Queries */                                                               \
+  X(nvmlDeviceGetCount_v2, true, (unsigned*))                                        \
+  X(nvmlDeviceGetHandleByIndex_v2, true, (unsigned, NvmlHandle*))                    \
+  X(nvmlDeviceGetHandleByUUID, false, (const char*, NvmlHandle*))                    \
+  X(nvmlDeviceGetUUID, false, (NvmlHandle, char*, unsigned))                         \
+  X(nvmlDeviceGetName, false, (NvmlHandle, char*, unsigned))                         \
+  X(nvmlDeviceGetMemoryInfo, false, (NvmlHandle, NvmlMemory*))                       \
+  X(nvmlDeviceGetCudaComputeCapability, false, (NvmlHandle, int*, int*))             \
+  X(nvmlDeviceGetNumaNodeId, false, (NvmlHandle, unsigned*))                         \
+  /* Multi Instance GPU Management */                                                \
+  X(nvmlDeviceGetMigMode, false, (NvmlHandle, unsigned*, unsigned*))                 \
+  X(nvmlDeviceGetMaxMigDeviceCount, false, (NvmlHandle, unsigned*))                  \
+  X(nvmlDeviceGetMigDeviceHandleByIndex, false, (NvmlHandle, unsigned, NvmlHandle*)) \
+  X(nvmlDeviceGetGpuInstanceId, false, (NvmlHandle, unsigned*))                      \
+  X(nvmlDeviceGetComputeInstanceId, false, (NvmlHandle, unsigned*))

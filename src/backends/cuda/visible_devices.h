@@ -1,0 +1,42 @@
+// CUDA_VISIBLE_DEVICES: which devices of a machine a process sees, and in what order.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace anyaccel::backends::cuda {
+
+/// One MIG instance of a device.
+struct MigDevice {
+  std::string uuid;  ///< "MIG-<uuid>" as drivers since 470 name it
+  int gpu_instance = -1;
+  int compute_instance = -1;
+};
+
+/// One device of the machine, in NVML's order (PCI bus id).
+struct PhysicalDevice {
+  std::string uuid;                      ///< "GPU-<uuid>"
+  bool mig = false;                      ///< MIG mode is on: only its instances can be used
+  std::vector<MigDevice> instances = {};
+};
+
+/// A device that the process sees.
+struct VisibleDevice {
+  int physical = 0;   ///< index into the machine's devices
+  int instance = -1;  ///< index of the MIG instance; -1: the whole device
+  friend bool operator==(const VisibleDevice&, const VisibleDevice&) = default;
+};
+
+/// The devices that CUDA would enumerate for a value of CUDA_VISIBLE_DEVICES (nothing: unset).
+///
+/// Rules, from the CUDA C++ Programming Guide ("CUDA Environment Variables") and the MIG User Guide ("Device
+/// Enumeration"): entries are indices, "GPU-" UUIDs, "MIG-" UUIDs or "MIG-GPU-<uuid>/<gi>/<ci>"; UUIDs may be cut short
+/// while they stay unique; the list ends at the first entry that names no device; a repeated entry leaves no device
+/// at all; a device in MIG mode stands for its first instance; beside a MIG instance nothing else is enumerated.
+/// Indices are NVML's, which are CUDA's with CUDA_DEVICE_ORDER=PCI_BUS_ID. Reads at most 64 KiB. Pure.
+std::vector<VisibleDevice> visible_devices(std::optional<std::string_view> value,
+                                           const std::vector<PhysicalDevice>& machine);
+
+}  // namespace anyaccel::backends::cuda

@@ -1,0 +1,37 @@
+#include "backends/hpu/backend.h"
+
+#include <ATen/Context.h>
+
+#include "backends/hpu/traits.h"
+#include "backends/torch/python_query.h"
+#include "base/log.h"
+
+namespace anyaccel::backends::hpu {
+
+HpuBackend::HpuBackend() : TorchBackend(traits()) {
+  // As DeepSpeed: the graph compiler may otherwise choose another order of additions in each recipe.
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+}
+
+DeviceProperties HpuBackend::properties(DeviceIndex index) const {
+  auto properties = TorchBackend::properties(index);
+  properties.vendor = "Intel Gaudi";
+  return properties;
+}
+
+DtypeSupport HpuBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype) const {
+  auto support = TorchBackend::dtype_support(index, dtype);
+  if (dtype == c10::ScalarType::BFloat16) return {.storable = true, .computable = true, .fast = true, .reducible = true};
+  if (dtype != c10::ScalarType::Half) return support;
+  // The first generation has no fp16, and only the vendor's Python package tells the generation.
+  const auto answer = sdk::ask_python("habana_frameworks.torch.utils.experimental", "_is_fp16_supported");
+  support.computable = support.fast = support.reducible = answer.value.value_or(false);
+  if (!answer.value) log_once(LogLevel::info, "hpu fp16", "hpu: fp16 counts as unsupported: " + answer.reason);
+  return support;
+}
+
+// The bridge keeps its memory in one pool and has nothing to give back.
+void HpuBackend::empty_cache() {}
+
+}  // namespace anyaccel::backends::hpu

@@ -1,0 +1,17 @@
+// The hpu backend: Intel Gaudi, which the vendor's bridge adds to torch.
+#pragma once
+
+#include "anyaccel/sdk/torch_backend.h"
+
+namespace anyaccel::backends::hpu {
+
+/// See README.md of this folder for what differs from the generic backend.
+class HpuBackend final : public sdk::TorchBackend {
+ public:
+  HpuBackend();
+  DeviceProperties properties(DeviceIndex index) const override;
+  DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const override;
+  void empty_cache() override;
+};
+
+}  // namespace anyaccel::backends::hpu

@@ -1,0 +1,16 @@
+#include "anyaccel/registry.h"
+#include "backends/hpu/backend.h"
+#include "backends/hpu/traits.h"
+#include "backends/torch/vendor_library.h"
+
+namespace anyaccel::backends::hpu {
+
+void register_backend();
+
+void register_backend() {
+  anyaccel::register_backend({.traits = traits(),
+                              .create = [] { return std::make_shared<HpuBackend>(); },
+                              .probe = [] { return sdk::probe_vendor_device(traits(), "libhabana_pytorch_plugin.so"); }});
+}
+
+}  // namespace anyaccel::backends::hpu

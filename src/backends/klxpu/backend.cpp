@@ -1,0 +1,20 @@
+#include "backends/klxpu/backend.h"
+
+#include "backends/klxpu/traits.h"
+#include "base/env.h"
+
+namespace anyaccel::backends::klxpu {
+
+KlxpuBackend::KlxpuBackend() : TorchBackend(traits()) {
+  // Events of the third generation keep time; earlier ones do not, as DeepSpeed's accelerator has it.
+  const auto events = env("XPU_EVENT_KL3_ENABLE");
+  traits_.use_host_timers = !(events && *events == "1");
+}
+
+DeviceProperties KlxpuBackend::properties(DeviceIndex index) const {
+  auto properties = TorchBackend::properties(index);
+  properties.vendor = "Kunlunxin";
+  return properties;
+}
+
+}  // namespace anyaccel::backends::klxpu

@@ -1,0 +1,26 @@
+#include "anyaccel/registry.h"
+#include "anyaccel/sdk/torch_backend.h"
+#include "backends/klxpu/backend.h"
+#include "backends/klxpu/traits.h"
+
+namespace anyaccel::backends::klxpu {
+
+namespace {
+
+/// torch's device type is another stack's too, so only the driver's files tell whose it is here.
+sdk::Probe probe() {
+  const auto files = traits().probe();
+  return files.device_count > 0 ? sdk::probe_torch_device(traits()) : files;
+}
+
+}  // namespace
+
+void register_backend();
+
+void register_backend() {
+  anyaccel::register_backend({.traits = traits(),
+                              .create = [] { return std::make_shared<KlxpuBackend>(); },
+                              .probe = probe});
+}
+
+}  // namespace anyaccel::backends::klxpu

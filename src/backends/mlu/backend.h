@@ -1,0 +1,16 @@
+// The mlu backend: a device type that the vendor's library adds to torch.
+#pragma once
+
+#include "anyaccel/sdk/torch_backend.h"
+
+namespace anyaccel::backends::mlu {
+
+/// See README.md of this folder for what differs from the generic backend.
+class MluBackend final : public sdk::TorchBackend {
+ public:
+  MluBackend();
+  DeviceProperties properties(DeviceIndex index) const override;
+  DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const override;
+};
+
+}  // namespace anyaccel::backends::mlu

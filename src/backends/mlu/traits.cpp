@@ -1,0 +1,34 @@
+#include "backends/mlu/traits.h"
+
+#include "base/device_files.h"
+
+namespace anyaccel::backends::mlu {
+
+namespace {
+
+// /dev/cambricon_dev<N>: github.com/Cambricon/cambricon-k8s-device-plugin, device-plugin/pkg/mlu/const.go.
+sdk::Probe probe() noexcept {
+  return probe_device_files({.folder = "dev", .prefix = "cambricon_dev", .visible = "MLU_VISIBLE_DEVICES"});
+}
+
+}  // namespace
+
+const sdk::Traits& traits() {
+  static const sdk::Traits instance{
+      .name = "mlu",
+      .class_name = "MLU_Accelerator",
+      .device_type = "mlu",
+      .communication_backend = "cncl",
+      .compile_backend = "inductor",
+      .compile_backends = {"inductor", "aot_eager", "eager"},
+      .priority = 76,
+      .visible_devices_envs = {"MLU_VISIBLE_DEVICES"},
+      .export_envs = {"NEUWARE_HOME", "CNCL", "LD_LIBRARY", "PATH"},
+      .start_environment = {},
+      .op_builder_dir = "deepspeed.ops.op_builder.mlu",
+      .probe = probe,
+  };
+  return instance;
+}
+
+}  // namespace anyaccel::backends::mlu

@@ -1,0 +1,11 @@
+// What Cambricon says about itself without torch.
+#pragma once
+
+#include "anyaccel/sdk/traits.h"
+
+namespace anyaccel::backends::mlu {
+
+/// Traits of this backend. Thread-safe.
+const sdk::Traits& traits();
+
+}  // namespace anyaccel::backends::mlu

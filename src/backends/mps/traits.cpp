@@ -1,0 +1,28 @@
+#include "backends/mps/traits.h"
+
+namespace anyaccel::backends::mps {
+
+const sdk::Traits& traits() {
+  static const sdk::Traits instance{
+      .name = "mps",
+      .class_name = "MPS_Accelerator",
+      .device_type = "mps",
+      .communication_backend = "gloo",
+      .compile_backend = "inductor",
+      .compile_backends = {"inductor", "aot_eager", "eager"},
+      .synchronized = true,  // one queue without user streams: a program cannot observe work out of order
+      .use_host_timers = true,
+      .resolves_data_dependency = true,
+      .handles_memory_backpressure = true,
+      .fp64 = false,  // Metal has no double
+      .priority = 40,
+      .visible_devices_envs = {},  // a machine has one
+      .export_envs = {},
+      .start_environment = {},
+      .op_builder_dir = "deepspeed.ops.op_builder.mps",
+      .probe = nullptr,  // the system tells through Metal alone, so torch is asked
+  };
+  return instance;
+}
+
+}  // namespace anyaccel::backends::mps

@@ -1,0 +1,25 @@
+#include "backends/npu/backend.h"
+
+#include "backends/torch/python_query.h"
+#include "backends/npu/traits.h"
+
+namespace anyaccel::backends::npu {
+
+NpuBackend::NpuBackend() : TorchBackend(traits()) {}
+
+DeviceProperties NpuBackend::properties(DeviceIndex index) const {
+  auto properties = TorchBackend::properties(index);
+  properties.vendor = "Huawei";
+  return properties;
+}
+
+DtypeSupport NpuBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype) const {
+  auto support = TorchBackend::dtype_support(index, dtype);
+  if (dtype != c10::ScalarType::BFloat16) return support;
+  // Depends on the chip's generation, which only the vendor's package tells.
+  const auto answer = sdk::ask_python("torch.npu", "is_bf16_supported");
+  if (answer.value) support.computable = support.fast = *answer.value;
+  return support;
+}
+
+}  // namespace anyaccel::backends::npu

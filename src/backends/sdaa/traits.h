@@ -1,0 +1,11 @@
+// What Tecorigin says about itself without torch.
+#pragma once
+
+#include "anyaccel/sdk/traits.h"
+
+namespace anyaccel::backends::sdaa {
+
+/// Traits of this backend. Thread-safe.
+const sdk::Traits& traits();
+
+}  // namespace anyaccel::backends::sdaa

@@ -1,0 +1,16 @@
+#include "backends/supa/backend.h"
+
+#include "backends/supa/traits.h"
+
+namespace anyaccel::backends::supa {
+
+SupaBackend::SupaBackend() : TorchBackend(traits()) {}
+
+DeviceProperties SupaBackend::properties(DeviceIndex index) const {
+  auto properties = TorchBackend::properties(index);
+  properties.vendor = "Biren";
+  properties.triton = true;
+  return properties;
+}
+
+}  // namespace anyaccel::backends::supa

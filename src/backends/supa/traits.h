@@ -1,0 +1,11 @@
+// What Biren says about itself without torch.
+#pragma once
+
+#include "anyaccel/sdk/traits.h"
+
+namespace anyaccel::backends::supa {
+
+/// Traits of this backend. Thread-safe.
+const sdk::Traits& traits();
+
+}  // namespace anyaccel::backends::supa

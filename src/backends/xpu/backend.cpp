@@ -1,0 +1,35 @@
+#include "backends/xpu/backend.h"
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "backends/xpu/traits.h"
+
+namespace anyaccel::backends::xpu {
+
+namespace {
+
+/// oneCCL's own process group serves LibTorch builds that lack the built-in one, where its library is loaded.
+/// Names: torch-xpu-ops, src/xccl/ProcessGroupXCCL.hpp (typeinfo by the Itanium C++ ABI); intel/torch-ccl, CMakeLists.txt.
+std::string communication_backend(const std::string& built_in) {
+  if (dlsym(RTLD_DEFAULT, "_ZTIN4c10d16ProcessGroupXCCLE") != nullptr) return built_in;
+  void* bindings = dlopen("liboneccl_bindings_for_pytorch.so", RTLD_LAZY | RTLD_NOLOAD);
+  if (bindings == nullptr) return built_in;
+  dlclose(bindings);
+  return "ccl";
+}
+
+}  // namespace
+
+XpuBackend::XpuBackend() : TorchBackend(traits()) {
+  traits_.communication_backend = communication_backend(traits_.communication_backend);
+}
+
+DeviceProperties XpuBackend::properties(DeviceIndex index) const {
+  auto properties = TorchBackend::properties(index);
+  properties.vendor = "Intel";
+  return properties;
+}
+
+}  // namespace anyaccel::backends::xpu

@@ -1,0 +1,11 @@
+// What Intel GPUs says about itself without torch.
+#pragma once
+
+#include "anyaccel/sdk/traits.h"
+
+namespace anyaccel::backends::xpu {
+
+/// Traits of this backend. Thread-safe.
+const sdk::Traits& traits();
+
+}  // namespace anyaccel::backends::xpu

@@ -1,0 +1,94 @@
+#include "base/device_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <string>
+#include <system_error>
+
+#include "base/env.h"
+#include "base/file.h"
+
+namespace anyaccel {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The number that `text` is, or -1.
+int parse_number(std::string_view text) noexcept {
+  int number = -1;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && stop == text.data() + text.size() ? number : -1;
+}
+
+std::string_view trimmed(std::string_view text) noexcept {
+  constexpr std::string_view kBlank = " \t\r\n";
+  const auto first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+bool of_this_maker(const DeviceFiles& files, const fs::path& device) {
+  if (files.attribute == nullptr) return true;
+  const auto value = try_read_file(device / files.attribute);
+  return value && trimmed(*value) == files.attribute_value;
+}
+
+sdk::Probe probe(const DeviceFiles& files) {
+  const auto folder = fs::path(env("ANYACCEL_DEVICE_ROOT").value_or("/")) / files.folder;
+  const auto numbers = numbered_files(folder, files.prefix);
+  const auto present = static_cast<int>(std::count_if(numbers.begin(), numbers.end(), [&](int number) {
+    return of_this_maker(files, folder / (files.prefix + std::to_string(number)));
+  }));
+  const auto pattern = (folder / files.prefix).string() + "*";
+  const std::string maker = files.attribute == nullptr
+                                ? std::string()
+                                : std::string(" whose ") + files.attribute + " is " + files.attribute_value;
+  if (present == 0) return {.device_count = 0, .reason = "there is no " + pattern + maker};
+  const auto found = pattern + maker;
+  const auto list = files.visible == nullptr ? std::nullopt : env(files.visible);
+  if (!list) return {.device_count = present, .reason = found};
+  const int count = count_visible(*list, present, files.visible_ids);
+  return {.device_count = count,
+          .reason = found + ", of which " + std::to_string(present) + " are there and " + files.visible + "=" + *list +
+                    " leaves " + std::to_string(count)};
+}
+
+}  // namespace
+
+std::vector<int> numbered_files(const fs::path& folder, std::string_view prefix) noexcept {
+  std::vector<int> numbers;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const auto name = entry->path().filename().string();
+    if (name.size() <= prefix.size() || name.compare(0, prefix.size(), prefix) != 0) continue;
+    const int number = parse_number(std::string_view(name).substr(prefix.size()));
+    if (number >= 0) numbers.push_back(number);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+int count_visible(std::string_view list, int present, VisibleIds ids) noexcept {
+  std::set<std::string_view> seen;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const auto comma = std::min(list.find(',', begin), list.size());
+    const auto entry = trimmed(list.substr(begin, comma - begin));
+    const int number = parse_number(entry);
+    const bool known = ids == VisibleIds::opaque ? !entry.empty() : number >= 0 && number < present;
+    if (!known || !seen.insert(entry).second) break;
+    begin = comma + 1;
+  }
+  return std::min(static_cast<int>(seen.size()), present);
+}
+
+sdk::Probe probe_device_files(const DeviceFiles& files) noexcept {
+  try {
+    return probe(files);
+  } catch (const std::exception& error) {
+    return {.device_count = 0, .reason = std::string("its device files could not be read: ") + error.what()};
+  }
+}
+
+}  // namespace anyaccel
