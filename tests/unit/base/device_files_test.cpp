@@ -1,0 +1,85 @@
+#include "base/device_files.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace anyaccel {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DeviceFilesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::temp_directory_path() / ("anyaccel_devices_" + std::to_string(getpid()));
+    fs::create_directories(root_);
+    setenv("ANYACCEL_DEVICE_ROOT", root_.c_str(), 1);
+    unsetenv("TEST_VISIBLE");
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  void add(const fs::path& file, const std::string& text = {}) {
+    fs::create_directories((root_ / file).parent_path());
+    std::ofstream(root_ / file) << text;
+  }
+
+  fs::path root_;
+};
+
+// Fails when control files beside the devices (davinci_manager) or other prefixes are counted as devices.
+TEST_F(DeviceFilesTest, CountsNumberedFilesOnly) {
+  for (const char* name : {"dev/acc0", "dev/acc1", "dev/acc10", "dev/acc_manager", "dev/acc", "dev/acc1x", "dev/other2"})
+    add(name);
+  EXPECT_EQ(numbered_files(root_ / "dev", "acc"), (std::vector<int>{0, 1, 10}));
+  EXPECT_EQ(probe_device_files({.folder = "dev", .prefix = "acc"}).device_count, 3);
+}
+
+// Fails when another maker's device of the same kernel class is taken for this one's.
+TEST_F(DeviceFilesTest, LooksAtTheMaker) {
+  add("sys/class/accel/accel0/device/vendor", "0x1da3\n");
+  add("sys/class/accel/accel1/device/vendor", "0x8086\n");
+  const auto probe = probe_device_files(
+      {.folder = "sys/class/accel", .prefix = "accel", .attribute = "device/vendor", .attribute_value = "0x1da3"});
+  EXPECT_EQ(probe.device_count, 1);
+  EXPECT_NE(probe.reason.find("0x1da3"), std::string::npos);
+}
+
+// Fails when the variable that selects devices is not honoured, or a hidden device counts.
+TEST_F(DeviceFilesTest, HonoursTheVariable) {
+  for (const char* name : {"dev/acc0", "dev/acc1", "dev/acc2"}) add(name);
+  const DeviceFiles files{.folder = "dev", .prefix = "acc", .visible = "TEST_VISIBLE"};
+  setenv("TEST_VISIBLE", "2,0", 1);
+  EXPECT_EQ(probe_device_files(files).device_count, 2);
+  setenv("TEST_VISIBLE", "-1", 1);
+  const auto none = probe_device_files(files);
+  EXPECT_EQ(none.device_count, 0);
+  EXPECT_NE(none.reason.find("TEST_VISIBLE=-1"), std::string::npos) << none.reason;
+}
+
+// Fails when a missing folder is an exception, or "none" has no reason.
+TEST_F(DeviceFilesTest, MissingFolderIsNoDevice) {
+  const auto probe = probe_device_files({.folder = "dev/vendor", .prefix = "card_"});
+  EXPECT_EQ(probe.device_count, 0);
+  EXPECT_NE(probe.reason.find("there is no"), std::string::npos);
+}
+
+// Fails when the list does not end at the first entry that is no device, or repeated entries count twice.
+TEST(CountVisible, EndsAtTheFirstBadEntry) {
+  EXPECT_EQ(count_visible("0,1", 4, VisibleIds::indices), 2);
+  EXPECT_EQ(count_visible(" 0 , 3 ", 4, VisibleIds::indices), 2);
+  EXPECT_EQ(count_visible("0,4,1", 4, VisibleIds::indices), 1);
+  EXPECT_EQ(count_visible("0,0,1", 4, VisibleIds::indices), 1);
+  EXPECT_EQ(count_visible("0,,1", 4, VisibleIds::indices), 1);
+  EXPECT_EQ(count_visible("x", 4, VisibleIds::indices), 0);
+  EXPECT_EQ(count_visible("99999999999999999999", 4, VisibleIds::indices), 0);
+  // Module ids go beyond the number of devices that a container has.
+  EXPECT_EQ(count_visible("4,5,6,7", 4, VisibleIds::opaque), 4);
+  EXPECT_EQ(count_visible("4,5", 4, VisibleIds::opaque), 2);
+  EXPECT_EQ(count_visible("1,2,3", 2, VisibleIds::opaque), 2);
+}
+
+}  // namespace
+}  // namespace anyaccel
