@@ -87,9 +87,8 @@ AdamW::AdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options, co
     state_.exp_avg_sq.push_back(at::zeros_like(parameters_[i]));
     const double weight_decay = decay.empty() || decay[i] ? options.weight_decay : 0.0;
     auto group = groups_.begin();
-    while (group != groups_.end() &&
-           (group->weight_decay != weight_decay ||
-            parameters_[group->members[0]].scalar_type() != parameters_[i].scalar_type())) {
+    while (group != groups_.end() && (group->weight_decay != weight_decay ||
+                                      parameters_[group->members[0]].scalar_type() != parameters_[i].scalar_type())) {
       ++group;
     }
     if (group == groups_.end()) group = groups_.insert(group, Group{weight_decay, {}});

@@ -1,0 +1,73 @@
+#include "backends/cpu/graph/graph.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/GradMode.h>
+
+#include <atomic>
+#include <utility>
+#include <vector>
+
+#include "backends/cpu/graph/recording.h"
+
+namespace anyaccel::backends::cpu {
+namespace {
+
+class CpuGraph final : public sdk::GraphImpl {
+ public:
+  ~CpuGraph() override { reset(); }
+
+  void capture_begin(std::optional<GraphPool> pool) override {
+    reset();
+    recording_ = Recording::begin();
+    static std::atomic<std::uint64_t> next{1};
+    pool_ = pool ? *pool : GraphPool{next++, 0};
+  }
+
+  void capture_end() override {
+    if (recording_ == nullptr) {
+      throw Error(ErrorCode::invalid_state, "capture_to_graph",
+                  {.what = "no capture runs", .hint = "call capture_begin"});
+    }
+    if (!recording_->owned_by_this_thread()) {
+      throw Error(ErrorCode::invalid_state, "capture_to_graph", {.what = "a capture ends on the thread that began it"});
+    }
+    const auto recording = std::exchange(recording_, nullptr);
+    recording->stop();
+    steps_ = recording->take_steps();
+    captured_ = true;
+  }
+
+  void replay() override {
+    if (!captured_) {
+      throw Error(ErrorCode::invalid_state, "replay_graph", {.what = "nothing was captured", .hint = "capture first"});
+    }
+    if (Recording::on_this_thread()) {
+      throw Error(ErrorCode::unsupported, "replay_graph", {.what = "a graph cannot be replayed inside a capture"});
+    }
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const c10::AutoGradMode no_grad(false);
+    for (const auto& step : steps_) step->run();
+  }
+
+  void reset() override {
+    if (const auto recording = std::exchange(recording_, nullptr)) recording->stop();
+    steps_.clear();
+    captured_ = false;
+  }
+
+  GraphPool pool() const override { return pool_; }
+
+ private:
+  std::shared_ptr<Recording> recording_;
+  std::vector<std::unique_ptr<Step>> steps_;
+  GraphPool pool_{0, 0};
+  bool captured_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<sdk::GraphImpl> make_cpu_graph() { return std::make_shared<CpuGraph>(); }
+
+bool is_cpu_capturing() noexcept { return Recording::on_this_thread(); }
+
+}  // namespace anyaccel::backends::cpu

@@ -1,0 +1,29 @@
+// What the recorder does with an op.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <optional>
+#include <string>
+
+namespace anyaccel::backends::cpu {
+
+/// How an op is captured, found once per op from its schema, tags and kernels.
+struct OpKind {
+  enum class Action {
+    decompose,  ///< run its composite kernel and record the ops inside
+    pass,       ///< run it only: it makes a view or uninitialized memory, or changes only metadata
+    record,     ///< run it and record it
+    refuse,     ///< it cannot be part of a graph
+  };
+  Action action = Action::record;
+  std::string reason;                      ///< of a refusal
+  bool writes = false;                     ///< it has arguments that it writes to (in-place and out=)
+  bool random = false;                     ///< it draws random numbers
+  std::optional<c10::OperatorHandle> out;  ///< functional op: its out= overload with a CPU kernel
+};
+
+/// Thread-safe. The reference stays valid.
+const OpKind& kind_of(const c10::OperatorHandle& op);
+
+}  // namespace anyaccel::backends::cpu
