@@ -1,0 +1,62 @@
+"""tools/check_docs on small trees that are wrong in one place each."""
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/check_docs"
+GOOD = {
+    "README.md": "# A\n\n<!-- from: examples/a/main.cpp -->\n```cpp\nint main() {}\n```\n[page](docs/environment.md)\n",
+    "examples/a/main.cpp": "int main() {}\n",
+    "src/base/a.cpp": 'auto x = env("ANYACCEL_A");  // env("NOT_THIS")\n',
+    "docs/environment.md": "| variable | what |\n| --- | --- |\n| `ANYACCEL_A` | a |\n",
+    "docs/dependencies.md": "GoogleTest\n",
+    "CMakeLists.txt": "find_package(GTest REQUIRED)\n",
+}
+
+
+class CheckDocs(unittest.TestCase):
+    def run_tool(self, files):
+        folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        for name, text in {**GOOD, **files}.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        result = subprocess.run([sys.executable, TOOL, "--root", folder], capture_output=True, text=True)
+        return result.returncode, result.stdout + result.stderr
+
+    def refused(self, name, text, words):
+        status, output = self.run_tool({name: text})
+        self.assertEqual(status, 1, output)
+        self.assertIn(words, output)
+
+    # Breaks when a right tree is refused.
+    def test_good_tree(self):
+        status, output = self.run_tool({})
+        self.assertEqual(status, 0, output)
+
+    # Breaks when README's program and the one that is built drift apart.
+    def test_code_block_differs_from_its_file(self):
+        self.refused("examples/a/main.cpp", "int main() { return 1; }\n", "not what examples/a/main.cpp has")
+        self.refused("README.md", "<!-- from: examples/a/main.cpp -->\ntext\n", "have no code block")
+
+    # Breaks when a page points at a file that was moved.
+    def test_dead_link(self):
+        self.refused("docs/more.md", "[x](gone.md)\n", "gone.md leads nowhere")
+
+    # Breaks when a variable is read and nobody tells the user, or told and never read.
+    def test_environment(self):
+        self.refused("src/base/b.cpp", 'auto y = env_flag("DS_NEW");\n', "reads DS_NEW")
+        self.refused("src/base/b.cpp", 'auto y = std::getenv("PLAIN");\n', "reads PLAIN")
+        self.refused("docs/environment.md", GOOD["docs/environment.md"] + "| `ANYACCEL_GONE` | b |\n", "nobody reads ANYACCEL_GONE")
+
+    # Breaks when a new dependency comes in without a word on why.
+    def test_dependencies(self):
+        self.refused("src/base/CMakeLists.txt", "find_package(Boost)\n", "looks for Boost")
+
+
+if __name__ == "__main__":
+    unittest.main()
