@@ -1,0 +1,130 @@
+#include "backends/cpu/backend.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <time.h>
+
+#include <atomic>
+
+#include "anyaccel/error.h"
+#include "backends/cpu/allocator.h"
+#include "backends/cpu/dtypes.h"
+#include "backends/cpu/traits.h"
+#include "topology/memory_limit.h"
+
+namespace anyaccel::backends::cpu {
+
+namespace {
+
+// Each thread's device and streams, as on every accelerator.
+thread_local DeviceIndex thread_device = 0;
+thread_local std::vector<c10::StreamId> thread_streams;
+
+Stream stream_object(DeviceIndex index, c10::StreamId id) {
+  // torch's CPU has no index: Device(kCPU, 1) would be refused by it.
+  return {c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::kCPU), id), index};
+}
+
+std::int64_t now_ns() noexcept {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+/// All work before it is done when it is recorded, so a time is all that there is to it.
+class CpuEvent final : public sdk::EventImpl {
+ public:
+  void record(const Stream& /*stream*/) override { time_ns_.store(now_ns(), std::memory_order_relaxed); }
+  double elapsed_time(const sdk::EventImpl& end) const override {
+    const auto& other = static_cast<const CpuEvent&>(end);
+    return static_cast<double>(other.time_ns_.load(std::memory_order_relaxed) -
+                               time_ns_.load(std::memory_order_relaxed)) / 1e6;
+  }
+
+ private:
+  std::atomic<std::int64_t> time_ns_{0};  // events may be recorded here and read there
+};
+
+}  // namespace
+
+CpuBackend::CpuBackend() : CpuBackend(cpu_devices(topology::this_machine(), local_size_from_environment())) {}
+
+CpuBackend::CpuBackend(std::vector<CpuDevice> devices) : Backend(cpu::traits()), devices_(std::move(devices)) {
+  install_counting_allocator();
+}
+
+DeviceIndex CpuBackend::device_count() const noexcept { return static_cast<DeviceIndex>(devices_.size()); }
+
+DeviceIndex CpuBackend::current_device() const {
+  // Another cpu backend of this process may have had more devices.
+  return thread_device < device_count() ? thread_device : 0;
+}
+
+void CpuBackend::set_device(DeviceIndex index) { thread_device = index; }
+
+void CpuBackend::synchronize(DeviceIndex /*index*/) {}
+
+DeviceProperties CpuBackend::properties(DeviceIndex index) const {
+  const auto& device = devices_[static_cast<std::size_t>(index)];
+  const auto& machine = topology::this_machine();
+  DeviceProperties properties;
+  properties.name = machine.cpu_model.empty() ? "CPU" : machine.cpu_model;
+  properties.vendor = machine.cpu_vendor;
+  properties.total_memory = memory_info(index).total;
+  properties.multi_processor_count = device.cores;
+  properties.numa_node = device.numa_node;
+  return properties;
+}
+
+DtypeSupport CpuBackend::dtype_support(DeviceIndex /*index*/, c10::ScalarType dtype) const {
+  return cpu::dtype_support(dtype);
+}
+
+at::Generator CpuBackend::default_generator(DeviceIndex /*index*/) const {
+  return at::detail::getDefaultCPUGenerator();
+}
+
+Stream CpuBackend::current_stream(DeviceIndex index) const {
+  const auto place = static_cast<std::size_t>(index);
+  return stream_object(index, place < thread_streams.size() ? thread_streams[place] : 0);
+}
+
+void CpuBackend::set_stream(const Stream& stream) {
+  if (stream.device_index() < 0 || stream.device_index() >= device_count())
+    throw Error(ErrorCode::invalid_argument, "set_stream",
+                {.what = "the stream's device does not exist",
+                 .got = std::to_string(stream.device_index()),
+                 .want = "0 to " + std::to_string(device_count() - 1)});
+  const auto place = static_cast<std::size_t>(stream.device_index());
+  if (place >= thread_streams.size()) thread_streams.resize(place + 1, 0);
+  thread_streams[place] = stream.id();
+}
+
+Stream CpuBackend::default_stream(DeviceIndex index) const { return stream_object(index, 0); }
+
+Stream CpuBackend::new_stream(DeviceIndex index, int /*priority*/) {
+  static std::atomic<c10::StreamId> next{1};
+  return stream_object(index, next.fetch_add(1, std::memory_order_relaxed));
+}
+
+std::shared_ptr<sdk::EventImpl> CpuBackend::new_event(DeviceIndex /*index*/, bool /*enable_timing*/) {
+  return std::make_shared<CpuEvent>();
+}
+
+MemoryStats CpuBackend::memory_stats(DeviceIndex /*index*/) const {
+  if (!counts_allocations()) refuse("memory_stats", "counting host tensors", "this program has set its own allocator");
+  return counted_memory();
+}
+
+MemoryInfo CpuBackend::memory_info(DeviceIndex index) const {
+  const auto amount = topology::usable_memory(devices_[static_cast<std::size_t>(index)].memory_nodes);
+  if (amount.total == topology::MemoryAmount::unlimited)
+    refuse("memory_info", "asking for the memory", "/proc/meminfo cannot be read");
+  return {.free = amount.available, .total = amount.total};
+}
+
+void CpuBackend::reset_peak_memory_stats(DeviceIndex index) {
+  memory_stats(index);  // refuses where nothing is counted
+  reset_counted_peaks();
+}
+
+}  // namespace anyaccel::backends::cpu

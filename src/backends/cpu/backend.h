@@ -1,0 +1,45 @@
+// The CPU as an accelerator. Work is done when the call returns, so streams are identities and events are times.
+#pragma once
+
+#include <vector>
+
+#include "anyaccel/sdk/backend.h"
+#include "backends/cpu/devices.h"
+
+namespace anyaccel::backends::cpu {
+
+/// See README.md for what differs from other backends. Not on the generic backend: torch's CPU has no events, no
+/// streams to choose and no device indices above 0.
+class CpuBackend : public sdk::Backend {
+ public:
+  /// Reads LOCAL_SIZE and the machine once; the devices stay the same from then on.
+  CpuBackend();
+  /// The same on a machine that need not be this one.
+  explicit CpuBackend(std::vector<CpuDevice> devices);
+
+  DeviceIndex device_count() const noexcept override;
+  DeviceIndex current_device() const override;
+  void set_device(DeviceIndex index) override;
+  void synchronize(DeviceIndex index) override;
+  DeviceProperties properties(DeviceIndex index) const override;
+  DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const override;
+
+  /// The one host generator, for every index.
+  at::Generator default_generator(DeviceIndex index) const override;
+
+  Stream current_stream(DeviceIndex index) const override;
+  void set_stream(const Stream& stream) override;
+  Stream default_stream(DeviceIndex index) const override;
+  Stream new_stream(DeviceIndex index, int priority) override;
+  std::shared_ptr<sdk::EventImpl> new_event(DeviceIndex index, bool enable_timing) override;
+
+  /// Host tensors belong to the process: the same numbers for every index.
+  MemoryStats memory_stats(DeviceIndex index) const override;
+  MemoryInfo memory_info(DeviceIndex index) const override;
+  void reset_peak_memory_stats(DeviceIndex index) override;
+
+ private:
+  std::vector<CpuDevice> devices_;
+};
+
+}  // namespace anyaccel::backends::cpu

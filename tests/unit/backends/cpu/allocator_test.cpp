@@ -1,0 +1,152 @@
+#include "backends/cpu/allocator.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/ones.h>
+#include <c10/core/CPUAllocator.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <thread>
+#include <vector>
+
+namespace anyaccel::backends::cpu {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+at::Tensor bytes_tensor(std::int64_t bytes) { return at::empty({bytes}, at::kByte); }
+std::int64_t current() { return counted_memory().allocated_bytes.current; }
+std::int64_t peak() { return counted_memory().allocated_bytes.peak; }
+
+// Breaks when a program must ask for an accelerator before its tensors are counted.
+TEST(CountingAllocator, IsInstalledAtLoad) {
+  EXPECT_TRUE(counts_allocations());
+  EXPECT_NE(c10::GetCPUAllocator(), c10::GetDefaultCPUAllocator());
+}
+
+// Breaks when sizes are rounded, headers counted, or a freed tensor stays.
+TEST(CountingAllocator, CountsExactBytes) {
+  const auto before = counted_memory();
+  {
+    const auto tensor = bytes_tensor(kMiB);
+    EXPECT_EQ(current() - before.allocated_bytes.current, 1048576);
+    EXPECT_EQ(counted_memory().allocation_count.current - before.allocation_count.current, 1);
+    const auto view = tensor.slice(0, 5, 10);
+    EXPECT_EQ(current() - before.allocated_bytes.current, 1048576);
+    const auto odd = bytes_tensor(13);
+    EXPECT_EQ(current() - before.allocated_bytes.current, 1048576 + 13);
+  }
+  EXPECT_EQ(current(), before.allocated_bytes.current);
+  EXPECT_EQ(counted_memory().allocation_count.current, before.allocation_count.current);
+}
+
+// Breaks when a reset forgets what is alive, or the peak moves only when it is asked for.
+TEST(CountingAllocator, PeakHoldsAndResets) {
+  const auto base = current();
+  const auto kept = bytes_tensor(kMiB);
+  { const auto large = bytes_tensor(8 * kMiB); }
+  EXPECT_EQ(peak(), base + 9 * kMiB);
+  reset_counted_peaks();
+  EXPECT_EQ(peak(), base + kMiB);
+  { const auto small = bytes_tensor(kMiB); }
+  EXPECT_EQ(peak(), base + 2 * kMiB);
+}
+
+// Breaks when growing a storage in place is missed: it allocates, copies and frees.
+TEST(CountingAllocator, FollowsResize) {
+  const auto base = current();
+  auto tensor = at::ones({1000}, at::kFloat);
+  tensor.resize_({5000});
+  EXPECT_EQ(current(), base + 20000);
+  EXPECT_EQ(tensor[999].item<float>(), 1.0f);
+}
+
+// Breaks when memory of the caller counts as torch's.
+TEST(CountingAllocator, LeavesForeignMemoryOut) {
+  std::array<float, 256> memory{};
+  const auto base = current();
+  const auto tensor = at::from_blob(memory.data(), {256}, at::kFloat);
+  EXPECT_EQ(current(), base);
+}
+
+// Breaks when data is not aligned for AVX-512 or an empty tensor has an address.
+TEST(CountingAllocator, AlignsData) {
+  for (const std::int64_t bytes : {1, 63, 64, 100, 4096, 3 << 20})
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bytes_tensor(bytes).data_ptr()) % 64, 0u) << bytes;
+  const auto base = counted_memory().allocation_count.current;
+  const auto empty = bytes_tensor(0);
+  EXPECT_EQ(empty.storage().data(), nullptr);
+  EXPECT_EQ(counted_memory().allocation_count.current, base);
+}
+
+// Breaks when data and context differ: torch's C-style allocation and lazy clones refuse that.
+TEST(CountingAllocator, AllocatesRaw) {
+  const auto base = current();
+  auto* const allocator = c10::GetCPUAllocator();
+  void* const memory = allocator->raw_allocate(100);
+  EXPECT_EQ(current(), base + 100);
+  allocator->raw_deallocate(memory);
+  EXPECT_EQ(current(), base);
+  EXPECT_TRUE(allocator->is_simple_data_ptr(allocator->allocate(8)));
+}
+
+// Breaks when tensors of the former allocator are freed by this one.
+TEST(CountingAllocator, LeavesEarlierTensorsToTheirAllocator) {
+  const auto base = current();
+  {
+    c10::Storage storage(c10::Storage::use_byte_size_t{}, 64, c10::GetDefaultCPUAllocator(), /*resizable=*/true);
+    EXPECT_EQ(current(), base);
+  }
+  EXPECT_EQ(current(), base);
+}
+
+// Breaks when the message loses the bytes asked for, or the failure is not counted.
+TEST(CountingAllocator, NamesWhatItCannotGet) {
+  const auto before = counted_memory();
+  const std::int64_t huge = std::int64_t{1} << 60;
+  try {
+    bytes_tensor(huge);
+    FAIL();
+  } catch (const c10::OutOfMemoryError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("DefaultCPUAllocator: can't allocate memory"));
+    EXPECT_THAT(error.what(), HasSubstr(std::to_string(huge)));
+  }
+  // Breaks when adding the header to the size wraps round.
+  EXPECT_THROW(c10::GetCPUAllocator()->allocate(~std::size_t{0}), c10::OutOfMemoryError);
+  EXPECT_EQ(counted_memory().num_ooms, before.num_ooms + 2);
+  EXPECT_EQ(current(), before.allocated_bytes.current);
+}
+
+// Breaks when threads lose each other's updates, or a tensor freed on another thread is not found.
+TEST(CountingAllocator, CountsAcrossThreads) {
+  const auto base = counted_memory();
+  reset_counted_peaks();
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 2000;
+  std::vector<std::vector<at::Tensor>> kept(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&kept, t] {
+      auto& mine = kept[static_cast<std::size_t>(t)];
+      for (int i = 0; i < kRounds; ++i) {
+        const auto gone = bytes_tensor(1 + i % 100);
+        if (i % 10 == 0) mine.push_back(bytes_tensor(1000));
+        reset_counted_peaks();
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  constexpr std::int64_t kKept = kThreads * kRounds / 10;
+  EXPECT_EQ(current(), base.allocated_bytes.current + kKept * 1000);
+  EXPECT_EQ(counted_memory().allocation_count.current, base.allocation_count.current + kKept);
+  EXPECT_GE(peak(), current());
+  kept.clear();
+  EXPECT_EQ(current(), base.allocated_bytes.current);
+}
+
+}  // namespace
+}  // namespace anyaccel::backends::cpu

@@ -1,0 +1,180 @@
+#include "backends/cpu/backend.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <set>
+#include <thread>
+
+#include "anyaccel/accelerator.h"
+#include "anyaccel/error.h"
+#include "backends/cpu/traits.h"
+
+namespace anyaccel::backends::cpu {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+std::vector<CpuDevice> two_nodes() {
+  return {{.numa_node = 0, .cores = 3, .memory_nodes = {}}, {.numa_node = 8, .cores = 5, .memory_nodes = {}}};
+}
+
+class CpuAccelerator : public testing::Test {
+ protected:
+  Accelerator accelerator{std::make_shared<CpuBackend>(two_nodes())};
+};
+
+// Breaks when the registry does not know the backend, or does not fall to it where there is nothing else.
+TEST(CpuRegistration, IsChosenByName) {
+  ::setenv("DS_ACCELERATOR", "cpu", 1);
+  EXPECT_THAT(registered_backends(), Contains("cpu"));
+  EXPECT_EQ(registered_backends().back(), "cpu");
+  EXPECT_EQ(get_accelerator().name(), "cpu");
+  EXPECT_EQ(get_accelerator().communication_backend_name(), "gloo");
+  EXPECT_GE(get_accelerator().device_count(), 1);
+  EXPECT_TRUE(get_accelerator().is_synchronized_device());
+  EXPECT_TRUE(get_accelerator().visible_devices_envs().empty());
+}
+
+// Breaks when the index is not kept, is shared by threads, or reaches torch, which has no CPU 1.
+TEST_F(CpuAccelerator, KeepsTheDeviceOfEachThread) {
+  EXPECT_EQ(accelerator.device_count(), 2);
+  accelerator.set_device(1);
+  EXPECT_EQ(accelerator.current_device(), 1);
+  EXPECT_EQ(accelerator.current_device_name(), "cpu");
+  EXPECT_EQ(accelerator.device_name(1), "cpu");
+  EXPECT_EQ(accelerator.torch_device(1), c10::Device(c10::kCPU));
+  EXPECT_EQ(accelerator.torch_device(1).index(), -1);
+  DeviceIndex elsewhere = -1;
+  std::thread([&] { elsewhere = accelerator.current_device(); }).join();
+  EXPECT_EQ(elsewhere, 0);
+  EXPECT_THROW(accelerator.set_device(2), Error);
+  {
+    const auto guard = accelerator.device(0);
+    EXPECT_EQ(accelerator.current_device(), 0);
+  }
+  EXPECT_EQ(accelerator.current_device(), 1);
+  accelerator.set_device(0);
+}
+
+// Breaks when a thread's index outlives the backend that had such a device.
+TEST(CpuBackendTest, AFormerBackendsIndexIsNotKept) {
+  CpuBackend two(two_nodes());
+  two.set_device(1);
+  CpuBackend one({CpuDevice{}});
+  EXPECT_EQ(one.current_device(), 0);
+  two.set_device(0);
+}
+
+// Breaks when two streams are the same one, or a guard does not put the former stream back.
+TEST_F(CpuAccelerator, StreamsAreIdentities) {
+  const auto first = accelerator.Stream();
+  const auto second = accelerator.Stream(1);
+  EXPECT_NE(first.id(), second.id());
+  EXPECT_FALSE(first == accelerator.default_stream());
+  EXPECT_EQ(second.device_index(), 1);
+  EXPECT_TRUE(accelerator.current_stream() == accelerator.default_stream());
+  {
+    const auto guard = accelerator.stream(second);
+    EXPECT_EQ(accelerator.current_device(), 1);
+    EXPECT_TRUE(accelerator.current_stream() == second);
+    EXPECT_TRUE(accelerator.current_stream(0) == accelerator.default_stream(0));
+    bool fresh = false;
+    std::thread([&] { fresh = accelerator.current_stream(1) == accelerator.default_stream(1); }).join();
+    EXPECT_TRUE(fresh) << "streams belong to threads";
+  }
+  EXPECT_EQ(accelerator.current_device(), 0);
+  EXPECT_TRUE(accelerator.current_stream(1) == accelerator.default_stream(1));
+  EXPECT_TRUE(first.query());
+  first.synchronize();
+  EXPECT_EQ(first.unwrap().device(), c10::Device(c10::kCPU));
+  // Breaks when a stream of a device that is not there is kept.
+  EXPECT_THROW(accelerator.set_stream(Stream(first.unwrap(), 7)), Error);
+}
+
+// Breaks when events do not tell the time between them.
+TEST_F(CpuAccelerator, EventsMeasureTime) {
+  auto begin = accelerator.Event(true);
+  auto end = accelerator.Event(true);
+  EXPECT_THROW(begin.elapsed_time(end), Error);
+  begin.record(accelerator.current_stream());
+  const auto from = std::chrono::steady_clock::now();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const auto slept = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - from).count();
+  end.record(accelerator.current_stream());
+  EXPECT_GE(begin.elapsed_time(end), slept);
+  EXPECT_LT(begin.elapsed_time(end), slept + 10);
+  EXPECT_LT(end.elapsed_time(begin), 0);
+  EXPECT_TRUE(end.query());
+  end.synchronize();
+  end.wait(accelerator.Stream());
+}
+
+// Breaks when memory_allocated is anything but tensor bytes.
+TEST_F(CpuAccelerator, CountsTensorBytes) {
+  const auto base = accelerator.memory_allocated();
+  accelerator.reset_peak_memory_stats();
+  {
+    const auto tensor = at::empty({1 << 20}, at::kByte);
+    EXPECT_EQ(accelerator.memory_allocated(), base + 1048576);
+    EXPECT_EQ(accelerator.memory_stats().at("allocated_bytes.all.current"), base + 1048576);
+  }
+  EXPECT_EQ(accelerator.memory_allocated(), base);
+  EXPECT_EQ(accelerator.max_memory_allocated(), base + 1048576);
+  accelerator.reset_max_memory_allocated();
+  EXPECT_EQ(accelerator.max_memory_allocated(), base);
+}
+
+// Breaks when total and available are not of this machine, or the order is wrong.
+TEST_F(CpuAccelerator, MemoryIsPlausible) {
+  const auto info = accelerator.memory_info(1);
+  EXPECT_GT(info.free, 1 << 24);
+  EXPECT_LE(info.free, info.total);
+  EXPECT_EQ(accelerator.total_memory(), info.total);
+}
+
+// Breaks when a device is described by another one's numbers.
+TEST_F(CpuAccelerator, DescribesItsDevices) {
+  const auto properties = accelerator.device_properties(1);
+  EXPECT_EQ(properties.numa_node, 8);
+  EXPECT_EQ(properties.multi_processor_count, 5);
+  EXPECT_FALSE(properties.name.empty());
+  EXPECT_EQ(properties.total_memory, accelerator.total_memory(1));
+  EXPECT_THROW(accelerator.compute_capability(), Error);
+}
+
+// Breaks when a device has a generator of its own: seeds would then differ from torch's.
+TEST_F(CpuAccelerator, HasTheHostsGenerator) {
+  EXPECT_EQ(accelerator.default_generator(1), at::detail::getDefaultCPUGenerator());
+  accelerator.manual_seed(7);
+  EXPECT_EQ(accelerator.initial_seed(), 7u);
+  const auto state = accelerator.get_rng_state();
+  const auto a = at::empty({8}, at::kFloat).uniform_();
+  accelerator.set_rng_state(state, 1);
+  EXPECT_TRUE(a.equal(at::empty({8}, at::kFloat).uniform_()));
+}
+
+// Breaks when bf16 or fp16 stop following what this CPU does.
+TEST_F(CpuAccelerator, AnswersForDtypes) {
+  EXPECT_TRUE(accelerator.is_bf16_supported());
+  EXPECT_TRUE(accelerator.is_fp64_supported());
+  EXPECT_EQ(accelerator.is_fp16_supported(), accelerator.dtype_support(c10::ScalarType::Half).fast);
+  EXPECT_THAT(accelerator.supported_dtypes(), Contains(c10::ScalarType::BFloat16));
+}
+
+// Breaks when a file of this repository gives DeepSpeed's names differently.
+TEST(CpuTraits, AreDeepSpeeds) {
+  EXPECT_EQ(traits().class_name, "CPU_Accelerator");
+  EXPECT_EQ(traits().op_builder_dir, "deepspeed.ops.op_builder.cpu");
+  EXPECT_FALSE(traits().indexed_names);
+  EXPECT_TRUE(traits().resolves_data_dependency && traits().handles_memory_backpressure && traits().use_host_timers);
+}
+
+}  // namespace
+}  // namespace anyaccel::backends::cpu
