@@ -1,17 +1,37 @@
-#include "anyaccel/registry.h"
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
+#include <memory>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/report/report.h"
 
 namespace anyaccel::cli {
+namespace {
+
+std::size_t output_width() {
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return std::clamp<std::size_t>(known ? size.ws_col : 100, 80, 140);
+}
+
+}  // namespace
 
 void add_report(CLI::App& command, Context& context) {
-  command.callback([&context] {
-    const Detection found = detection();
-    std::cout << "accelerator  " << found.accelerator << "\nreason       " << found.reason << '\n';
-    context.exit_code = found.accelerator.empty() ? 1 : 0;
+  auto json = std::make_shared<bool>(false);
+  command.add_flag("--json", *json, "Print one JSON object, for programs");
+  command.footer("Exit code: 0 when an accelerator was chosen, 1 when none can be (the report says why).");
+  command.callback([json, &context] {
+    const Json report = collect_report();
+    // Names and paths of the machine may hold bytes that are not UTF-8: replaced, never fatal.
+    if (*json)
+      std::cout << report.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+    else
+      std::cout << report_text(report, output_width());
+    context.exit_code = report["accelerator"].is_null() ? 1 : 0;
   });
 }
 

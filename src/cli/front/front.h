@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,12 @@ struct Command {
   std::string_view summary;
   /// Runs it here; null: it is in the command module. Gets the arguments after its name, returns the exit code.
   int (*run)(std::span<const char* const> arguments);
+};
+
+/// A command line that is wrong: exit code 2. The text is a sentence for the user.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
 };
 
 /// All subcommands of this build, in the order of the help text.

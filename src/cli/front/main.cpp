@@ -152,6 +152,8 @@ int main(int argc, char** argv) {
   int code = kFailed;
   try {
     code = run(argc > 0 ? argv[0] : "anyaccel", std::vector<const char*>(argv + std::min(argc, 1), argv + argc));
+  } catch (const UsageError& error) {
+    code = usage_error(error.what());
   } catch (const std::exception& error) {
     fprintf(stderr, "anyaccel: error: %s\n", error.what());
   }

@@ -1,0 +1,110 @@
+"""The program itself: help, version, wrong usage, pipes, where it can be called from."""
+import os
+import shutil
+import tempfile
+import unittest
+
+from shell import BIN, shell
+
+
+class Command(unittest.TestCase):
+    # Fails when help loses a command or loads LibTorch (it may take 20 ms, LibTorch alone takes 200).
+    def test_help_lists_commands_without_libtorch(self):
+        done = shell("LD_DEBUG=files anyaccel --help")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("libanyaccel_base", done.stderr)
+        self.assertNotIn("libtorch", done.stderr)
+        for word in ("Usage: anyaccel", "report", "topology", "help", "DS_ACCELERATOR"):
+            self.assertIn(word, done.stdout)
+
+    # Fails when `help X` does not show X's own options.
+    def test_help_of_a_command(self):
+        done = shell("anyaccel help report && anyaccel report --help")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("--json"), 2)
+
+    # Fails when the version is not one line that a script can read.
+    def test_version(self):
+        done = shell("anyaccel --version && anyaccel report --version")
+        self.assertRegex(done.stdout, r"^anyaccel \d+\.\d+\.\d+\nanyaccel \d+\.\d+\.\d+\n$")
+
+    # Fails when a typing error is not answered with the nearest command and exit code 2.
+    def test_unknown_command_suggests_the_nearest(self):
+        done = shell("anyaccel reprot")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("did you mean 'report'?", done.stderr)
+
+    # Fails when something unlike every command is taken for one.
+    def test_unknown_command_unlike_any(self):
+        done = shell("anyaccel xyzzyplugh")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("there is no command 'xyzzyplugh'", done.stderr)
+        self.assertNotIn("did you mean", done.stderr)
+
+    # Fails when no command at all is accepted silently.
+    def test_no_command_is_wrong_usage(self):
+        done = shell("anyaccel")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("a command is missing", done.stderr)
+
+    # Fails when unknown options are ignored, by either half of the program.
+    def test_unknown_option(self):
+        for line, option in (("anyaccel --colour report", "--colour"), ("anyaccel report --xml", "--xml")):
+            done = shell(line)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertIn(option, done.stderr)
+
+    # Fails when a bad level is taken, or a good one refused before or after the command.
+    def test_log_level(self):
+        for line in ("anyaccel --log-level loud report", "anyaccel report --log-level loud"):
+            done = shell(line)
+            self.assertEqual(done.returncode, 2, line)
+            self.assertIn("error, warning, info or debug", done.stderr)
+        for line in ("anyaccel --log-level debug report", "anyaccel report --log-level=debug", "anyaccel report --log_level error"):
+            self.assertEqual(shell(line).returncode, 0, line)
+
+    # Fails when a reader that closes the pipe makes noise or hangs the program.
+    def test_reader_that_goes_away(self):
+        done = shell("anyaccel report | head -n 1; anyaccel --help | true; trap '' PIPE; anyaccel report --json | true")
+        self.assertEqual(done.stderr, "")
+        self.assertEqual(len(done.stdout.splitlines()), 1)
+
+    # Fails when a result that could not be written counts as success.
+    def test_full_or_closed_standard_output(self):
+        for line in ("anyaccel --help >/dev/full", "anyaccel report >/dev/full", "anyaccel report --json >&-"):
+            done = shell(line)
+            self.assertEqual(done.returncode, 1, line)
+            self.assertIn("standard output", done.stderr, line)
+
+    # Fails when the module is looked for relative to the current folder or to argv[0].
+    def test_from_anywhere_and_through_a_link(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(os.path.join(BIN, "anyaccel"), os.path.join(folder, "aa"))
+            for line in ("./aa report --json", "PATH=$PWD:$PATH aa report --json", "exec -a elsewhere ./aa report --json"):
+                done = shell(line, cwd=folder)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    # Fails when a missing module is a loader's message or a crash.
+    def test_missing_module(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(folder + "/bin")
+            shutil.copy(os.path.join(BIN, "anyaccel"), folder + "/bin")
+            done = shell(f"LD_LIBRARY_PATH=$(dirname {BIN})/lib {folder}/bin/anyaccel report")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("anyaccel: error: [report] libanyaccel_cli.so", done.stderr)
+        self.assertIn(folder, done.stderr)
+
+    # Fails when a file that is no library is not named with the loader's reason.
+    def test_broken_module(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(folder + "/bin")
+            shutil.copy(os.path.join(BIN, "anyaccel"), folder + "/bin")
+            with open(folder + "/bin/libanyaccel_cli.so", "w", encoding="ascii") as file:
+                file.write("not a library")
+            done = shell(f"LD_LIBRARY_PATH=$(dirname {BIN})/lib {folder}/bin/anyaccel report")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"\[report\] .*cannot be loaded; got .*libanyaccel_cli\.so")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,135 @@
+"""`anyaccel report`: what is chosen and why, as text and as JSON, and when nothing can be chosen."""
+import json
+import re
+import unittest
+
+from shell import shell
+
+
+def report(**variables):
+    done = shell("anyaccel report --json", **variables)
+    return done, json.loads(done.stdout)
+
+
+class Report(unittest.TestCase):
+    # Fails when a key that programs read goes missing or changes its kind.
+    def test_json_schema(self):
+        done, data = report()
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIsInstance(data["accelerator"], str)
+        self.assertTrue(data["reason"])
+        for backend in data["backends"]:
+            self.assertEqual(set(backend), {"name", "verdict", "reason", "device_count"})
+            self.assertIn(backend["verdict"], ("available", "unavailable"))
+            self.assertTrue(backend["reason"], backend)
+        self.assertEqual(data["problems"], [])
+        self.assertTrue({"anyaccel", "libtorch", "libtorch_built_with", "compiler"} <= set(data["versions"]))
+        self.assertGreater(len(data["devices"]), 0)
+        for device in data["devices"]:
+            self.assertGreater(device["total_memory"], 0)
+            self.assertLessEqual(device["available_memory"], device["total_memory"])
+            self.assertEqual(set(device["dtypes"]["float32"]), {"storable", "computable", "fast", "reducible"})
+            self.assertTrue(device["dtypes"]["float32"]["computable"])
+        for key in ("communication_backend", "compile_backend", "op_builders", "environment", "topology", "host"):
+            self.assertIn(key, data)
+        self.assertGreater(data["memory"]["rss"], 1 << 20)
+        self.assertEqual(data["shared_memory"]["path"], "/dev/shm")
+        self.assertGreater(data["topology"]["cores"], 0)
+
+    # Fails when the backends are not asked, or the chosen one is not among those that are available.
+    def test_chosen_is_available(self):
+        _, data = report()
+        verdicts = {b["name"]: b["verdict"] for b in data["backends"]}
+        self.assertGreaterEqual(len(verdicts), 2)
+        self.assertEqual(verdicts[data["accelerator"]], "available")
+
+    # Fails when text and JSON tell different stories, or a line is wider than the page.
+    def test_text(self):
+        _, data = report()
+        done = shell("anyaccel report")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, rf"(?m)^accelerator +{data['accelerator']}$")
+        for backend in data["backends"]:
+            self.assertRegex(done.stdout, rf"(?m)^\*? +{backend['name']} +{backend['verdict']}")
+        for title in ("Backends", "Devices", "Data types", "Host", "Environment", "Versions"):
+            self.assertRegex(done.stdout, rf"(?m)^{title}")
+        wide = [line for line in done.stdout.splitlines() if len(line) > 100 and " " in line.strip()[40:]]
+        self.assertEqual(wide, [])
+
+    # Fails when DS_ACCELERATOR does not win or its part in the choice is not said.
+    def test_named_accelerator(self):
+        done, data = report(DS_ACCELERATOR="cpu")
+        self.assertEqual((done.returncode, data["accelerator"]), (0, "cpu"))
+        self.assertIn("DS_ACCELERATOR", data["reason"])
+        self.assertEqual(data["environment"]["DS_ACCELERATOR"], "cpu")
+
+    # Fails when an unknown name is accepted, ends in silence, or does not list what is registered.
+    def test_unknown_accelerator_lists_the_registered(self):
+        done, data = report(DS_ACCELERATOR="gpu9000")
+        self.assertEqual((done.returncode, data["accelerator"]), (1, None))
+        self.assertIn("gpu9000", data["reason"])
+        for backend in data["backends"]:
+            self.assertIn(backend["name"], data["reason"])
+        text = shell("anyaccel report", DS_ACCELERATOR="gpu9000")
+        self.assertEqual(text.returncode, 1)
+        self.assertIn("gpu9000", text.stdout)
+
+    # Fails when a named accelerator that cannot run falls back to another one, or its reason is lost.
+    def test_named_accelerator_that_cannot_run(self):
+        _, data = report()
+        absent = [b for b in data["backends"] if b["verdict"] == "unavailable"]
+        if not absent:
+            self.skipTest("every accelerator of this build can run here")
+        for backend in absent:
+            done, named = report(DS_ACCELERATOR=backend["name"])
+            self.assertEqual((done.returncode, named["accelerator"]), (1, None), backend["name"])
+            self.assertIn(backend["reason"], named["reason"])
+
+    # Fails when strict mode lets a machine without a device fall to its CPU, or stops a machine that has one.
+    def test_strict(self):
+        _, data = report()
+        done, strict = report(ANYACCEL_STRICT="1")
+        if data["accelerator"] == "cpu":
+            self.assertEqual((done.returncode, strict["accelerator"]), (1, None))
+            self.assertIn("ANYACCEL_STRICT", strict["reason"])
+        else:
+            self.assertEqual((done.returncode, strict["accelerator"]), (0, data["accelerator"]))
+        # Naming the CPU is no fall to it.
+        self.assertEqual(report(ANYACCEL_STRICT="1", DS_ACCELERATOR="cpu")[0].returncode, 0)
+
+    # Fails when a value that no one can read as yes or no counts as "not strict".
+    def test_strict_with_a_wrong_value(self):
+        done, data = report(ANYACCEL_STRICT="maybe")
+        self.assertEqual((done.returncode, data["accelerator"]), (1, None))
+        self.assertIn("ANYACCEL_STRICT", data["reason"])
+
+    # Fails when variables that change results are not shown.
+    def test_environment_is_shown(self):
+        _, data = report(OMP_NUM_THREADS="1", ANYACCEL_LOG_LEVEL="error")
+        self.assertEqual(data["environment"]["OMP_NUM_THREADS"], "1")
+        self.assertEqual(data["environment"]["ANYACCEL_LOG_LEVEL"], "error")
+        self.assertEqual(data["host"]["threads"], 1)
+
+    # Fails when limits of the process are not the shell's.
+    def test_limits(self):
+        done = shell("ulimit -v 40000000 && anyaccel report --json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["memory"]["limits"]["address_space"], 40000000 * 1024)
+
+    # Fails when the machine model needs LibTorch's module or is empty.
+    def test_topology(self):
+        done = shell("anyaccel topology --json && anyaccel topology")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        machine, _ = json.JSONDecoder().raw_decode(done.stdout)
+        self.assertGreater(len(machine["cores"]), 0)
+        self.assertRegex(done.stdout, re.compile(r"^\d+ packages, \d+ cores", re.MULTILINE))
+
+    # Fails when a file that cannot be read is not an error that names it.
+    def test_topology_of_a_missing_file(self):
+        done = shell("anyaccel topology --xml /nonexistent/machine.xml")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/nonexistent/machine.xml", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
