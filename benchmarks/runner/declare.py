@@ -1,0 +1,60 @@
+"""What a benchmark file (benchmarks/*.bench.py) says: the sides to compare and the targets to meet."""
+import dataclasses
+import pathlib
+import runpy
+from typing import Callable
+
+
+@dataclasses.dataclass
+class Side:
+    """One of the things compared.
+
+    command: words; {build}, {python}, {here} and {repo} are filled in. It prints one JSON object of numbers as its
+        last line of output, for example {"get_accelerator_ns": 1.2}.
+    timed: instead of reading numbers, the whole run is timed: {"wall_ms": ...}, median of `repeat` runs a round.
+    env: variables for it, beside the environment.
+    needs: a command that must end with 0 for the side to take part (a peer that is not installed); the page then
+        says that it was left out.
+    """
+    name: str
+    command: list
+    timed: bool = False
+    repeat: int = 1
+    env: dict = dataclasses.field(default_factory=dict)
+    needs: list = dataclasses.field(default_factory=list)
+    exit_codes: tuple = (0,)
+
+
+@dataclasses.dataclass
+class Target:
+    """A figure that must be met. `value` gets the numbers of one round, {side: {number: value}}, and is judged by its
+    median over the rounds. Exactly one of at_most and at_least."""
+    text: str
+    value: Callable
+    at_most: float = None
+    at_least: float = None
+    unit: str = ""
+
+
+@dataclasses.dataclass
+class Benchmark:
+    """`about`: what is measured and how, for the page. `prepare`: a command to run once before the rounds."""
+    title: str
+    about: str
+    sides: list
+    targets: list = dataclasses.field(default_factory=list)
+    rounds: int = 7
+    prepare: list = dataclasses.field(default_factory=list)
+    name: str = ""
+
+
+def find(folder: pathlib.Path):
+    """All benchmarks of a folder, by name."""
+    out = []
+    for file in sorted(folder.glob("*.bench.py")):
+        benchmark = runpy.run_path(str(file))["benchmark"]
+        benchmark.name = file.name.removesuffix(".bench.py")
+        if benchmark.rounds < 7:
+            raise SystemExit(f"benchmarks: {file.name}: at least 7 rounds")
+        out.append(benchmark)
+    return out

@@ -1,0 +1,48 @@
+"""How busy others keep this machine: figures taken on a busy machine are not reported."""
+import os
+import time
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+class TooBusy(Exception):
+    pass
+
+
+def busy_seconds():
+    """CPU seconds that all processes of the machine have used, with what the hypervisor took away (steal)."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, file.readline().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / TICK
+
+
+def own_seconds():
+    """CPU seconds of this process and of its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+class Watch:
+    """Measures what others use between `with` and its end: `.others`, in cores."""
+
+    def __enter__(self):
+        self.start = time.monotonic(), busy_seconds(), own_seconds()
+        self.others = 0.0
+        return self
+
+    def __exit__(self, *_):
+        wall, busy, own = time.monotonic() - self.start[0], busy_seconds() - self.start[1], own_seconds() - self.start[2]
+        # The kernel counts in ticks: below a fifth of a second the difference is noise.
+        self.others = max(0.0, busy - own) / max(wall, 0.2)
+
+
+def wait_until_quiet(max_load, patience=60.0):
+    """Returns when others use at most `max_load` cores for a second; raises TooBusy when that does not come."""
+    deadline = time.monotonic() + patience
+    while True:
+        with Watch() as watch:
+            time.sleep(1.0)
+        if watch.others <= max_load:
+            return watch.others
+        if time.monotonic() > deadline:
+            raise TooBusy(f"others use {watch.others:.2f} cores, more than --max-load {max_load}; no figures are given")

@@ -1,0 +1,133 @@
+"""Runs the sides of a benchmark in turn and condenses the rounds."""
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+from . import load
+
+EXTRA_ROUNDS = 2  # times as many disturbed rounds as good ones are repeated before giving up
+
+
+class SideFailed(Exception):
+    pass
+
+
+def fill(words, places):
+    return [word.format(**places) for word in words]
+
+
+def call(side, places):
+    """One run of a side: its numbers."""
+    command = fill(side.command, places)
+    environment = os.environ | {name: value.format(**places) for name, value in side.env.items()}
+    start = time.perf_counter()
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise SideFailed(f"{side.name}: {error}") from error
+    wall = (time.perf_counter() - start) * 1e3
+    if done.returncode not in side.exit_codes:
+        raise SideFailed(f"{side.name}: exit code {done.returncode}: {done.stderr.strip()[-500:]}")
+    if side.timed:
+        return {"wall_ms": wall}
+    try:
+        numbers = json.loads(done.stdout.strip().splitlines()[-1])
+    except (IndexError, ValueError) as error:
+        raise SideFailed(f"{side.name}: its last line is no JSON object: {done.stdout[-200:]!r}") from error
+    return {name: float(value) for name, value in numbers.items() if isinstance(value, (int, float))}
+
+
+def one_turn(side, places):
+    runs = [call(side, places) for _ in range(side.repeat)]
+    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+
+
+def summary(values):
+    quartiles = statistics.quantiles(values, n=4, method="inclusive")
+    return {"median": statistics.median(values), "low": quartiles[0], "high": quartiles[2],
+            "min": min(values), "max": max(values), "rounds": len(values)}
+
+
+def judge(target, rounds):
+    values = [target.value(numbers) for numbers in rounds]
+    out = {"text": target.text, "unit": target.unit, **summary(values)}
+    out["limit"] = target.at_most if target.at_most is not None else target.at_least
+    out["kind"] = "at most" if target.at_most is not None else "at least"
+    out["pass"] = out["median"] <= out["limit"] if out["kind"] == "at most" else out["median"] >= out["limit"]
+    return out
+
+
+def machine():
+    model = ""
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    return {"cpu": model or platform.processor() or platform.machine(), "cores": len(os.sched_getaffinity(0)),
+            "system": f"{platform.system()} {platform.release()}", "python": platform.python_version()}
+
+
+def commit(places):
+    done = subprocess.run(["git", "-C", places["repo"], "describe", "--always", "--dirty"], capture_output=True, text=True,
+                          check=False)
+    return done.stdout.strip()
+
+
+def taking_part(benchmark, places):
+    present, absent = [], []
+    for side in benchmark.sides:
+        ok = not side.needs or subprocess.run(fill(side.needs, places), capture_output=True, check=False).returncode == 0
+        (present if ok else absent).append(side)
+    return present, absent
+
+
+def judged(benchmark, rounds, absent):
+    """Targets whose sides took part, and the texts of the others."""
+    met, left_out = [], []
+    for target in benchmark.targets:
+        try:
+            met.append(judge(target, rounds))
+        except KeyError as missing:
+            if not absent:
+                raise SideFailed(f"target '{target.text}': no number {missing}") from missing
+            left_out.append(target.text)
+    return met, left_out
+
+
+def run(benchmark, places, count, max_load):
+    sides, absent = taking_part(benchmark, places)
+    if benchmark.prepare:
+        subprocess.run(fill(benchmark.prepare, places), check=True)
+    for side in sides:  # not counted: fills the page cache
+        call(side, places)
+    rounds, loads, disturbed = [], [], 0
+    while len(rounds) < count:
+        load.wait_until_quiet(max_load)
+        numbers = {}
+        # Forward and backward in turn, so that no side always comes after the same other one.
+        with load.Watch() as watch:
+            for side in sides if len(rounds) % 2 == 0 else reversed(sides):
+                numbers[side.name] = one_turn(side, places)
+        if watch.others <= max_load:
+            rounds.append(numbers)
+            loads.append(watch.others)
+        else:
+            disturbed += 1
+            print(f"  round disturbed: others used {watch.others:.2f} cores", file=sys.stderr)
+            if disturbed > EXTRA_ROUNDS * count:
+                raise load.TooBusy(f"{disturbed} rounds were disturbed by other programs; no figures are given")
+        print(f"  round {len(rounds)} of {count}", file=sys.stderr)
+    targets, left_out = judged(benchmark, rounds, absent)
+    names = {side.name: list(rounds[0][side.name]) for side in sides}
+    return {"name": benchmark.name, "title": benchmark.title, "about": " ".join(benchmark.about.split()),
+            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"), "machine": machine(),
+            "commit": commit(places), "rounds": count, "disturbed": disturbed, "max_load": max_load,
+            "load": max(loads), "absent": [side.name for side in absent], "targets": targets, "not_judged": left_out,
+            "numbers": {side: {name: summary([numbers[side][name] for numbers in rounds]) for name in found}
+                        for side, found in names.items()}}

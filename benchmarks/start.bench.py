@@ -1,0 +1,30 @@
+from runner.declare import Benchmark, Side, Target
+
+
+def timed(name, *command, needs=(), repeat=5):
+    return Side(name, list(command), timed=True, repeat=repeat, needs=list(needs))
+
+
+def wall(numbers, name):
+    return numbers[name]["wall_ms"]
+
+
+benchmark = Benchmark(
+    title="Start",
+    about="""Milliseconds from start to end of a program, its files in the page cache; each figure of a round is the median of several
+        starts. "bare LibTorch program" links LibTorch and prints one number.""",
+    sides=[
+        timed("anyaccel --help", "{build}/bin/anyaccel", "--help"),
+        timed("anyaccel topology", "{build}/bin/anyaccel", "topology"),
+        timed("anyaccel report", "{build}/bin/anyaccel", "report"),
+        timed("bare LibTorch program", "{build}/bin/bench_bare_libtorch"),
+        timed("python -c 'import torch'", "{python}", "-c", "import torch", needs=["{python}", "-c", "import torch"], repeat=1),
+        timed("DeepSpeed's ds_report", "{python}", "-m", "deepspeed.env_report", needs=["{python}", "-c", "import deepspeed"],
+              repeat=1),
+    ],
+    targets=[
+        Target("anyaccel --help", lambda n: wall(n, "anyaccel --help"), at_most=20, unit="ms"),
+        Target("anyaccel topology", lambda n: wall(n, "anyaccel topology"), at_most=20, unit="ms"),
+        Target("anyaccel report over the bare LibTorch program",
+               lambda n: wall(n, "anyaccel report") / wall(n, "bare LibTorch program"), at_most=1.5, unit="times"),
+    ])
