@@ -25,7 +25,7 @@ std::optional<std::string> nvml_uuid(const std::string& number) {
 
 }  // namespace
 
-CudaBackend::CudaBackend() : TorchBackend(traits()) {}
+CudaBackend::CudaBackend() : TorchBackend(cuda::traits()) {}
 
 // Before CUDA runs NVML counts: torch's own count would initialize the driver, and a fork would not survive that.
 DeviceIndex CudaBackend::device_count() const noexcept {

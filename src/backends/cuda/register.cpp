@@ -1,16 +1,27 @@
 #include "anyaccel/registry.h"
 #include "anyaccel/sdk/torch_backend.h"
 #include "backends/cuda/backend.h"
+#include "backends/cuda/nvml.h"
 #include "backends/cuda/traits.h"
 
 namespace anyaccel::backends::cuda {
 
+namespace {
+
+/// Where NVML works its count is final: torch's own would initialize the driver to confirm a zero.
+sdk::Probe probe() {
+  const auto counted = traits().probe();
+  if (counted.device_count == 0 && Nvml::instance().reason().empty()) return counted;
+  return sdk::probe_torch_device(traits());
+}
+
+}  // namespace
+
 void register_backend();
 
 void register_backend() {
-  anyaccel::register_backend({.traits = traits(),
-                              .create = [] { return std::make_shared<CudaBackend>(); },
-                              .probe = [] { return sdk::probe_torch_device(traits()); }});
+  anyaccel::register_backend(
+      {.traits = traits(), .create = [] { return std::make_shared<CudaBackend>(); }, .probe = probe});
 }
 
 }  // namespace anyaccel::backends::cuda

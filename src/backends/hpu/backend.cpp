@@ -8,7 +8,7 @@
 
 namespace anyaccel::backends::hpu {
 
-HpuBackend::HpuBackend() : TorchBackend(traits()) {
+HpuBackend::HpuBackend() : TorchBackend(hpu::traits()) {
   // As DeepSpeed: the graph compiler may otherwise choose another order of additions in each recipe.
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   at::globalContext().setDeterministicFillUninitializedMemory(false);

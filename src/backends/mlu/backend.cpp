@@ -5,7 +5,7 @@
 
 namespace anyaccel::backends::mlu {
 
-MluBackend::MluBackend() : TorchBackend(traits()) {}
+MluBackend::MluBackend() : TorchBackend(mlu::traits()) {}
 
 DeviceProperties MluBackend::properties(DeviceIndex index) const {
   auto properties = TorchBackend::properties(index);

@@ -19,7 +19,7 @@ std::int64_t raise(std::atomic<std::int64_t>& peak, std::int64_t value) {
 
 }  // namespace
 
-MpsBackend::MpsBackend() : TorchBackend(traits()) {}
+MpsBackend::MpsBackend() : TorchBackend(mps::traits()) {}
 
 DeviceProperties MpsBackend::properties(DeviceIndex index) const {
   auto properties = TorchBackend::properties(index);

@@ -5,7 +5,7 @@
 
 namespace anyaccel::backends::npu {
 
-NpuBackend::NpuBackend() : TorchBackend(traits()) {}
+NpuBackend::NpuBackend() : TorchBackend(npu::traits()) {}
 
 DeviceProperties NpuBackend::properties(DeviceIndex index) const {
   auto properties = TorchBackend::properties(index);

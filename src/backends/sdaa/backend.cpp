@@ -5,7 +5,7 @@
 
 namespace anyaccel::backends::sdaa {
 
-SdaaBackend::SdaaBackend() : TorchBackend(traits()) {}
+SdaaBackend::SdaaBackend() : TorchBackend(sdaa::traits()) {}
 
 DeviceProperties SdaaBackend::properties(DeviceIndex index) const {
   auto properties = TorchBackend::properties(index);

@@ -4,7 +4,7 @@
 
 namespace anyaccel::backends::supa {
 
-SupaBackend::SupaBackend() : TorchBackend(traits()) {}
+SupaBackend::SupaBackend() : TorchBackend(supa::traits()) {}
 
 DeviceProperties SupaBackend::properties(DeviceIndex index) const {
   auto properties = TorchBackend::properties(index);

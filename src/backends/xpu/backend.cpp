@@ -22,7 +22,7 @@ std::string communication_backend(const std::string& built_in) {
 
 }  // namespace
 
-XpuBackend::XpuBackend() : TorchBackend(traits()) {
+XpuBackend::XpuBackend() : TorchBackend(xpu::traits()) {
   traits_.communication_backend = communication_backend(traits_.communication_backend);
 }
 

@@ -1,0 +1,91 @@
+// Each vendor backend over a device that a test puts in the place of its torch type.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "anyaccel/accelerator.h"
+#include "anyaccel/sdk/backend.h"
+#include "unit/support/test_device.h"
+
+namespace anyaccel {
+namespace {
+
+/// One process per test (ctest): a device type can be taken once.
+class VendorTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    setenv("ANYACCEL_DEVICE_ROOT", "/nonexistent", 1);
+    setenv("ANYACCEL_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
+    setenv("DS_ACCELERATOR", GetParam(), 1);
+    test::install_test_device(GetParam());
+  }
+};
+
+// Fails when a vendor backend does not start on its device type or hides what the generic backend does.
+TEST_P(VendorTest, DrivesItsDevice) {
+  auto& device = test::TestDevice::get();
+  auto& accelerator = get_accelerator();
+  EXPECT_EQ(accelerator.device_name(), GetParam());
+  EXPECT_EQ(accelerator.device_count(), 2);
+  const bool indexed = accelerator.backend().traits().indexed_names;
+  EXPECT_EQ(accelerator.device_name(1), std::string(GetParam()) + (indexed ? ":1" : ""));
+  accelerator.set_device(1);
+  EXPECT_EQ(accelerator.current_device(), 1);
+  EXPECT_TRUE(device.initialized);
+  EXPECT_THROW(accelerator.set_device(2), Error);
+  accelerator.synchronize();
+
+  auto stream = accelerator.Stream();
+  EXPECT_EQ(stream.device_index(), 1);
+  {
+    auto guard = accelerator.stream(stream);
+    EXPECT_EQ(accelerator.current_stream(), stream);
+  }
+  EXPECT_EQ(accelerator.current_stream(), accelerator.default_stream());
+  auto start = accelerator.Event(true);
+  auto end = accelerator.Event(true);
+  start.record(stream);
+  end.record(stream);
+  EXPECT_GE(start.elapsed_time(end), 0);
+  EXPECT_TRUE(end.query());
+}
+
+// Fails when memory numbers are not the device's, or the peak cannot be reset.
+TEST_P(VendorTest, CountsMemory) {
+  auto& accelerator = get_accelerator();
+  accelerator.set_device(0);
+  const auto before = accelerator.memory_allocated();
+  {
+    auto block = c10::GetAllocator(test::TestDevice::get().type)->allocate(4096);
+    EXPECT_EQ(accelerator.memory_allocated() - before, 4096);
+    EXPECT_EQ(accelerator.available_memory(), accelerator.total_memory() - 4096);
+  }
+  EXPECT_EQ(accelerator.total_memory(), static_cast<std::int64_t>(test::kDeviceMemory));
+  EXPECT_EQ(accelerator.memory_allocated(), before);
+  EXPECT_GE(accelerator.max_memory_allocated(), 4096);
+  accelerator.reset_peak_memory_stats();
+  EXPECT_EQ(accelerator.max_memory_allocated(), before);
+}
+
+// Fails when seeds do not reach the device's generator.
+TEST_P(VendorTest, SeedsItsGenerator) {
+  auto& accelerator = get_accelerator();
+  accelerator.manual_seed_all(7);
+  EXPECT_EQ(accelerator.initial_seed(), 7U);
+  EXPECT_EQ(accelerator.default_generator(1).current_seed(), 7U);
+}
+
+// Fails when a property that needs no vendor library is missing.
+TEST_P(VendorTest, HasProperties) {
+  const auto properties = get_accelerator().device_properties(0);
+  EXPECT_FALSE(properties.name.empty());
+  EXPECT_FALSE(properties.vendor.empty());
+  EXPECT_EQ(properties.total_memory, static_cast<std::int64_t>(test::kDeviceMemory));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, VendorTest, testing::Values("cuda", "hpu", "xpu", "npu", "mlu", "mps", "sdaa", "supa"),
+                         [](const auto& row) { return std::string(row.param); });
+
+}  // namespace
+}  // namespace anyaccel
