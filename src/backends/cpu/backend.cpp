@@ -8,6 +8,7 @@
 #include "anyaccel/error.h"
 #include "backends/cpu/allocator.h"
 #include "backends/cpu/dtypes.h"
+#include "backends/cpu/graph/graph.h"
 #include "backends/cpu/traits.h"
 #include "topology/memory_limit.h"
 
@@ -126,5 +127,9 @@ void CpuBackend::reset_peak_memory_stats(DeviceIndex index) {
   memory_stats(index);  // refuses where nothing is counted
   reset_counted_peaks();
 }
+
+std::shared_ptr<sdk::GraphImpl> CpuBackend::new_graph() { return make_cpu_graph(); }
+
+bool CpuBackend::is_current_stream_capturing() const { return is_cpu_capturing(); }
 
 }  // namespace anyaccel::backends::cpu

@@ -38,6 +38,10 @@ class CpuBackend : public sdk::Backend {
   MemoryInfo memory_info(DeviceIndex index) const override;
   void reset_peak_memory_stats(DeviceIndex index) override;
 
+  /// Captures and replays for real, see graph/graph.h.
+  std::shared_ptr<sdk::GraphImpl> new_graph() override;
+  bool is_current_stream_capturing() const override;
+
  private:
   std::vector<CpuDevice> devices_;
 };

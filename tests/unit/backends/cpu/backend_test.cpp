@@ -160,6 +160,23 @@ TEST_F(CpuAccelerator, HasTheHostsGenerator) {
   EXPECT_TRUE(a.equal(at::empty({8}, at::kFloat).uniform_()));
 }
 
+// Breaks when the accelerator's graphs are not the backend's: replay would then change nothing.
+TEST_F(CpuAccelerator, CapturesAndReplays) {
+  auto graph = accelerator.create_graph();
+  auto total = at::empty({4}, at::kFloat).fill_(1);
+  {
+    auto capture = accelerator.capture_to_graph(graph);
+    EXPECT_TRUE(accelerator.is_current_stream_capturing());
+    total.mul_(3);
+    capture.end();
+  }
+  EXPECT_FALSE(accelerator.is_current_stream_capturing());
+  total.fill_(1);
+  accelerator.replay_graph(graph);
+  accelerator.replay_graph(graph);
+  EXPECT_EQ(total[0].item<float>(), 9.0f);
+}
+
 // Breaks when bf16 or fp16 stop following what this CPU does.
 TEST_F(CpuAccelerator, AnswersForDtypes) {
   EXPECT_TRUE(accelerator.is_bf16_supported());
@@ -168,7 +185,7 @@ TEST_F(CpuAccelerator, AnswersForDtypes) {
   EXPECT_THAT(accelerator.supported_dtypes(), Contains(c10::ScalarType::BFloat16));
 }
 
-// Breaks when a file of this repository gives DeepSpeed's names differently.
+// Breaks when the names are not those that DeepSpeed gives.
 TEST(CpuTraits, AreDeepSpeeds) {
   EXPECT_EQ(traits().class_name, "CPU_Accelerator");
   EXPECT_EQ(traits().op_builder_dir, "deepspeed.ops.op_builder.cpu");
