@@ -11,7 +11,7 @@ CONFIGURE = cmake --preset $(PRESET) -DTorch_DIR="$$(cat .cache/setup/torch_dir)
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test test-all bench install uninstall format lint clean
+.PHONY: help setup configure build demo test test-all bench install uninstall format lint clean jobs
 
 help:  ## What can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,3 +56,6 @@ lint:  ## Layers, documents, format, clang-tidy on changed files
 
 clean:  ## Remove the build folders; what setup made stays
 	rm -rf build
+
+jobs:
+	@echo $(JOBS)

@@ -35,7 +35,8 @@ target_compile_options(anyaccel_flags INTERFACE
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
   $<$<BOOL:${ANYACCEL_WERROR}>:-Werror>)
 if(ANYACCEL_SANITIZE)
-  add_compile_options(-fsanitize=${ANYACCEL_SANITIZE} -fno-omit-frame-pointer -g1)
+  # Undefined behaviour ends the test, as the other finds do.
+  add_compile_options(-fsanitize=${ANYACCEL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${ANYACCEL_SANITIZE})
 endif()
 

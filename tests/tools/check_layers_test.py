@@ -13,7 +13,7 @@ GOOD = {
     "src/base/log.h": '#include "anyaccel/error.h"\n',
     "src/topology/machine.h": '#include "base/log.h"\n',
     "src/core/registry.h": '#include "anyaccel/accelerator.h"\n#include "base/log.h"\n',
-    "src/core/registry.cpp": '#include "core/registry.h"\nauto host = at::kCPU; auto t = x.cpu();  // not "cuda"\n',
+    "src/core/registry.cpp": '#include "core/registry.h"\nauto host = at::kCPU; auto type = at::DeviceType::CPU; auto t = x.cpu();  // not "cuda"\n',
     "src/backends/torch/generic.h": '#include "core/registry.h"\n',
     "src/backends/cuda/traits.cpp": '#include "anyaccel/sdk/traits.h"\nauto name = "cuda";\n',
     "src/backends/cuda/backend.h": '#include "backends/torch/generic.h"\n',
