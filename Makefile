@@ -40,7 +40,7 @@ bench:  ## Build and run the benchmarks; writes docs/benchmarks.md
 	@tools/setup --bench
 	@$(CONFIGURE) -DANYACCEL_BUILD_BENCHMARKS=ON
 	@cmake --build $(BUILD) -j $(JOBS)
-	@benchmarks/run --build $(BUILD)
+	@benchmarks/run --all --build $(BUILD) --out docs/benchmarks.md
 
 install: build  ## Install to PREFIX
 	@cmake --install $(BUILD) --prefix "$(PREFIX)"

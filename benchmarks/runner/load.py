@@ -37,11 +37,11 @@ class Watch:
 
 
 def wait_until_quiet(max_load, patience=60.0):
-    """Returns when others use at most `max_load` cores for a second; raises TooBusy when that does not come."""
+    """Returns when others use at most `max_load` cores for half a second; raises TooBusy when that does not come."""
     deadline = time.monotonic() + patience
     while True:
         with Watch() as watch:
-            time.sleep(1.0)
+            time.sleep(0.5)
         if watch.others <= max_load:
             return watch.others
         if time.monotonic() > deadline:

@@ -18,13 +18,16 @@ class SideFailed(Exception):
 
 
 def fill(words, places):
-    return [word.format(**places) for word in words]
+    """Puts the places in; other braces stay, because commands may hold code."""
+    for name, path in places.items():
+        words = [word.replace("{" + name + "}", path) for word in words]
+    return words
 
 
 def call(side, places):
     """One run of a side: its numbers."""
     command = fill(side.command, places)
-    environment = os.environ | {name: value.format(**places) for name, value in side.env.items()}
+    environment = os.environ | dict(zip(side.env, fill(side.env.values(), places)))
     start = time.perf_counter()
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -1,5 +1,6 @@
 """The program itself: help, version, wrong usage, pipes, where it can be called from."""
 import os
+import re
 import shutil
 import tempfile
 import unittest
@@ -16,6 +17,15 @@ class Command(unittest.TestCase):
         self.assertNotIn("libtorch", done.stderr)
         for word in ("Usage: anyaccel", "report", "topology", "help", "DS_ACCELERATOR"):
             self.assertIn(word, done.stdout)
+
+    # Fails when a command is added and its page is forgotten.
+    def test_every_command_is_in_the_documentation(self):
+        commands = re.findall(r"(?m)^  ([a-z]+)  +[A-Z]", shell("anyaccel --help").stdout.split("Options:")[0])
+        self.assertIn("report", commands)
+        with open(os.path.join(os.environ["ANYACCEL_SOURCE_DIR"], "docs/cli.md"), encoding="utf-8") as file:
+            page = file.read()
+        for command in commands:
+            self.assertIn(f"| `{command}` |" if command != "help" else "help", page)
 
     # Fails when `help X` does not show X's own options.
     def test_help_of_a_command(self):

@@ -1,5 +1,6 @@
 """`anyaccel report`: what is chosen and why, as text and as JSON, and when nothing can be chosen."""
 import json
+import os
 import re
 import unittest
 
@@ -35,6 +36,14 @@ class Report(unittest.TestCase):
         self.assertGreater(data["memory"]["rss"], 1 << 20)
         self.assertEqual(data["shared_memory"]["path"], "/dev/shm")
         self.assertGreater(data["topology"]["cores"], 0)
+
+    # Fails when a key is added or renamed and the documentation is not.
+    def test_every_key_is_documented(self):
+        _, data = report()
+        with open(os.path.join(os.environ["ANYACCEL_SOURCE_DIR"], "docs/cli.md"), encoding="utf-8") as file:
+            page = file.read()
+        for key in [*data, *data["versions"], *data["devices"][0], *data["topology"], *data["memory"]["limits"]]:
+            self.assertIn(f"`{key}`", page)
 
     # Fails when the backends are not asked, or the chosen one is not among those that are available.
     def test_chosen_is_available(self):
@@ -122,7 +131,7 @@ class Report(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         machine, _ = json.JSONDecoder().raw_decode(done.stdout)
         self.assertGreater(len(machine["cores"]), 0)
-        self.assertRegex(done.stdout, re.compile(r"^\d+ packages, \d+ cores", re.MULTILINE))
+        self.assertRegex(done.stdout, re.compile(r"^packages \d+, cores \d+", re.MULTILINE))
 
     # Fails when a file that cannot be read is not an error that names it.
     def test_topology_of_a_missing_file(self):

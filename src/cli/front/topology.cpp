@@ -62,7 +62,7 @@ Json to_json(const topology::Machine& machine) {
 }
 
 void print_text(const topology::Machine& machine) {
-  printf("%s\n%d packages, %zu cores, %zu CPUs: %s\n", machine.cpu_model.empty() ? "unknown CPU" : machine.cpu_model.c_str(),
+  printf("%s\npackages %d, cores %zu, CPUs %zu: %s\n", machine.cpu_model.empty() ? "unknown CPU" : machine.cpu_model.c_str(),
          topology::package_count(machine), machine.cores.size(), machine.cpus().size(),
          topology::format_cpu_list(machine.cpus()).c_str());
   for (std::size_t i = 0; i < machine.nodes.size(); ++i) {

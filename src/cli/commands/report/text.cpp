@@ -66,6 +66,11 @@ std::string bytes(const Json& value, const char* otherwise = "unknown") {
   return text.data();
 }
 
+/// "1 core", "2 cores".
+std::string counted(const Json& number, const char* noun) {
+  return number.dump() + " " + noun + (number == 1 ? "" : "s");
+}
+
 std::string text_or(const Json& object, const char* key, const char* otherwise) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : otherwise;
@@ -76,7 +81,7 @@ std::string device_line(const Json& device) {
   if (device.contains("capability") && device["capability"].is_array())
     out += ", capability " + device["capability"][0].dump() + "." + device["capability"][1].dump();
   if (device.contains("multi_processor_count") && device["multi_processor_count"].is_number())
-    out += ", " + device["multi_processor_count"].dump() + " cores";
+    out += ", " + counted(device["multi_processor_count"], "compute unit");
   if (device.contains("numa_node") && device["numa_node"].is_number()) out += ", NUMA node " + device["numa_node"].dump();
   for (const auto& [key, label] : {std::pair{"uuid", "id "}, std::pair{"driver_version", "driver "}})
     if (const auto text = text_or(device, key, ""); !text.empty()) out += std::string(", ") + label + text;
@@ -132,11 +137,11 @@ void machine(Page& page, const Json& report) {
              bytes(node["memory"]) + " CPUs " + text_or(node, "cpus", "");
   const Json& limits = report["memory"]["limits"];
   const Json& shared = report["shared_memory"];
-  page.table({{"processor", topology["cpu_model"].get<std::string>() + ", " + topology["packages"].dump() + " packages, " +
-                                topology["cores"].dump() + " cores, CPUs " + topology["cpus"].get<std::string>()},
+  page.table({{"processor", topology["cpu_model"].get<std::string>() + ", " + counted(topology["packages"], "package") + ", " +
+                                counted(topology["cores"], "core") + ", CPUs " + topology["cpus"].get<std::string>()},
               {"memory nodes", nodes.empty() ? "unknown" : nodes},
               {"instructions", report["host"]["instruction_set"].get<std::string>() + ", " +
-                                   report["host"]["threads"].dump() + " threads"},
+                                   counted(report["host"]["threads"], "thread")},
               {"this process", bytes(report["memory"].value("rss", Json())) + " resident"},
               {"limits", "address space " + bytes(limits["address_space"], "unlimited") + ", data " +
                              bytes(limits["data"], "unlimited") + ", locked " + bytes(limits["locked"], "unlimited") +

@@ -1,0 +1,115 @@
+"""The benchmark runner: order of sides, judgement, refusal on a busy machine, the page."""
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "benchmarks"))
+sys.dont_write_bytecode = True
+
+from runner import load, measure, write  # noqa: E402
+from runner.declare import Benchmark, Side, Target, find  # noqa: E402
+
+PLACES = {"python": sys.executable, "build": "/nowhere", "here": str(SOURCE / "benchmarks"), "repo": str(SOURCE)}
+
+
+def side(name, code, **options):
+    return Side(name, ["{python}", "-c", code], **options)
+
+
+def bench(sides, targets=()):
+    return Benchmark(title="T", about="a", sides=sides, targets=list(targets), name="t")
+
+
+def quiet(_max_load):
+    return 0.0
+
+
+class Runner(unittest.TestCase):
+    def setUp(self):
+        # Waiting is a test of its own.
+        self.addCleanup(setattr, load, "wait_until_quiet", load.wait_until_quiet)
+        if "busy" not in self.id():
+            load.wait_until_quiet = quiet
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.trace = os.path.join(self.folder.name, "trace")
+
+    def tracing(self, name, number="1"):
+        return side(name, f"open({self.trace!r}, 'a').write({name!r}); print('noise'); print('{{\"x\": {number}}}')")
+
+    # Fails when a side always runs after the same other one, or the first, cold runs are counted.
+    def test_sides_alternate(self):
+        result = measure.run(bench([self.tracing("a"), self.tracing("b")]), PLACES, 7, max_load=99)
+        with open(self.trace, encoding="ascii") as file:
+            self.assertEqual(file.read(), "ab" + "abba" * 3 + "ab")
+        self.assertEqual(result["numbers"]["a"]["x"]["rounds"], 7)
+
+    # Fails when a target is judged by the wrong side of its limit, or not by the median of paired rounds.
+    def test_targets(self):
+        targets = [Target("low", lambda n: n["b"]["x"] / n["a"]["x"], at_most=1.9),
+                   Target("enough", lambda n: n["b"]["x"], at_least=2.0)]
+        result = measure.run(bench([self.tracing("a"), self.tracing("b", "2")], targets), PLACES, 7, max_load=99)
+        self.assertEqual([t["pass"] for t in result["targets"]], [False, True])
+        self.assertIn("**miss**", write.section(result))
+
+    # Fails when the median or the quartiles are wrong.
+    def test_summary(self):
+        self.assertEqual(measure.summary([5, 1, 9, 3, 7]), {"median": 5, "low": 3, "high": 7, "min": 1, "max": 9, "rounds": 5})
+
+    # Fails when figures are given though other programs are at work.
+    def test_busy_machine_is_refused(self):
+        with self.assertRaises(load.TooBusy):
+            load.wait_until_quiet(max_load=-1, patience=0)
+
+    # Fails when the work of a side counts as disturbance.
+    def test_work_of_the_sides_is_own(self):
+        before = load.own_seconds()
+        measure.call(side("a", "import time\nwhile time.process_time() < 0.5: pass\nprint('{\"x\": 1}')"), PLACES)
+        self.assertGreaterEqual(load.own_seconds() - before, 0.5)
+
+    # Fails when the work of others does not count, or counts per round instead of per second.
+    def test_work_of_others_counts(self):
+        busy, own, clock = iter([100.0, 106.0]), iter([10.0, 12.0]), iter([0.0, 8.0])
+        with mock.patch.object(load, "busy_seconds", lambda: next(busy)), mock.patch.object(load, "own_seconds", lambda: next(own)), \
+                mock.patch.object(load.time, "monotonic", lambda: next(clock)):
+            with load.Watch() as watch:
+                pass
+        self.assertEqual(watch.others, 0.5)
+
+    # Fails when a side that crashes or prints nonsense yields a figure.
+    def test_failing_sides(self):
+        for code, text in (("raise SystemExit(3)", "exit code 3"), ("print('hello')", "no JSON object")):
+            with self.assertRaisesRegex(measure.SideFailed, text):
+                measure.run(bench([side("a", code)]), PLACES, 7, max_load=99)
+
+    # Fails when a peer that is not installed stops the benchmark or its absence is not said.
+    def test_absent_peer(self):
+        peer = side("peer", "1", needs=["{python}", "-c", "raise SystemExit(1)"])
+        targets = [Target("beside the peer", lambda n: n["a"]["x"] / n["peer"]["x"], at_most=1)]
+        page = write.section(measure.run(bench([self.tracing("a"), peer], targets), PLACES, 7, max_load=99))
+        self.assertIn("Left out because it is not installed: peer.", page)
+        self.assertIn("Not judged because a side was left out: beside the peer.", page)
+
+    # Fails when one benchmark taken anew drops the figures of the others from the page.
+    def test_page_keeps_other_results(self):
+        page = pathlib.Path(self.folder.name) / "benchmarks.md"
+        for name in ("one", "two", "one"):
+            result = measure.run(bench([self.tracing("a")]), PLACES, 7, max_load=99)
+            write.record(page, {**result, "name": name, "title": name.upper()}, ["one", "two"])
+        self.assertRegex(page.read_text(), r"(?s)## ONE.*## TWO")
+        self.assertEqual(list(json.loads(page.with_suffix(".json").read_text())), ["one", "two"])
+
+    # Fails when a benchmark file of the project does not load.
+    def test_benchmarks_of_the_project_load(self):
+        names = [benchmark.name for benchmark in find(SOURCE / "benchmarks")]
+        self.assertIn("calls", names)
+        self.assertIn("start", names)
+
+
+if __name__ == "__main__":
+    unittest.main()
