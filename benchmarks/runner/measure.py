@@ -76,10 +76,20 @@ def machine():
             "system": f"{platform.system()} {platform.release()}", "python": platform.python_version()}
 
 
-def commit(places):
-    done = subprocess.run(["git", "-C", places["repo"], "describe", "--always", "--dirty"], capture_output=True, text=True,
-                          check=False)
-    return done.stdout.strip()
+def answer(places, *command):
+    """What a command prints; "" when it cannot run."""
+    try:
+        return subprocess.run(fill(command, places), capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""
+
+
+def versions(places):
+    """Which code was measured: a peer on another LibTorch would be no peer."""
+    report = answer(places, "{build}/bin/anyaccel", "report", "--json")
+    return {"commit": answer(places, "git", "-C", "{repo}", "describe", "--always", "--dirty"),
+            "libtorch": json.loads(report)["versions"]["libtorch"] if report else "",
+            "libtorch_of_peers": answer(places, "{python}", "-c", "import torch; print(torch.__version__)")}
 
 
 def taking_part(benchmark, places):
@@ -130,7 +140,7 @@ def run(benchmark, places, count, max_load):
     names = {side.name: list(rounds[0][side.name]) for side in sides}
     return {"name": benchmark.name, "title": benchmark.title, "about": " ".join(benchmark.about.split()),
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"), "machine": machine(),
-            "commit": commit(places), "rounds": count, "disturbed": disturbed, "max_load": max_load,
+            "versions": versions(places), "rounds": count, "disturbed": disturbed, "max_load": max_load,
             "load": max(loads), "absent": [side.name for side in absent], "targets": targets, "not_judged": left_out,
             "numbers": {side: {name: summary([numbers[side][name] for numbers in rounds]) for name in found}
                         for side, found in names.items()}}

@@ -8,8 +8,8 @@ Made by `benchmarks/run`; do not edit. To take the figures anew: `make bench`.
 How they are taken: the sides of a benchmark run in turn, forward and backward, at least 7 rounds; before each round the
 runner waits until other programs are quiet, and a round in which they used more than the stated part of a core is thrown away
 and repeated. Without enough quiet rounds no figure is given. Shown is the median, and in brackets the lower and upper
-quartile. A target is judged by its median over the rounds, each computed within one round. Peers run on the same LibTorch,
-with the same number of threads, in the same minutes.
+quartile. A target is judged by its median over the rounds, each computed within one round. Peers have the same number of
+threads and run in the same minutes.
 """
 
 
@@ -63,10 +63,10 @@ def section(result):
         out.append(f"Not judged because a side was left out: {text}.")
     if result["absent"]:
         out.append("")
-    m = result["machine"]
-    out.append(f"{result['date']}, {m['cpu']}, {m['cores']} cores, {m['system']}, commit {result['commit']}; "
-               f"{result['rounds']} rounds, {result['disturbed']} repeated, others used at most {result['load']:.2f} cores "
-               f"(limit {result['max_load']:g}).")
+    m, v = result["machine"], result["versions"]
+    out.append(f"{result['date']}, {m['cpu']}, {m['cores']} cores, {m['system']}, commit {v['commit']}, LibTorch {v['libtorch']}, "
+               f"of Python peers {v['libtorch_of_peers'] or 'none'}; {result['rounds']} rounds, {result['disturbed']} repeated, "
+               f"others used at most {result['load']:.2f} cores (limit {result['max_load']:g}).")
     if result["max_load"] > 0.5:
         out.append("\n**Trial on a busy machine: not figures to quote.**")
     return "\n".join(out) + "\n"

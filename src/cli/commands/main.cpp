@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <iostream>
 #include <new>
 #include <string>
@@ -19,9 +20,8 @@ namespace {
 std::string with_dashes(std::string argument) {
   if (argument.rfind("--", 0) != 0) return argument;
   const auto name_end = argument.begin() + static_cast<std::ptrdiff_t>(std::min(argument.find('='), argument.size()));
-  const bool is_name = std::all_of(argument.begin(), name_end, [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '-' || c == '_';
-  });
+  const bool is_name = std::all_of(argument.begin(), name_end,
+                                   [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; });
   if (is_name) std::replace(argument.begin(), name_end, '_', '-');
   return argument;
 }

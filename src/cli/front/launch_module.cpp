@@ -48,6 +48,7 @@ std::string find_module(const char* command) {
 int run_in_module(int argc, const char* const* argv) {
   const std::string file = find_module(argv[1]);
   // Lazy, as the linker does it for programs: binding all of LibTorch at once would cost more than the command.
+  // Global, as in a program that links it: vendor libraries that are opened later look for LibTorch's symbols.
   void* module = ::dlopen(file.c_str(), RTLD_LAZY | RTLD_GLOBAL);
   if (module == nullptr)
     throw Error(ErrorCode::unavailable, argv[1],

@@ -63,7 +63,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
     next[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
       next[j] = std::min({row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] == b[j - 1] ? 0U : 1U)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) next[j] = std::min(next[j], before[j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        next[j] = std::min(next[j], before[j - 2] + 1);
     }
     before = row;
     row = next;
@@ -92,7 +93,8 @@ int unknown_command(std::string_view name) {
 /// Runs `words[0]` with the words after it.
 int run_command(const char* program, const std::vector<const char*>& words) {
   const std::string_view name = words.front();
-  const auto command = std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == name; });
+  const auto command =
+      std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == name; });
   if (command == kCommands.end()) return unknown_command(name);
   if (command->run != nullptr) return command->run(std::span(words).subspan(1));
   std::vector<const char*> arguments{program};

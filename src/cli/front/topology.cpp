@@ -40,7 +40,8 @@ Options parse(std::span<const char* const> arguments) {
     } else if (word.substr(0, 6) == "--xml=") {
       options.xml = word.substr(6);
     } else {
-      throw UsageError(word == "--xml" ? "topology: --xml wants a file" : "topology: unknown option '" + std::string(word) + "'");
+      throw UsageError(word == "--xml" ? "topology: --xml wants a file"
+                                       : "topology: unknown option '" + std::string(word) + "'");
     }
   }
   return options;
@@ -56,15 +57,18 @@ Json to_json(const topology::Machine& machine) {
   Json cores = Json::array();
   for (const auto& core : machine.cores)
     cores.push_back({{"package", core.package}, {"node", core.node}, {"cpus", core.cpus}});
-  return {{"cpu_model", machine.cpu_model}, {"cpu_vendor", machine.cpu_vendor},
+  return {{"cpu_model", machine.cpu_model},
+          {"cpu_vendor", machine.cpu_vendor},
           {"packages", topology::package_count(machine)},
-          {"cpus", topology::format_cpu_list(machine.cpus())}, {"nodes", nodes}, {"cores", cores}};
+          {"cpus", topology::format_cpu_list(machine.cpus())},
+          {"nodes", nodes},
+          {"cores", cores}};
 }
 
 void print_text(const topology::Machine& machine) {
-  printf("%s\npackages %d, cores %zu, CPUs %zu: %s\n", machine.cpu_model.empty() ? "unknown CPU" : machine.cpu_model.c_str(),
-         topology::package_count(machine), machine.cores.size(), machine.cpus().size(),
-         topology::format_cpu_list(machine.cpus()).c_str());
+  printf("%s\npackages %d, cores %zu, CPUs %zu: %s\n",
+         machine.cpu_model.empty() ? "unknown CPU" : machine.cpu_model.c_str(), topology::package_count(machine),
+         machine.cores.size(), machine.cpus().size(), topology::format_cpu_list(machine.cpus()).c_str());
   for (std::size_t i = 0; i < machine.nodes.size(); ++i) {
     const auto& node = machine.nodes[i];
     printf("NUMA node %-3d %-6s %8.1f GiB  %3zu cores  CPUs %s\n", node.os_index, topology::to_string(node.kind),
@@ -78,7 +82,8 @@ void print_text(const topology::Machine& machine) {
 int run_topology(std::span<const char* const> arguments) {
   const Options options = parse(arguments);
   if (options.help) return fputs(kHelp, stdout), 0;
-  const auto machine = options.xml.empty() ? topology::read_machine() : topology::read_machine(std::filesystem::path(options.xml));
+  const auto machine =
+      options.xml.empty() ? topology::read_machine() : topology::read_machine(std::filesystem::path(options.xml));
   if (options.json)
     printf("%s\n", to_json(machine).dump(2, ' ', false, Json::error_handler_t::replace).c_str());
   else

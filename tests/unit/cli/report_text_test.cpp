@@ -65,7 +65,8 @@ TEST(ReportText, DtypesOfDevicesThatDiffer) {
   EXPECT_THAT(report_text(one, 100), Not(HasSubstr("Data types of device 1")));
   one["devices"][1] = device(1, false);
   const std::string text = report_text(one, 100);
-  EXPECT_THAT(text, ContainsRegex("Data types of device 1\n.*\n  float32 +yes +yes +yes +yes\n  float16 +yes +- +- +-\n"));
+  EXPECT_THAT(text,
+              ContainsRegex("Data types of device 1\n.*\n  float32 +yes +yes +yes +yes\n  float16 +yes +- +- +-\n"));
 }
 
 // Fails when values that the accelerator refused to give end the report instead of being listed.

@@ -34,7 +34,8 @@ void ask(Json& report, Json& section, const char* key, Question question) {
 
 std::string torch_version_in_use() {
   const std::uint64_t abi = aoti_torch_abi_version();
-  return std::to_string(abi >> 56) + "." + std::to_string((abi >> 48) & 0xff) + "." + std::to_string((abi >> 40) & 0xff);
+  return std::to_string(abi >> 56) + "." + std::to_string((abi >> 48) & 0xff) + "." +
+         std::to_string((abi >> 40) & 0xff);
 }
 
 Json versions() {
@@ -103,9 +104,11 @@ bool starts_with_one_of(const std::string& name, const std::vector<std::string>&
 
 /// Variables that are set and change what AnyAccel or LibTorch do here.
 Json environment(const Accelerator* accelerator) {
-  std::vector<std::string> prefixes{"ANYACCEL_", "DS_",   "OMP_",  "KMP_",       "GOMP_",      "MKL_",         "DNNL_",
-                                    "ONEDNN_",   "ATEN_", "TORCH", "PYTORCH_",   "LD_PRELOAD", "LD_LIBRARY_PATH",
-                                    "LOCAL_RANK", "LOCAL_SIZE", "LOCAL_WORLD_SIZE", "WORLD_SIZE", "CCL_", "MALLOC_"};
+  std::vector<std::string> prefixes{"ANYACCEL_",       "DS_",        "OMP_",       "KMP_",
+                                    "GOMP_",           "MKL_",       "DNNL_",      "ONEDNN_",
+                                    "ATEN_",           "TORCH",      "PYTORCH_",   "LD_PRELOAD",
+                                    "LD_LIBRARY_PATH", "LOCAL_RANK", "LOCAL_SIZE", "LOCAL_WORLD_SIZE",
+                                    "WORLD_SIZE",      "CCL_",       "MALLOC_"};
   if (accelerator != nullptr) {
     for (const std::string& name : accelerator->export_envs()) prefixes.push_back(name);
     for (const std::string& name : accelerator->visible_devices_envs()) prefixes.push_back(name);
@@ -116,7 +119,8 @@ Json environment(const Accelerator* accelerator) {
     if (starts_with_one_of(*entry, prefixes)) lines.insert(*entry);
   Json out = Json::object();
   for (const std::string& line : lines)
-    if (const auto equals = line.find('='); equals != std::string::npos) out[line.substr(0, equals)] = line.substr(equals + 1);
+    if (const auto equals = line.find('='); equals != std::string::npos)
+      out[line.substr(0, equals)] = line.substr(equals + 1);
   return out;
 }
 
@@ -165,7 +169,7 @@ Json machine() {
 Json shared_memory() {
   constexpr const char* kPath = "/dev/shm";
   Json out{{"path", kPath}, {"total", nullptr}, {"free", nullptr}};
-  struct statvfs info{};
+  struct statvfs info {};
   if (::statvfs(kPath, &info) == 0) {
     out["total"] = static_cast<std::uint64_t>(info.f_blocks) * info.f_frsize;
     out["free"] = static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
@@ -196,7 +200,8 @@ Accelerator* try_accelerator() {
 Json collect_report() {
   Accelerator* accelerator = try_accelerator();
   const Detection found = detection();
-  Json report{{"accelerator", nullptr}, {"reason", found.reason}, {"backends", backends(found)}, {"versions", versions()}};
+  Json report{
+      {"accelerator", nullptr}, {"reason", found.reason}, {"backends", backends(found)}, {"versions", versions()}};
   report["problems"] = Json::array();
   if (accelerator != nullptr) {
     report["accelerator"] = accelerator->name();

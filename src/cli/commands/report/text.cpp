@@ -82,7 +82,8 @@ std::string device_line(const Json& device) {
     out += ", capability " + device["capability"][0].dump() + "." + device["capability"][1].dump();
   if (device.contains("multi_processor_count") && device["multi_processor_count"].is_number())
     out += ", " + counted(device["multi_processor_count"], "compute unit");
-  if (device.contains("numa_node") && device["numa_node"].is_number()) out += ", NUMA node " + device["numa_node"].dump();
+  if (device.contains("numa_node") && device["numa_node"].is_number())
+    out += ", NUMA node " + device["numa_node"].dump();
   for (const auto& [key, label] : {std::pair{"uuid", "id "}, std::pair{"driver_version", "driver "}})
     if (const auto text = text_or(device, key, ""); !text.empty()) out += std::string(", ") + label + text;
   return out + ", " + bytes(device["total_memory"]) + " memory, " + bytes(device["available_memory"]) + " free";
@@ -112,7 +113,8 @@ void dtypes(Page& page, const Json& report) {
 }
 
 void chosen(Page& page, const Json& report) {
-  page.table({{"accelerator", text_or(report, "accelerator", "none")}, {"reason", report["reason"].get<std::string>()}}, "");
+  page.table({{"accelerator", text_or(report, "accelerator", "none")}, {"reason", report["reason"].get<std::string>()}},
+             "");
   if (report.contains("devices"))
     page.table({{"communication", text_or(report, "communication_backend", "unknown")},
                 {"compilation", text_or(report, "compile_backend", "unknown")}},
@@ -137,18 +139,19 @@ void machine(Page& page, const Json& report) {
              bytes(node["memory"]) + " CPUs " + text_or(node, "cpus", "");
   const Json& limits = report["memory"]["limits"];
   const Json& shared = report["shared_memory"];
-  page.table({{"processor", topology["cpu_model"].get<std::string>() + ", " + counted(topology["packages"], "package") + ", " +
-                                counted(topology["cores"], "core") + ", CPUs " + topology["cpus"].get<std::string>()},
-              {"memory nodes", nodes.empty() ? "unknown" : nodes},
-              {"instructions", report["host"]["instruction_set"].get<std::string>() + ", " +
-                                   counted(report["host"]["threads"], "thread")},
-              {"this process", bytes(report["memory"].value("rss", Json())) + " resident"},
-              {"limits", "address space " + bytes(limits["address_space"], "unlimited") + ", data " +
-                             bytes(limits["data"], "unlimited") + ", locked " + bytes(limits["locked"], "unlimited") +
-                             ", stack " + bytes(limits["stack"], "unlimited") + ", control group " +
-                             bytes(limits["control_group"], "unlimited")},
-              {"shared memory", shared["path"].get<std::string>() + " " + bytes(shared["total"]) + ", " +
-                                    bytes(shared["free"]) + " free"}});
+  page.table(
+      {{"processor", topology["cpu_model"].get<std::string>() + ", " + counted(topology["packages"], "package") + ", " +
+                         counted(topology["cores"], "core") + ", CPUs " + topology["cpus"].get<std::string>()},
+       {"memory nodes", nodes.empty() ? "unknown" : nodes},
+       {"instructions",
+        report["host"]["instruction_set"].get<std::string>() + ", " + counted(report["host"]["threads"], "thread")},
+       {"this process", bytes(report["memory"].value("rss", Json())) + " resident"},
+       {"limits", "address space " + bytes(limits["address_space"], "unlimited") + ", data " +
+                      bytes(limits["data"], "unlimited") + ", locked " + bytes(limits["locked"], "unlimited") +
+                      ", stack " + bytes(limits["stack"], "unlimited") + ", control group " +
+                      bytes(limits["control_group"], "unlimited")},
+       {"shared memory",
+        shared["path"].get<std::string>() + " " + bytes(shared["total"]) + ", " + bytes(shared["free"]) + " free"}});
 }
 
 void op_builders(Page& page, const Json& report) {
