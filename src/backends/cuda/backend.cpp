@@ -115,4 +115,20 @@ MemoryInfo CudaBackend::memory_info(DeviceIndex index) const {
   return TorchBackend::memory_info(index);
 }
 
+// As torch.cuda.cudart().cudaHostRegister: the driver wants a context, which torch makes when it starts.
+bool CudaBackend::register_host_memory(void* address, std::size_t bytes) {
+  start();
+  const auto reason = driver_register_host(address, bytes);
+  if (reason.empty()) return true;
+  throw Error(ErrorCode::device_error, "register_host_memory",
+              {.what = "the CUDA driver refused", .got = reason, .want = "host memory that is not registered yet"});
+}
+
+void CudaBackend::unregister_host_memory(void* address) {
+  const auto reason = driver_unregister_host(address);
+  if (!reason.empty())
+    throw Error(ErrorCode::device_error, "unregister_host_memory",
+                {.what = "the CUDA driver refused", .got = reason, .want = "memory that was registered"});
+}
+
 }  // namespace anyaccel::backends::cuda

@@ -17,6 +17,8 @@ class CudaBackend final : public sdk::TorchBackend {
   DeviceProperties properties(DeviceIndex index) const override;
   DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const override;
   MemoryInfo memory_info(DeviceIndex index) const override;
+  bool register_host_memory(void* address, std::size_t bytes) override;
+  void unregister_host_memory(void* address) override;
 
  private:
   /// UUID of torch's device `index`; nothing where neither driver nor NVML can tell.

@@ -70,7 +70,9 @@ Nvml::Nvml(const std::string& library) noexcept {
 void Nvml::open(const std::string& library) {
   library_ = DynamicLibrary::try_open(library, &reason_);
   if (!library_) {
-    reason_ = "the NVIDIA driver's NVML cannot be opened: " + reason_;
+    // The loader's own words follow the library's name.
+    const auto words = reason_.rfind(library + ": ");
+    reason_ = "there is no usable NVML: " + (words == std::string::npos ? reason_ : reason_.substr(words));
     return;
   }
 #define ANYACCEL_NVML_FIND(name, needed, parameters)                   \

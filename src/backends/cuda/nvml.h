@@ -5,9 +5,9 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "backends/cuda/capability.h"
 #include "backends/cuda/nvml_symbols.h"
 #include "backends/cuda/visible_devices.h"
 #include "base/dynamic_library.h"
@@ -18,7 +18,7 @@ namespace anyaccel::backends::cuda {
 struct NvmlProperties {
   std::string name, uuid, driver_version;
   int numa_node = -1;
-  std::pair<int, int> capability{-1, -1};
+  Capability capability{-1, -1};
 };
 
 /// The driver's management library, opened once. Thread-safe; starts itself anew in a forked child.

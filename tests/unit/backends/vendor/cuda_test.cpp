@@ -1,0 +1,161 @@
+// What the cuda backend adds to the generic one, with fakes of NVML and of the driver.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "anyaccel/accelerator.h"
+#include "anyaccel/sdk/backend.h"
+#include "unit/support/expect_error.h"
+#include "unit/support/test_device.h"
+
+namespace anyaccel {
+namespace {
+
+std::string fake(const char* name) { return std::string(ANYACCEL_BUILD_DIR) + "/lib/lib" + name + ".so"; }
+
+// NVML goes by PCI bus, CUDA puts the fastest first: the two fakes name the same devices in opposite order.
+constexpr const char* kSlow = "GPU-00000000-0000-0000-0000-00000000000a";
+constexpr const char* kFast = "GPU-00000000-0000-0000-0000-00000000000b";
+
+/// Each test runs in a process of its own and takes torch's CUDA type there.
+class CudaTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("ANYACCEL_DEVICE_ROOT", "/nonexistent", 1);
+    setenv("ANYACCEL_NVML_LIBRARY", fake("fake_nvml").c_str(), 1);
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    unsetenv("CUDA_DEVICE_ORDER");
+    unsetenv("DS_ACCELERATOR");
+    unsetenv("DS_ALLOW_DEPRECATED_FP16");
+  }
+  static void machine(int major, int minor) {
+    const auto number = std::to_string(major) + " " + std::to_string(minor);
+    setenv("FAKE_NVML",
+           ("gpu " + std::string(kSlow) + " Slow " + number + " 100 400\n" + "gpu " + kFast + " Fast " + number + " 200 800\n")
+               .c_str(),
+           1);
+    setenv("FAKE_CUDA",
+           ("0000000000000000000000000000000b " + number + " 132\n0000000000000000000000000000000a " + number + " 40\n").c_str(),
+           1);
+  }
+  static void load_driver() {
+    driver_ = dlopen(fake("fake_cuda").c_str(), RTLD_NOW);
+    ASSERT_NE(driver_, nullptr) << dlerror();
+  }
+  static int initializations() { return reinterpret_cast<int (*)()>(dlsym(driver_, "fake_cuda_initializations"))(); }
+  /// What torch does when it starts CUDA.
+  static void start_driver() { reinterpret_cast<int (*)(unsigned)>(dlsym(driver_, "cuInit"))(0); }
+
+  inline static void* driver_ = nullptr;
+};
+
+// Fails when probing, counting or naming the devices starts the driver: a fork would not survive it.
+TEST_F(CudaTest, ProbingDoesNotStartTheDriver) {
+  machine(9, 0);
+  setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
+  load_driver();
+  auto& device = test::install_test_device("cuda");
+  ASSERT_EQ(detect().accelerator, "cuda");
+  auto& accelerator = get_accelerator();
+  EXPECT_EQ(accelerator.device_count(), 2);
+  EXPECT_TRUE(accelerator.is_available());
+  EXPECT_EQ(accelerator.communication_backend_name(), "nccl");
+  EXPECT_EQ(accelerator.device_properties(1).name, "Fast");
+  EXPECT_EQ(accelerator.available_memory(0), 100);
+  EXPECT_EQ(initializations(), 0);
+  EXPECT_FALSE(device.initialized);
+}
+
+// Fails when NVML's answer "none visible" is checked by starting CUDA, or devices that are hidden are found.
+TEST_F(CudaTest, HiddenDevicesStayHidden) {
+  machine(9, 0);
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  test::install_test_device("cuda");
+  for (const auto& verdict : detect().backends) {
+    if (verdict.name != "cuda") continue;
+    EXPECT_FALSE(verdict.available);
+    EXPECT_THAT(verdict.reason, testing::HasSubstr("CUDA_VISIBLE_DEVICES="));
+  }
+}
+
+// Fails when memory is read from NVML's device of the same index and not from the same device.
+TEST_F(CudaTest, MatchesDevicesByUuidOnceCudaRuns) {
+  machine(9, 0);
+  load_driver();
+  test::install_test_device("cuda");
+  start_driver();
+  auto& accelerator = get_accelerator();
+  EXPECT_EQ(accelerator.available_memory(0), 200);
+  EXPECT_EQ(accelerator.available_memory(1), 100);
+  const auto properties = accelerator.device_properties(0);
+  EXPECT_EQ(properties.uuid, kFast);
+  EXPECT_EQ(properties.multi_processor_count, 132);
+  EXPECT_EQ(properties.vendor, "NVIDIA");
+  EXPECT_EQ(accelerator.compute_capability(0), (std::pair{9, 0}));
+}
+
+// Fails when a machine without NVML loses its memory numbers.
+TEST_F(CudaTest, WithoutNvmlTorchTells) {
+  setenv("ANYACCEL_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
+  test::install_test_device("cuda", 1);
+  auto& accelerator = get_accelerator();
+  EXPECT_EQ(accelerator.total_memory(), static_cast<std::int64_t>(test::kDeviceMemory));
+}
+
+struct Gate {
+  int major, minor;
+  bool fp16, triton, grouped, fp8, fast_bf16;
+};
+class CudaGates : public CudaTest, public testing::WithParamInterface<Gate> {};
+
+// Fails when a capability gate is not what DeepSpeed and torch answer.
+TEST_P(CudaGates, FollowTheCapability) {
+  const auto& gate = GetParam();
+  machine(gate.major, gate.minor);
+  setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
+  test::install_test_device("cuda");
+  auto& accelerator = get_accelerator();
+  EXPECT_EQ(accelerator.is_fp16_supported(), gate.fp16);
+  EXPECT_TRUE(accelerator.is_bf16_supported());  // torch counts emulation
+  EXPECT_EQ(accelerator.dtype_support(c10::ScalarType::BFloat16).fast, gate.fast_bf16);
+  EXPECT_EQ(accelerator.dtype_support(c10::ScalarType::Float8_e4m3fn).computable, gate.fp8);
+  EXPECT_EQ(accelerator.is_triton_supported(), gate.triton);
+  EXPECT_EQ(accelerator.prefer_triton_grouped_mm(), gate.grouped);
+  EXPECT_TRUE(accelerator.is_fp64_supported());
+}
+
+INSTANTIATE_TEST_SUITE_P(Capabilities, CudaGates,
+                         testing::Values(Gate{6, 1, false, false, false, false, false},
+                                         Gate{7, 0, true, false, true, false, false},
+                                         Gate{8, 0, true, true, true, false, true},
+                                         Gate{8, 9, true, true, true, true, true},
+                                         Gate{9, 0, true, true, false, true, true}),
+                         [](const auto& row) { return "sm" + std::to_string(row.param.major * 10 + row.param.minor); });
+
+// Fails when the deprecated half precision of 6.x cannot be asked for.
+TEST_F(CudaTest, DeprecatedHalfOnRequest) {
+  machine(6, 1);
+  setenv("DS_ALLOW_DEPRECATED_FP16", "1", 1);
+  setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
+  test::install_test_device("cuda");
+  EXPECT_TRUE(get_accelerator().is_fp16_supported());
+}
+
+// Fails when foreign host memory is not registered with the driver, or a refusal is swallowed.
+TEST_F(CudaTest, RegistersHostMemory) {
+  machine(9, 0);
+  load_driver();
+  test::install_test_device("cuda");
+  start_driver();
+  auto& accelerator = get_accelerator();
+  std::vector<char> memory(4096);
+  EXPECT_TRUE(accelerator.register_host_memory(memory.data(), 4096));
+  EXPECT_ERROR(accelerator.register_host_memory(memory.data(), 4096), device_error, "ALREADY_REGISTERED");
+  accelerator.unregister_host_memory(memory.data());
+  EXPECT_TRUE(accelerator.register_host_memory(memory.data(), 4096));
+}
+
+}  // namespace
+}  // namespace anyaccel
