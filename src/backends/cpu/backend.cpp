@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <time.h>
 
+#include <array>
 #include <atomic>
 
 #include "anyaccel/error.h"
@@ -16,9 +17,17 @@ namespace anyaccel::backends::cpu {
 
 namespace {
 
-// Each thread's device and streams, as on every accelerator.
-thread_local DeviceIndex thread_device = 0;
-thread_local std::vector<c10::StreamId> thread_streams;
+// Each thread's device and streams, as on every accelerator. Plain data, because a thread_local with a destructor
+// costs a check at every use, and asking for the current stream is part of recording an event.
+constexpr std::size_t kInlineDevices = 16;
+constinit thread_local DeviceIndex thread_device = 0;
+constinit thread_local std::array<c10::StreamId, kInlineDevices> thread_streams{};
+
+/// The streams of devices beyond those, by index.
+std::vector<c10::StreamId>& more_streams() {
+  static thread_local std::vector<c10::StreamId> streams;
+  return streams;
+}
 
 Stream stream_object(DeviceIndex index, c10::StreamId id) {
   // torch's CPU has no index: Device(kCPU, 1) would be refused by it.
@@ -86,7 +95,8 @@ at::Generator CpuBackend::default_generator(DeviceIndex /*index*/) const {
 
 Stream CpuBackend::current_stream(DeviceIndex index) const {
   const auto place = static_cast<std::size_t>(index);
-  return stream_object(index, place < thread_streams.size() ? thread_streams[place] : 0);
+  if (place < kInlineDevices) return stream_object(index, thread_streams[place]);
+  return stream_object(index, place < more_streams().size() ? more_streams()[place] : 0);
 }
 
 void CpuBackend::set_stream(const Stream& stream) {
@@ -96,8 +106,12 @@ void CpuBackend::set_stream(const Stream& stream) {
                  .got = std::to_string(stream.device_index()),
                  .want = "0 to " + std::to_string(device_count() - 1)});
   const auto place = static_cast<std::size_t>(stream.device_index());
-  if (place >= thread_streams.size()) thread_streams.resize(place + 1, 0);
-  thread_streams[place] = stream.id();
+  if (place < kInlineDevices) {
+    thread_streams[place] = stream.id();
+    return;
+  }
+  if (place >= more_streams().size()) more_streams().resize(place + 1, 0);
+  more_streams()[place] = stream.id();
 }
 
 Stream CpuBackend::default_stream(DeviceIndex index) const { return stream_object(index, 0); }

@@ -53,6 +53,7 @@ TEST(CountingAllocator, CountsExactBytes) {
 
 // Breaks when a reset forgets what is alive, or the peak moves only when it is asked for.
 TEST(CountingAllocator, PeakHoldsAndResets) {
+  reset_counted_peaks();
   const auto base = current();
   const auto kept = bytes_tensor(kMiB);
   { const auto large = bytes_tensor(8 * kMiB); }

@@ -98,6 +98,18 @@ TEST_F(CpuAccelerator, StreamsAreIdentities) {
   EXPECT_THROW(accelerator.set_stream(Stream(first.unwrap(), 7)), Error);
 }
 
+// Breaks when devices far up have no current stream of their own.
+TEST(CpuBackendTest, ManyDevicesHaveTheirStreams) {
+  CpuBackend backend(std::vector<CpuDevice>(40));
+  const auto low = backend.new_stream(3, 0);
+  const auto high = backend.new_stream(39, 0);
+  backend.set_stream(low);
+  backend.set_stream(high);
+  EXPECT_TRUE(backend.current_stream(3) == low);
+  EXPECT_TRUE(backend.current_stream(39) == high);
+  EXPECT_TRUE(backend.current_stream(38) == backend.default_stream(38));
+}
+
 // Breaks when events do not tell the time between them.
 TEST_F(CpuAccelerator, EventsMeasureTime) {
   auto begin = accelerator.Event(true);
