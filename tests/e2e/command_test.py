@@ -32,6 +32,9 @@ class Command(unittest.TestCase):
         done = shell("anyaccel help report && anyaccel report --help")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count("--json"), 2)
+        for line in ("anyaccel help help", "anyaccel help", "anyaccel -h"):
+            self.assertEqual(shell(line).stdout, shell("anyaccel --help").stdout, line)
+        self.assertEqual(shell("anyaccel help nothing").returncode, 2)
 
     # Fails when the version is not one line that a script can read.
     def test_version(self):

@@ -1,7 +1,11 @@
 """`anyaccel report`: what is chosen and why, as text and as JSON, and when nothing can be chosen."""
+import fcntl
 import json
 import os
 import re
+import struct
+import subprocess
+import termios
 import unittest
 
 from shell import shell
@@ -64,6 +68,24 @@ class Report(unittest.TestCase):
             self.assertRegex(done.stdout, rf"(?m)^{title}")
         wide = [line for line in done.stdout.splitlines() if len(line) > 100 and " " in line.strip()[40:]]
         self.assertEqual(wide, [])
+
+    # Fails when the lines do not fit the terminal.
+    def test_width_of_the_terminal(self):
+        main, side = os.openpty()
+        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        with subprocess.Popen([os.environ["ANYACCEL_PROGRAM"], "report"], stdout=side) as process:
+            os.close(side)
+            text = b""
+            try:
+                while chunk := os.read(main, 65536):
+                    text += chunk
+            except OSError:  # the other side is closed
+                pass
+        os.close(main)
+        self.assertEqual(process.returncode, 0)
+        lines = text.decode().splitlines()
+        self.assertGreater(len(lines), 30)
+        self.assertEqual([line for line in lines if len(line) > 80 and " " in line.strip()], [])
 
     # Fails when DS_ACCELERATOR does not win or its part in the choice is not said.
     def test_named_accelerator(self):

@@ -130,7 +130,7 @@ int run(const char* program, const std::vector<const char*>& words) {
   std::vector<const char*> rest(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
   if (rest.empty()) return usage_error("a command is missing");
   if (std::string_view(rest.front()) == "help") {
-    if (rest.size() == 1) return print_help(), 0;
+    if (rest.size() == 1 || std::string_view(rest[1]) == "help") return print_help(), 0;
     rest = {rest[1], "--help"};
   }
   return run_command(program, rest);

@@ -113,12 +113,12 @@ void dtypes(Page& page, const Json& report) {
 }
 
 void chosen(Page& page, const Json& report) {
-  page.table({{"accelerator", text_or(report, "accelerator", "none")}, {"reason", report["reason"].get<std::string>()}},
-             "");
-  if (report.contains("devices"))
-    page.table({{"communication", text_or(report, "communication_backend", "unknown")},
-                {"compilation", text_or(report, "compile_backend", "unknown")}},
-               "");
+  std::vector<Row> rows{{"accelerator", text_or(report, "accelerator", "none")}, {"reason", report["reason"]}};
+  if (report.contains("devices")) {
+    rows.push_back({"communication", text_or(report, "communication_backend", "unknown")});
+    rows.push_back({"compilation", text_or(report, "compile_backend", "unknown")});
+  }
+  page.table(rows, "");
 }
 
 void backends(Page& page, const Json& report) {
