@@ -1,0 +1,19 @@
+// Ctrl-C as a wish, not an end.
+#pragma once
+
+#include <atomic>
+
+namespace anyaccel::llm {
+
+/// While it lives, the first SIGINT or SIGTERM sets a flag; the second one ends the process as usual. One at a time in
+/// a process; the former handlers come back at the end.
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+  const std::atomic<bool>* flag() const noexcept;
+};
+
+}  // namespace anyaccel::llm

@@ -1,0 +1,179 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "anyaccel/dtype.h"
+#include "anyaccel/llm/stop_signal.h"
+#include "anyaccel/llm/trainer.h"
+#include "cli/commands/commands.h"
+
+namespace anyaccel::cli {
+
+namespace {
+
+using llm::TrainInfo;
+using llm::TrainOptions;
+using llm::TrainResult;
+using llm::TrainStep;
+using nlohmann::ordered_json;
+
+constexpr int kInterrupted = 130;  // what a shell reports for SIGINT
+
+std::string duration(double seconds) {
+  const auto whole = static_cast<long>(seconds + 0.5);
+  char text[32];
+  std::snprintf(text, sizeof text, "%ld:%02ld", whole / 60, whole % 60);
+  return text;
+}
+
+void print_info(const TrainInfo& info) {
+  const TrainOptions& o = info.options;
+  std::fprintf(stderr, "accelerator  %s (%s): %s\n", info.accelerator.c_str(), info.device.c_str(), info.reason.c_str());
+  std::fprintf(stderr, "data         %s: %lld files, %.1f MB to train on, %.1f MB held out\n", info.data.c_str(),
+               static_cast<long long>(info.files), static_cast<double>(info.train_tokens) / 1e6,
+               static_cast<double>(info.held_out_tokens) / 1e6);
+  std::fprintf(stderr, "model        Llama, %.2f million parameters, context %lld, batch %lld, %s%s\n",
+               static_cast<double>(info.parameters) / 1e6, static_cast<long long>(o.model.max_positions),
+               static_cast<long long>(o.batch_size), dtype_name(o.dtype), o.graph ? ", captured graph" : "");
+  if (info.first_step > 0) std::fprintf(stderr, "resumed      after step %lld\n", static_cast<long long>(info.first_step));
+}
+
+std::string progress_text(const TrainStep& s) {
+  char text[160];
+  std::snprintf(text, sizeof text, "step %lld  loss %.3f  %.0f tokens/s  memory %.1f MB  left %s",
+                static_cast<long long>(s.step), s.loss, s.tokens_per_second,
+                static_cast<double>(s.memory_allocated) / 1e6, duration(s.seconds_left).c_str());
+  return text;
+}
+
+/// One line that is rewritten on a terminal, a line now and then elsewhere.
+class Progress {
+ public:
+  void show(const TrainStep& step) {
+    if (terminal_) {
+      if (step.seconds - last_ < 0.1 && last_ > 0) return;
+      std::fprintf(stderr, "\r%s\x1b[K", progress_text(step).c_str());
+    } else {
+      if (step.seconds - last_ < 5.0 && last_ > 0) return;
+      std::fprintf(stderr, "%s\n", progress_text(step).c_str());
+    }
+    last_ = step.seconds;
+  }
+  void finish(const TrainStep& step) {
+    if (terminal_ && step.step > 0) std::fprintf(stderr, "\r%s\x1b[K\n", progress_text(step).c_str());
+  }
+
+ private:
+  bool terminal_ = isatty(STDERR_FILENO) != 0;
+  double last_ = 0;
+};
+
+ordered_json optional_number(const std::optional<double>& value) { return value ? ordered_json(*value) : ordered_json(); }
+
+void print_json_step(const TrainStep& s) {
+  const ordered_json line = {{"step", s.step}, {"loss", s.loss}, {"lr", s.lr}, {"gradient_norm", s.gradient_norm},
+                             {"tokens_per_second", s.tokens_per_second}, {"memory_allocated", s.memory_allocated},
+                             {"seconds", s.seconds}, {"skipped", s.skipped}};
+  std::cout << line.dump() << std::endl;
+}
+
+void print_json_result(const TrainResult& r, const TrainInfo& info) {
+  const ordered_json line = {{"accelerator", r.accelerator}, {"losses", r.losses}, {"final_loss", r.final_loss},
+                             {"tokens_per_second", r.tokens_per_second}, {"steps", r.steps}, {"seconds", r.seconds},
+                             {"held_out_loss", optional_number(r.held_out_loss)},
+                             {"unigram_entropy", optional_number(r.unigram_entropy)},
+                             {"ngram3_loss", optional_number(r.ngram_loss)}, {"interrupted", r.interrupted},
+                             {"dtype", dtype_name(info.options.dtype)}, {"parameters", info.parameters},
+                             {"out", info.options.out.string()}};
+  std::cout << line.dump() << std::endl;
+}
+
+void print_result(const TrainResult& r, const TrainInfo& info) {
+  const std::string out = info.options.out.string();
+  std::printf("trained %lld steps in %s, %.0f tokens/s, final training loss %.3f\n", static_cast<long long>(r.steps),
+              duration(r.seconds).c_str(), r.tokens_per_second, r.final_loss);
+  if (r.held_out_loss && r.unigram_entropy && r.ngram_loss) {
+    std::printf("held-out loss %.3f nats per byte; unigram entropy %.3f (ratio %.2f); order-3 n-gram %.3f\n",
+                *r.held_out_loss, *r.unigram_entropy, *r.held_out_loss / *r.unigram_entropy, *r.ngram_loss);
+  }
+  std::printf("checkpoint in %s\n", out.c_str());
+  if (r.interrupted) std::printf("interrupted; go on with: anyaccel train --resume --out %s\n", out.c_str());
+}
+
+void add_model_options(CLI::App& command, TrainOptions& o) {
+  const std::string group = "Model (not with --resume)";
+  command.add_option("--hidden", o.model.hidden_size, "Width of the model")->capture_default_str()->group(group);
+  command.add_option("--layers", o.model.num_layers, "Decoder layers")->capture_default_str()->group(group);
+  command.add_option("--heads", o.model.num_heads, "Attention heads")->capture_default_str()->group(group);
+  command.add_option("--kv-heads", o.model.num_kv_heads, "Key-value heads")->capture_default_str()->group(group);
+  command.add_option("--head-dim", o.model.head_dim, "Width of a head")->capture_default_str()->group(group);
+  command.add_option("--intermediate", o.model.intermediate_size, "Width of the feed-forward part")
+      ->capture_default_str()->group(group);
+  command.add_option("--context", o.model.max_positions, "Bytes that the model sees at once")
+      ->capture_default_str()->group(group);
+  command.add_flag("--tie-embeddings", o.model.tie_word_embeddings, "One matrix for input and output")->group(group);
+}
+
+void add_run_options(CLI::App& command, TrainOptions& o) {
+  const std::string group = "Optimization (not with --resume)";
+  command.add_option("--batch-size", o.batch_size, "Sequences in a step")->capture_default_str()->group(group);
+  command.add_option("--lr", o.lr, "Highest learning rate")->capture_default_str()->group(group);
+  command.add_option("--warmup", o.warmup, "Share of the run in which it rises")->capture_default_str()->group(group);
+  command.add_option("--beta2", o.beta2, "AdamW's second decay rate")->capture_default_str()->group(group);
+  command.add_option("--weight-decay", o.weight_decay, "AdamW's weight decay")->capture_default_str()->group(group);
+  command.add_option("--clip", o.clip, "Largest gradient norm")->capture_default_str()->group(group);
+  command.add_option("--dropout", o.dropout, "Dropout after each part of a layer")->capture_default_str()->group(group);
+}
+
+}  // namespace
+
+void add_train(CLI::App& command, Context& context) {
+  struct Arguments {
+    TrainOptions options;
+    std::string dtype = "fp32";
+    bool json = false;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  TrainOptions& o = arguments->options;
+  command.add_option("--data", o.data, "Text files or folders (default: the C++ headers of the LibTorch in use)")
+      ->type_name("PATH");
+  command.add_option("-o,--out", o.out, "Folder of the checkpoint")->capture_default_str()->type_name("DIR");
+  command.add_option("--steps", o.steps, "Train so many steps ...");
+  command.add_option("--minutes", o.minutes, "... or so long")->capture_default_str();
+  command.add_option("--seed", o.seed, "Decides weights, data order and dropout")->capture_default_str();
+  command.add_option("--dtype", arguments->dtype, "fp32, or bf16 or fp16 for autocast")->capture_default_str();
+  command.add_flag("--graph", o.graph, "Capture a whole step once and replay it");
+  command.add_flag("--resume", o.resume, "Continue the run in --out, with its own settings");
+  command.add_option("--save-every", o.save_every, "Steps between checkpoints (0: at the end)")->capture_default_str();
+  command.add_option("--held-out-tokens", o.held_out_tokens, "Held-out bytes to evaluate on")->capture_default_str();
+  command.add_flag("--json", arguments->json, "One JSON object a step on standard output, and a last one");
+  add_model_options(command, o);
+  add_run_options(command, o);
+  command.callback([arguments, &context] {
+    arguments->options.dtype = parse_dtype(arguments->dtype);
+    const llm::StopSignal stop;
+    llm::Trainer trainer(arguments->options);
+    if (!arguments->json) print_info(trainer.info());
+    Progress progress;
+    TrainStep last;
+    const auto on_step = [&](const TrainStep& step) {
+      last = step;
+      if (arguments->json) print_json_step(step);
+      else progress.show(step);
+    };
+    const TrainResult result = trainer.run(on_step, stop.flag());
+    if (arguments->json) {
+      print_json_result(result, trainer.info());
+    } else {
+      progress.finish(last);
+      print_result(result, trainer.info());
+    }
+    if (result.interrupted) context.exit_code = kInterrupted;
+  });
+}
+
+}  // namespace anyaccel::cli

@@ -1,0 +1,145 @@
+#include "llm/checkpoint/safetensors.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "anyaccel/error.h"
+#include "llm/support/json.h"
+
+namespace anyaccel::llm {
+
+namespace {
+
+struct DtypeName {
+  std::string_view name;
+  c10::ScalarType dtype;
+};
+
+constexpr DtypeName kDtypes[] = {
+    {"F64", c10::kDouble}, {"F32", c10::kFloat}, {"F16", c10::kHalf},  {"BF16", c10::kBFloat16}, {"I64", c10::kLong},
+    {"I32", c10::kInt},    {"I16", c10::kShort}, {"I8", c10::kChar},   {"U8", c10::kByte},       {"BOOL", c10::kBool},
+};
+
+[[noreturn]] void corrupt(const std::filesystem::path& path, const std::string& what, std::string got = {},
+                          std::string want = {}) {
+  throw Error(ErrorCode::corrupt, "load_safetensors",
+              {.what = path.string() + ": " + what,
+               .got = std::move(got),
+               .want = std::move(want),
+               .hint = "the file is truncated or not a safetensors file; fetch or save it again"});
+}
+
+std::uint64_t little_endian(const std::byte* bytes) {
+  std::uint64_t value = 0;
+  for (int i = 7; i >= 0; --i) value = value << 8 | static_cast<std::uint64_t>(bytes[i]);
+  return value;
+}
+
+TensorEntry read_entry(const std::filesystem::path& path, const std::string& name, const Json& json) {
+  const std::string tensor = "tensor \"" + name + "\"";
+  if (!json.is_object() || !json.contains("dtype") || !json["dtype"].is_string() || !json.contains("shape") ||
+      !json["shape"].is_array() || !json.contains("data_offsets") || !json["data_offsets"].is_array() ||
+      json["data_offsets"].size() != 2) {
+    corrupt(path, "entry of " + tensor + " is malformed");
+  }
+  TensorEntry entry{};
+  const auto& dtype = json["dtype"].get_ref<const std::string&>();
+  const auto* known = std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](auto& d) { return d.name == dtype; });
+  if (known == std::end(kDtypes)) corrupt(path, tensor + " has an unknown dtype", dtype);
+  entry.dtype = known->dtype;
+  // Sizes come from outside: every product is checked before it is believed.
+  std::uint64_t bytes = c10::elementSize(entry.dtype);
+  for (const Json& size : json["shape"]) {
+    if (!size.is_number_unsigned() || size.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) {
+      corrupt(path, tensor + " has a bad shape", json["shape"].dump());
+    }
+    entry.shape.push_back(size.get<std::int64_t>());
+    if (__builtin_mul_overflow(bytes, size.get<std::uint64_t>(), &bytes)) {
+      corrupt(path, tensor + " has an impossible shape", json["shape"].dump());
+    }
+  }
+  const Json& offsets = json["data_offsets"];
+  if (!offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) corrupt(path, tensor + " has bad offsets");
+  entry.begin = offsets[0].get<std::size_t>();
+  entry.end = offsets[1].get<std::size_t>();
+  if (entry.begin > entry.end || entry.end - entry.begin != bytes) {
+    corrupt(path, tensor + ": offsets do not match shape and dtype", offsets.dump(), std::to_string(bytes) + " bytes");
+  }
+  return entry;
+}
+
+void check_layout(const std::filesystem::path& path, const std::map<std::string, TensorEntry>& entries,
+                  std::size_t data_size) {
+  std::vector<std::pair<std::size_t, const std::pair<const std::string, TensorEntry>*>> order;
+  for (const auto& entry : entries) order.emplace_back(entry.second.begin, &entry);
+  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first, a.second->second.end) < std::pair(b.first, b.second->second.end);
+  });
+  std::size_t position = 0;
+  for (const auto& [begin, entry] : order) {
+    if (begin < position) corrupt(path, "tensor \"" + entry->first + "\" overlaps another one");
+    if (begin > position) corrupt(path, "unused bytes before tensor \"" + entry->first + "\"");
+    position = entry->second.end;
+  }
+  if (position != data_size) {
+    corrupt(path, "wrong length", std::to_string(data_size) + " bytes of values", std::to_string(position));
+  }
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path), file_(MappedFile::open(path)) {
+  if (file_->size() < 8) corrupt(path, "too short for a header", std::to_string(file_->size()) + " bytes");
+  const std::uint64_t header = little_endian(file_->data());
+  if (header > kMaxHeader || header > file_->size() - 8) {
+    corrupt(path, "header does not fit", std::to_string(header) + " bytes",
+            "at most " + std::to_string(std::min(kMaxHeader, file_->size() - 8)));
+  }
+  const std::string_view text(reinterpret_cast<const char*>(file_->data()) + 8, header);
+  const Json json = parse_json(text, path.string() + ", header", {.max_bytes = kMaxHeader, .max_depth = 8});
+  if (!json.is_object()) corrupt(path, "header is no JSON object");
+  data_offset_ = 8 + header;
+  for (const auto& [name, value] : json.items()) {
+    if (name != "__metadata__") {
+      entries_.emplace(name, read_entry(path, name, value));
+    } else if (value.is_object()) {
+      for (const auto& [key, text_value] : value.items()) {
+        if (text_value.is_string()) metadata_.emplace(key, text_value.get<std::string>());
+      }
+    }
+  }
+  check_layout(path, entries_, file_->size() - data_offset_);
+}
+
+at::Tensor SafetensorsFile::tensor(const std::string& name) const {
+  const auto it = entries_.find(name);
+  if (it == entries_.end()) {
+    throw Error(ErrorCode::not_found, "load_safetensors", {.what = path_.string() + " has no tensor \"" + name + "\""});
+  }
+  const TensorEntry& entry = it->second;
+  const std::byte* address = file_->data() + data_offset_ + entry.begin;
+  const auto options = at::TensorOptions().dtype(entry.dtype);
+  void* values = const_cast<std::byte*>(address);
+  if (reinterpret_cast<std::uintptr_t>(address) % c10::elementSize(entry.dtype) != 0) {
+    // Old writers did not pad the header; a copy as bytes is aligned.
+    return at::from_blob(values, {static_cast<std::int64_t>(entry.end - entry.begin)}, at::TensorOptions().dtype(c10::kByte))
+        .clone()
+        .view(entry.dtype)
+        .view(entry.shape);
+  }
+  return at::from_blob(values, entry.shape, [keep = file_](void*) {}, options);
+}
+
+std::string_view safetensors_dtype(c10::ScalarType dtype) {
+  for (const auto& known : kDtypes) {
+    if (known.dtype == dtype) return known.name;
+  }
+  throw Error(ErrorCode::unsupported, "write_safetensors",
+              {.what = "this dtype cannot be stored", .got = c10::toString(dtype)});
+}
+
+}  // namespace anyaccel::llm

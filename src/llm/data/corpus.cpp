@@ -1,0 +1,152 @@
+#include "llm/data/corpus.h"
+
+#include <c10/core/Allocator.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+
+#include "anyaccel/error.h"
+#include "base/file.h"
+#include "base/log.h"
+
+namespace anyaccel::llm {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMinDocuments = 20;
+
+bool is_header(const fs::path& path) {
+  const std::string extension = path.extension().string();
+  return extension == ".h" || extension == ".hpp" || extension == ".cuh" || extension == ".hxx";
+}
+
+/// Regular files below a folder, sorted, so that every machine sees them in one order.
+std::vector<fs::path> files_below(const fs::path& folder, bool headers_only) {
+  std::vector<fs::path> files;
+  try {
+    for (auto it = fs::recursive_directory_iterator(folder); it != fs::recursive_directory_iterator(); ++it) {
+      const bool hidden = it->path().filename().string().front() == '.';
+      if (hidden && it->is_directory()) it.disable_recursion_pending();
+      if (!hidden && it->is_regular_file() && (!headers_only || is_header(it->path()))) files.push_back(it->path());
+    }
+  } catch (const fs::filesystem_error& error) {
+    throw Error(ErrorCode::io, "load_data", {.what = "cannot list " + folder.string() + ": " + error.code().message()});
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::uint64_t extend(std::uint64_t hash, const std::string& text) {
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;  // FNV-1a
+  return hash * 0x100000001b3ULL;
+}
+
+/// Cuts documents into about `pieces` equal parts, at line ends where there are some near.
+std::vector<std::string> cut(const std::vector<std::string>& documents, std::size_t pieces, std::size_t total) {
+  const std::size_t length = std::max<std::size_t>(total / pieces, 1);
+  std::vector<std::string> out;
+  for (const std::string& document : documents) {
+    for (std::size_t begin = 0; begin < document.size();) {
+      std::size_t end = std::min(begin + length, document.size());
+      const std::size_t line = document.find('\n', end);
+      if (line != std::string::npos && line - end < length / 4) end = line + 1;
+      if (document.size() - end < length / 4) end = document.size();
+      out.push_back(document.substr(begin, end - begin));
+      begin = end;
+    }
+  }
+  return out;
+}
+
+void append(std::vector<std::uint16_t>& tokens, const std::string& document) {
+  for (const char c : document) tokens.push_back(static_cast<unsigned char>(c));
+  tokens.push_back(kEndOfText);
+}
+
+Corpus make_corpus(std::vector<std::string> documents, std::int64_t context) {
+  Corpus corpus;
+  std::size_t total = 0;
+  corpus.fingerprint = 0xcbf29ce484222325ULL;
+  for (const std::string& document : documents) {
+    total += document.size();
+    corpus.fingerprint = extend(corpus.fingerprint, document);
+  }
+  if (documents.size() < kMinDocuments) documents = cut(documents, kMinDocuments, total);
+  corpus.train.reserve(total + documents.size());
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const bool held_out = i % 10 == 5;
+    append(held_out ? corpus.held_out : corpus.train, documents[i]);
+    (held_out ? corpus.held_out_documents : corpus.train_documents) += 1;
+  }
+  const auto needed = static_cast<std::size_t>(context) + 1;
+  if (corpus.train.size() < needed || corpus.held_out.size() < needed) {
+    throw Error(ErrorCode::invalid_argument, "load_data",
+                {.what = "there is too little text",
+                 .got = std::to_string(total) + " bytes, of which a tenth is held out",
+                 .want = "at least " + std::to_string(20 * needed),
+                 .hint = "give more --data or a shorter --context"});
+  }
+  return corpus;
+}
+
+}  // namespace
+
+Corpus load_corpus(const std::vector<fs::path>& data, std::int64_t context) {
+  std::vector<std::string> documents;
+  std::string source;
+  for (const fs::path& path : data) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (!fs::exists(status)) {
+      throw Error(error && error != std::errc::no_such_file_or_directory ? ErrorCode::io : ErrorCode::not_found,
+                  "load_data", {.what = "cannot read data " + path.string() + ": " + (error ? error.message() : "no such file")});
+    }
+    source += (source.empty() ? "" : ", ") + path.string();
+    if (!fs::is_directory(status)) {
+      documents.push_back(read_file(path));
+      continue;
+    }
+    for (const fs::path& file : files_below(path, false)) {
+      std::string text = read_file(file);
+      if (text.find('\0') == std::string::npos) documents.push_back(std::move(text));
+      else log(LogLevel::info, "left out " + file.string() + ": it has zero bytes, so it is no text");
+    }
+  }
+  const auto files = static_cast<std::int64_t>(documents.size());
+  Corpus corpus = make_corpus(std::move(documents), context);
+  corpus.files = files;
+  corpus.source = source;
+  return corpus;
+}
+
+fs::path default_data() {
+  std::vector<fs::path> candidates;
+  Dl_info info = {};
+  if (dladdr(reinterpret_cast<void*>(&c10::GetAllocator), &info) != 0 && info.dli_fname) {
+    candidates.push_back(fs::weakly_canonical(info.dli_fname).parent_path().parent_path() / "include");
+  }
+  candidates.emplace_back(ANYACCEL_TORCH_INCLUDE);
+  for (const fs::path& folder : candidates) {
+    std::error_code ignored;
+    if (fs::is_directory(folder / "ATen", ignored)) return folder;
+  }
+  throw Error(ErrorCode::not_found, "load_data",
+              {.what = "LibTorch's C++ headers, the default text, are not on this machine",
+               .got = candidates.front().string(),
+               .hint = "give text files with --data"});
+}
+
+Corpus load_default_corpus(std::int64_t context) {
+  const fs::path folder = default_data();
+  std::vector<std::string> documents;
+  for (const fs::path& file : files_below(folder, true)) documents.push_back(read_file(file));
+  const auto files = static_cast<std::int64_t>(documents.size());
+  Corpus corpus = make_corpus(std::move(documents), context);
+  corpus.files = files;
+  corpus.source = "C++ headers in " + folder.string();
+  return corpus;
+}
+
+}  // namespace anyaccel::llm

@@ -1,0 +1,39 @@
+// Text to train on: files become byte tokens, one tenth of the documents is held out.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace anyaccel::llm {
+
+/// Token of the byte-level vocabulary that ends a document; 0..255 are the bytes.
+constexpr std::uint16_t kEndOfText = 256;
+/// Number of tokens of that vocabulary.
+constexpr int kByteVocabulary = 257;
+
+/// Documents as one stream of tokens, each document ended by kEndOfText.
+struct Corpus {
+  std::vector<std::uint16_t> train;
+  std::vector<std::uint16_t> held_out;
+  std::int64_t files = 0;
+  std::int64_t train_documents = 0;
+  std::int64_t held_out_documents = 0;
+  std::string source;             ///< for people: where the text is from
+  std::uint64_t fingerprint = 0;  ///< changes with any byte; resumed runs compare it
+};
+
+/// Reads files and, in sorted order, all text files below folders (hidden ones and those with zero bytes are left out).
+/// Every tenth document is held out; with fewer than 20 documents they are first cut into pieces, so that a single
+/// file works too. Throws `not_found`, `io`, or `invalid_argument` when there is too little text for `context`.
+Corpus load_corpus(const std::vector<std::filesystem::path>& data, std::int64_t context);
+
+/// The C++ headers of the LibTorch in use: found beside the loaded library, else where the build saw them.
+/// Throws `not_found` with the hint to give --data.
+std::filesystem::path default_data();
+
+/// The same for those headers.
+Corpus load_default_corpus(std::int64_t context);
+
+}  // namespace anyaccel::llm

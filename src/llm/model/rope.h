@@ -1,0 +1,30 @@
+// Tables of the rotary position embedding.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "anyaccel/llm/config.h"
+
+namespace anyaccel::llm {
+
+/// Angle per position of each pair of a head: host float32 [head_dim / 2]. `length` matters to dynamic scaling alone:
+/// sequences above max_positions turn slower. As transformers' modeling_rope_utils, in float32 as there.
+at::Tensor rope_frequencies(const ModelConfig& config, std::int64_t length);
+
+/// Cosines and sines of positions 0..length-1 on the accelerator, float32 [length, head_dim / 2], made when first needed.
+/// Not thread-safe.
+class RopeTables {
+ public:
+  explicit RopeTables(const ModelConfig& config) : config_(config) {}
+  /// Rows begin..begin+count-1 for a sequence whose length is then begin+count.
+  std::pair<at::Tensor, at::Tensor> rows(std::int64_t begin, std::int64_t count);
+
+ private:
+  void build(std::int64_t length);
+  ModelConfig config_;
+  std::int64_t length_ = 0;   ///< rows in the tables
+  std::int64_t scaled_ = -1;  ///< sequence length that the frequencies are for
+  at::Tensor cos_, sin_;
+};
+
+}  // namespace anyaccel::llm

@@ -1,0 +1,52 @@
+// Reading JSON that somebody else wrote: bounded in size and depth, and every complaint names the file.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace anyaccel::llm {
+
+using Json = nlohmann::ordered_json;
+
+/// Bounds of a JSON text. Deeper or larger input is `corrupt`.
+struct JsonLimits {
+  std::size_t max_bytes = std::size_t{256} << 20;
+  int max_depth = 64;
+};
+
+/// Parses `text`. Throws `corrupt` naming `source` for anything that is not one JSON value, is beyond the limits, or
+/// has a key twice in one object.
+Json parse_json(std::string_view text, const std::string& source, const JsonLimits& limits = {});
+
+/// The JSON object in a file. Throws `not_found`, `io` or `corrupt`.
+Json read_json_object(const std::filesystem::path& path, const JsonLimits& limits = {});
+
+/// An object's values by type. Wrong types and values out of range are `corrupt`, naming file and key; a key whose
+/// value is null counts as absent.
+class JsonReader {
+ public:
+  JsonReader(const Json& object, std::string source) : object_(object), source_(std::move(source)) {}
+
+  bool has(const char* key) const;
+  std::optional<std::int64_t> integer(const char* key, std::int64_t low, std::int64_t high) const;
+  std::optional<double> number(const char* key) const;
+  std::optional<bool> boolean(const char* key) const;
+  std::optional<std::string> string(const char* key) const;
+  /// The value, which must be an object; nothing when absent.
+  const Json* object(const char* key) const;
+  /// integer() of a key that must be there.
+  std::int64_t required_integer(const char* key, std::int64_t low, std::int64_t high) const;
+  const std::string& source() const { return source_; }
+
+ private:
+  const Json* find(const char* key) const;
+  [[noreturn]] void fail(const char* key, const Json& value, const char* want) const;
+  const Json& object_;
+  std::string source_;
+};
+
+}  // namespace anyaccel::llm

@@ -1,0 +1,45 @@
+#include "llm/support/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "anyaccel/error.h"
+
+namespace anyaccel::llm {
+
+std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const auto fail = [&](const char* what) {
+    const int code = errno;
+    if (descriptor >= 0) ::close(descriptor);
+    throw Error(code == ENOENT ? ErrorCode::not_found : ErrorCode::io, "open_file",
+                {.what = std::string(what) + " " + path.string() + ": " + std::strerror(code)});
+  };
+  if (descriptor < 0) fail("cannot open");
+  struct stat status = {};
+  if (::fstat(descriptor, &status) != 0) fail("cannot examine");
+  if (!S_ISREG(status.st_mode)) {
+    errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+    fail("cannot map");
+  }
+  auto file = std::shared_ptr<MappedFile>(new MappedFile);
+  file->size_ = static_cast<std::size_t>(status.st_size);
+  if (file->size_ > 0) {
+    void* address = ::mmap(nullptr, file->size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (address == MAP_FAILED) fail("cannot map");
+    file->data_ = static_cast<const std::byte*>(address);
+  }
+  ::close(descriptor);
+  return file;
+}
+
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+}  // namespace anyaccel::llm

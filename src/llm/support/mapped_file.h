@@ -1,0 +1,28 @@
+// A file mapped into memory for reading.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+
+namespace anyaccel::llm {
+
+/// Read-only pages of a whole file. Shared: tensors that look into it keep it alive. Thread-safe once made.
+class MappedFile {
+ public:
+  /// Throws `not_found`, or `io` with the system's reason.
+  static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const std::byte* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }
+
+ private:
+  MappedFile() = default;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace anyaccel::llm

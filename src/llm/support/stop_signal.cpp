@@ -1,0 +1,32 @@
+#include "anyaccel/llm/stop_signal.h"
+
+#include <csignal>
+
+namespace anyaccel::llm {
+
+namespace {
+
+std::atomic<bool> stopped{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch nothing else");
+struct sigaction before_interrupt, before_terminate;
+
+}  // namespace
+
+StopSignal::StopSignal() {
+  stopped = false;
+  struct sigaction action = {};
+  action.sa_handler = [](int) { stopped = true; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, &before_interrupt);
+  sigaction(SIGTERM, &action, &before_terminate);
+}
+
+StopSignal::~StopSignal() {
+  sigaction(SIGINT, &before_interrupt, nullptr);
+  sigaction(SIGTERM, &before_terminate, nullptr);
+}
+
+const std::atomic<bool>* StopSignal::flag() const noexcept { return &stopped; }
+
+}  // namespace anyaccel::llm

@@ -1,0 +1,20 @@
+// Loss on held-out text.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "llm/data/ngram.h"
+#include "llm/model/state.h"
+
+namespace anyaccel::llm {
+
+/// Mean negative log probability in nats of the tokens predicted in `windows` (all of one length, at most the context
+/// plus one), `batch` windows at a time, in `dtype` under autocast unless it is float32. Draws nothing.
+double held_out_loss(ModelState& model, std::span<const std::uint16_t> stream, std::span<const Window> windows,
+                     std::int64_t batch, c10::ScalarType dtype);
+
+/// Tokens of windows as a host int64 tensor [windows, length].
+at::Tensor window_tokens(std::span<const std::uint16_t> stream, std::span<const Window> windows);
+
+}  // namespace anyaccel::llm

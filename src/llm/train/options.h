@@ -1,0 +1,14 @@
+// Checks of TrainOptions.
+#pragma once
+
+#include "anyaccel/llm/trainer.h"
+
+namespace anyaccel::llm {
+
+/// Throws `invalid_argument` for the first option that is out of its range.
+void check_options(const TrainOptions& options);
+
+/// Sets what a byte-level model needs: vocabulary, special tokens, even heads.
+void complete_model(ModelConfig& config);
+
+}  // namespace anyaccel::llm

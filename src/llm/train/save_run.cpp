@@ -1,0 +1,78 @@
+#include "base/file.h"
+#include "llm/checkpoint/checkpoint.h"
+#include "llm/support/json.h"
+#include "llm/train/state.h"
+#include "anyaccel/dtype.h"
+#include "anyaccel/error.h"
+#include "anyaccel/llm/tokenizer.h"
+
+namespace anyaccel::llm {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+Json options_json(const TrainOptions& options) {
+  Json data = Json::array();
+  for (const fs::path& path : options.data) data.push_back(fs::absolute(path).lexically_normal().string());
+  Json out = {{"data", data},
+              {"minutes", options.minutes},
+              {"seed", options.seed},
+              {"dtype", dtype_name(options.dtype)},
+              {"graph", options.graph},
+              {"batch_size", options.batch_size},
+              {"lr", options.lr},
+              {"warmup", options.warmup},
+              {"beta2", options.beta2},
+              {"weight_decay", options.weight_decay},
+              {"clip", options.clip},
+              {"dropout", options.dropout},
+              {"held_out_tokens", options.held_out_tokens}};
+  out["steps"] = options.steps ? Json(*options.steps) : Json();
+  return out;
+}
+
+}  // namespace
+
+void save_run(const fs::path& folder, const RunState& state) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    throw Error(ErrorCode::io, "save_checkpoint", {.what = "cannot make " + folder.string() + ": " + error.message()});
+  }
+  const std::string step = std::to_string(state.progress.step);
+  AtomicFile weights(folder / "model.safetensors");
+  AtomicFile training(folder / "training_state.safetensors");
+  AtomicFile trainer(folder / "trainer_state.json");
+  AtomicFile config(folder / "config.json");
+  AtomicFile tokenizer(folder / "tokenizer.json");
+  AtomicFile tokenizer_config(folder / "tokenizer_config.json");
+
+  // Each file carries the step, so that a mixture of two saves is noticed.
+  write_safetensors(weights, checkpoint_tensors(state.model.weights, state.model.config),
+                    {{"format", "pt"}, {"step", step}});
+  NamedTensors tensors;
+  const AdamW::State& moments = state.optimizer.state();
+  const auto named = parameters(state.model.weights);
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    tensors.emplace_back("exp_avg." + named[i].name, moments.exp_avg[i]);
+    tensors.emplace_back("exp_avg_sq." + named[i].name, moments.exp_avg_sq[i]);
+  }
+  tensors.emplace_back("step", moments.step);
+  tensors.emplace_back("random", state.random.state());
+  write_safetensors(training, tensors, {{"format", "pt"}, {"step", step}});
+  const Json json = {{"version", 1},
+                     {"step", state.progress.step},
+                     {"seconds", state.progress.seconds},
+                     {"data_fingerprint", state.progress.fingerprint},
+                     {"loss_scale", state.scaler.get_scale()},
+                     {"loss_scale_tracker", state.scaler.growth_tracker()},
+                     {"options", options_json(state.options)}};
+  trainer.write(json.dump(2) + "\n");
+  config.write(state.model.config.to_json());
+  tokenizer.write(Tokenizer::bytes_json());
+  tokenizer_config.write(Tokenizer::bytes_config_json(state.model.config.max_positions));
+  for (AtomicFile* file : {&config, &tokenizer, &tokenizer_config, &training, &weights, &trainer}) file->commit();
+}
+
+}  // namespace anyaccel::llm

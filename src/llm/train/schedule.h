@@ -1,0 +1,17 @@
+// Learning rate over a run.
+#pragma once
+
+#include <algorithm>
+
+namespace anyaccel::llm {
+
+/// Rises linearly over the share `warmup` of the run, then falls linearly to a hundredth of `peak` at its end.
+/// `progress`: share of the run that is done, in [0, 1]; steps and seconds are budgets alike.
+inline double learning_rate(double peak, double warmup, double progress) {
+  progress = std::clamp(progress, 0.0, 1.0);
+  const double rise = warmup > 0 ? std::min(1.0, progress / warmup) : 1.0;
+  const double fall = warmup < 1 ? std::min(1.0, (1.0 - progress) / (1.0 - warmup)) : 1.0;
+  return peak * std::max(0.01, std::min(rise, fall));
+}
+
+}  // namespace anyaccel::llm

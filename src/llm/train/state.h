@@ -1,0 +1,43 @@
+// What a checkpoint holds beside the model, so that a run continues as if it had not stopped.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "anyaccel/amp.h"
+#include "anyaccel/llm/adamw.h"
+#include "anyaccel/llm/trainer.h"
+#include "llm/model/state.h"
+#include "llm/support/host_random.h"
+
+namespace anyaccel::llm {
+
+/// How far a run is.
+struct Progress {
+  std::int64_t step = 0;
+  double seconds = 0;             ///< of training, over all its parts
+  std::uint64_t fingerprint = 0;  ///< of the data
+};
+
+/// Everything that is saved together. References to the live objects.
+struct RunState {
+  ModelState& model;
+  AdamW& optimizer;
+  GradScaler& scaler;
+  HostRandom& random;
+  TrainOptions& options;
+  Progress& progress;
+};
+
+/// Writes model.safetensors, config.json, tokenizer.json, tokenizer_config.json, training_state.safetensors and
+/// trainer_state.json. All are complete on the disk before the first one takes its place; on failure (`io`) none does.
+void save_run(const std::filesystem::path& folder, const RunState& state);
+
+/// The options and progress of a saved run. `not_found` when there is none.
+TrainOptions read_run_options(const std::filesystem::path& folder, Progress& progress);
+
+/// Reads optimizer, scaler and generator back. Throws `corrupt` when the files are of different steps.
+void load_run(const std::filesystem::path& folder, const RunState& state);
+
+}  // namespace anyaccel::llm

@@ -1,0 +1,49 @@
+// One optimizer step: forward, backward, clipping, update; eager or as a captured graph.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <vector>
+
+#include "anyaccel/accelerator.h"
+#include "anyaccel/llm/adamw.h"
+#include "anyaccel/llm/trainer.h"
+#include "llm/model/llama.h"
+#include "llm/model/state.h"
+
+namespace anyaccel::llm {
+
+/// What one step found out.
+struct StepOutcome {
+  double loss = 0;
+  double gradient_norm = 0;
+  bool skipped = false;
+};
+
+/// Runs steps on fixed input buffers, so that the same code can be captured. Not thread-safe.
+class StepRunner {
+ public:
+  StepRunner(ModelState& model, AdamW& optimizer, GradScaler& scaler, const TrainOptions& options);
+
+  /// `tokens`: host int64 [batch, context + 1]; `masks`: host masks for dropout, or none.
+  StepOutcome run(const at::Tensor& tokens, const DropoutMasks& masks, double lr);
+
+ private:
+  void compute();
+  void forward_backward();
+  void capture();
+
+  ModelState& model_;
+  AdamW& optimizer_;
+  GradScaler& scaler_;
+  TrainOptions options_;
+  at::Tensor tokens_;  ///< on the device, as are the masks
+  DropoutMasks masks_;
+  at::Tensor loss_, norm_;
+  bool skipped_ = false;
+  std::int64_t eager_steps_ = 0;
+  std::optional<Graph> graph_;
+};
+
+}  // namespace anyaccel::llm

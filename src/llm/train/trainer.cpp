@@ -1,0 +1,211 @@
+#include "anyaccel/llm/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "anyaccel/accelerator.h"
+#include "base/log.h"
+#include "llm/data/corpus.h"
+#include "llm/train/evaluate.h"
+#include "llm/train/options.h"
+#include "llm/train/schedule.h"
+#include "llm/train/state.h"
+#include "llm/train/step.h"
+
+namespace anyaccel::llm {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+/// With --resume all that decides the result comes from the checkpoint; how long to train may be said anew.
+TrainOptions effective(TrainOptions given, Progress& progress) {
+  if (given.resume) {
+    TrainOptions saved = read_run_options(given.out, progress);
+    if (!given.data.empty()) saved.data = given.data;
+    if (given.steps) saved.steps = given.steps;
+    saved.out = given.out;
+    saved.resume = true;
+    saved.graph = given.graph || saved.graph;
+    saved.save_every = given.save_every;
+    saved.model = ModelConfig::read(given.out);
+    given = std::move(saved);
+  } else {
+    complete_model(given.model);
+  }
+  check_options(given);
+  return given;
+}
+
+std::vector<at::Tensor> trainable(const Weights& weights, std::vector<bool>& decay) {
+  std::vector<at::Tensor> tensors;
+  for (const Parameter& parameter : parameters(weights)) {
+    tensors.push_back(parameter.tensor.requires_grad_(true));
+    decay.push_back(parameter.decay);
+  }
+  return tensors;
+}
+
+AdamW make_optimizer(const Weights& weights, const TrainOptions& options) {
+  std::vector<bool> decay;
+  std::vector<at::Tensor> tensors = trainable(weights, decay);
+  return AdamW(std::move(tensors),
+               {.lr = options.lr, .beta2 = options.beta2, .weight_decay = options.weight_decay}, decay);
+}
+
+}  // namespace
+
+struct Trainer::Impl {
+  explicit Impl(TrainOptions given)
+      : options(effective(std::move(given), progress)),
+        corpus(options.data.empty() ? load_default_corpus(options.model.max_positions)
+                                    : load_corpus(options.data, options.model.max_positions)),
+        random(options.seed),
+        model(make_model()),
+        optimizer(make_optimizer(model->state()->weights, options)),
+        scaler({.enabled = options.dtype == c10::kHalf}),
+        runner(*model->state(), optimizer, scaler, options) {
+    check_dtype();
+    if (options.resume) {
+      if (progress.fingerprint != corpus.fingerprint) {
+        throw Error(ErrorCode::invalid_argument, "resume",
+                    {.what = "the data are not those of the saved run: " + corpus.source,
+                     .hint = "give the same --data, or start anew without --resume"});
+      }
+      load_run(options.out, run_state());
+    }
+    progress.fingerprint = corpus.fingerprint;
+  }
+
+  std::optional<Model> make_model() {
+    if (options.resume) return Model::load(options.out);
+    const std::uint64_t seed = options.seed;
+    return Model::create(options.model, seed);
+  }
+
+  void check_dtype() const {
+    if (options.dtype != c10::kFloat && !get_accelerator().dtype_support(options.dtype).computable) {
+      throw Error(ErrorCode::unsupported, "train",
+                  {.what = get_accelerator().device_name() + " does not compute in this dtype",
+                   .got = dtype_name(options.dtype)});
+    }
+  }
+
+  RunState run_state() { return {*model->state(), optimizer, scaler, random, options, progress}; }
+
+  at::Tensor draw_batch() {
+    const auto length = static_cast<std::size_t>(options.model.max_positions + 1);
+    std::vector<Window> windows;
+    for (std::int64_t i = 0; i < options.batch_size; ++i) {
+      const auto room = static_cast<std::int64_t>(corpus.train.size() - length) + 1;
+      windows.push_back({static_cast<std::size_t>(random.below(room)), length});
+    }
+    return window_tokens(corpus.train, windows);
+  }
+
+  DropoutMasks draw_masks() {
+    DropoutMasks masks;
+    if (options.dropout == 0) return masks;
+    for (std::int64_t i = 0; i < 2 * options.model.num_layers; ++i) {
+      masks.push_back(random.dropout_mask(
+          {options.batch_size, options.model.max_positions, options.model.hidden_size}, options.dropout));
+    }
+    return masks;
+  }
+
+  /// Share of the run that is done, when `elapsed` seconds and progress.step steps are.
+  double share(double elapsed) const {
+    if (options.steps) return static_cast<double>(progress.step) / static_cast<double>(*options.steps);
+    return elapsed / (60.0 * options.minutes);
+  }
+
+  void evaluate(TrainResult& result) {
+    const auto length = static_cast<std::size_t>(options.model.max_positions + 1);
+    const auto windows = spread_windows(corpus.held_out.size(), length,
+                                        static_cast<std::size_t>(options.held_out_tokens) / (length - 1));
+    if (windows.empty()) return;
+    result.held_out_loss = held_out_loss(*model->state(), corpus.held_out, windows, 16, options.dtype);
+    result.unigram_entropy = unigram_entropy(corpus.held_out, windows);
+    result.ngram_loss = NgramModel(corpus.train).loss(corpus.held_out, windows);
+  }
+
+  Progress progress;
+  TrainOptions options;
+  Corpus corpus;
+  HostRandom random;
+  std::optional<Model> model;
+  AdamW optimizer;
+  GradScaler scaler;
+  StepRunner runner;
+  TrainInfo info;
+};
+
+Trainer::Trainer(TrainOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {
+  TrainInfo& info = impl_->info;
+  info.accelerator = get_accelerator().device_name();
+  info.reason = detection().reason;
+  info.device = get_accelerator().device_properties().name;
+  info.parameters = impl_->model->parameter_count();
+  info.data = impl_->corpus.source;
+  info.files = impl_->corpus.files;
+  info.train_tokens = static_cast<std::int64_t>(impl_->corpus.train.size());
+  info.held_out_tokens = static_cast<std::int64_t>(impl_->corpus.held_out.size());
+  info.first_step = impl_->progress.step;
+  info.options = impl_->options;
+}
+
+Trainer::~Trainer() = default;
+
+const TrainInfo& Trainer::info() const { return impl_->info; }
+
+TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, const std::atomic<bool>* stop) {
+  Impl& run = *impl_;
+  Progress& progress = run.progress;
+  const TrainOptions& options = run.options;
+  TrainResult result;
+  result.accelerator = run.info.accelerator;
+  const auto begin = Clock::now();
+  const double before = progress.seconds;
+  const double tokens = static_cast<double>(options.batch_size * options.model.max_positions);
+  double smoothed = 0;
+  while (run.share(progress.seconds) < 1.0) {
+    const auto step_begin = Clock::now();
+    const double share = run.share(progress.seconds);
+    const at::Tensor batch = run.draw_batch();
+    const DropoutMasks masks = run.draw_masks();
+    const double lr = learning_rate(options.lr, options.warmup, share);
+    const StepOutcome outcome = run.runner.run(batch, masks, lr);
+    ++progress.step;
+    progress.seconds = before + seconds_since(begin);
+    const double rate = tokens / seconds_since(step_begin);
+    smoothed = smoothed == 0 ? rate : 0.9 * smoothed + 0.1 * rate;
+    result.losses.push_back(outcome.loss);
+    if (on_step) {
+      TrainStep report{.step = progress.step, .loss = outcome.loss, .lr = lr, .gradient_norm = outcome.gradient_norm,
+                       .tokens_per_second = smoothed, .memory_allocated = get_accelerator().memory_allocated(),
+                       .seconds = progress.seconds, .seconds_left = 0, .skipped = outcome.skipped};
+      report.seconds_left = options.steps ? static_cast<double>(*options.steps - progress.step) * tokens / smoothed
+                                          : std::max(0.0, 60.0 * options.minutes - progress.seconds);
+      on_step(report);
+    }
+    result.interrupted = stop && stop->load();
+    if (result.interrupted) break;
+    if (options.save_every > 0 && progress.step % options.save_every == 0) save_run(options.out, run.run_state());
+  }
+  result.seconds = seconds_since(begin);
+  result.steps = progress.step;
+  save_run(options.out, run.run_state());
+  const std::size_t tail = std::clamp<std::size_t>(result.losses.size() / 10, 1, 20);
+  if (!result.losses.empty()) {
+    result.final_loss = std::accumulate(result.losses.end() - static_cast<std::ptrdiff_t>(tail), result.losses.end(), 0.0) /
+                        static_cast<double>(tail);
+    result.tokens_per_second = tokens * static_cast<double>(result.losses.size()) / result.seconds;
+  }
+  if (!result.interrupted) run.evaluate(result);
+  return result;
+}
+
+}  // namespace anyaccel::llm
