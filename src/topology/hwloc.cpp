@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <string_view>
@@ -25,7 +26,9 @@ class WithoutPlugins {
     static char setting[] = "HWLOC_PLUGINS_PATH=/nonexistent";
     if (::getenv("HWLOC_PLUGINS_PATH") != nullptr) return;
     before_ = environ;
-    auto& copy = *new std::vector<char*>;
+    // Reachable for ever, as what other threads may still read must be (a leak checker sees it so too).
+    static auto& kept = *new std::deque<std::vector<char*>>;
+    auto& copy = kept.emplace_back();
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) copy.push_back(*entry);
     copy.push_back(setting);
     copy.push_back(nullptr);

@@ -107,7 +107,8 @@ int run_command(const char* program, const std::vector<const char*>& words) {
 std::optional<std::string_view> log_level_option(const std::vector<const char*>& words, std::size_t& i) {
   const std::string_view word = words[i];
   for (const std::string_view option : {"--log-level", "--log_level"}) {
-    if (word == option && i + 1 < words.size()) return words[++i];
+    if (word == option && i + 1 == words.size()) throw UsageError("--log-level wants a level");
+    if (word == option) return words[++i];
     if (word.substr(0, option.size() + 1) == std::string(option) + "=") return word.substr(option.size() + 1);
   }
   return std::nullopt;
