@@ -17,8 +17,9 @@ struct Device {
 std::vector<Device> devices;
 int initializations = 0;
 void* registered = nullptr;
+thread_local void* current_context = nullptr;
 
-enum : int { kSuccess = 0, kInvalid = 1, kNotInitialized = 3, kInvalidDevice = 101, kAlreadyRegistered = 712 };
+enum : int { kSuccess = 0, kInvalid = 1, kNotInitialized = 3, kInvalidDevice = 101, kInvalidContext = 201, kAlreadyRegistered = 712 };
 
 }  // namespace
 
@@ -60,11 +61,24 @@ FAKE cuDeviceGetAttribute(int* value, int attribute, int device) {
     default: return kInvalid;
   }
 }
+FAKE cuCtxGetCurrent(void** context) {
+  *context = current_context;
+  return kSuccess;
+}
+FAKE cuDevicePrimaryCtxRetain(void** context, int device) {
+  *context = &devices[static_cast<std::size_t>(device)];
+  return kSuccess;
+}
+FAKE cuCtxSetCurrent(void* context) {
+  current_context = context;
+  return kSuccess;
+}
 FAKE cuGetErrorName(int error, const char** name) {
   *name = error == kAlreadyRegistered ? "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED" : "CUDA_ERROR_OTHER";
   return kSuccess;
 }
 FAKE cuMemHostRegister_v2(void* address, std::size_t, unsigned) {
+  if (current_context == nullptr) return kInvalidContext;
   if (registered == address) return kAlreadyRegistered;
   registered = address;
   return kSuccess;

@@ -2,6 +2,7 @@
 
 #include "anyaccel/error.h"
 #include "backends/cuda/driver.h"
+#include "backends/cuda/graph_library.h"
 #include "backends/cuda/nvml.h"
 #include "backends/cuda/traits.h"
 #include "base/env.h"
@@ -115,10 +116,10 @@ MemoryInfo CudaBackend::memory_info(DeviceIndex index) const {
   return TorchBackend::memory_info(index);
 }
 
-// As torch.cuda.cudart().cudaHostRegister: the driver wants a context, which torch makes when it starts.
+// As torch.cuda.cudart().cudaHostRegister.
 bool CudaBackend::register_host_memory(void* address, std::size_t bytes) {
   start();
-  const auto reason = driver_register_host(address, bytes);
+  const auto reason = driver_register_host(address, bytes, current_device());
   if (reason.empty()) return true;
   throw Error(ErrorCode::device_error, "register_host_memory",
               {.what = "the CUDA driver refused", .got = reason, .want = "host memory that is not registered yet"});
@@ -129,6 +130,20 @@ void CudaBackend::unregister_host_memory(void* address) {
   if (!reason.empty())
     throw Error(ErrorCode::device_error, "unregister_host_memory",
                 {.what = "the CUDA driver refused", .got = reason, .want = "memory that was registered"});
+}
+
+// Not torch's registry of graphs: up to 2.13 CUDA is not in it.
+std::shared_ptr<sdk::GraphImpl> CudaBackend::new_graph() {
+  const auto& library = GraphLibrary::instance();
+  if (!library.reason.empty()) refuse("create_graph", "capturing graphs", library.reason);
+  start();
+  return std::shared_ptr<sdk::GraphImpl>(library.create());
+}
+
+bool CudaBackend::is_current_stream_capturing() const {
+  if (!is_initialized()) return false;
+  const auto& library = GraphLibrary::instance();
+  return library.reason.empty() ? library.capturing() != 0 : TorchBackend::is_current_stream_capturing();
 }
 
 }  // namespace anyaccel::backends::cuda

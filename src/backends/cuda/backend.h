@@ -1,6 +1,7 @@
 // The cuda backend: NVIDIA GPUs, which torch drives itself.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -19,6 +20,8 @@ class CudaBackend final : public sdk::TorchBackend {
   MemoryInfo memory_info(DeviceIndex index) const override;
   bool register_host_memory(void* address, std::size_t bytes) override;
   void unregister_host_memory(void* address) override;
+  std::shared_ptr<sdk::GraphImpl> new_graph() override;
+  bool is_current_stream_capturing() const override;
 
  private:
   /// UUID of torch's device `index`; nothing where neither driver nor NVML can tell.

@@ -24,6 +24,9 @@ struct Uuid {
   X(cuDeviceGetUuid_v2, (Uuid*, Device))               \
   X(cuDeviceTotalMem_v2, (std::size_t*, Device))       \
   X(cuDeviceGetAttribute, (int*, int, Device))         \
+  X(cuCtxGetCurrent, (void**))                         \
+  X(cuCtxSetCurrent, (void*))                          \
+  X(cuDevicePrimaryCtxRetain, (void**, Device))        \
   X(cuGetErrorName, (int, const char**))               \
   X(cuMemHostRegister_v2, (void*, std::size_t, unsigned)) \
   X(cuMemHostUnregister, (void*))
@@ -75,6 +78,19 @@ std::string reason(const Driver& driver, int result) {
   return name != nullptr ? name : "CUDA driver error " + std::to_string(result);
 }
 
+constexpr const char* kNotLoaded = "the CUDA driver is not loaded in this process";
+
+/// Gives this thread the device's primary context, which is torch's, unless it has one. It is never released: torch
+/// keeps it as long as the process lives.
+int use_context(const Driver& driver, int index) {
+  void* context = nullptr;
+  if (driver.cuCtxGetCurrent(&context) == kSuccess && context != nullptr) return kSuccess;
+  Device device = 0;
+  if (const int result = driver.cuDeviceGet(&device, index); result != kSuccess) return result;
+  if (const int result = driver.cuDevicePrimaryCtxRetain(&context, device); result != kSuccess) return result;
+  return driver.cuCtxSetCurrent(context);
+}
+
 }  // namespace
 
 std::optional<DriverProperties> driver_properties(int index) noexcept {
@@ -94,15 +110,16 @@ std::optional<DriverProperties> driver_properties(int index) noexcept {
   return properties;
 }
 
-std::string driver_register_host(void* address, std::size_t bytes) noexcept {
+std::string driver_register_host(void* address, std::size_t bytes, int index) noexcept {
   const auto* cuda = driver();
-  if (cuda == nullptr) return "the CUDA driver is not loaded in this process";
+  if (cuda == nullptr) return kNotLoaded;
+  if (const int result = use_context(*cuda, index); result != kSuccess) return reason(*cuda, result);
   return reason(*cuda, cuda->cuMemHostRegister_v2(address, bytes, kPortable));
 }
 
 std::string driver_unregister_host(void* address) noexcept {
   const auto* cuda = driver();
-  if (cuda == nullptr) return "the CUDA driver is not loaded in this process";
+  if (cuda == nullptr) return kNotLoaded;
   return reason(*cuda, cuda->cuMemHostUnregister(address));
 }
 

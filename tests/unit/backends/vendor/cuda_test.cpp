@@ -157,5 +157,57 @@ TEST_F(CudaTest, RegistersHostMemory) {
   EXPECT_TRUE(accelerator.register_host_memory(memory.data(), 4096));
 }
 
+// Fails when graphs on a LibTorch without CUDA are anything but a clear refusal.
+TEST_F(CudaTest, GraphsWantACudaLibTorch) {
+  machine(9, 0);
+  test::install_test_device("cuda");
+  EXPECT_ERROR(get_accelerator().create_graph(), unsupported, "libtorch_cuda.so is not loaded");
+  EXPECT_FALSE(get_accelerator().is_current_stream_capturing());
+}
+
+#ifdef ANYACCEL_TEST_CUDA_GRAPH
+
+/// What a CUDA LibTorch does: it loads its library, for itself alone as Python does.
+void* load_torch_cuda(const char* name) { return dlopen(fake(name).c_str(), RTLD_LAZY | RTLD_LOCAL); }
+
+// Fails when a LibTorch that the graph library does not fit crashes, or the reason is lost.
+TEST_F(CudaTest, GraphsSayWhatDoesNotFit) {
+  machine(9, 0);
+  ASSERT_NE(load_torch_cuda("fake_torch_cuda_empty"), nullptr) << dlerror();
+  test::install_test_device("cuda");
+  EXPECT_ERROR(get_accelerator().create_graph(), unsupported, "CUDAGraph");
+}
+
+// Fails when a graph does not reach torch's class, in the right order, with its pool.
+TEST_F(CudaTest, GraphsDriveTorchsClass) {
+  machine(9, 0);
+  void* torch_cuda = load_torch_cuda("fake_torch_cuda");
+  ASSERT_NE(torch_cuda, nullptr) << dlerror();
+  const auto calls = reinterpret_cast<const char* (*)()>(dlsym(torch_cuda, "fake_torch_cuda_calls"));
+  test::install_test_device("cuda");
+  auto& accelerator = get_accelerator();
+  accelerator.synchronize();
+  {
+    auto graph = accelerator.create_graph();
+    EXPECT_ERROR(graph.replay(), invalid_state, "");
+    {
+      auto capture = accelerator.capture_to_graph(graph);
+      EXPECT_TRUE(accelerator.is_current_stream_capturing());
+      capture.end();
+    }
+    EXPECT_FALSE(accelerator.is_current_stream_capturing());
+    EXPECT_EQ(graph.pool(), (GraphPool{77, 0}));
+    accelerator.replay_graph(graph);
+    graph.reset();
+    graph.capture_begin(GraphPool{5, 0});
+    graph.capture_end();
+    EXPECT_EQ(graph.pool(), (GraphPool{5, 0}));
+  }
+  EXPECT_THAT(calls(), testing::StartsWith("make begin end replay reset begin end "));
+  EXPECT_THAT(calls(), testing::EndsWith("destroy "));
+}
+
+#endif  // ANYACCEL_TEST_CUDA_GRAPH
+
 }  // namespace
 }  // namespace anyaccel

@@ -1,0 +1,47 @@
+// CUDA graphs through LibTorch's own class. A library of its own: it resolves against a CUDA LibTorch when it is opened.
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <torch/headeronly/version.h>
+
+#include "anyaccel/sdk/backend.h"
+#include "backends/cuda/graph/entry.h"
+
+namespace {
+
+class CudaGraph final : public anyaccel::sdk::GraphImpl {
+ public:
+  void capture_begin(std::optional<anyaccel::GraphPool> pool) override {
+    graph_.capture_begin(pool ? c10::MempoolId_t(pool->first, pool->second) : c10::MempoolId_t(0, 0));
+    capturing_ = true;
+  }
+  void capture_end() override {
+    capturing_ = false;
+    graph_.capture_end();
+  }
+  void replay() override { graph_.replay(); }
+  void reset() override {
+    try {
+      // An abandoned capture has to end first, or its stream stays in capture mode.
+      if (capturing_) capture_end();
+    } catch (const std::exception&) {  // it was invalid; the graph is thrown away either way
+    }
+    graph_.reset();
+  }
+  anyaccel::GraphPool pool() const override { return graph_.pool(); }
+
+ private:
+  mutable at::cuda::CUDAGraph graph_;  // pool() of torch's class is not const
+  bool capturing_ = false;
+};
+
+}  // namespace
+
+#define ANYACCEL_EXPORT extern "C" __attribute__((visibility("default")))
+
+ANYACCEL_EXPORT const char* anyaccel_cuda_graph_torch_version() { return TORCH_VERSION; }
+
+ANYACCEL_EXPORT anyaccel::sdk::GraphImpl* anyaccel_cuda_graph_create() { return new CudaGraph; }
+
+ANYACCEL_EXPORT int anyaccel_cuda_graph_capturing() {
+  return c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None ? 0 : 1;
+}

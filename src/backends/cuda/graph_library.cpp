@@ -1,0 +1,57 @@
+#include "backends/cuda/graph_library.h"
+
+#include <dlfcn.h>
+#include <torch/headeronly/version.h>
+
+#include <filesystem>
+
+#include "base/dynamic_library.h"
+#include "base/env.h"
+
+namespace anyaccel::backends::cuda {
+
+namespace {
+
+/// The folder of the library that this function is in.
+std::filesystem::path own_folder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(&GraphLibrary::instance), &info) == 0 || info.dli_fname == nullptr) return {};
+  return std::filesystem::path(info.dli_fname).parent_path();
+}
+
+GraphLibrary open() {
+  GraphLibrary found;
+  // Its names are those of CUDA's LibTorch. Python opens that one for itself alone, so it is made known to all.
+  if (dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL) == nullptr) {
+    found.reason = "the LibTorch of this process is without CUDA (libtorch_cuda.so is not loaded)";
+    return found;
+  }
+  const auto path =
+      env("ANYACCEL_CUDA_GRAPH_LIBRARY").value_or((own_folder() / "libanyaccel_cuda_graph.so").string());
+  const auto library = DynamicLibrary::try_open(path, &found.reason, DynamicLibrary::Unload::never);
+  if (!library) return found;
+  const auto version = library.find<AnyaccelCudaGraphTorchVersion*>("anyaccel_cuda_graph_torch_version");
+  found.create = library.find<AnyaccelCudaGraphCreate*>("anyaccel_cuda_graph_create");
+  found.capturing = library.find<AnyaccelCudaGraphCapturing*>("anyaccel_cuda_graph_capturing");
+  if (version == nullptr || found.create == nullptr || found.capturing == nullptr) {
+    found.reason = path + " is not AnyAccel's CUDA graph library";
+  } else if (std::string(version()) != TORCH_VERSION) {
+    found.reason = path + " was built for LibTorch " + version() + ", libanyaccel for " TORCH_VERSION;
+  }
+  return found;
+}
+
+}  // namespace
+
+const GraphLibrary& GraphLibrary::instance() noexcept {
+  static const GraphLibrary* library = [] {
+    try {
+      return new GraphLibrary(open());
+    } catch (const std::exception& error) {
+      return new GraphLibrary{.create = nullptr, .capturing = nullptr, .reason = error.what()};
+    }
+  }();
+  return *library;
+}
+
+}  // namespace anyaccel::backends::cuda
