@@ -8,6 +8,7 @@
 
 #include "anyaccel/error.h"
 #include "topology/topology.h"
+#include "unit/support/saved_machine.h"
 
 namespace anyaccel::topology {
 namespace {
@@ -15,9 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Machine saved(const std::string& name) {
-  return read_machine(std::filesystem::path(ANYACCEL_TEST_DATA) / "topologies" / (name + ".xml"));
-}
+using SavedMachine = test::SavedMachineTest;
 
 std::vector<int> device_nodes(const Machine& machine) {
   std::vector<int> numbers;
@@ -26,7 +25,7 @@ std::vector<int> device_nodes(const Machine& machine) {
 }
 
 // Breaks when hardware threads are counted as cores, whichever way the siblings are numbered.
-TEST(SavedMachine, CoresAndSiblings) {
+TEST_F(SavedMachine, CoresAndSiblings) {
   const auto adjacent = saved("two_nodes_siblings_adjacent");
   ASSERT_EQ(adjacent.cores.size(), 8u);
   EXPECT_THAT(adjacent.cores[1].cpus, ElementsAre(2, 3));
@@ -42,7 +41,7 @@ TEST(SavedMachine, CoresAndSiblings) {
 }
 
 // Breaks when node numbers are taken for positions: node 8 would be lost.
-TEST(SavedMachine, NodeNumbersWithGaps) {
+TEST_F(SavedMachine, NodeNumbersWithGaps) {
   const auto machine = saved("nodes_0_and_8");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 8));
   EXPECT_EQ(machine.cores[2].node, 1);
@@ -50,7 +49,7 @@ TEST(SavedMachine, NodeNumbersWithGaps) {
 }
 
 // Breaks when HBM in flat mode counts as a device or takes the cores, whatever its number.
-TEST(SavedMachine, HbmIsMemoryAndNoDevice) {
+TEST_F(SavedMachine, HbmIsMemoryAndNoDevice) {
   const auto machine = saved("hbm_flat");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 3));
   EXPECT_EQ(machine.nodes[2].kind, MemoryKind::hbm);
@@ -59,7 +58,7 @@ TEST(SavedMachine, HbmIsMemoryAndNoDevice) {
 }
 
 // Breaks when the firmware's bandwidth is not used to know HBM without a name.
-TEST(SavedMachine, HbmKnownByItsBandwidth) {
+TEST_F(SavedMachine, HbmKnownByItsBandwidth) {
   const auto machine = saved("hbm_by_bandwidth");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 2));
   EXPECT_EQ(machine.nodes[1].kind, MemoryKind::hbm);
@@ -67,14 +66,14 @@ TEST(SavedMachine, HbmKnownByItsBandwidth) {
 }
 
 // Breaks when a node without CPUs is taken for HBM because the number of nodes fits.
-TEST(SavedMachine, MemoryOfUnknownMakeIsNotHbm) {
+TEST_F(SavedMachine, MemoryOfUnknownMakeIsNotHbm) {
   const auto machine = saved("unknown_memory");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 2));
   EXPECT_EQ(machine.nodes[1].kind, MemoryKind::other);
 }
 
 // Breaks when CXL memory, which is near all cores, takes them from the packages' own nodes.
-TEST(SavedMachine, CxlIsMemoryAndNoDevice) {
+TEST_F(SavedMachine, CxlIsMemoryAndNoDevice) {
   const auto machine = saved("cxl");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 1));
   EXPECT_EQ(machine.nodes[2].kind, MemoryKind::cxl);
@@ -82,14 +81,14 @@ TEST(SavedMachine, CxlIsMemoryAndNoDevice) {
 }
 
 // Breaks when the allowed set that was saved with the machine is ignored.
-TEST(SavedMachine, HonoursASavedCpuset) {
+TEST_F(SavedMachine, HonoursASavedCpuset) {
   const auto machine = saved("container_cpuset");
   EXPECT_EQ(format_cpu_list(machine.cpus()), "8-11");
   EXPECT_THAT(device_nodes(machine), ElementsAre(1));
 }
 
 // Breaks when a restricted process still counts nodes and cores that it may not use.
-TEST(RestrictTo, DropsCoresAndDevices) {
+TEST_F(SavedMachine, RestrictedDropsCoresAndDevices) {
   const auto whole = saved("two_nodes_siblings_apart");
   const auto part = restrict_to(whole, parse_cpu_list("1,5-7,13,99"));
   EXPECT_EQ(format_cpu_list(part.cpus()), "1,5-7,13");
@@ -129,7 +128,7 @@ TEST(AssignCores, HbmAloneIsADevice) {
 }
 
 // Breaks when a file that is no machine, or none at all, gives an empty machine.
-TEST(SavedMachine, NamesABadFile) {
+TEST_F(SavedMachine, NamesABadFile) {
   const auto path = std::filesystem::temp_directory_path() / "anyaccel_not_a_machine.xml";
   std::ofstream(path) << "<html></html>";
   try {

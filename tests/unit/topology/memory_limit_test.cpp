@@ -6,6 +6,8 @@
 
 #include <fstream>
 
+#include "unit/support/saved_machine.h"
+
 namespace anyaccel::topology {
 namespace {
 
@@ -131,12 +133,13 @@ TEST_F(FakeSystem, Nodes) {
   EXPECT_EQ(usable_memory({5}, root).total, 16 * kMiB);
 }
 
+using MemoryNodes = test::SavedMachineTest;
+
 // Breaks when HBM does not serve the cores beside it, or CXL memory does.
-TEST(MemoryNodes, HbmServesItsNode) {
-  const auto folder = fs::path(ANYACCEL_TEST_DATA) / "topologies";
-  EXPECT_THAT(memory_nodes(read_machine(folder / "hbm_flat.xml"), 0), ElementsAre(0, 1));
-  EXPECT_THAT(memory_nodes(read_machine(folder / "hbm_flat.xml"), 3), ElementsAre(2, 3));
-  EXPECT_THAT(memory_nodes(read_machine(folder / "cxl.xml"), 0), ElementsAre(0));
+TEST_F(MemoryNodes, HbmServesItsNode) {
+  EXPECT_THAT(memory_nodes(saved("hbm_flat"), 0), ElementsAre(0, 1));
+  EXPECT_THAT(memory_nodes(saved("hbm_flat"), 3), ElementsAre(2, 3));
+  EXPECT_THAT(memory_nodes(saved("cxl"), 0), ElementsAre(0));
 }
 
 // Breaks when this machine cannot be read.

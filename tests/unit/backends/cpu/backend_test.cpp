@@ -5,6 +5,8 @@
 #include <ATen/ops/empty.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -195,6 +197,23 @@ TEST_F(CpuAccelerator, AnswersForDtypes) {
   EXPECT_TRUE(accelerator.is_fp64_supported());
   EXPECT_EQ(accelerator.is_fp16_supported(), accelerator.dtype_support(c10::ScalarType::Half).fast);
   EXPECT_THAT(accelerator.supported_dtypes(), Contains(c10::ScalarType::BFloat16));
+}
+
+// Breaks when a question to the accelerator hangs or fails in a forked child, as data loaders make them.
+TEST_F(CpuAccelerator, AnswersAfterFork) {
+  const auto tensor = at::empty({1000}, at::kByte);
+  const auto base = accelerator.memory_allocated();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool good = accelerator.memory_allocated() == base && accelerator.device_count() == 2 &&
+                      accelerator.current_device() == 0 && accelerator.total_memory() > 0 && accelerator.get_rss() > 0;
+    auto event = accelerator.Event(true);
+    event.record(accelerator.current_stream());
+    ::_exit(good ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 // Breaks when the names are not those that DeepSpeed gives.

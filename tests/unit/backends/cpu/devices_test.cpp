@@ -5,18 +5,18 @@
 
 #include <cstdlib>
 
+#include "unit/support/saved_machine.h"
+
 namespace anyaccel::backends::cpu {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-topology::Machine saved(const std::string& name) {
-  return topology::read_machine(std::filesystem::path(ANYACCEL_TEST_DATA) / "topologies" / (name + ".xml"));
-}
+using CpuDevices = test::SavedMachineTest;
 
 // Breaks when hardware threads or memory-only nodes are counted, or the HBM of a node is not its memory.
-TEST(CpuDevices, AreNodesWithCores) {
+TEST_F(CpuDevices, AreNodesWithCores) {
   const auto devices = cpu_devices(saved("hbm_flat"), std::nullopt);
   ASSERT_EQ(devices.size(), 2u);
   EXPECT_EQ(devices[1].numa_node, 3);
@@ -26,7 +26,7 @@ TEST(CpuDevices, AreNodesWithCores) {
 }
 
 // Breaks when one device on a machine of two nodes counts the memory of the first only.
-TEST(CpuDevices, FewerThanNodesShareThemOut) {
+TEST_F(CpuDevices, FewerThanNodesShareThemOut) {
   const auto one = cpu_devices(saved("two_nodes_siblings_apart"), 1);
   ASSERT_EQ(one.size(), 1u);
   EXPECT_EQ(one[0].cores, 8);
@@ -34,7 +34,7 @@ TEST(CpuDevices, FewerThanNodesShareThemOut) {
 }
 
 // Breaks when ranks that share a node get none, or all get the first.
-TEST(CpuDevices, MoreThanNodesShareANode) {
+TEST_F(CpuDevices, MoreThanNodesShareANode) {
   const auto four = cpu_devices(saved("two_nodes_siblings_apart"), 4);
   ASSERT_EQ(four.size(), 4u);
   EXPECT_EQ(four[1].numa_node, 0);
@@ -45,7 +45,7 @@ TEST(CpuDevices, MoreThanNodesShareANode) {
 }
 
 // Breaks when a process bound to one node still sees the other one's cores.
-TEST(CpuDevices, StayWithinTheAllowedCpus) {
+TEST_F(CpuDevices, StayWithinTheAllowedCpus) {
   const auto devices = cpu_devices(topology::restrict_to(saved("two_nodes_siblings_apart"), {4, 5}), 2);
   ASSERT_EQ(devices.size(), 2u);
   EXPECT_EQ(devices[0].numa_node, 1);
@@ -53,7 +53,7 @@ TEST(CpuDevices, StayWithinTheAllowedCpus) {
 }
 
 // Breaks when there is no device where the topology knows no cores.
-TEST(CpuDevices, NeverNone) { EXPECT_EQ(cpu_devices({}, std::nullopt).size(), 1u); }
+TEST_F(CpuDevices, NeverNone) { EXPECT_EQ(cpu_devices({}, std::nullopt).size(), 1u); }
 
 // Breaks when LOCAL_SIZE is not read, or nonsense in it ends the program or is taken for a number.
 TEST(LocalSize, IsRead) {

@@ -1,0 +1,54 @@
+#include "base/env.h"
+
+#include <gtest/gtest.h>
+
+#include "unit/support/expect_error.h"
+#include "unit/support/scoped_env.h"
+
+namespace anyaccel {
+namespace {
+
+using test::ScopedEnv;
+constexpr const char* kName = "ANYACCEL_ENV_TEST";
+
+// Breaks when an empty variable counts as set.
+TEST(Env, EmptyIsUnset) {
+  const ScopedEnv unset(kName, nullptr);
+  EXPECT_EQ(env(kName), std::nullopt);
+  EXPECT_FALSE(env_flag(kName));
+  EXPECT_EQ(env_int(kName, 0, 9), std::nullopt);
+  const ScopedEnv empty(kName, "");
+  EXPECT_EQ(env(kName), std::nullopt);
+  const ScopedEnv set(kName, "x y");
+  EXPECT_EQ(env(kName), "x y");
+}
+
+// Breaks when a word for yes or no is not known, or nonsense is taken for no.
+TEST(Env, Flags) {
+  for (const char* yes : {"1", "true", "YES", "On"}) {
+    const ScopedEnv value(kName, yes);
+    EXPECT_TRUE(env_flag(kName)) << yes;
+  }
+  for (const char* no : {"0", "False", "no", "OFF"}) {
+    const ScopedEnv value(kName, no);
+    EXPECT_FALSE(env_flag(kName)) << no;
+  }
+  const ScopedEnv value(kName, "maybe");
+  EXPECT_ERROR(env_flag(kName), invalid_argument, "maybe");
+}
+
+// Breaks when part of a number is taken for the whole, or the range is not kept.
+TEST(Env, Numbers) {
+  {
+    const ScopedEnv value(kName, "-7");
+    EXPECT_EQ(env_int(kName, -10, 10), -7);
+    EXPECT_ERROR(env_int(kName, 0, 10), invalid_argument, "0 to 10");
+  }
+  for (const char* bad : {"7x", "x", " 7", "7.5", "99999999999999999999"}) {
+    const ScopedEnv value(kName, bad);
+    EXPECT_ERROR(env_int(kName, 0, 1000), invalid_argument, kName);
+  }
+}
+
+}  // namespace
+}  // namespace anyaccel

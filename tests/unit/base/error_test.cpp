@@ -1,0 +1,31 @@
+#include "anyaccel/error.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace anyaccel {
+namespace {
+
+// Breaks when the form of the message changes, or empty parts leave their words behind.
+TEST(Error, HasOneForm) {
+  const auto code = ErrorCode::invalid_argument;
+  EXPECT_STREQ(Error(code, "f", {.what = "bad"}).what(), "[f] bad");
+  EXPECT_STREQ(Error(code, "f", {.what = "bad", .got = "1", .want = "2", .hint = "see g"}).what(),
+               "[f] bad; got 1, want 2; see g");
+  EXPECT_STREQ(Error(code, "f", {.what = "bad", .want = "2"}).what(), "[f] bad; want 2");
+  EXPECT_STREQ(Error(code, "f", {.what = "bad", .got = "1"}).what(), "[f] bad; got 1");
+  EXPECT_EQ(Error(ErrorCode::io, "f", {.what = "bad"}).code(), ErrorCode::io);
+}
+
+// Breaks when a code has no name of its own.
+TEST(Error, NamesEveryCode) {
+  std::set<std::string> names;
+  for (int i = 0; i <= static_cast<int>(ErrorCode::internal); ++i)
+    EXPECT_TRUE(names.insert(to_string(static_cast<ErrorCode>(i))).second) << i;
+  EXPECT_FALSE(names.contains("unknown"));
+}
+
+}  // namespace
+}  // namespace anyaccel

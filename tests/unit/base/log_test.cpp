@@ -1,0 +1,44 @@
+#include "base/log.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "unit/support/expect_error.h"
+
+namespace anyaccel {
+namespace {
+
+std::string logged(LogLevel at, LogLevel level) {
+  set_log_level(at);
+  testing::internal::CaptureStderr();
+  log(level, "hello");
+  return testing::internal::GetCapturedStderr();
+}
+
+// Breaks when levels are ordered wrongly or the line has another form.
+TEST(Log, KeepsToItsLevel) {
+  EXPECT_EQ(logged(LogLevel::warning, LogLevel::error), "anyaccel: error: hello\n");
+  EXPECT_EQ(logged(LogLevel::warning, LogLevel::info), "");
+  EXPECT_EQ(logged(LogLevel::debug, LogLevel::debug), "anyaccel: debug: hello\n");
+}
+
+// Breaks when a message that is to come once comes again, or another key is silenced with it.
+TEST(Log, OnceForEachKey) {
+  set_log_level(LogLevel::warning);
+  testing::internal::CaptureStderr();
+  log_once(LogLevel::warning, "a", "first");
+  log_once(LogLevel::warning, "a", "second");
+  log_once(LogLevel::warning, "b", "third");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "anyaccel: warning: first\nanyaccel: warning: third\n");
+}
+
+// Breaks when a level is not read by its name, or a wrong one is taken silently.
+TEST(Log, ReadsLevels) {
+  EXPECT_EQ(parse_log_level("error"), LogLevel::error);
+  EXPECT_EQ(parse_log_level("debug"), LogLevel::debug);
+  EXPECT_ERROR(parse_log_level("loud"), invalid_argument, "warning");
+}
+
+}  // namespace
+}  // namespace anyaccel

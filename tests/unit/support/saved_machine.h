@@ -1,0 +1,30 @@
+// Tests on saved machines. They need hwloc: a build without it skips them, and says so here and nowhere else.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "anyaccel/error.h"
+#include "topology/topology.h"
+
+namespace anyaccel::test {
+
+class SavedMachineTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      saved("one_core");
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::unsupported) GTEST_SKIP() << error.what();
+      throw;
+    }
+  }
+  /// tests/data/topologies/<name>.xml
+  static topology::Machine saved(const std::string& name) {
+    return topology::read_machine(std::filesystem::path(ANYACCEL_TEST_DATA) / "topologies" / (name + ".xml"));
+  }
+};
+
+}  // namespace anyaccel::test
