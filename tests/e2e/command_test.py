@@ -65,7 +65,9 @@ class Command(unittest.TestCase):
         for line, option in (("anyaccel --colour report", "--colour"), ("anyaccel report --xml", "--xml")):
             done = shell(line)
             self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
-            self.assertIn(option, done.stderr)
+            self.assertIn(f"unknown option '{option}'", done.stderr)
+        self.assertIn("unknown option '--jsn'", shell("anyaccel report --jsn 3 4").stderr)
+        self.assertIn("more", shell("anyaccel report more").stderr)
 
     # Fails when a bad level is taken, or a good one refused before or after the command.
     def test_log_level(self):

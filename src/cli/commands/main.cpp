@@ -61,6 +61,10 @@ void add_commands(CLI::App& app, Context& context) {
   for (CLI::App* command : app.get_subcommands({})) {
     command->set_help_flag("-h,--help", "Print this help and end");
     command->get_formatter()->column_width(34);
+    std::string footer = command->get_footer();
+    footer.append(footer.empty() ? "" : "\n")
+        .append("For every command: --log-level error|warning|info|debug, and DS_ACCELERATOR=name.");
+    command->footer(footer);
   }
 }
 
@@ -78,7 +82,13 @@ int usage(const CLI::App& app, const CLI::ParseError& error) {
   }
   std::string command = "anyaccel";
   for (const CLI::App* sub : app.get_subcommands()) command += " " + sub->get_name();
-  std::cerr << command << ": error: " << error.what() << "\nTry '" << command << " --help'.\n";
+  std::string message = error.what();
+  // CLI11 lists all words after an unknown option, last one first: the option itself is what is wrong.
+  const auto unexpected = app.remaining(/*recurse=*/true);
+  const auto option =
+      std::find_if(unexpected.begin(), unexpected.end(), [](const auto& word) { return word[0] == '-'; });
+  if (option != unexpected.end()) message = "unknown option '" + *option + "'";
+  std::cerr << command << ": error: " << message << "\nTry '" << command << " --help'.\n";
   return 2;
 }
 

@@ -51,7 +51,7 @@ void print_help() {
       "  DS_ACCELERATOR       Name of the accelerator to use; unset: the best that is there\n"
       "  ANYACCEL_STRICT      1: fail when no accelerator but the CPU is there\n"
       "  ANYACCEL_LOG_LEVEL   As --log-level\n"
-      "\nExit code: 0 done, 1 failed, 2 wrong usage.\n";
+      "\nExit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n";
   fputs(text.c_str(), stdout);
 }
 
