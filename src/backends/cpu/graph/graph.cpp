@@ -1,8 +1,5 @@
 #include "backends/cpu/graph/graph.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <c10/core/GradMode.h>
-
 #include <atomic>
 #include <utility>
 #include <vector>
@@ -44,8 +41,7 @@ class CpuGraph final : public sdk::GraphImpl {
     if (Recording::on_this_thread()) {
       throw Error(ErrorCode::unsupported, "replay_graph", {.what = "a graph cannot be replayed inside a capture"});
     }
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const c10::AutoGradMode no_grad(false);
+    const StepScope scope;
     for (const auto& step : steps_) step->run();
   }
 

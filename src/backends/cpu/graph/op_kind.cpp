@@ -8,6 +8,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "backends/cpu/graph/trial.h"
+
 namespace anyaccel::backends::cpu {
 namespace {
 
@@ -46,10 +48,6 @@ const std::vector<OperatorHandle>& overloads(const std::string& name) {
   static const std::vector<OperatorHandle> none;
   const auto found = index.find(name);
   return found == index.end() ? none : found->second;
-}
-
-bool is_written(const c10::Argument& argument) {
-  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
 
 // The overload that takes the same arguments and then one output for each result.
@@ -98,10 +96,12 @@ OpKind classify(const OperatorHandle& op) {
   for (const auto& argument : schema.arguments()) kind.writes = kind.writes || is_written(argument);
   kind.random = op.hasTag(at::Tag::nondeterministic_seeded);
 
+  kind.dynamic_by_mask = name == "aten::index" || name == "aten::_unsafe_index";
+
   if (op.hasTag(at::Tag::data_dependent_output) || name == "aten::_local_scalar_dense") {
     kind.action = Action::refuse;
     kind.reason = "the host reads its result";
-  } else if (op.hasTag(at::Tag::dynamic_output_shape)) {
+  } else if (op.hasTag(at::Tag::dynamic_output_shape) && !kind.dynamic_by_mask) {
     kind.action = Action::refuse;
     kind.reason = "the shape of its result depends on values";
   } else if (!op.hasKernelForDispatchKey(DispatchKey::CPU) && (!has_composite_kernel(op) || body_is_dispatched(name))) {
@@ -115,8 +115,9 @@ OpKind classify(const OperatorHandle& op) {
                       ? Action::pass
                       : Action::refuse;
     kind.reason = "it returns more than tensors";
-  } else if (!kind.writes) {
-    kind.out = find_out(op);
+  } else if (!kind.random) {
+    kind.fast = find_fast_maker(toString(op.operator_name()));
+    if (!kind.writes) kind.out = find_out(op);
   }
   return kind;
 }

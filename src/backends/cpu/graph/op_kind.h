@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "backends/cpu/graph/fast_step.h"
+
 namespace anyaccel::backends::cpu {
 
 /// How an op is captured, found once per op from its schema, tags and kernels.
@@ -17,10 +19,12 @@ struct OpKind {
     refuse,     ///< it cannot be part of a graph
   };
   Action action = Action::record;
+  bool dynamic_by_mask = false;            ///< its shape depends on values when an index is a mask
   std::string reason;                      ///< of a refusal
   bool writes = false;                     ///< it has arguments that it writes to (in-place and out=)
   bool random = false;                     ///< it draws random numbers
   std::optional<c10::OperatorHandle> out;  ///< functional op: its out= overload with a CPU kernel
+  FastMaker fast = nullptr;                ///< its replay routine; null when it has none
 };
 
 /// Thread-safe. The reference stays valid.

@@ -5,8 +5,9 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
+
+#include "backends/cpu/graph/trial.h"
 
 namespace anyaccel::backends::cpu {
 namespace {
@@ -45,18 +46,6 @@ bool key_is_ours() {
 
 // At load and not at the first capture: other threads must not dispatch while the tables change.
 [[maybe_unused]] const bool registered_at_load = key_is_ours();
-
-bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  return a.is_contiguous() && b.is_contiguous() && a.nbytes() == b.nbytes() &&
-         (a.nbytes() == 0 || std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0);
-}
-
-Stack snapshot_all(Snapshots& snapshots, c10::ArrayRef<c10::IValue> values) {
-  Stack taken;
-  taken.reserve(values.size());
-  for (const auto& value : values) taken.push_back(snapshots.take(value));
-  return taken;
-}
 
 }  // namespace
 
@@ -124,6 +113,14 @@ void Recording::add(std::unique_ptr<Step> step) {
   if (!refusal_) steps_.push_back(std::move(step));
 }
 
+Stack Recording::take(c10::ArrayRef<c10::IValue> values) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Stack taken;
+  taken.reserve(values.size());
+  for (const auto& value : values) taken.push_back(snapshots_.take(value));
+  return taken;
+}
+
 void Recording::check_places(const OperatorHandle& op, c10::ArrayRef<c10::IValue> values) {
   for (const auto& tensor : tensors_in(values)) {
     if (tensor.layout() != c10::kStrided || tensor.is_quantized() || tensor.is_nested()) {
@@ -143,41 +140,44 @@ void Recording::record(const OperatorHandle& op, DispatchKeySet below, Stack* st
   const auto count = op.schema().arguments().size();
   const auto args = torch::jit::last(*stack, count);
   check_places(op, args);
+  if (kind.dynamic_by_mask) {
+    for (const auto& index : tensors_in(args.slice(1))) {
+      if (index.scalar_type() == at::kBool || index.scalar_type() == at::kByte) {
+        refuse(op, "the shape of its result depends on the values of a mask");
+      }
+    }
+  }
   if (kind.action == OpKind::Action::pass) {
     op.redispatchBoxed(below, stack);
   } else if (kind.writes) {
-    record_in_place(op, below, stack);
+    record_in_place(op, kind, below, stack);
   } else {
     record_functional(op, kind, below, stack);
   }
   check_places(op, torch::jit::last(*stack, op.schema().returns().size()));
 }
 
-void Recording::record_in_place(const OperatorHandle& op, DispatchKeySet below, Stack* stack) {
+void Recording::record_in_place(const OperatorHandle& op, const OpKind& kind, DispatchKeySet below, Stack* stack) {
   const auto& arguments = op.schema().arguments();
   const Stack originals = torch::jit::last(*stack, arguments.size()).vec();
-  Stack args;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    args = snapshot_all(snapshots_, originals);
-  }
+  Stack args = take(originals);
+  std::vector<at::Tensor> before;
+  if (kind.fast != nullptr) before = copies_of(written(op, args));
   op.redispatchBoxed(below, stack);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  // An out= argument may have got its shape from the op.
+  const Stack after = take(originals);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    // An out= argument may have got its shape from the op.
-    if (arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite()) {
-      args[i] = snapshots_.take(originals[i]);
-    }
+    if (is_written(arguments[i])) args[i] = after[i];
   }
-  if (!refusal_) steps_.push_back(make_boxed_step(op, std::move(args), {}));
+  if (kind.fast != nullptr) {
+    const auto outputs = written(op, args);
+    if (auto step = kind.fast(args, outputs); step && repeats(*step, outputs, before)) return add(std::move(step));
+  }
+  add(make_boxed_step(op, std::move(args), {}));
 }
 
 void Recording::record_functional(const OperatorHandle& op, const OpKind& kind, DispatchKeySet below, Stack* stack) {
-  Stack args;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    args = snapshot_all(snapshots_, torch::jit::last(*stack, op.schema().arguments().size()));
-  }
+  Stack args = take(torch::jit::last(*stack, op.schema().arguments().size()));
   op.redispatchBoxed(below, stack);
   const auto results = tensors_in(torch::jit::last(*stack, op.schema().returns().size()));
   const auto inputs = tensors_in(args);
@@ -187,28 +187,16 @@ void Recording::record_functional(const OperatorHandle& op, const OpKind& kind, 
   // Some functional ops answer with their input or a view of it: there is nothing to do again.
   if (!results.empty() && std::all_of(results.begin(), results.end(), is_view)) return;
   std::vector<at::Tensor> outputs;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& result : results) outputs.push_back(snapshots_.take(result));
+  for (const auto& output : take(Stack(results.begin(), results.end()))) outputs.push_back(output.toTensor());
+  if (kind.fast != nullptr) {
+    if (auto step = kind.fast(args, outputs); step && repeats(*step, outputs, {})) return add(std::move(step));
   }
-  if (kind.out && !kind.random && outputs.size() == op.schema().returns().size()) {
-    // Writing into the recorded results saves their copy. Some out= kernels resize or round differently: try it.
+  if (kind.out && outputs.size() == op.schema().returns().size()) {
+    // Writing into the recorded results saves their copy.
     Stack with_out = args;
-    std::vector<at::Tensor> before;
-    for (const auto& output : outputs) {
-      with_out.emplace_back(output);
-      before.push_back(output.clone());
-    }
+    with_out.insert(with_out.end(), outputs.begin(), outputs.end());
     auto step = make_boxed_step(*kind.out, std::move(with_out), {});
-    std::vector<const void*> addresses;
-    for (const auto& output : outputs) addresses.push_back(output.const_data_ptr());
-    step->run();
-    bool same = true;
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      same = same && outputs[i].const_data_ptr() == addresses[i] && outputs[i].sizes() == before[i].sizes() &&
-             same_bits(outputs[i], before[i]);
-    }
-    if (same) return add(std::move(step));
+    if (repeats(*step, outputs, {})) return add(std::move(step));
   }
   add(make_boxed_step(op, std::move(args), std::move(outputs)));
 }

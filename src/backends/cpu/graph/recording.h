@@ -42,9 +42,11 @@ class Recording {
   std::vector<std::unique_ptr<Step>> take_steps();
 
  private:
-  void record_in_place(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack);
+  void record_in_place(const c10::OperatorHandle& op, const OpKind& kind, c10::DispatchKeySet below,
+                       torch::jit::Stack* stack);
   void record_functional(const c10::OperatorHandle& op, const OpKind& kind, c10::DispatchKeySet below,
                          torch::jit::Stack* stack);
+  torch::jit::Stack take(c10::ArrayRef<c10::IValue> values);
   void check_places(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> values);
   [[noreturn]] void refuse(const c10::OperatorHandle& op, const std::string& reason);
   bool refused() const;

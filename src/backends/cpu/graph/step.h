@@ -1,9 +1,12 @@
 // One piece of captured work.
 #pragma once
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
 
 #include <memory>
 #include <vector>
@@ -15,6 +18,21 @@ class Step {
  public:
   virtual ~Step() = default;
   virtual void run() = 0;
+  /// False when running has used the step up. Asked after the first run. Optional: true.
+  virtual bool repeatable() const { return true; }
+};
+
+/// The state of the thread that steps run in: below autograd, without gradients, and without torch's warnings, which
+/// the capture has shown already (some out= kernels warn about outputs that they themselves resize).
+class StepScope {
+ private:
+  at::AutoDispatchBelowADInplaceOrView below_autograd_;
+  c10::AutoGradMode no_grad_{false};
+  struct Quiet final : c10::WarningHandler {
+    void process(const c10::Warning& /*warning*/) override {}
+  };
+  Quiet quiet_;
+  c10::WarningUtils::WarningHandlerGuard guard_{&quiet_};
 };
 
 /// Calls `op`'s CPU kernel with `args`; where `outputs` is not empty, copies the results into them.
