@@ -20,8 +20,8 @@ namespace anyaccel::backends::cpu {
 ///   abandoned: later ops of the scope run but are not recorded, and capture_end() reports the refusal again.
 /// - Only the capturing thread is recorded, and what autograd runs for it on other threads. Another capture at the
 ///   same time, on any thread, is refused with `invalid_state`.
-/// - Tensors made in the capture stay alive with the graph. Memory of those that nobody else holds is laid out anew
-///   at the end of the capture, so that values which are never needed at the same time share it.
+/// - Tensors made in the capture belong to the graph until reset() or its end; one that the program still holds lives
+///   on. Every intermediate keeps memory of its own: a captured step takes the sum of them, not their peak.
 /// - A pool names the graphs that belong together, as on other devices; graphs do not share memory through it.
 /// - Capture costs two to three times an eager step: each fast replay routine is run once beside the op, and taken
 ///   only when it gives the same bits.

@@ -149,12 +149,12 @@ void Recording::record(const OperatorHandle& op, DispatchKeySet below, Stack* st
   }
   if (kind.action == OpKind::Action::pass) {
     op.redispatchBoxed(below, stack);
+    check_places(op, torch::jit::last(*stack, op.schema().returns().size()));
   } else if (kind.writes) {
     record_in_place(op, kind, below, stack);
   } else {
     record_functional(op, kind, below, stack);
   }
-  check_places(op, torch::jit::last(*stack, op.schema().returns().size()));
 }
 
 void Recording::record_in_place(const OperatorHandle& op, const OpKind& kind, DispatchKeySet below, Stack* stack) {
@@ -179,7 +179,9 @@ void Recording::record_in_place(const OperatorHandle& op, const OpKind& kind, Di
 void Recording::record_functional(const OperatorHandle& op, const OpKind& kind, DispatchKeySet below, Stack* stack) {
   Stack args = take(torch::jit::last(*stack, op.schema().arguments().size()));
   op.redispatchBoxed(below, stack);
-  const auto results = tensors_in(torch::jit::last(*stack, op.schema().returns().size()));
+  const auto returned = torch::jit::last(*stack, op.schema().returns().size());
+  check_places(op, returned);
+  const auto results = tensors_in(returned);
   const auto inputs = tensors_in(args);
   const auto is_view = [&](const at::Tensor& result) {
     return std::any_of(inputs.begin(), inputs.end(), [&](const auto& input) { return input.is_alias_of(result); });

@@ -1,9 +1,20 @@
 #include "backends/cpu/graph/graph.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ThreadLocalState.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
+#include <torch/library.h>
 
 #include <functional>
 #include <string>
@@ -14,7 +25,8 @@
 namespace anyaccel::backends::cpu {
 namespace {
 
-// Captures what `work` does.
+using at::Tensor;
+
 std::shared_ptr<sdk::GraphImpl> capture(const std::function<void()>& work) {
   auto graph = make_cpu_graph();
   graph->capture_begin(std::nullopt);
@@ -23,10 +35,22 @@ std::shared_ptr<sdk::GraphImpl> capture(const std::function<void()>& work) {
   return graph;
 }
 
+// The message of the `unsupported` that `work` throws.
+std::string refusal(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was refused";
+  return "";
+}
+
 // Fails when replay does not run the work again on the same memory.
 TEST(CpuGraph, ReplayFollowsItsInput) {
   const auto x = at::randn({8, 8}), w = at::randn({8, 8});
-  at::Tensor y;
+  Tensor y;
   const auto graph = capture([&] { y = at::mm(x, w).relu_().add(1.5).t().contiguous(); });
   const void* address = y.data_ptr();
   for (int i = 0; i < 3; ++i) {
@@ -35,6 +59,200 @@ TEST(CpuGraph, ReplayFollowsItsInput) {
     EXPECT_TRUE(y.equal(at::mm(x, w).relu_().add(1.5).t().contiguous()));
   }
   EXPECT_EQ(y.data_ptr(), address);
+}
+
+// Fails when an op whose result the host reads gets into a graph, or the message does not name it.
+TEST(CpuGraph, RefusesWhatTheHostReads) {
+  const auto x = at::ones({4});
+  const std::pair<const char*, std::function<void()>> cases[] = {
+      {"aten::_local_scalar_dense", [&] { x.sum().item<float>(); }}, {"aten::nonzero", [&] { x.nonzero(); }},
+      {"aten::masked_select", [&] { x.masked_select(x > 0); }},      {"aten::index.Tensor", [&] { x.index({x > 0}); }},
+      {"aten::equal", [&] { static_cast<void>(x.equal(x)); }},       {"aten::to_sparse", [&] { x.to_sparse().add(1); }},
+  };
+  for (const auto& [name, work] : cases) {
+    auto graph = make_cpu_graph();
+    graph->capture_begin(std::nullopt);
+    EXPECT_NE(refusal(work).find(std::string(name).substr(6)), std::string::npos) << name;
+    EXPECT_NE(refusal([&] { graph->capture_end(); }).find("cannot be captured"), std::string::npos);
+    EXPECT_FALSE(is_cpu_capturing());
+  }
+}
+
+// Fails when a refused capture leaves something behind: the rest of the scope must run, the graph must be empty, and
+// the next capture must work.
+TEST(CpuGraph, IsUsableAfterARefusal) {
+  const auto x = at::ones({4});
+  auto graph = make_cpu_graph();
+  graph->capture_begin(std::nullopt);
+  refusal([&] { x.sum().item<float>(); });
+  EXPECT_EQ(x.sum().item<float>(), 4);
+  EXPECT_THROW(graph->capture_end(), Error);
+  EXPECT_THROW(graph->replay(), Error);
+  graph->capture_begin(std::nullopt);
+  const auto y = x + 1;
+  graph->capture_end();
+  x.fill_(5);
+  graph->replay();
+  EXPECT_TRUE(y.equal(at::ones({4}) * 6));
+}
+
+// Fails when the states are not kept apart.
+TEST(CpuGraph, RefusesCallsOutOfOrder) {
+  auto graph = make_cpu_graph();
+  EXPECT_THROW(graph->replay(), Error);
+  EXPECT_THROW(graph->capture_end(), Error);
+  const auto x = at::ones({1});
+  auto inner = capture([&] { x.add_(1); });
+  graph->capture_begin(std::nullopt);
+  EXPECT_TRUE(is_cpu_capturing());
+  EXPECT_THROW(make_cpu_graph()->capture_begin(std::nullopt), Error);
+  EXPECT_THROW(inner->replay(), Error);
+  graph->reset();
+  EXPECT_FALSE(is_cpu_capturing());
+  EXPECT_THROW(graph->replay(), Error);
+}
+
+// Fails when work of another thread gets into the graph, or when two captures at once are let through.
+TEST(CpuGraph, RecordsOneThread) {
+  const auto x = at::zeros({2}), foreign = at::zeros({2});
+  std::shared_ptr<sdk::GraphImpl> graph = capture([&] {
+    x.add_(1);
+    std::thread([&] {
+      EXPECT_FALSE(is_cpu_capturing());
+      foreign.add_(1);
+      EXPECT_THROW(make_cpu_graph()->capture_begin(std::nullopt), Error);
+    }).join();
+  });
+  graph->replay();
+  EXPECT_EQ(x.select(0, 0).item<float>(), 2);
+  EXPECT_EQ(foreign.select(0, 0).item<float>(), 1);
+}
+
+// Fails when the recorder does not follow torch's thread state, by which autograd continues on another thread.
+TEST(CpuGraph, ThreadStateCarriesTheCapture) {
+  const auto x = at::zeros({2});
+  const auto graph = capture([&] {
+    const at::ThreadLocalState state;
+    std::thread([&] {
+      const at::ThreadLocalStateGuard guard(state);
+      EXPECT_TRUE(is_cpu_capturing());
+      x.add_(1);
+    }).join();
+  });
+  graph->replay();
+  EXPECT_EQ(x.select(0, 0).item<float>(), 2);
+}
+
+// An op whose kernel calls ops from torch's worker threads.
+void add_to_rows(const Tensor& x) {
+  at::parallel_for(0, x.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = begin; i < end; ++i) x.select(0, i).add_(1);
+  });
+}
+
+TORCH_LIBRARY_FRAGMENT(anyaccel_test, library) {
+  library.def("add_to_rows(Tensor(a!) x) -> ()");
+  library.impl("add_to_rows", c10::DispatchKey::CPU, &add_to_rows);
+}
+
+// Fails when ops inside kernels are recorded beside the kernel: replay would run them twice.
+TEST(CpuGraph, KernelsAreRecordedWhole) {
+  const auto x = at::zeros({64, 4});
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("anyaccel_test::add_to_rows", "");
+  const auto graph = capture([&] { op.typed<void(const Tensor&)>().call(x); });
+  graph->replay();
+  EXPECT_TRUE(x.equal(at::ones({64, 4}) * 2));
+}
+
+// Fails when random ops repeat the numbers of the capture or do not use the host generator.
+TEST(CpuGraph, RandomOpsDrawFreshNumbers) {
+  const auto x = at::ones({100});
+  auto generator = at::detail::getDefaultCPUGenerator();
+  const auto work = [&] { return std::pair{at::dropout(x, 0.5, true), at::randn({5}).add(at::empty({5}).normal_())}; };
+  std::pair<Tensor, Tensor> got;
+  const auto graph = capture([&] { got = work(); });
+  const auto first = got.first.clone();
+  generator.set_current_seed(7);
+  graph->replay();
+  const auto second = got.first.clone();
+  graph->replay();
+  const auto third = got.first.clone(), numbers = got.second.clone();
+  EXPECT_FALSE(first.equal(second));
+  EXPECT_FALSE(second.equal(third));
+  generator.set_current_seed(7);
+  EXPECT_TRUE(work().first.equal(second));
+  const auto again = work();
+  EXPECT_TRUE(again.first.equal(third));
+  EXPECT_TRUE(again.second.equal(numbers));
+}
+
+// Fails when weights that autocast cast before the capture are taken for constants.
+TEST(CpuGraph, AutocastCastsInside) {
+  const auto x = at::randn({4, 4}), w = at::randn({4, 4}).set_requires_grad(true);
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+  at::autocast::increment_nesting();
+  const auto work = [&] { return at::linear(x, w); };
+  work();
+  Tensor y;
+  const auto graph = capture([&] { y = work().detach(); });
+  {
+    const c10::AutoGradMode no_grad(false);
+    w.fill_(2);
+  }
+  graph->replay();
+  at::autocast::clear_cache();
+  EXPECT_TRUE(y.equal(work()));
+  EXPECT_EQ(y.scalar_type(), at::kBFloat16);
+  at::autocast::decrement_nesting();
+  at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+}
+
+// Fails when the graph does not own what it needs, or keeps it after reset.
+TEST(CpuGraph, OwnsItsMemory) {
+  const auto x = at::ones({64});
+  c10::weak_intrusive_ptr<c10::StorageImpl> middle(
+      c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(at::empty({1}).storage().unsafeGetStorageImpl()));
+  Tensor y;
+  const auto graph = capture([&] {
+    const auto z = x * 2;
+    middle = c10::weak_intrusive_ptr<c10::StorageImpl>(
+        c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(z.storage().unsafeGetStorageImpl()));
+    y = z + 1;
+  });
+  EXPECT_FALSE(middle.expired());
+  const auto kept = y;
+  graph->reset();
+  EXPECT_TRUE(middle.expired());
+  EXPECT_TRUE(kept.equal(at::ones({64}) * 3));
+}
+
+// Fails when pools are not what graphs on other devices have: own by default, shared on demand.
+TEST(CpuGraph, PoolsAreNames) {
+  const auto x = at::ones({1});
+  const auto first = capture([&] { x.add_(1); }), second = capture([&] { x.add_(1); });
+  EXPECT_NE(first->pool(), second->pool());
+  auto third = make_cpu_graph();
+  third->capture_begin(first->pool());
+  x.add_(1);
+  third->capture_end();
+  EXPECT_EQ(third->pool(), first->pool());
+}
+
+// Fails when a capture leaves its key on: everything after it would go through the recorder.
+TEST(CpuGraph, CapturesAgain) {
+  const auto x = at::ones({3});
+  auto graph = make_cpu_graph();
+  Tensor y;
+  for (int i = 1; i < 4; ++i) {
+    graph->capture_begin(std::nullopt);
+    y = x * i;
+    graph->capture_end();
+    x.add_(1);
+    graph->replay();
+    EXPECT_TRUE(y.equal(x * i));
+  }
 }
 
 }  // namespace
