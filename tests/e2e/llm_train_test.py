@@ -1,0 +1,206 @@
+"""train and generate as a user runs them: output, interruption, resuming, failing disks, wrong input."""
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from shell import BIN, shell
+
+SMALL = "--context 32 --hidden 32 --intermediate 48 --layers 2 --heads 2 --kv-heads 2 --head-dim 16 --lr 1e-2"
+
+
+class Train(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.data = os.path.join(self.folder, "text.txt")
+        with open(self.data, "w", encoding="utf-8") as file:
+            file.write("".join(f"line {i} of a text that repeats itself\n" for i in range(400)))
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def train(self, out, options="", before=""):
+        return shell(f"{before}anyaccel train --data {self.data} --out {self.path(out)} {SMALL} --json {options}")
+
+    def losses(self, done):
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])["losses"]
+
+    def digests(self, out):
+        return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in pathlib.Path(self.path(out)).iterdir()}
+
+    # Fails when the promised lines or keys are missing, or when training does not learn.
+    def test_json(self):
+        done = self.train("out", "--steps 40 --seed 3")
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([line["step"] for line in lines[:-1]], list(range(1, 41)))
+        last = lines[-1]
+        for key in ("accelerator", "losses", "final_loss", "tokens_per_second", "held_out_loss", "unigram_entropy",
+                    "ngram3_loss"):
+            self.assertIn(key, last)
+        self.assertEqual(last["losses"], [line["loss"] for line in lines[:-1]])
+        self.assertLess(last["final_loss"], 0.6 * last["losses"][0])
+
+    # Fails when anything but the seed's generator decides weights or data order.
+    def test_seed_decides(self):
+        first = self.losses(self.train("a", "--steps 4 --seed 5 --dropout 0.1"))
+        self.assertEqual(first, self.losses(self.train("b", "--steps 4 --seed 5 --dropout 0.1")))
+        self.assertNotEqual(first, self.losses(self.train("c", "--steps 4 --seed 6 --dropout 0.1")))
+
+    # Fails when data order, optimizer, schedule or dropout do not continue where they stopped.
+    def test_interrupt_and_resume_is_the_same_run(self):
+        for options in ("", "--dropout 0.2", "--dtype bf16"):
+            with self.subTest(options):
+                whole = self.losses(self.train("whole", f"--steps 300 {options}"))
+                command = (f"exec anyaccel train --data {self.data} --out {self.path('parts')} {SMALL} --json "
+                           f"--steps 300 {options}")
+                environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"])
+                with subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE, text=True,
+                                      env=environment) as process:
+                    for _ in range(5):
+                        process.stdout.readline()
+                    process.send_signal(signal.SIGINT)
+                    rest = process.stdout.read()
+                self.assertEqual(process.returncode, 130)
+                stopped = json.loads(rest.splitlines()[-1])
+                self.assertTrue(stopped["interrupted"])
+                self.assertLess(stopped["steps"], 300)
+                resumed = self.train("parts", "--resume")
+                self.assertEqual(stopped["losses"] + self.losses(resumed), whole)
+                same = ("model.safetensors", "training_state.safetensors")
+                first, second = self.digests("whole"), self.digests("parts")
+                self.assertEqual([first[name] for name in same], [second[name] for name in same])
+
+    # Fails when a replayed step is not the eager one (learning rate, step count or random order frozen in the graph).
+    def test_graph_is_eager(self):
+        eager = self.losses(self.train("eager", "--steps 12 --dropout 0.1"))
+        self.assertEqual(self.losses(self.train("graph", "--steps 12 --dropout 0.1 --graph")), eager)
+
+    # Fails when mixed precision breaks a step, or fp16 trains without scaling its loss.
+    def test_mixed_precision(self):
+        full = self.losses(self.train("full", "--steps 25"))
+        for dtype in ("bf16", "fp16"):
+            mixed = self.losses(self.train(dtype, f"--steps 25 --dtype {dtype}"))
+            self.assertNotEqual(mixed, full)
+            self.assertAlmostEqual(mixed[-1], full[-1], delta=0.1 * full[-1])
+
+    # Fails when a save that cannot be finished damages what was there. A size limit stands for a full disk.
+    def test_full_disk_leaves_the_old_checkpoint(self):
+        self.losses(self.train("out", "--steps 3"))
+        before = self.digests("out")
+        done = self.train("out", "--steps 5", before="trap '' XFSZ; ulimit -f 20; ")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("model.safetensors", done.stderr)
+        self.assertIn("File too large", done.stderr)
+        self.assertEqual(self.digests("out"), before)
+
+    # Fails when a resumed run trains on other data than before, or takes a half-saved state.
+    def test_resume_refuses_what_does_not_fit(self):
+        self.losses(self.train("out", "--steps 3"))
+        with open(self.data, "a", encoding="utf-8") as file:
+            file.write("more\n")
+        done = self.train("out", "--resume --steps 5")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("data", done.stderr)
+        self.assertIn("no such file", self.train("nowhere", "--resume").stderr.lower())
+
+    # Fails when one of these is accepted, crashes, or gives a message that does not say what is wrong.
+    def test_wrong_input(self):
+        for options, text in (("--data /nowhere/x", "/nowhere/x"), ("--dtype int3", "int3"), ("--steps 0", "steps"),
+                              ("--lr -1", "lr"), ("--heads 3 --kv-heads 2", "heads")):
+            done = shell(f"anyaccel train --out {self.path('x')} --data {self.data} {options} --minutes 0.01")
+            self.assertNotEqual(done.returncode, 0, options)
+            self.assertIn(text, done.stderr, options)
+        short = self.path("short.txt")
+        with open(short, "w", encoding="utf-8") as file:
+            file.write("too short")
+        self.assertIn("too little text", shell(f"anyaccel train --out {self.path('x')} --data {short}").stderr)
+
+    # Fails when the progress of a run that is not on a terminal is missing or full of control characters.
+    def test_plain_progress(self):
+        done = shell(f"anyaccel train --data {self.data} --out {self.path('out')} {SMALL} --steps 3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for word in ("step 1", "loss", "tokens/s", "memory", "left"):
+            self.assertIn(word, done.stderr)
+        self.assertNotIn("\r", done.stderr + done.stdout)
+        for word in ("held-out loss", "unigram entropy", "order-3 n-gram", self.path("out")):
+            self.assertIn(word, done.stdout)
+
+
+class Generate(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.model = os.path.join(cls.folder.name, "model")
+        data = os.path.join(cls.folder.name, "text.txt")
+        with open(data, "w", encoding="utf-8") as file:
+            file.write("abcdefgh\n" * 400)
+        done = shell(f"anyaccel train --data {data} --out {cls.model} {SMALL} --steps 60")
+        assert done.returncode == 0, done.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def generate(self, options):
+        return shell(f"anyaccel generate --model {self.model} {options}")
+
+    # Fails when the model did not learn, or when generated text is not all that is on standard output.
+    def test_greedy(self):
+        done = self.generate("--prompt abc -n 5 --temperature 0")
+        self.assertEqual((done.returncode, done.stdout), (0, "defgh\n"), done.stderr)
+
+    # Fails when chance comes from anywhere but the seed.
+    def test_seed(self):
+        sample = "--prompt a -n 25 --temperature 3 --seed "
+        self.assertEqual(self.generate(sample + "1").stdout, self.generate(sample + "1").stdout)
+        self.assertNotEqual(self.generate(sample + "1").stdout, self.generate(sample + "2").stdout)
+
+    # Fails when a stop text is printed or not noticed.
+    def test_stop(self):
+        self.assertEqual(self.generate("--prompt abc -n 20 --greedy --stop gh").stdout, "def\n")
+
+    # Fails when the keys that a program reads are missing.
+    def test_json(self):
+        out = json.loads(self.generate("--prompt abc -n 5 --greedy --json").stdout)
+        self.assertEqual((out["text"], out["ids"], out["finish_reason"]), ("defgh", list(b"defgh"), "length"))
+        for key in ("prefill_seconds", "decode_seconds", "tokens_per_second", "accelerator"):
+            self.assertIn(key, out)
+
+    # Fails when one of these is accepted, crashes, or gives a message that does not say what is wrong.
+    def test_wrong_input(self):
+        for options, text in (("--prompt " + "a" * 33, "context"), ("--prompt-ids '1 x'", "'x'"),
+                              ("--prompt-ids 999", "999"), ("--prompt a --top-p 2", "top-p"),
+                              ("--prompt a --dtype int3", "int3")):
+            done = self.generate(options)
+            self.assertEqual(done.returncode, 1, options)
+            self.assertIn(text, done.stderr)
+        self.assertIn("/nowhere", shell("anyaccel generate --model /nowhere --prompt a").stderr)
+
+    # Fails when a damaged checkpoint is run, or its error does not name file or tensor.
+    def test_damaged_checkpoint(self):
+        copy = os.path.join(self.folder.name, "copy")
+        weights = os.path.join(copy, "model.safetensors")
+        shell(f"rm -rf {copy}; cp -r {self.model} {copy}; truncate -s -100 {weights}")
+        done = shell(f"anyaccel generate --model {copy} --prompt a")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(weights, done.stderr)
+        shell(f"rm -rf {copy}; cp -r {self.model} {copy}")
+        path = os.path.join(copy, "config.json")
+        with open(path, encoding="utf-8") as file:
+            config = json.load(file)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(dict(config, intermediate_size=49), file)
+        done = shell(f"anyaccel generate --model {copy} --prompt a")
+        for word in ("gate_proj", "[48, 32]", "[49, 32]"):
+            self.assertIn(word, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
