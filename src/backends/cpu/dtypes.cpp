@@ -64,7 +64,7 @@ DtypeSupport dtype_support(ScalarType dtype) {
     case ScalarType::Byte: return support;
     case ScalarType::Half: support.fast = fast_fp16(); return support;
     case ScalarType::BFloat16: support.fast = fast_bf16(); return support;
-    // gloo has no such types.
+    // gloo refuses them (torch.distributed in Python sends complex numbers as pairs).
     case ScalarType::Short:
     case ScalarType::ComplexFloat:
     case ScalarType::ComplexDouble: support.reducible = false; return support;
