@@ -1,0 +1,55 @@
+"""tools/run_tests counts what ctest reports, gives reasons of skips, and fails when it should."""
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/run_tests"
+PASS = 'add_test(good "true")\n'
+FAIL = 'add_test(bad "sh" "-c" "echo the reason of the failure; exit 1")\n'
+SCRIPT_SKIP = ('add_test(script "sh" "-c" "echo SKIP: no such device; exit 77")\n'
+               'set_tests_properties(script PROPERTIES SKIP_RETURN_CODE 77)\n')
+GOOGLETEST_SKIP = ('add_test(google "printf" "/a/b_test.cpp:7: Skipped\\\\nno NUMA here\\\\n\\\\n[  SKIPPED ] A.B (0 ms)\\\\n")\n'
+                   'set_tests_properties(google PROPERTIES SKIP_REGULAR_EXPRESSION "\\\\[  SKIPPED \\\\]")\n')
+
+
+class RunTests(unittest.TestCase):
+    def run_tool(self, tests, *options, cache=""):
+        folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        (folder / "CTestTestfile.cmake").write_text(tests)
+        (folder / "CMakeCache.txt").write_text(cache)
+        result = subprocess.run([sys.executable, TOOL, folder, *options], capture_output=True, text=True)
+        return result.returncode, result.stdout + result.stderr
+
+    # Breaks when a count is wrong or a skipped test goes without its reason.
+    def test_counts_and_reasons(self):
+        status, output = self.run_tool(PASS + SCRIPT_SKIP + GOOGLETEST_SKIP)
+        self.assertEqual(status, 0, output)
+        self.assertEqual(output.splitlines()[-1], "1 passed, 0 failed, 2 skipped")
+        self.assertIn("skipped 1: no such device (script)", output)
+        self.assertIn("skipped 1: no NUMA here (google)", output)
+
+    # Breaks when a failure is hidden among many tests, or its output is not shown.
+    def test_failure(self):
+        status, output = self.run_tool(PASS + FAIL)
+        self.assertEqual(status, 1)
+        self.assertEqual(output.splitlines()[-1], "1 passed, 1 failed, 0 skipped")
+        self.assertIn("the reason of the failure", output)
+
+    # Breaks when nothing run, or everything skipped, counts as success.
+    def test_nothing_passed(self):
+        self.assertEqual(self.run_tool("")[0], 1)
+        self.assertEqual(self.run_tool(SCRIPT_SKIP)[0], 1)
+
+    # Breaks when sanitizer builds run without the suppressions of this tree.
+    def test_sanitizer_options(self):
+        tests = 'add_test(env "sh" "-c" "test -f \\"$(echo $LSAN_OPTIONS | sed s/suppressions=// | cut -d: -f1)\\"")\n'
+        self.assertEqual(self.run_tool(tests, cache="ANYACCEL_SANITIZE:STRING=address\n")[0], 0)
+        self.assertEqual(self.run_tool(tests, cache="ANYACCEL_SANITIZE:STRING=\n")[0], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
