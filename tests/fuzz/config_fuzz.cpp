@@ -1,0 +1,18 @@
+// A config.json is read or refused by a typed error.
+// sources: llm/checkpoint/config.cpp llm/checkpoint/config_check.cpp llm/support/json.cpp base/file.cpp base/error.cpp
+// torch
+#include "anyaccel/llm/config.h"
+
+#include "anyaccel/error.h"
+#include "temporary_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace anyaccel;
+  const auto& folder = fuzz::folder_with("config.json", data, size);
+  try {
+    (void)llm::ModelConfig::read(folder);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::unsupported) std::abort();
+  }
+  return 0;
+}

@@ -1,0 +1,28 @@
+// A safetensors file is read or refused by a typed error; all values of what was read lie within the file.
+// sources: llm/checkpoint/safetensors.cpp llm/support/json.cpp llm/support/mapped_file.cpp base/file.cpp base/error.cpp
+// torch
+#include "llm/checkpoint/safetensors.h"
+
+#include <numeric>
+
+#include "anyaccel/error.h"
+#include "temporary_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace anyaccel;
+  const auto& folder = fuzz::folder_with("model.safetensors", data, size);
+  try {
+    const llm::SafetensorsFile file(folder / "model.safetensors");
+    for (const auto& [name, entry] : file.entries()) {
+      const at::Tensor tensor = file.tensor(name);
+      if (tensor.nbytes() != entry.end - entry.begin || tensor.nbytes() > size) std::abort();
+      const auto* bytes = static_cast<const unsigned char*>(tensor.const_data_ptr());
+      // The sanitizer sees a read beyond the mapping.
+      static volatile unsigned sum;
+      sum = std::accumulate(bytes, bytes + tensor.nbytes(), 0U);
+    }
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::unsupported) std::abort();
+  }
+  return 0;
+}

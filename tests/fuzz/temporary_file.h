@@ -1,0 +1,28 @@
+// A file in a folder of this process's own, with what a fuzzer made up.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace anyaccel::fuzz {
+
+/// The folder that now holds `name` with those bytes. In memory where the system offers it.
+inline const std::filesystem::path& folder_with(const char* name, const std::uint8_t* data, std::size_t size) {
+  static const std::filesystem::path folder = [] {
+    std::string pattern = std::filesystem::exists("/dev/shm") ? "/dev/shm/anyaccel_fuzz.XXXXXX" : "/tmp/anyaccel_fuzz.XXXXXX";
+    if (mkdtemp(pattern.data()) == nullptr) std::abort();
+    static const std::string made = pattern;
+    std::atexit([] { std::filesystem::remove_all(made); });
+    return std::filesystem::path(made);
+  }();
+  std::ofstream(folder / name, std::ios::binary | std::ios::trunc)
+      .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
+  return folder;
+}
+
+}  // namespace anyaccel::fuzz
