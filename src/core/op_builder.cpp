@@ -41,6 +41,7 @@ void NotImplementedBuilder::load() {
                .hint = "choose another accelerator or a path that does not need this op"});
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved from, through try_emplace.
 void register_op_builder(const std::string& backend, const std::string& class_name, OpBuilderFactory factory) {
   if (backend.empty() || class_name.empty() || !factory)
     throw Error(ErrorCode::invalid_argument, "register_op_builder", {.what = "a backend, a class name and a factory are needed"});

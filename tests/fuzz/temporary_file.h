@@ -14,7 +14,8 @@ namespace anyaccel::fuzz {
 /// The folder that now holds `name` with those bytes. In memory where the system offers it.
 inline const std::filesystem::path& folder_with(const char* name, const std::uint8_t* data, std::size_t size) {
   static const std::filesystem::path folder = [] {
-    std::string pattern = std::filesystem::exists("/dev/shm") ? "/dev/shm/anyaccel_fuzz.XXXXXX" : "/tmp/anyaccel_fuzz.XXXXXX";
+    std::string pattern = std::filesystem::exists("/dev/shm") ? "/dev/shm" : "/tmp";
+    pattern += "/anyaccel_fuzz.XXXXXX";
     if (mkdtemp(pattern.data()) == nullptr) std::abort();
     static const std::string made = pattern;
     std::atexit([] { std::filesystem::remove_all(made); });

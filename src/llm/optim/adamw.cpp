@@ -157,7 +157,7 @@ at::Tensor AdamW::clip_grad_norm(double max_norm) {
   const c10::AutoGradMode no_grad(false);
   const auto grads = gradients();
   if (grads.empty()) return at::zeros({}, state_.step.options());
-  const auto total = at::linalg_vector_norm(at::stack(at::_foreach_norm(grads, 2)), 2);
+  auto total = at::linalg_vector_norm(at::stack(at::_foreach_norm(grads, 2)), 2);
   // The division stays on the device: reading the norm here would stop the device and forbid capture.
   const auto factor = total.add(1e-6).reciprocal_().mul_(max_norm).clamp_max_(1.0);
   at::_foreach_mul_(grads, factor);
