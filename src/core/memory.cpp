@@ -38,6 +38,7 @@ std::int64_t Accelerator::max_memory_cached(std::optional<DeviceIndex> device_in
 
 void Accelerator::reset_peak_memory_stats(std::optional<DeviceIndex> device_index) {
   backend_->reset_peak_memory_stats(checked(device_index, "reset_peak_memory_stats"));
+  reset_peak_resident_bytes();  // where the system cannot, the process's peak stays that of its whole life
 }
 
 void Accelerator::reset_max_memory_allocated(std::optional<DeviceIndex> device_index) {

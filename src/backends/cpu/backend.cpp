@@ -20,7 +20,7 @@ namespace {
 // Each thread's device and streams, as on every accelerator. Plain data, because a thread_local with a destructor
 // costs a check at every use, and asking for the current stream is part of recording an event.
 constexpr std::size_t kInlineDevices = 16;
-constinit thread_local DeviceIndex thread_device = 0;
+constinit thread_local DeviceIndex thread_device = -1;  // not chosen yet
 constinit thread_local std::array<c10::StreamId, kInlineDevices> thread_streams{};
 
 /// The streams of devices beyond those, by index.
@@ -58,7 +58,8 @@ class CpuEvent final : public sdk::EventImpl {
 
 CpuBackend::CpuBackend() : CpuBackend(cpu_devices(topology::this_machine(), local_size_from_environment())) {}
 
-CpuBackend::CpuBackend(std::vector<CpuDevice> devices) : Backend(cpu::traits()), devices_(std::move(devices)) {
+CpuBackend::CpuBackend(std::vector<CpuDevice> devices)
+    : Backend(cpu::traits()), devices_(std::move(devices)), first_device_(local_rank_from_environment(device_count())) {
   install_counting_allocator();
 }
 
@@ -66,7 +67,7 @@ DeviceIndex CpuBackend::device_count() const noexcept { return static_cast<Devic
 
 DeviceIndex CpuBackend::current_device() const {
   // Another cpu backend of this process may have had more devices.
-  return thread_device < device_count() ? thread_device : 0;
+  return thread_device >= 0 && thread_device < device_count() ? thread_device : first_device_;
 }
 
 void CpuBackend::set_device(DeviceIndex index) { thread_device = index; }

@@ -18,6 +18,7 @@ class CpuBackend : public sdk::Backend {
   explicit CpuBackend(std::vector<CpuDevice> devices);
 
   DeviceIndex device_count() const noexcept override;
+  /// Until a thread chooses, LOCAL_RANK where that is one of the devices, else 0. As DeepSpeed's current_device.
   DeviceIndex current_device() const override;
   void set_device(DeviceIndex index) override;
   void synchronize(DeviceIndex index) override;
@@ -44,6 +45,7 @@ class CpuBackend : public sdk::Backend {
 
  private:
   std::vector<CpuDevice> devices_;
+  DeviceIndex first_device_;
 };
 
 }  // namespace anyaccel::backends::cpu

@@ -47,6 +47,15 @@ std::optional<int> local_size_from_environment() noexcept try {
   return std::nullopt;
 }
 
+DeviceIndex local_rank_from_environment(DeviceIndex count) noexcept try {
+  // A launcher may start more ranks than there are nodes; those share device 0.
+  const auto rank = env_int("LOCAL_RANK", 0, kMostDevices);
+  return rank && *rank < count ? static_cast<DeviceIndex>(*rank) : 0;
+} catch (const std::exception& error) {
+  log_once(LogLevel::warning, "LOCAL_RANK", std::string(error.what()) + "; device 0 is used instead");
+  return 0;
+}
+
 sdk::Probe probe() noexcept try {
   if (const auto size = local_size_from_environment())
     return {*size, "LOCAL_SIZE says " + std::to_string(*size)};

@@ -25,6 +25,9 @@ std::vector<CpuDevice> cpu_devices(const topology::Machine& machine, std::option
 /// and otherwise ignored.
 std::optional<int> local_size_from_environment() noexcept;
 
+/// LOCAL_RANK as launchers set it, where it is one of `count` devices; else 0.
+DeviceIndex local_rank_from_environment(DeviceIndex count) noexcept;
+
 /// For the registry: the number of devices and where it comes from. Starts nothing.
 sdk::Probe probe() noexcept;
 

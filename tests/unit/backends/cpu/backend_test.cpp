@@ -44,6 +44,18 @@ TEST(CpuRegistration, IsChosenByName) {
   EXPECT_TRUE(get_accelerator().visible_devices_envs().empty());
 }
 
+// Breaks when a rank that chose no device is not on its own, or a rank without one has an index that does not exist.
+TEST(CpuLocalRank, IsTheFirstDevice) {
+  for (const auto& [rank, expected] : {std::pair{"1", 1}, {"0", 0}, {"2", 0}, {"-1", 0}, {"x", 0}}) {
+    ::setenv("LOCAL_RANK", rank, 1);
+    const Accelerator accelerator(std::make_shared<CpuBackend>(two_nodes()));
+    EXPECT_EQ(accelerator.current_device(), expected) << rank;
+    DeviceIndex elsewhere = -1;
+    std::thread([&] { elsewhere = accelerator.current_device(); }).join();
+    EXPECT_EQ(elsewhere, expected) << rank;
+  }
+}
+
 // Breaks when the index is not kept, is shared by threads, or reaches torch, which has no CPU 1.
 TEST_F(CpuAccelerator, KeepsTheDeviceOfEachThread) {
   EXPECT_EQ(accelerator.device_count(), 2);
