@@ -17,6 +17,7 @@ int main() {
   numbers.add("current_device_ns", nanoseconds([&] { keep(accelerator.current_device()); }));
   numbers.add("device_name_ns", nanoseconds([&] { keep(accelerator.device_name().size()); }));
   numbers.add("memory_allocated_ns", nanoseconds([&] { keep(accelerator.memory_allocated()); }));
+  numbers.add("bare_clock_ns", nanoseconds([] { keep(std::chrono::steady_clock::now()); }));
   numbers.add("event_record_ns", nanoseconds([&] { event.record(stream); }));
   numbers.print();
 }

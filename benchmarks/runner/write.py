@@ -42,7 +42,7 @@ def figures(result):
         items = [result["numbers"][side].get(name) for side in sides]
         row = [name.replace("_", " ")] + [spread(item) if item else "" for item in items]
         if two:
-            row.append(f"{items[1]['median'] / items[0]['median']:.2f}" if all(items) and items[0]["median"] else "")
+            row.append(number(items[1]["median"] / items[0]["median"]) if all(items) and items[0]["median"] else "")
         rows.append(row)
     if names == ["wall_ms"]:  # many sides, one number: a row for each side reads better
         head = ["", "start to end, ms"]
