@@ -4,6 +4,7 @@
 #include "backends/cuda/driver.h"
 #include "backends/cuda/graph_library.h"
 #include "backends/cuda/nvml.h"
+#include "backends/cuda/nvtx.h"
 #include "backends/cuda/traits.h"
 #include "base/env.h"
 #include "base/log.h"
@@ -26,7 +27,7 @@ std::optional<std::string> nvml_uuid(const std::string& number) {
 
 }  // namespace
 
-CudaBackend::CudaBackend() : TorchBackend(cuda::traits()) {}
+CudaBackend::CudaBackend() : TorchBackend(cuda::traits()) { traits_.supports_nvtx_domain = nvtx_has_domains(); }
 
 // Before CUDA runs NVML counts: torch's own count would initialize the driver, and a fork would not survive that.
 DeviceIndex CudaBackend::device_count() const noexcept {
@@ -144,6 +145,17 @@ bool CudaBackend::is_current_stream_capturing() const {
   if (!is_initialized()) return false;
   const auto& library = GraphLibrary::instance();
   return library.reason.empty() ? library.capturing() != 0 : TorchBackend::is_current_stream_capturing();
+}
+
+// Both profilers see a range: torch's, which also says when none is open, and NVIDIA's.
+void CudaBackend::range_push(const std::string& message, const std::string& domain, const std::string& category) {
+  TorchBackend::range_push(message, domain, category);
+  nvtx_push(message, domain, category);
+}
+
+void CudaBackend::range_pop(const std::string& domain) {
+  TorchBackend::range_pop(domain);
+  nvtx_pop();
 }
 
 }  // namespace anyaccel::backends::cuda

@@ -1,0 +1,10 @@
+// A C door to sdk::ask_python for a Python process: 1 true, 0 false, -1 no answer, with the reason.
+#include <cstdio>
+
+#include "backends/torch/python_query.h"
+
+extern "C" __attribute__((visibility("default"))) int ask(const char* module, const char* function, char* reason, int size) {
+  const auto answer = anyaccel::sdk::ask_python(module, function);
+  std::snprintf(reason, static_cast<std::size_t>(size), "%s", answer.reason.c_str());
+  return answer.value ? static_cast<int>(*answer.value) : -1;
+}

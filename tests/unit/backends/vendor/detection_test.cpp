@@ -1,0 +1,135 @@
+// Which accelerator is found on machines that show this or that device.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "anyaccel/accelerator.h"
+#include "anyaccel/sdk/backend.h"
+#include "unit/support/test_device.h"
+
+namespace anyaccel {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class DetectionTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (registered_backends().size() < 10) GTEST_SKIP() << "this build has not all backends";
+    root_ = fs::temp_directory_path() / ("anyaccel_machine_" + std::to_string(getpid()));
+    fs::create_directories(root_);
+    setenv("ANYACCEL_DEVICE_ROOT", root_.c_str(), 1);
+    setenv("ANYACCEL_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
+    for (const char* name : {"DS_ACCELERATOR", "SUPA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "FAKE_VENDOR",
+                             "ASCEND_RT_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES", "PT_HPU_LAZY_ACC_PAR_MODE"})
+      unsetenv(name);
+  }
+  void TearDown() override {
+    if (!root_.empty()) fs::remove_all(root_);
+  }
+
+  void add(const std::string& file, const std::string& text = {}) {
+    fs::create_directories((root_ / file).parent_path());
+    std::ofstream(root_ / file) << text;
+  }
+  static std::string vendor_library() { return std::string(ANYACCEL_BUILD_DIR) + "/lib/libfake_vendor.so"; }
+  static BackendVerdict verdict(const std::string& name) {
+    for (const auto& verdict : detect().backends)
+      if (verdict.name == name) return verdict;
+    return {.name = "none", .available = false, .device_count = -1, .reason = "not registered"};
+  }
+
+  fs::path root_;
+};
+
+// Fails when a package or a LibTorch that could drive a device counts as the device.
+TEST_F(DetectionTest, NothingIsFoundWithoutDevices) {
+  setenv("ANYACCEL_NPU_LIBRARY", vendor_library().c_str(), 1);
+  setenv("FAKE_VENDOR", "npu", 1);
+  EXPECT_FALSE(verdict("npu").available);
+  EXPECT_THAT(verdict("npu").reason, HasSubstr("davinci"));
+  EXPECT_EQ(std::getenv("FAKE_VENDOR_SAW"), nullptr) << "a library was opened though no device was there";
+}
+
+// Fails when the vendor's library is not opened for devices that are there.
+TEST_F(DetectionTest, OpensTheVendorsLibraryForItsDevices) {
+  add("dev/davinci0");
+  add("dev/davinci1");
+  add("dev/davinci_manager");
+  setenv("ANYACCEL_NPU_LIBRARY", vendor_library().c_str(), 1);
+  setenv("FAKE_VENDOR", "npu", 1);
+  ASSERT_EQ(detect().accelerator, "npu") << detect().reason;
+  EXPECT_EQ(verdict("npu").device_count, 2);
+  EXPECT_EQ(get_accelerator().device_name(), "npu");
+  EXPECT_EQ(get_accelerator().communication_backend_name(), "hccl");
+}
+
+// Fails when devices without a library that drives them are chosen, or the reason does not name the way out.
+TEST_F(DetectionTest, SaysWhichLibraryIsMissing) {
+  add("dev/cambricon_dev0");
+  setenv("ANYACCEL_MLU_LIBRARY", "/nonexistent/libtorch_mlu.so", 1);
+  EXPECT_FALSE(verdict("mlu").available);
+  EXPECT_THAT(verdict("mlu").reason, HasSubstr("ANYACCEL_MLU_LIBRARY"));
+  setenv("ANYACCEL_MLU_LIBRARY", vendor_library().c_str(), 1);
+  EXPECT_THAT(verdict("mlu").reason, HasSubstr("did not add the device type 'mlu'"));
+}
+
+// Fails when Gaudi's bridge reads its variables before they are set.
+TEST_F(DetectionTest, SetsGaudisVariablesBeforeItsBridgeStarts) {
+  add("sys/class/accel/accel0/device/vendor", "0x1da3\n");
+  add("sys/class/accel/accel1/device/vendor", "0x1da3\n");
+  add("sys/class/accel/accel2/device/vendor", "0x8086\n");
+  setenv("HABANA_VISIBLE_MODULES", "6,7", 1);
+  setenv("ANYACCEL_HPU_LIBRARY", vendor_library().c_str(), 1);
+  setenv("FAKE_VENDOR", "hpu", 1);
+  ASSERT_EQ(detect().accelerator, "hpu") << detect().reason;
+  EXPECT_EQ(verdict("hpu").device_count, 2);
+  EXPECT_STREQ(std::getenv("FAKE_VENDOR_SAW"), "0");
+}
+
+// Fails when a stack that poses as CUDA is taken for it.
+TEST_F(DetectionTest, KunlunIsFoundBeforeTheCudaItPosesAs) {
+  add("dev/xpu0");
+  add("dev/xpuctrl");
+  test::install_test_device("cuda", 1);
+  ASSERT_EQ(detect().accelerator, "klxpu") << detect().reason;
+  auto& accelerator = get_accelerator();
+  EXPECT_EQ(accelerator.device_name(), "cuda");
+  EXPECT_TRUE(accelerator.use_host_timers());
+  EXPECT_FALSE(accelerator.is_triton_supported());
+  EXPECT_FALSE(accelerator.supports_nvtx_domain());
+  EXPECT_EQ(accelerator.device_properties().vendor, "Kunlunxin");
+}
+
+// Fails when a real CUDA device is taken for one that poses as CUDA.
+TEST_F(DetectionTest, CudaStaysCudaWithoutTheOthersFiles) {
+  test::install_test_device("cuda", 1);
+  EXPECT_EQ(detect().accelerator, "cuda") << detect().reason;
+}
+
+// Fails when Kunlun's events are not used where the user says that they keep time.
+TEST_F(DetectionTest, KunlunsThirdGenerationTimesWithEvents) {
+  add("dev/xpu0");
+  setenv("XPU_EVENT_KL3_ENABLE", "1", 1);
+  test::install_test_device("cuda", 1);
+  EXPECT_FALSE(get_accelerator().use_host_timers());
+}
+
+// Fails when Biren, which imitates torch.cuda, is asked after CUDA.
+TEST_F(DetectionTest, BirenIsAskedFirst) {
+  add("dev/biren/card_0");
+  setenv("ANYACCEL_SUPA_LIBRARY", vendor_library().c_str(), 1);
+  setenv("FAKE_VENDOR", "supa", 1);
+  EXPECT_EQ(detect().backends.front().name, "supa");
+  ASSERT_EQ(detect().accelerator, "supa") << detect().reason;
+  EXPECT_EQ(get_accelerator().communication_backend_name(), "bccl");
+  EXPECT_TRUE(get_accelerator().is_triton_supported());
+}
+
+}  // namespace
+}  // namespace anyaccel

@@ -1,0 +1,127 @@
+// What single vendor backends do differently from the generic one.
+#include <ATen/Context.h>
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "anyaccel/accelerator.h"
+#include "anyaccel/sdk/backend.h"
+#include "unit/support/expect_error.h"
+#include "unit/support/test_device.h"
+
+namespace anyaccel {
+namespace {
+
+using c10::ScalarType;
+
+class DifferencesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (registered_backends().size() < 10) GTEST_SKIP() << "this build has not all backends";
+  }
+  /// Puts a test device in the place of a type and chooses the backend of that name.
+  static Accelerator& start(const char* name) {
+    setenv("ANYACCEL_DEVICE_ROOT", "/nonexistent", 1);
+    setenv("ANYACCEL_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
+    setenv("DS_ACCELERATOR", name, 1);
+    test::install_test_device(name);
+    return get_accelerator();
+  }
+};
+
+// Fails when Gaudi starts without deterministic algorithms, or its variables are not set or override the user's.
+TEST_F(DifferencesTest, HpuStartsDeterministic) {
+  setenv("PT_HPU_LAZY_ACC_PAR_MODE", "1", 1);
+  unsetenv("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES");
+  start("hpu");
+  EXPECT_TRUE(at::globalContext().deterministicAlgorithms());
+  EXPECT_STREQ(std::getenv("PT_HPU_LAZY_ACC_PAR_MODE"), "1");
+  EXPECT_STREQ(std::getenv("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES"), "0");
+}
+
+// Fails when fp16 is promised without anyone who knows: no Python runs in this process.
+TEST_F(DifferencesTest, HpuHalfNeedsTheVendorsWord) {
+  auto& hpu = start("hpu");
+  EXPECT_FALSE(hpu.is_fp16_supported());
+  EXPECT_TRUE(hpu.is_bf16_supported());
+  EXPECT_EQ(hpu.supported_dtypes(), (std::vector{ScalarType::Float, ScalarType::BFloat16}));
+}
+
+// Fails when Gaudi's names get an index, which its torch does not accept everywhere.
+TEST_F(DifferencesTest, HpuNamesHaveNoIndex) {
+  auto& hpu = start("hpu");
+  hpu.set_device(1);
+  EXPECT_EQ(hpu.device_name(1), "hpu");
+  EXPECT_EQ(hpu.current_device_name(), "hpu");
+  EXPECT_EQ(hpu.current_device(), 1);
+  EXPECT_EQ(hpu.get_compile_backend(), "hpu_backend");
+  EXPECT_TRUE(hpu.resolves_data_dependency());
+  EXPECT_TRUE(hpu.handles_memory_backpressure());
+  EXPECT_FALSE(hpu.is_synchronized_device());
+}
+
+#if ANYACCEL_TEST_GRAPHS
+// Fails when a graph that the vendor registered with torch is not used.
+TEST_F(DifferencesTest, HpuGraphsComeFromTorchsRegistry) {
+  auto& hpu = start("hpu");
+  auto graph = hpu.create_graph();
+  graph.capture_begin();
+  graph.capture_end();
+  hpu.replay_graph(graph);
+  EXPECT_EQ(test::TestDevice::get().graph_replays, 1);
+}
+#endif
+
+// Fails when Apple's GPUs offer what Metal has not, or bf16 before macOS 14.
+TEST_F(DifferencesTest, MpsTypes) {
+  auto& mps = start("mps");
+  EXPECT_FALSE(mps.is_fp64_supported());
+  EXPECT_FALSE(mps.dtype_support(ScalarType::Double).storable);
+  EXPECT_TRUE(mps.is_bf16_supported());
+  test::TestDevice::get().macos14 = false;
+  EXPECT_FALSE(mps.is_bf16_supported());
+  EXPECT_TRUE(mps.is_fp16_supported());
+  EXPECT_EQ(mps.communication_backend_name(), "gloo");
+  EXPECT_TRUE(mps.visible_devices_envs().empty());
+}
+
+// Fails when Metal's cache is not given back.
+TEST_F(DifferencesTest, MpsEmptiesItsCache) {
+  start("mps").empty_cache();
+  EXPECT_EQ(test::TestDevice::get().cache_emptied, 1);
+}
+
+// Fails when Intel's GPUs name another library than what this LibTorch has.
+TEST_F(DifferencesTest, XpuCommunication) {
+  auto& xpu = start("xpu");
+  EXPECT_EQ(xpu.communication_backend_name(), "xccl");
+  EXPECT_EQ(xpu.visible_devices_envs(), std::vector<std::string>{"ZE_AFFINITY_MASK"});
+}
+
+// Fails when the vendors whose Triton works deny it, or others claim it.
+TEST_F(DifferencesTest, MluHasTriton) { EXPECT_TRUE(start("mlu").is_triton_supported()); }
+TEST_F(DifferencesTest, NpuHasNoTriton) { EXPECT_FALSE(start("npu").is_triton_supported()); }
+
+#ifdef ANYACCEL_TEST_NVTX
+// Fails when ranges do not reach NVIDIA's profiler with domain and category, or close in the wrong domain.
+TEST_F(DifferencesTest, CudaRangesReachTheProfiler) {
+  const auto path = std::string(ANYACCEL_BUILD_DIR) + "/lib/libfake_nvtx.so";
+  setenv("NVTX_INJECTION64_PATH", path.c_str(), 1);
+  auto& cuda = start("cuda");
+  ASSERT_TRUE(cuda.supports_nvtx_domain());
+  cuda.range_push("step", "train", "forward");
+  cuda.range_push("plain");
+  cuda.range_pop();
+  cuda.range_pop("train");
+  EXPECT_ERROR(cuda.range_pop(), invalid_state, "no range is open");
+  void* profiler = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(profiler, nullptr);
+  const auto calls = reinterpret_cast<const char* (*)()>(dlsym(profiler, "fake_nvtx_calls"));
+  EXPECT_STREQ(calls(), "category train/1=forward; push train/1/step; push -/0/plain; pop -; pop train; ");
+}
+#endif
+
+}  // namespace
+}  // namespace anyaccel

@@ -1,0 +1,71 @@
+// Questions to Python packages, from a process without Python and from one that is Python.
+#include "backends/torch/python_query.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace anyaccel::sdk {
+namespace {
+
+/// Runs Python with the door to ask_python opened as `ask(module, function) -> (answer, reason)`; its output.
+std::string python(const std::string& body) {
+  const std::string program =
+      "import ctypes, types, sys\n"
+      "library = ctypes.CDLL('" ANYACCEL_BUILD_DIR "/lib/libpython_question.so')\n"
+      "def ask(module, function):\n"
+      "    reason = ctypes.create_string_buffer(500)\n"
+      "    answer = library.ask(module.encode(), function.encode(), reason, 500)\n"
+      "    return answer, reason.value.decode()\n"
+      "vendor = types.ModuleType('vendor')\n"
+      "sys.modules['vendor'] = vendor\n" +
+      body;
+  setenv("ANYACCEL_TEST_PROGRAM", program.c_str(), 1);
+  std::string output;
+  FILE* pipe = popen("python3 -c \"$ANYACCEL_TEST_PROGRAM\" 2>&1", "r");
+  for (int c; (c = std::fgetc(pipe)) != EOF;) output += static_cast<char>(c);
+  pclose(pipe);
+  return output;
+}
+
+bool has_python() { return std::system("python3 -c '' >/dev/null 2>&1") == 0; }
+
+// Fails when a process without Python gets an answer, or no reason.
+TEST(PythonQuery, WithoutPythonThereIsNoAnswer) {
+  const auto answer = ask_python("sys", "is_finalizing");
+  EXPECT_FALSE(answer.value.has_value());
+  EXPECT_THAT(answer.reason, testing::HasSubstr("no Python interpreter"));
+}
+
+// Fails when the vendor's own answer does not arrive.
+TEST(PythonQuery, AsksTheModule) {
+  if (!has_python()) GTEST_SKIP() << "no python3";
+  EXPECT_EQ(python("vendor.yes = lambda: True\nvendor.no = lambda: False\nprint(ask('vendor', 'yes')[0], ask('vendor', 'no')[0])"),
+            "1 0\n");
+}
+
+// Fails when a missing module or function, or one that raises, is anything but a reason; or leaves an error behind.
+TEST(PythonQuery, FailuresAreReasons) {
+  if (!has_python()) GTEST_SKIP() << "no python3";
+  const auto output = python(
+      "def raises(): raise ValueError\nvendor.raises = raises\n"
+      "print(ask('no_such_vendor', 'x'))\nprint(ask('vendor', 'none'))\nprint(ask('vendor', 'raises'))\nprint('end')");
+  EXPECT_EQ(output,
+            "(-1, 'Python cannot import no_such_vendor')\n(-1, 'vendor has no none')\n(-1, 'vendor.raises() failed')\nend\n");
+}
+
+// Fails when the GIL is not taken from a thread that Python does not know, or not given back.
+TEST(PythonQuery, AnyThreadMayAsk) {
+  if (!has_python()) GTEST_SKIP() << "no python3";
+  EXPECT_EQ(python("import threading\nvendor.yes = lambda: True\nseen = []\n"
+                   "threads = [threading.Thread(target=lambda: seen.extend(ask('vendor', 'yes')[0] for _ in range(50))) "
+                   "for _ in range(4)]\n"
+                   "[t.start() for t in threads]\n[t.join() for t in threads]\nprint(sum(seen))"),
+            "200\n");
+}
+
+}  // namespace
+}  // namespace anyaccel::sdk
