@@ -18,11 +18,11 @@ enum class VisibleIds {
 
 /// Where a kernel driver shows its devices: `folder`/`prefix`N. All texts are literals.
 struct DeviceFiles {
-  const char* folder;                   ///< below the root, for example "dev"
-  const char* prefix;                   ///< followed by the device's number and nothing else
-  const char* attribute = nullptr;      ///< file below the device that tells the maker, for example "device/vendor"
+  const char* folder;                     ///< below the root, for example "dev"
+  const char* prefix;                     ///< followed by the device's number and nothing else
+  const char* attribute = nullptr;        ///< file below the device that tells the maker, for example "device/vendor"
   const char* attribute_value = nullptr;  ///< what it holds for this maker, for example "0x8086"
-  const char* visible = nullptr;        ///< variable that selects devices, where there is one
+  const char* visible = nullptr;          ///< variable that selects devices, where there is one
   VisibleIds visible_ids = VisibleIds::indices;
 };
 

@@ -19,7 +19,14 @@ int initializations = 0;
 void* registered = nullptr;
 thread_local void* current_context = nullptr;
 
-enum : int { kSuccess = 0, kInvalid = 1, kNotInitialized = 3, kInvalidDevice = 101, kInvalidContext = 201, kAlreadyRegistered = 712 };
+enum : int {
+  kSuccess = 0,
+  kInvalid = 1,
+  kNotInitialized = 3,
+  kInvalidDevice = 101,
+  kInvalidContext = 201,
+  kAlreadyRegistered = 712
+};
 
 }  // namespace
 
@@ -45,7 +52,8 @@ FAKE cuDeviceGetName(char* name, int size, int) {
 }
 FAKE cuDeviceGetUuid_v2(unsigned char* bytes, int device) {
   const auto& uuid = devices[static_cast<std::size_t>(device)].uuid;
-  for (std::size_t i = 0; i < 16; ++i) bytes[i] = static_cast<unsigned char>(std::stoi(uuid.substr(2 * i, 2), nullptr, 16));
+  for (std::size_t i = 0; i < 16; ++i)
+    bytes[i] = static_cast<unsigned char>(std::stoi(uuid.substr(2 * i, 2), nullptr, 16));
   return kSuccess;
 }
 FAKE cuDeviceTotalMem_v2(std::size_t* bytes, int) {

@@ -93,15 +93,12 @@ DtypeSupport CudaBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype
   const auto found = capability(index);
   if (found.first < 0) return TorchBackend::dtype_support(index, dtype);
   switch (dtype) {
-    case c10::ScalarType::Half:
-      return {true, true, fast_fp16(found, env("DS_ALLOW_DEPRECATED_FP16") == "1"), true};
-    case c10::ScalarType::BFloat16:
-      return {true, true, fast_bf16(found), true};
+    case c10::ScalarType::Half: return {true, true, fast_fp16(found, env("DS_ALLOW_DEPRECATED_FP16") == "1"), true};
+    case c10::ScalarType::BFloat16: return {true, true, fast_bf16(found), true};
     case c10::ScalarType::Float8_e4m3fn:
     case c10::ScalarType::Float8_e5m2:
       return {.storable = true, .computable = fp8(found), .fast = fp8(found), .reducible = false};
-    default:
-      return TorchBackend::dtype_support(index, dtype);
+    default: return TorchBackend::dtype_support(index, dtype);
   }
 }
 

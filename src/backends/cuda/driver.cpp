@@ -18,24 +18,24 @@ struct Uuid {
 
 // Source of every line: cuda.h of the CUDA toolkit 13.0 ("CUDA Driver API", Device Management and Memory Management),
 // with the suffixes that its macros add. X(name, parameters)
-#define ANYACCEL_CUDA_SYMBOLS(X)                       \
-  X(cuDeviceGet, (Device*, int))                       \
-  X(cuDeviceGetName, (char*, int, Device))             \
-  X(cuDeviceGetUuid_v2, (Uuid*, Device))               \
-  X(cuDeviceTotalMem_v2, (std::size_t*, Device))       \
-  X(cuDeviceGetAttribute, (int*, int, Device))         \
-  X(cuCtxGetCurrent, (void**))                         \
-  X(cuCtxSetCurrent, (void*))                          \
-  X(cuDevicePrimaryCtxRetain, (void**, Device))        \
-  X(cuGetErrorName, (int, const char**))               \
+#define ANYACCEL_CUDA_SYMBOLS(X)                          \
+  X(cuDeviceGet, (Device*, int))                          \
+  X(cuDeviceGetName, (char*, int, Device))                \
+  X(cuDeviceGetUuid_v2, (Uuid*, Device))                  \
+  X(cuDeviceTotalMem_v2, (std::size_t*, Device))          \
+  X(cuDeviceGetAttribute, (int*, int, Device))            \
+  X(cuCtxGetCurrent, (void**))                            \
+  X(cuCtxSetCurrent, (void*))                             \
+  X(cuDevicePrimaryCtxRetain, (void**, Device))           \
+  X(cuGetErrorName, (int, const char**))                  \
   X(cuMemHostRegister_v2, (void*, std::size_t, unsigned)) \
   X(cuMemHostUnregister, (void*))
 
-constexpr int kSuccess = 0;                       // CUDA_SUCCESS
-constexpr int kMultiprocessorCount = 16;          // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
-constexpr int kCapabilityMajor = 75;              // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
-constexpr int kCapabilityMinor = 76;              // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
-constexpr unsigned kPortable = 1;                 // CU_MEMHOSTREGISTER_PORTABLE
+constexpr int kSuccess = 0;               // CUDA_SUCCESS
+constexpr int kMultiprocessorCount = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+constexpr int kCapabilityMajor = 75;      // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+constexpr int kCapabilityMinor = 76;      // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
+constexpr unsigned kPortable = 1;         // CU_MEMHOSTREGISTER_PORTABLE
 
 struct Driver {
 #define ANYACCEL_CUDA_POINTER(name, parameters) int(*name) parameters = nullptr;
@@ -44,8 +44,8 @@ struct Driver {
   bool complete = true;
 
   explicit Driver(void* library) {
-#define ANYACCEL_CUDA_FIND(name, parameters)                               \
-  name = reinterpret_cast<int(*) parameters>(dlsym(library, #name));       \
+#define ANYACCEL_CUDA_FIND(name, parameters)                         \
+  name = reinterpret_cast<int(*) parameters>(dlsym(library, #name)); \
   complete = complete && name != nullptr;
     ANYACCEL_CUDA_SYMBOLS(ANYACCEL_CUDA_FIND)
 #undef ANYACCEL_CUDA_FIND

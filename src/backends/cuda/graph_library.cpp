@@ -26,8 +26,7 @@ GraphLibrary open() {
     found.reason = "the LibTorch of this process is without CUDA (libtorch_cuda.so is not loaded)";
     return found;
   }
-  const auto path =
-      env("ANYACCEL_CUDA_GRAPH_LIBRARY").value_or((own_folder() / "libanyaccel_cuda_graph.so").string());
+  const auto path = env("ANYACCEL_CUDA_GRAPH_LIBRARY").value_or((own_folder() / "libanyaccel_cuda_graph.so").string());
   const auto library = DynamicLibrary::try_open(path, &found.reason, DynamicLibrary::Unload::never);
   if (!library) return found;
   const auto version = library.find<AnyaccelCudaGraphTorchVersion*>("anyaccel_cuda_graph_torch_version");

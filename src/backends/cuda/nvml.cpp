@@ -75,10 +75,9 @@ void Nvml::open(const std::string& library) {
     reason_ = "there is no usable NVML: " + (words == std::string::npos ? reason_ : reason_.substr(words));
     return;
   }
-#define ANYACCEL_NVML_FIND(name, needed, parameters)                   \
-  nvml_.name = library_.find<int(*) parameters>(#name);                \
-  if (needed && nvml_.name == nullptr && reason_.empty())              \
-    reason_ = library + " is no usable NVML: it has no " #name;
+#define ANYACCEL_NVML_FIND(name, needed, parameters)    \
+  nvml_.name = library_.find<int(*) parameters>(#name); \
+  if (needed && nvml_.name == nullptr && reason_.empty()) reason_ = library + " is no usable NVML: it has no " #name;
   ANYACCEL_NVML_SYMBOLS(ANYACCEL_NVML_FIND)
 #undef ANYACCEL_NVML_FIND
   if (!reason_.empty()) return;
@@ -190,8 +189,8 @@ NvmlProperties Nvml::properties(const std::string& uuid) const {
   if (nvml_.nvmlSystemGetDriverVersion != nullptr &&
       nvml_.nvmlSystemGetDriverVersion(version.data(), version.size()) == kNvmlSuccess)
     properties.driver_version = version.data();
-  if (unsigned node = 0; nvml_.nvmlDeviceGetNumaNodeId != nullptr &&
-                         nvml_.nvmlDeviceGetNumaNodeId(device, &node) == kNvmlSuccess)
+  if (unsigned node = 0;
+      nvml_.nvmlDeviceGetNumaNodeId != nullptr && nvml_.nvmlDeviceGetNumaNodeId(device, &node) == kNvmlSuccess)
     properties.numa_node = static_cast<int>(node);
   auto& [major, minor] = properties.capability;
   if (nvml_.nvmlDeviceGetCudaComputeCapability == nullptr ||

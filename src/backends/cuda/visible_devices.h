@@ -17,8 +17,8 @@ struct MigDevice {
 
 /// One device of the machine, in NVML's order (PCI bus id).
 struct PhysicalDevice {
-  std::string uuid;                      ///< "GPU-<uuid>"
-  bool mig = false;                      ///< MIG mode is on: only its instances can be used
+  std::string uuid;  ///< "GPU-<uuid>"
+  bool mig = false;  ///< MIG mode is on: only its instances can be used
   std::vector<MigDevice> instances = {};
 };
 

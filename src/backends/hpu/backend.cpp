@@ -22,7 +22,8 @@ DeviceProperties HpuBackend::properties(DeviceIndex index) const {
 
 DtypeSupport HpuBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype) const {
   auto support = TorchBackend::dtype_support(index, dtype);
-  if (dtype == c10::ScalarType::BFloat16) return {.storable = true, .computable = true, .fast = true, .reducible = true};
+  if (dtype == c10::ScalarType::BFloat16)
+    return {.storable = true, .computable = true, .fast = true, .reducible = true};
   if (dtype != c10::ScalarType::Half) return support;
   // The first generation has no fp16, and only the vendor's Python package tells the generation.
   const auto answer = sdk::ask_python("habana_frameworks.torch.utils.experimental", "_is_fp16_supported");

@@ -36,7 +36,8 @@ const sdk::Traits& traits() {
       .export_envs = {},
       .start_environment =
           {{"PT_HPU_LAZY_ACC_PAR_MODE", "0",
-            "keeps the vendor's bridge from gathering lazy ops on a thread of its own, which DeepSpeed works around too"},
+            "keeps the vendor's bridge from gathering lazy ops on a thread of its own, which DeepSpeed works around "
+            "too"},
            {"PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES", "0",
             "keeps the vendor's bridge from recompiling graphs for ranges of sizes, which DeepSpeed works around too"}},
       .op_builder_dir = "deepspeed.ops.op_builder.hpu",

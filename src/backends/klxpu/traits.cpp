@@ -22,7 +22,7 @@ const sdk::Traits& traits() {
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},
       .use_host_timers = true,  // unless XPU_EVENT_KL3_ENABLE=1: see backend.cpp
-      .priority = 85,  // above the stack that it imitates: torch_xmlir serves torch's CUDA type
+      .priority = 85,           // above the stack that it imitates: torch_xmlir serves torch's CUDA type
       .visible_devices_envs = {"CUDA_VISIBLE_DEVICES"},
       .export_envs = {"BKCL", "XPU", "XMLIR", "LD_LIBRARY", "PATH"},
       .start_environment = {},

@@ -1,7 +1,7 @@
 #include "backends/mlu/backend.h"
 
-#include "backends/torch/python_query.h"
 #include "backends/mlu/traits.h"
+#include "backends/torch/python_query.h"
 
 namespace anyaccel::backends::mlu {
 

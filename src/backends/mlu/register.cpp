@@ -8,9 +8,13 @@ namespace anyaccel::backends::mlu {
 void register_backend();
 
 void register_backend() {
-  anyaccel::register_backend({.traits = traits(),
-                              .create = [] { return std::make_shared<MluBackend>(); },
-                              .probe = [] { return sdk::probe_vendor_device(traits(), "libtorch_mlu.so"); }});
+  anyaccel::register_backend(
+      {.traits = traits(),
+       .create = [] { return std::make_shared<MluBackend>(); },
+       .probe =
+           [] {
+             return sdk::probe_vendor_device(traits(), {"ANYACCEL_MLU_LIBRARY", "libtorch_mlu.so"});
+           }});
 }
 
 }  // namespace anyaccel::backends::mlu

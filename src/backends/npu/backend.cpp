@@ -1,7 +1,7 @@
 #include "backends/npu/backend.h"
 
-#include "backends/torch/python_query.h"
 #include "backends/npu/traits.h"
+#include "backends/torch/python_query.h"
 
 namespace anyaccel::backends::npu {
 

@@ -8,9 +8,13 @@ namespace anyaccel::backends::npu {
 void register_backend();
 
 void register_backend() {
-  anyaccel::register_backend({.traits = traits(),
-                              .create = [] { return std::make_shared<NpuBackend>(); },
-                              .probe = [] { return sdk::probe_vendor_device(traits(), "libtorch_npu.so"); }});
+  anyaccel::register_backend(
+      {.traits = traits(),
+       .create = [] { return std::make_shared<NpuBackend>(); },
+       .probe =
+           [] {
+             return sdk::probe_vendor_device(traits(), {"ANYACCEL_NPU_LIBRARY", "libtorch_npu.so"});
+           }});
 }
 
 }  // namespace anyaccel::backends::npu

@@ -1,7 +1,7 @@
 #include "backends/sdaa/backend.h"
 
-#include "backends/torch/python_query.h"
 #include "backends/sdaa/traits.h"
+#include "backends/torch/python_query.h"
 
 namespace anyaccel::backends::sdaa {
 

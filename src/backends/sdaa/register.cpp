@@ -8,9 +8,13 @@ namespace anyaccel::backends::sdaa {
 void register_backend();
 
 void register_backend() {
-  anyaccel::register_backend({.traits = traits(),
-                              .create = [] { return std::make_shared<SdaaBackend>(); },
-                              .probe = [] { return sdk::probe_vendor_device(traits(), "libtorch_sdaa.so"); }});
+  anyaccel::register_backend(
+      {.traits = traits(),
+       .create = [] { return std::make_shared<SdaaBackend>(); },
+       .probe =
+           [] {
+             return sdk::probe_vendor_device(traits(), {"ANYACCEL_SDAA_LIBRARY", "libtorch_sdaa.so"});
+           }});
 }
 
 }  // namespace anyaccel::backends::sdaa

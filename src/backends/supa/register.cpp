@@ -8,9 +8,13 @@ namespace anyaccel::backends::supa {
 void register_backend();
 
 void register_backend() {
-  anyaccel::register_backend({.traits = traits(),
-                              .create = [] { return std::make_shared<SupaBackend>(); },
-                              .probe = [] { return sdk::probe_vendor_device(traits(), "libtorch_supa.so"); }});
+  anyaccel::register_backend(
+      {.traits = traits(),
+       .create = [] { return std::make_shared<SupaBackend>(); },
+       .probe =
+           [] {
+             return sdk::probe_vendor_device(traits(), {"ANYACCEL_SUPA_LIBRARY", "libtorch_supa.so"});
+           }});
 }
 
 }  // namespace anyaccel::backends::supa

@@ -2,8 +2,6 @@
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cstdlib>
 
 #include "anyaccel/sdk/torch_backend.h"
@@ -20,27 +18,20 @@ bool torch_has(const Traits& traits) {
   return type && c10::impl::hasDeviceGuardImpl(*type);
 }
 
-std::string variable_name(const Traits& traits) {
-  std::string name = "ANYACCEL_" + traits.name + "_LIBRARY";
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
-  return name;
-}
-
 }  // namespace
 
-std::string open_vendor_library(const Traits& traits, const char* file_name) noexcept {
+std::string open_vendor_library(const Traits& traits, const VendorLibrary& library) noexcept {
   try {
     if (torch_has(traits)) return {};
     // Vendors' libraries read their variables while they start.
     for (const auto& setting : traits.start_environment)
       ::setenv(setting.name.c_str(), setting.value.c_str(), /*overwrite=*/0);
-    const auto variable = variable_name(traits);
-    const auto path = env(variable.c_str()).value_or(file_name);
+    const auto path = env(library.variable).value_or(library.file_name);
     std::string reason;
     // It registers kernels with torch, so it may never go.
     if (!DynamicLibrary::try_open(path, &reason, DynamicLibrary::Unload::never))
       return "this LibTorch has no device type '" + traits.device_type + "' and the vendor's library that adds it " +
-             "cannot be opened: " + reason + " (" + variable + " may name it)";
+             "cannot be opened: " + reason + " (" + library.variable + " may name it)";
     if (!torch_has(traits)) return path + " was opened but did not add the device type '" + traits.device_type + "'";
     return {};
   } catch (const std::exception& error) {
@@ -48,11 +39,11 @@ std::string open_vendor_library(const Traits& traits, const char* file_name) noe
   }
 }
 
-Probe probe_vendor_device(const Traits& traits, const char* file_name) noexcept {
+Probe probe_vendor_device(const Traits& traits, const VendorLibrary& library) noexcept {
   try {
     if (traits.probe != nullptr) {
       const auto files = traits.probe();
-      const auto reason = files.device_count > 0 ? open_vendor_library(traits, file_name) : std::string();
+      const auto reason = files.device_count > 0 ? open_vendor_library(traits, library) : std::string();
       if (!reason.empty()) return {.device_count = 0, .reason = files.reason + ", but " + reason};
     }
     return probe_torch_device(traits);

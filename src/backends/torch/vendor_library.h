@@ -7,14 +7,19 @@
 
 namespace anyaccel::sdk {
 
+/// Where such a library is. Literals.
+struct VendorLibrary {
+  const char* variable;   ///< names its path, when it is set
+  const char* file_name;  ///< else this, as the loader finds it
+};
+
 /// Opens the library that registers the traits' device type with torch, unless this process has the type
-/// already (a Python program imported the vendor's package, or a plugin did it). The library is
-/// ANYACCEL_<NAME>_LIBRARY where that is set, else `file_name` as the loader finds it. It stays open.
+/// already (a Python program imported the vendor's package, or a plugin did it). It stays open.
 /// Returns an empty text, or why the type is still missing. Never throws; thread-safe.
-std::string open_vendor_library(const Traits& traits, const char* file_name) noexcept;
+std::string open_vendor_library(const Traits& traits, const VendorLibrary& library) noexcept;
 
 /// As probe_torch_device, but where the traits' probe finds devices the vendor's library is opened first.
 /// Nothing is opened on a machine without devices: an installed package alone never counts.
-Probe probe_vendor_device(const Traits& traits, const char* file_name) noexcept;
+Probe probe_vendor_device(const Traits& traits, const VendorLibrary& library) noexcept;
 
 }  // namespace anyaccel::sdk

@@ -31,7 +31,8 @@ class DeviceFilesTest : public testing::Test {
 
 // Fails when control files beside the devices (davinci_manager) or other prefixes are counted as devices.
 TEST_F(DeviceFilesTest, CountsNumberedFilesOnly) {
-  for (const char* name : {"dev/acc0", "dev/acc1", "dev/acc10", "dev/acc_manager", "dev/acc", "dev/acc1x", "dev/other2"})
+  for (const char* name :
+       {"dev/acc0", "dev/acc1", "dev/acc10", "dev/acc_manager", "dev/acc", "dev/acc1x", "dev/other2"})
     add(name);
   EXPECT_EQ(numbered_files(root_ / "dev", "acc"), (std::vector<int>{0, 1, 10}));
   EXPECT_EQ(probe_device_files({.folder = "dev", .prefix = "acc"}).device_count, 3);

@@ -42,10 +42,10 @@ constexpr std::size_t kDeviceMemory = 64U << 20U;
 struct TestDevice {
   c10::DeviceType type = c10::DeviceType::PrivateUse1;
   int count = 2;
-  bool initialized = false;    ///< the hooks' init() ran
-  int cache_emptied = 0;       ///< calls of emptyCache
+  bool initialized = false;  ///< the hooks' init() ran
+  int cache_emptied = 0;     ///< calls of emptyCache
   int graph_replays = 0;
-  bool macos14 = true;         ///< answer of the MPS hooks
+  bool macos14 = true;  ///< answer of the MPS hooks
   std::vector<c10::CachingDeviceAllocator::DeviceStats> stats;
 
   static TestDevice& get() {
@@ -59,9 +59,7 @@ namespace test_device {
 inline thread_local c10::DeviceIndex current = 0;
 inline thread_local std::map<c10::DeviceIndex, c10::StreamId> streams;
 
-inline std::int64_t now() {
-  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
+inline std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
 
 class Guard final : public c10::impl::DeviceGuardImplInterface {
  public:
@@ -104,7 +102,9 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   double elapsedTime(void* from, void* to, c10::DeviceIndex) const override {
     return static_cast<double>(*static_cast<std::int64_t*>(to) - *static_cast<std::int64_t*>(from)) * 1e-6;
   }
-  c10::DeviceIndex deviceCount() const noexcept override { return static_cast<c10::DeviceIndex>(TestDevice::get().count); }
+  c10::DeviceIndex deviceCount() const noexcept override {
+    return static_cast<c10::DeviceIndex>(TestDevice::get().count);
+  }
   c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }
 
  private:
@@ -149,11 +149,15 @@ class Allocator final : public c10::DeviceAllocator {
   static void count(const Block& block, int sign) {
     auto& stats = of(block.device);
     for (auto* array : {&stats.allocated_bytes, &stats.reserved_bytes}) {
-      if (sign > 0) (*array)[0].increase(block.bytes);
-      else (*array)[0].decrease(block.bytes);
+      if (sign > 0)
+        (*array)[0].increase(block.bytes);
+      else
+        (*array)[0].decrease(block.bytes);
     }
-    if (sign > 0) stats.allocation[0].increase(1);
-    else stats.allocation[0].decrease(1);
+    if (sign > 0)
+      stats.allocation[0].increase(1);
+    else
+      stats.allocation[0].decrease(1);
   }
   static void release(void* context) {
     const std::unique_ptr<Block> block(static_cast<Block*>(context));
@@ -270,23 +274,25 @@ struct TestGraph final : at::GraphImplInterface {
 inline void register_hooks(c10::DeviceType type) {
   switch (type) {
     case c10::DeviceType::CUDA:
-      at::CUDAHooksRegistry()->Register("CUDAHooks", [](const at::CUDAHooksArgs&) { return std::make_unique<CudaHooks>(); });
+      at::CUDAHooksRegistry()->Register("CUDAHooks",
+                                        [](const at::CUDAHooksArgs&) { return std::make_unique<CudaHooks>(); });
       break;
     case c10::DeviceType::HPU:
-      at::HPUHooksRegistry()->Register("HPUHooks", [](const at::HPUHooksArgs&) { return std::make_unique<HpuHooks>(); });
+      at::HPUHooksRegistry()->Register("HPUHooks",
+                                       [](const at::HPUHooksArgs&) { return std::make_unique<HpuHooks>(); });
       break;
     case c10::DeviceType::XPU:
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 12
       at::XPUHooksRegistry()->Register("XPUHooks", [] { return std::make_unique<XpuHooks>(); });
 #else
-      at::XPUHooksRegistry()->Register("XPUHooks", [](const at::XPUHooksArgs&) { return std::make_unique<XpuHooks>(); });
+      at::XPUHooksRegistry()->Register("XPUHooks",
+                                       [](const at::XPUHooksArgs&) { return std::make_unique<XpuHooks>(); });
 #endif
       break;
     case c10::DeviceType::MPS:
       at::MPSHooksRegistry()->Register("MPSHooks", [] { return std::make_unique<MpsHooks>(); });
       break;
-    default:
-      at::RegisterPrivateUse1HooksInterface(new PrivateHooks);
+    default: at::RegisterPrivateUse1HooksInterface(new PrivateHooks);
   }
 }
 

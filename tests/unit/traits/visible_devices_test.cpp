@@ -10,7 +10,8 @@ namespace {
 
 using Devices = std::vector<VisibleDevice>;
 
-const std::vector<PhysicalDevice> kPlain{{.uuid = "GPU-aaaa0000-1111"}, {.uuid = "GPU-bbbb0000-2222"}, {.uuid = "GPU-bbbb1111-3333"}};
+const std::vector<PhysicalDevice> kPlain{
+    {.uuid = "GPU-aaaa0000-1111"}, {.uuid = "GPU-bbbb0000-2222"}, {.uuid = "GPU-bbbb1111-3333"}};
 const std::vector<PhysicalDevice> kMixed{
     {.uuid = "GPU-aaaa0000-1111", .mig = true, .instances = {{"MIG-1111-aa", 1, 0}, {"MIG-1111-bb", 2, 0}}},
     {.uuid = "GPU-bbbb0000-2222"},

@@ -33,11 +33,13 @@ class CudaTest : public testing::Test {
   static void machine(int major, int minor) {
     const auto number = std::to_string(major) + " " + std::to_string(minor);
     setenv("FAKE_NVML",
-           ("gpu " + std::string(kSlow) + " Slow " + number + " 100 400\n" + "gpu " + kFast + " Fast " + number + " 200 800\n")
+           ("gpu " + std::string(kSlow) + " Slow " + number + " 100 400\n" + "gpu " + kFast + " Fast " + number +
+            " 200 800\n")
                .c_str(),
            1);
     setenv("FAKE_CUDA",
-           ("0000000000000000000000000000000b " + number + " 132\n0000000000000000000000000000000a " + number + " 40\n").c_str(),
+           ("0000000000000000000000000000000b " + number + " 132\n0000000000000000000000000000000a " + number + " 40\n")
+               .c_str(),
            1);
   }
   static void load_driver() {

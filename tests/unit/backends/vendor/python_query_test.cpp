@@ -15,7 +15,8 @@ namespace {
 std::string python(const std::string& body) {
   const std::string program =
       "import ctypes, types, sys\n"
-      "library = ctypes.CDLL('" ANYACCEL_BUILD_DIR "/lib/libpython_question.so')\n"
+      "library = ctypes.CDLL('" ANYACCEL_BUILD_DIR
+      "/lib/libpython_question.so')\n"
       "def ask(module, function):\n"
       "    reason = ctypes.create_string_buffer(500)\n"
       "    answer = library.ask(module.encode(), function.encode(), reason, 500)\n"
@@ -43,7 +44,8 @@ TEST(PythonQuery, WithoutPythonThereIsNoAnswer) {
 // Fails when the vendor's own answer does not arrive.
 TEST(PythonQuery, AsksTheModule) {
   if (!has_python()) GTEST_SKIP() << "no python3";
-  EXPECT_EQ(python("vendor.yes = lambda: True\nvendor.no = lambda: False\nprint(ask('vendor', 'yes')[0], ask('vendor', 'no')[0])"),
+  EXPECT_EQ(python("vendor.yes = lambda: True\nvendor.no = lambda: False\nprint(ask('vendor', 'yes')[0], ask('vendor', "
+                   "'no')[0])"),
             "1 0\n");
 }
 
@@ -53,18 +55,20 @@ TEST(PythonQuery, FailuresAreReasons) {
   const auto output = python(
       "def raises(): raise ValueError\nvendor.raises = raises\n"
       "print(ask('no_such_vendor', 'x'))\nprint(ask('vendor', 'none'))\nprint(ask('vendor', 'raises'))\nprint('end')");
-  EXPECT_EQ(output,
-            "(-1, 'Python cannot import no_such_vendor')\n(-1, 'vendor has no none')\n(-1, 'vendor.raises() failed')\nend\n");
+  EXPECT_EQ(
+      output,
+      "(-1, 'Python cannot import no_such_vendor')\n(-1, 'vendor has no none')\n(-1, 'vendor.raises() failed')\nend\n");
 }
 
 // Fails when the GIL is not taken from a thread that Python does not know, or not given back.
 TEST(PythonQuery, AnyThreadMayAsk) {
   if (!has_python()) GTEST_SKIP() << "no python3";
-  EXPECT_EQ(python("import threading\nvendor.yes = lambda: True\nseen = []\n"
-                   "threads = [threading.Thread(target=lambda: seen.extend(ask('vendor', 'yes')[0] for _ in range(50))) "
-                   "for _ in range(4)]\n"
-                   "[t.start() for t in threads]\n[t.join() for t in threads]\nprint(sum(seen))"),
-            "200\n");
+  EXPECT_EQ(
+      python("import threading\nvendor.yes = lambda: True\nseen = []\n"
+             "threads = [threading.Thread(target=lambda: seen.extend(ask('vendor', 'yes')[0] for _ in range(50))) "
+             "for _ in range(4)]\n"
+             "[t.start() for t in threads]\n[t.join() for t in threads]\nprint(sum(seen))"),
+      "200\n");
 }
 
 }  // namespace
