@@ -1,6 +1,7 @@
 #include "backends/cpu/graph/graph.h"
 
 #include <atomic>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -30,7 +31,10 @@ class CpuGraph final : public sdk::GraphImpl {
     }
     const auto recording = std::exchange(recording_, nullptr);
     recording->stop();
-    steps_ = recording->take_steps();
+    auto calls = recording->take_calls();
+    share_memory(calls);
+    for (auto& call : calls) steps_.push_back(std::move(call.step));
+    pins_ = pins_of(calls);
     captured_ = true;
   }
 
@@ -41,6 +45,7 @@ class CpuGraph final : public sdk::GraphImpl {
     if (Recording::on_this_thread()) {
       throw Error(ErrorCode::unsupported, "replay_graph", {.what = "a graph cannot be replayed inside a capture"});
     }
+    check_pins();
     const StepScope scope;
     for (const auto& step : steps_) step->run();
   }
@@ -48,14 +53,43 @@ class CpuGraph final : public sdk::GraphImpl {
   void reset() override {
     if (const auto recording = std::exchange(recording_, nullptr)) recording->stop();
     steps_.clear();
+    pins_.clear();
     captured_ = false;
   }
 
   GraphPool pool() const override { return pool_; }
 
  private:
+  // Memory that the steps work on; they hold it, and their addresses must not change.
+  struct Pin {
+    const c10::StorageImpl* storage;
+    const void* data;
+  };
+
+  static std::vector<Pin> pins_of(const std::vector<Recorded>& calls) {
+    std::unordered_map<const c10::StorageImpl*, const void*> found;
+    for (const auto& call : calls) {
+      auto tensors = tensors_in(call.args);
+      tensors.insert(tensors.end(), call.outputs.begin(), call.outputs.end());
+      for (const auto& tensor : tensors) found[tensor.storage().unsafeGetStorageImpl()] = tensor.storage().data();
+    }
+    std::vector<Pin> pins;
+    for (const auto& [storage, data] : found) pins.push_back({storage, data});
+    return pins;
+  }
+
+  void check_pins() const {
+    for (const auto& pin : pins_) {
+      if (pin.storage->data() == pin.data) continue;
+      throw Error(ErrorCode::invalid_state, "replay_graph",
+                  {.what = "a tensor of the graph was resized since the capture, its memory has moved",
+                   .hint = "change inputs with copy_, or capture again"});
+    }
+  }
+
   std::shared_ptr<Recording> recording_;
   std::vector<std::unique_ptr<Step>> steps_;
+  std::vector<Pin> pins_;
   GraphPool pool_{0, 0};
   bool captured_ = false;
 };

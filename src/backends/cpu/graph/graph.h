@@ -21,7 +21,8 @@ namespace anyaccel::backends::cpu {
 /// - Only the capturing thread is recorded, and what autograd runs for it on other threads. Another capture at the
 ///   same time, on any thread, is refused with `invalid_state`.
 /// - Tensors made in the capture belong to the graph until reset() or its end; one that the program still holds lives
-///   on. Every intermediate keeps memory of its own: a captured step takes the sum of them, not their peak.
+///   on. At the end of the capture those that nobody else holds are laid out anew, so that values which are never needed
+///   at the same time share memory.
 /// - A pool names the graphs that belong together, as on other devices; graphs do not share memory through it.
 /// - Capture costs two to three times an eager step: each fast replay routine is run once beside the op, and taken
 ///   only when it gives the same bits.

@@ -96,6 +96,9 @@ OpKind classify(const OperatorHandle& op) {
   for (const auto& argument : schema.arguments()) kind.writes = kind.writes || is_written(argument);
   kind.random = op.hasTag(at::Tag::nondeterministic_seeded);
 
+  static const std::unordered_set<std::string_view> overwriting = {
+      "aten::copy_", "aten::zero_", "aten::fill_", "aten::normal_", "aten::uniform_", "aten::bernoulli_"};
+  kind.overwrites = overwriting.count(name) != 0;
   kind.dynamic_by_mask = name == "aten::index" || name == "aten::_unsafe_index";
 
   if (op.hasTag(at::Tag::data_dependent_output) || name == "aten::_local_scalar_dense") {

@@ -87,10 +87,11 @@ void Recording::stop() noexcept {
   if (slot().get() == this) slot() = nullptr;
 }
 
-std::vector<std::unique_ptr<Step>> Recording::take_steps() {
+std::vector<Recorded> Recording::take_calls() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (refusal_) throw *refusal_;
-  return std::move(steps_);
+  snapshots_ = {};
+  return std::move(calls_);
 }
 
 void Recording::refuse(const OperatorHandle& op, const std::string& reason) {
@@ -99,7 +100,7 @@ void Recording::refuse(const OperatorHandle& op, const std::string& reason) {
                      .hint = "move it out of the capture"});
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!refusal_) refusal_ = error;
-  steps_.clear();
+  calls_.clear();
   throw error;
 }
 
@@ -108,9 +109,9 @@ bool Recording::refused() const {
   return refusal_.has_value();
 }
 
-void Recording::add(std::unique_ptr<Step> step) {
+void Recording::add(Recorded call) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!refusal_) steps_.push_back(std::move(step));
+  if (!refusal_) calls_.push_back(std::move(call));
 }
 
 Stack Recording::take(c10::ArrayRef<c10::IValue> values) {
@@ -169,11 +170,18 @@ void Recording::record_in_place(const OperatorHandle& op, const OpKind& kind, Di
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (is_written(arguments[i])) args[i] = after[i];
   }
+  Recorded call{.args = std::move(args), .outputs = {}, .overwrites = kind.overwrites};
+  call.outputs = written(op, call.args);
+  for (const auto& output : call.outputs) call.overwrites = call.overwrites && covers_storage(output);
   if (kind.fast != nullptr) {
-    const auto outputs = written(op, args);
-    if (auto step = kind.fast(args, outputs); step && repeats(*step, outputs, before)) return add(std::move(step));
+    call.step = kind.fast(call.args, call.outputs);
+    if (call.step != nullptr && repeats(*call.step, call.outputs, before)) {
+      call.maker = kind.fast;
+      return add(std::move(call));
+    }
   }
-  add(make_boxed_step(op, std::move(args), {}));
+  call.step = make_boxed_step(op, call.args, {});
+  add(std::move(call));
 }
 
 void Recording::record_functional(const OperatorHandle& op, const OpKind& kind, DispatchKeySet below, Stack* stack) {
@@ -188,19 +196,24 @@ void Recording::record_functional(const OperatorHandle& op, const OpKind& kind, 
   };
   // Some functional ops answer with their input or a view of it: there is nothing to do again.
   if (!results.empty() && std::all_of(results.begin(), results.end(), is_view)) return;
-  std::vector<at::Tensor> outputs;
-  for (const auto& output : take(Stack(results.begin(), results.end()))) outputs.push_back(output.toTensor());
+  Recorded call{.args = std::move(args), .outputs = {}, .overwrites = true};
+  for (const auto& output : take(Stack(results.begin(), results.end()))) call.outputs.push_back(output.toTensor());
   if (kind.fast != nullptr) {
-    if (auto step = kind.fast(args, outputs); step && repeats(*step, outputs, {})) return add(std::move(step));
+    call.step = kind.fast(call.args, call.outputs);
+    if (call.step != nullptr && repeats(*call.step, call.outputs, {})) {
+      call.maker = kind.fast;
+      return add(std::move(call));
+    }
   }
-  if (kind.out && outputs.size() == op.schema().returns().size()) {
+  if (kind.out && call.outputs.size() == op.schema().returns().size()) {
     // Writing into the recorded results saves their copy.
-    Stack with_out = args;
-    with_out.insert(with_out.end(), outputs.begin(), outputs.end());
-    auto step = make_boxed_step(*kind.out, std::move(with_out), {});
-    if (repeats(*step, outputs, {})) return add(std::move(step));
+    Stack with_out = call.args;
+    with_out.insert(with_out.end(), call.outputs.begin(), call.outputs.end());
+    call.step = make_boxed_step(*kind.out, std::move(with_out), {});
+    if (repeats(*call.step, call.outputs, {})) return add(std::move(call));
   }
-  add(make_boxed_step(op, std::move(args), std::move(outputs)));
+  call.step = make_boxed_step(op, call.args, call.outputs);
+  add(std::move(call));
 }
 
 }  // namespace anyaccel::backends::cpu

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "anyaccel/error.h"
+#include "backends/cpu/graph/memory_plan.h"
 #include "backends/cpu/graph/op_kind.h"
 #include "backends/cpu/graph/snapshot.h"
-#include "backends/cpu/graph/step.h"
 
 namespace anyaccel::backends::cpu {
 
@@ -38,8 +38,9 @@ class Recording {
   /// Runs the op on the stack and records it. Throws `unsupported` when it cannot be captured.
   void record(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack);
 
-  /// The steps, once stopped. Throws the refusal when an op was refused.
-  std::vector<std::unique_ptr<Step>> take_steps();
+  /// The calls, once stopped; nothing else of the capture holds their tensors then. Throws the refusal when an op was
+  /// refused.
+  std::vector<Recorded> take_calls();
 
  private:
   void record_in_place(const c10::OperatorHandle& op, const OpKind& kind, c10::DispatchKeySet below,
@@ -50,13 +51,13 @@ class Recording {
   void check_places(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> values);
   [[noreturn]] void refuse(const c10::OperatorHandle& op, const std::string& reason);
   bool refused() const;
-  void add(std::unique_ptr<Step> step);
+  void add(Recorded call);
 
   std::thread::id owner_ = std::this_thread::get_id();
   mutable std::mutex mutex_;  // of all below
   std::optional<Error> refusal_;
   Snapshots snapshots_;
-  std::vector<std::unique_ptr<Step>> steps_;
+  std::vector<Recorded> calls_;
 };
 
 }  // namespace anyaccel::backends::cpu

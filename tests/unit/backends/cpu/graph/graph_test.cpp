@@ -20,6 +20,7 @@
 #include <string>
 #include <thread>
 
+#include "anyaccel/accelerator.h"
 #include "anyaccel/error.h"
 
 namespace anyaccel::backends::cpu {
@@ -226,6 +227,45 @@ TEST(CpuGraph, OwnsItsMemory) {
   graph->reset();
   EXPECT_TRUE(middle.expired());
   EXPECT_TRUE(kept.equal(at::ones({64}) * 3));
+}
+
+// Fails when every intermediate keeps memory of its own, or when values that are still needed share it.
+TEST(CpuGraph, IntermediatesShareMemory) {
+  constexpr std::int64_t kCount = 1 << 18;  // 1 MiB
+  const auto x = at::randn({kCount});
+  const auto work = [&](const Tensor& from) {
+    const auto kept = from * 2;  // needed at the end
+    auto z = from;
+    for (int i = 0; i < 20; ++i) z = (z + 1).mul_(0.5).relu();
+    return z + kept;
+  };
+  auto& accelerator = get_accelerator();
+  const auto before = accelerator.memory_allocated();
+  Tensor y;
+  const auto graph = capture([&] { y = work(x); });
+  EXPECT_LE(accelerator.memory_allocated() - before, 5 << 20);
+  const auto first = y.clone();
+  graph->replay();
+  EXPECT_TRUE(y.equal(first));
+  x.copy_(at::randn({kCount}));
+  graph->replay();
+  EXPECT_TRUE(y.equal(work(x)));
+  graph->reset();
+  EXPECT_LE(accelerator.memory_allocated() - before, 3 << 20);
+}
+
+// Fails when replay writes through the old address of a tensor whose memory has moved.
+TEST(CpuGraph, RefusesReplayAfterAResize) {
+  auto x = at::ones({4});
+  Tensor y;
+  const auto graph = capture([&] { y = x + 1; });
+  x.resize_({1 << 20});
+  try {
+    graph->replay();
+    FAIL() << "the graph was replayed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_state);
+  }
 }
 
 // Fails when pools are not what graphs on other devices have: own by default, shared on demand.

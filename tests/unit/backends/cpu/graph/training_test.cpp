@@ -23,6 +23,7 @@
 
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <vector>
 
 #include "anyaccel/llm/adamw.h"
@@ -42,6 +43,11 @@ struct Model {
 };
 
 Tensor parameter(at::IntArrayRef shape) { return at::randn(shape).mul_(0.2).set_requires_grad(true); }
+
+void seed() {
+  auto generator = at::detail::getDefaultCPUGenerator();
+  generator.set_current_seed(1);
+}
 
 Model mlp() {
   return {{parameter({32, 8}), parameter({32}), parameter({1, 32})}, [](auto& p, auto& x, auto& y) {
@@ -129,7 +135,8 @@ void compare(const Model& start, const Tensor& xs, const Tensor& ys, bool autoca
   }
   for (int i = 0; i < kSteps; ++i) ASSERT_EQ(losses[0][i], losses[1][i]) << "step " << i;
   for (std::size_t i = 0; i < finals[0].size(); ++i) EXPECT_TRUE(finals[0][i].equal(finals[1][i])) << "parameter " << i;
-  EXPECT_LT(losses[1].back(), falls_to * losses[1].front()) << "nothing was learned, so equal losses say little";
+  const auto mean = [&](int begin) { return std::accumulate(&losses[1][begin], &losses[1][begin] + 20, 0.0f) / 20; };
+  EXPECT_LT(mean(kSteps - 20), falls_to * mean(0)) << "nothing was learned, so equal losses say little";
 }
 
 Tensor tokens() {
@@ -142,18 +149,21 @@ Tensor tokens() {
 
 // Fails when any part of a step is missing from the graph or is frozen in it: bias correction, schedule, gradients.
 TEST(GraphTraining, MlpEqualsEagerBitForBit) {
+  seed();
   const auto xs = at::randn({kSteps, 16, 8});
-  compare(mlp(), xs, xs.sum(2, true).sin(), false, 0.5);
+  compare(mlp(), xs, xs.mean(2, true), false, 0.5);
 }
 
 // The same with the ops of a language model.
 TEST(GraphTraining, TransformerEqualsEagerBitForBit) {
+  seed();
   const auto all = tokens();
   compare(transformer(0), all.slice(2, 0, 6), all.slice(2, 1).contiguous(), false, 0.5);
 }
 
 // The same when the graph draws random numbers and computes in bf16.
 TEST(GraphTraining, Bf16WithDropoutEqualsEagerBitForBit) {
+  seed();
   const auto all = tokens();
   compare(transformer(0.1), all.slice(2, 0, 6), all.slice(2, 1).contiguous(), true, 0.6);
 }
