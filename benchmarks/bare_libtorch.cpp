@@ -1,5 +1,6 @@
 // The smallest program that links LibTorch: what `anyaccel report` is measured against.
 #include <ATen/Parallel.h>
-#include <stdio.h>
 
-int main() { return printf("%d\n", at::get_num_threads()) > 0 ? 0 : 1; }
+#include <cstdio>
+
+int main() { return std::printf("%d\n", at::get_num_threads()) > 0 ? 0 : 1; }

@@ -1,10 +1,9 @@
 // Times short calls. Used by the programs in this folder.
 #pragma once
 
-#include <stdio.h>
-
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -39,7 +38,7 @@ class Numbers {
   void add(const std::string& name, double value) {
     text_ += (text_.empty() ? "{\"" : ", \"") + name + "\": " + std::to_string(value);
   }
-  void print() const { printf("%s}\n", text_.empty() ? "{" : text_.c_str()); }
+  void print() const { std::printf("%s}\n", text_.empty() ? "{" : text_.c_str()); }
 
  private:
   std::string text_;

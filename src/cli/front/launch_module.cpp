@@ -1,8 +1,8 @@
 #include <dlfcn.h>
-#include <limits.h>
 #include <unistd.h>
 
 #include <array>
+#include <climits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,7 +32,7 @@ std::string find_module(const char* command) {
   folders.push_back(folder);
   std::string searched;
   for (const std::string& candidate : folders) {
-    const std::string file = candidate + "/" + kModule;
+    std::string file = candidate + "/" + kModule;
     if (::access(file.c_str(), F_OK) == 0) return file;
     if (!searched.empty()) searched += ", ";
     searched += candidate;

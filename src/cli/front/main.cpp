@@ -1,9 +1,9 @@
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <exception>
 #include <numeric>
 #include <optional>
@@ -52,7 +52,7 @@ void print_help() {
       "  ANYACCEL_STRICT      1: fail when no accelerator but the CPU is there\n"
       "  ANYACCEL_LOG_LEVEL   As --log-level\n"
       "\nExit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n";
-  fputs(text.c_str(), stdout);
+  std::fputs(text.c_str(), stdout);
 }
 
 /// Letters to insert, drop, exchange or swap to make `b` of `a`.
@@ -73,7 +73,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }
 
 int usage_error(const std::string& message) {
-  fprintf(stderr, "anyaccel: error: %s\nTry 'anyaccel --help'.\n", message.c_str());
+  std::fprintf(stderr, "anyaccel: error: %s\nTry 'anyaccel --help'.\n", message.c_str());
   return kUsage;
 }
 
@@ -119,7 +119,7 @@ int run(const char* program, const std::vector<const char*>& words) {
   for (; i < words.size() && words[i][0] == '-'; ++i) {
     const std::string_view word = words[i];
     if (word == "-h" || word == "--help") return print_help(), 0;
-    if (word == "--version") return puts("anyaccel " ANYACCEL_VERSION), 0;
+    if (word == "--version") return std::puts("anyaccel " ANYACCEL_VERSION), 0;
     const auto level = log_level_option(words, i);
     if (!level) return usage_error("unknown option '" + std::string(word) + "'");
     try {
@@ -139,8 +139,9 @@ int run(const char* program, const std::vector<const char*>& words) {
 
 /// A result that nobody could read is a failure; a reader that went away (`| head`) is not worth a word.
 int close_output(int code) {
-  if (fflush(stdout) == 0 && !ferror(stdout)) return code;
-  if (errno != EPIPE) fprintf(stderr, "anyaccel: error: [standard output] cannot write; got %s\n", strerror(errno));
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
+  if (errno != EPIPE)
+    std::fprintf(stderr, "anyaccel: error: [standard output] cannot write; got %s\n", std::strerror(errno));
   return code != 0 ? code : kFailed;
 }
 
@@ -158,7 +159,7 @@ int main(int argc, char** argv) {
   } catch (const UsageError& error) {
     code = usage_error(error.what());
   } catch (const std::exception& error) {
-    fprintf(stderr, "anyaccel: error: %s\n", error.what());
+    std::fprintf(stderr, "anyaccel: error: %s\n", error.what());
   }
   return close_output(code);
 }

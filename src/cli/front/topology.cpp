@@ -1,7 +1,6 @@
 #include "topology/topology.h"
 
-#include <stdio.h>
-
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -66,14 +65,15 @@ Json to_json(const topology::Machine& machine) {
 }
 
 void print_text(const topology::Machine& machine) {
-  printf("%s\npackages %d, cores %zu, CPUs %zu: %s\n",
-         machine.cpu_model.empty() ? "unknown CPU" : machine.cpu_model.c_str(), topology::package_count(machine),
-         machine.cores.size(), machine.cpus().size(), topology::format_cpu_list(machine.cpus()).c_str());
+  std::printf("%s\npackages %d, cores %zu, CPUs %zu: %s\n",
+              machine.cpu_model.empty() ? "unknown CPU" : machine.cpu_model.c_str(), topology::package_count(machine),
+              machine.cores.size(), machine.cpus().size(), topology::format_cpu_list(machine.cpus()).c_str());
   for (std::size_t i = 0; i < machine.nodes.size(); ++i) {
     const auto& node = machine.nodes[i];
-    printf("NUMA node %-3d %-6s %8.1f GiB  %3zu cores  CPUs %s\n", node.os_index, topology::to_string(node.kind),
-           static_cast<double>(node.memory) / (1 << 30), topology::cores_of_node(machine, static_cast<int>(i)).size(),
-           node.cpus.empty() ? "none" : topology::format_cpu_list(node.cpus).c_str());
+    std::printf("NUMA node %-3d %-6s %8.1f GiB  %3zu cores  CPUs %s\n", node.os_index, topology::to_string(node.kind),
+                static_cast<double>(node.memory) / (1 << 30),
+                topology::cores_of_node(machine, static_cast<int>(i)).size(),
+                node.cpus.empty() ? "none" : topology::format_cpu_list(node.cpus).c_str());
   }
 }
 
@@ -81,11 +81,11 @@ void print_text(const topology::Machine& machine) {
 
 int run_topology(std::span<const char* const> arguments) {
   const Options options = parse(arguments);
-  if (options.help) return fputs(kHelp, stdout), 0;
+  if (options.help) return std::fputs(kHelp, stdout), 0;
   const auto machine =
       options.xml.empty() ? topology::read_machine() : topology::read_machine(std::filesystem::path(options.xml));
   if (options.json)
-    printf("%s\n", to_json(machine).dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    std::printf("%s\n", to_json(machine).dump(2, ' ', false, Json::error_handler_t::replace).c_str());
   else
     print_text(machine);
   return 0;
