@@ -73,6 +73,13 @@ FAKE cuCtxGetCurrent(void** context) {
   *context = current_context;
   return kSuccess;
 }
+FAKE cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
+  if (initializations == 0) return kNotInitialized;
+  if (static_cast<std::size_t>(device) >= devices.size()) return kInvalidDevice;
+  *flags = 0;
+  *active = 1;
+  return kSuccess;
+}
 FAKE cuDevicePrimaryCtxRetain(void** context, int device) {
   *context = &devices[static_cast<std::size_t>(device)];
   return kSuccess;

@@ -27,13 +27,23 @@ std::optional<std::string> nvml_uuid(const std::string& number) {
 
 }  // namespace
 
-CudaBackend::CudaBackend() : TorchBackend(cuda::traits()) { traits_.supports_nvtx_domain = nvtx_has_domains(); }
+CudaBackend::CudaBackend() : TorchBackend(cuda::traits()), counted_(probe_devices().device_count) {
+  traits_.supports_nvtx_domain = nvtx_has_domains();
+}
 
-// Before CUDA runs NVML counts: torch's own count would initialize the driver, and a fork would not survive that.
+// torch's own answer would initialize the driver to find out that it is not, and a fork would not survive that.
+bool CudaBackend::is_initialized() const noexcept {
+  if (runs_.load(std::memory_order_relaxed)) return true;
+  // Without NVML it is no NVIDIA driver that drives torch's CUDA type.
+  const bool torch_may_tell = !Nvml::instance().reason().empty();
+  const bool runs = driver_runs().value_or(torch_may_tell && TorchBackend::is_initialized());
+  if (runs) runs_.store(true, std::memory_order_relaxed);
+  return runs;
+}
+
+// Before CUDA runs NVML counts, for the same reason.
 DeviceIndex CudaBackend::device_count() const noexcept {
-  static const int counted = probe_devices().device_count;
-  if (counted > 0 && !driver_properties(0)) return counted;
-  return TorchBackend::device_count();
+  return counted_ > 0 && !is_initialized() ? counted_ : TorchBackend::device_count();
 }
 
 std::optional<std::string> CudaBackend::uuid(DeviceIndex index) const {

@@ -1,6 +1,7 @@
 // The cuda backend: NVIDIA GPUs, which torch drives itself.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@ class CudaBackend final : public sdk::TorchBackend {
  public:
   CudaBackend();
   DeviceIndex device_count() const noexcept override;
+  bool is_initialized() const noexcept override;
   DeviceProperties properties(DeviceIndex index) const override;
   DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const override;
   MemoryInfo memory_info(DeviceIndex index) const override;
@@ -29,6 +31,9 @@ class CudaBackend final : public sdk::TorchBackend {
   /// UUID of torch's device `index`; nothing where neither driver nor NVML can tell.
   std::optional<std::string> uuid(DeviceIndex index) const;
   Capability capability(DeviceIndex index) const;
+
+  int counted_;                            // by NVML; 0 where it cannot
+  mutable std::atomic<bool> runs_{false};  // CUDA was seen to run, which never ends
 };
 
 }  // namespace anyaccel::backends::cuda

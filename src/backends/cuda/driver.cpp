@@ -18,17 +18,18 @@ struct Uuid {
 
 // Source of every line: cuda.h of the CUDA toolkit 13.0 ("CUDA Driver API", Device Management and Memory Management),
 // with the suffixes that its macros add. X(name, parameters)
-#define ANYACCEL_CUDA_SYMBOLS(X)                          \
-  X(cuDeviceGet, (Device*, int))                          \
-  X(cuDeviceGetName, (char*, int, Device))                \
-  X(cuDeviceGetUuid_v2, (Uuid*, Device))                  \
-  X(cuDeviceTotalMem_v2, (std::size_t*, Device))          \
-  X(cuDeviceGetAttribute, (int*, int, Device))            \
-  X(cuCtxGetCurrent, (void**))                            \
-  X(cuCtxSetCurrent, (void*))                             \
-  X(cuDevicePrimaryCtxRetain, (void**, Device))           \
-  X(cuGetErrorName, (int, const char**))                  \
-  X(cuMemHostRegister_v2, (void*, std::size_t, unsigned)) \
+#define ANYACCEL_CUDA_SYMBOLS(X)                           \
+  X(cuDeviceGet, (Device*, int))                           \
+  X(cuDeviceGetName, (char*, int, Device))                 \
+  X(cuDeviceGetUuid_v2, (Uuid*, Device))                   \
+  X(cuDeviceTotalMem_v2, (std::size_t*, Device))           \
+  X(cuDeviceGetAttribute, (int*, int, Device))             \
+  X(cuCtxGetCurrent, (void**))                             \
+  X(cuCtxSetCurrent, (void*))                              \
+  X(cuDevicePrimaryCtxGetState, (Device, unsigned*, int*)) \
+  X(cuDevicePrimaryCtxRetain, (void**, Device))            \
+  X(cuGetErrorName, (int, const char**))                   \
+  X(cuMemHostRegister_v2, (void*, std::size_t, unsigned))  \
   X(cuMemHostUnregister, (void*))
 
 constexpr int kSuccess = 0;               // CUDA_SUCCESS
@@ -108,6 +109,17 @@ std::optional<DriverProperties> driver_properties(int index) noexcept {
   cuda->cuDeviceGetAttribute(&properties.capability.first, kCapabilityMajor, device);
   cuda->cuDeviceGetAttribute(&properties.capability.second, kCapabilityMinor, device);
   return properties;
+}
+
+std::optional<bool> driver_runs() noexcept {
+  const auto* cuda = driver();
+  if (cuda == nullptr) return std::nullopt;
+  unsigned flags = 0;
+  int active = 0;
+  // The first device that does not exist ends the search; before cuInit that is device 0.
+  for (Device device = 0; cuda->cuDevicePrimaryCtxGetState(device, &flags, &active) == kSuccess; ++device)
+    if (active != 0) return true;
+  return false;
 }
 
 std::string driver_register_host(void* address, std::size_t bytes, int index) noexcept {

@@ -21,6 +21,9 @@ struct DriverProperties {
 /// initialized it: it is never loaded and never initialized from here, so that fork stays safe. Thread-safe.
 std::optional<DriverProperties> driver_properties(int index) noexcept;
 
+/// Whether CUDA runs in this process: a device has its primary context. Nothing where the driver is not loaded.
+std::optional<bool> driver_runs() noexcept;
+
 /// Page-locks host memory for all contexts (cuMemHostRegister), from the context of CUDA's device `index`. Empty when
 /// done, else the driver's reason.
 std::string driver_register_host(void* address, std::size_t bytes, int index) noexcept;

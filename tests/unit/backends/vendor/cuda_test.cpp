@@ -66,6 +66,11 @@ TEST_F(CudaTest, ProbingDoesNotStartTheDriver) {
   EXPECT_EQ(accelerator.communication_backend_name(), "nccl");
   EXPECT_EQ(accelerator.device_properties(1).name, "Fast");
   EXPECT_EQ(accelerator.available_memory(0), 100);
+  EXPECT_FALSE(accelerator.is_current_stream_capturing());
+  accelerator.empty_cache();
+  bool called = false;
+  accelerator.lazy_call([&] { called = true; });
+  EXPECT_FALSE(called);
   EXPECT_EQ(initializations(), 0);
   EXPECT_FALSE(device.initialized);
 }
@@ -185,6 +190,8 @@ TEST_F(CudaTest, GraphsDriveTorchsClass) {
   machine(9, 0);
   void* torch_cuda = load_torch_cuda("fake_torch_cuda");
   ASSERT_NE(torch_cuda, nullptr) << dlerror();
+  load_driver();
+  start_driver();
   const auto calls = reinterpret_cast<const char* (*)()>(dlsym(torch_cuda, "fake_torch_cuda_calls"));
   test::install_test_device("cuda");
   auto& accelerator = get_accelerator();
