@@ -69,9 +69,9 @@ class CpuGraph final : public sdk::GraphImpl {
   static std::vector<Pin> pins_of(const std::vector<Recorded>& calls) {
     std::unordered_map<const c10::StorageImpl*, const void*> found;
     for (const auto& call : calls) {
-      auto tensors = tensors_in(call.args);
-      tensors.insert(tensors.end(), call.outputs.begin(), call.outputs.end());
-      for (const auto& tensor : tensors) found[tensor.storage().unsafeGetStorageImpl()] = tensor.storage().data();
+      for (const auto* tensors : {&call.inputs, &call.outputs}) {
+        for (const auto& tensor : *tensors) found[tensor.storage().unsafeGetStorageImpl()] = tensor.storage().data();
+      }
     }
     std::vector<Pin> pins;
     for (const auto& [storage, data] : found) pins.push_back({storage, data});

@@ -39,15 +39,9 @@ std::vector<Interval> find_intervals(const std::vector<Recorded>& calls) {
     interval.holders += seen.insert(tensor.unsafeGetTensorImpl()).second ? 1 : 0;
   };
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    // Arguments first: an output that is also read was not born here.
-    const auto& call = calls[i];
-    const auto inputs = tensors_in(call.args);
-    for (const auto& input : inputs) {
-      const bool is_output = std::any_of(call.outputs.begin(), call.outputs.end(),
-                                         [&](const auto& output) { return output.is_same(input); });
-      if (!is_output || !call.overwrites) touch(input, i, false);
-    }
-    for (const auto& output : call.outputs) touch(output, i, call.overwrites);
+    // What is read first was not born here.
+    for (const auto& input : calls[i].inputs) touch(input, i, false);
+    for (const auto& output : calls[i].outputs) touch(output, i, calls[i].overwrites);
   }
   return intervals;
 }

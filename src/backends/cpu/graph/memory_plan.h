@@ -15,8 +15,9 @@ struct Recorded {
   std::unique_ptr<Step> step;
   FastMaker maker = nullptr;  ///< of a fast step, which keeps addresses and is made anew when memory has moved
   torch::jit::Stack args;
-  std::vector<at::Tensor> outputs;
-  bool overwrites = false;  ///< it writes all of its outputs without reading them
+  std::vector<at::Tensor> inputs;   ///< what it reads
+  std::vector<at::Tensor> outputs;  ///< what it writes
+  bool overwrites = false;          ///< all of the outputs' memory
 };
 
 /// True when the tensor is all of its memory.

@@ -93,12 +93,16 @@ OpKind classify(const OperatorHandle& op) {
   const auto& schema = op.schema();
   const std::string& name = schema.name();
   OpKind kind;
-  for (const auto& argument : schema.arguments()) kind.writes = kind.writes || is_written(argument);
+  bool only_out = true;  // out= arguments are the ones that only a keyword gives
+  for (const auto& argument : schema.arguments()) {
+    kind.writes = kind.writes || is_written(argument);
+    only_out = only_out && (!is_written(argument) || argument.kwarg_only());
+  }
   kind.random = op.hasTag(at::Tag::nondeterministic_seeded);
 
   static const std::unordered_set<std::string_view> overwriting = {
       "aten::copy_", "aten::zero_", "aten::fill_", "aten::normal_", "aten::uniform_", "aten::bernoulli_"};
-  kind.overwrites = overwriting.count(name) != 0;
+  kind.overwrites = kind.writes && (only_out || overwriting.count(name) != 0);
   kind.dynamic_by_mask = name == "aten::index" || name == "aten::_unsafe_index";
 
   if (op.hasTag(at::Tag::data_dependent_output) || name == "aten::_local_scalar_dense") {

@@ -170,8 +170,9 @@ void Recording::record_in_place(const OperatorHandle& op, const OpKind& kind, Di
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (is_written(arguments[i])) args[i] = after[i];
   }
-  Recorded call{.args = std::move(args), .outputs = {}, .overwrites = kind.overwrites};
+  Recorded call{.args = std::move(args), .overwrites = kind.overwrites};
   call.outputs = written(op, call.args);
+  call.inputs = kind.overwrites ? unwritten(op, call.args) : tensors_in(call.args);
   for (const auto& output : call.outputs) call.overwrites = call.overwrites && covers_storage(output);
   if (kind.fast != nullptr) {
     call.step = kind.fast(call.args, call.outputs);
@@ -196,7 +197,7 @@ void Recording::record_functional(const OperatorHandle& op, const OpKind& kind, 
   };
   // Some functional ops answer with their input or a view of it: there is nothing to do again.
   if (!results.empty() && std::all_of(results.begin(), results.end(), is_view)) return;
-  Recorded call{.args = std::move(args), .outputs = {}, .overwrites = true};
+  Recorded call{.args = std::move(args), .inputs = inputs, .overwrites = true};
   for (const auto& output : take(Stack(results.begin(), results.end()))) call.outputs.push_back(output.toTensor());
   if (kind.fast != nullptr) {
     call.step = kind.fast(call.args, call.outputs);

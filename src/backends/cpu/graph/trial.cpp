@@ -14,6 +14,17 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return first.numel() == 0 || std::memcmp(first.const_data_ptr(), second.const_data_ptr(), first.nbytes()) == 0;
 }
 
+std::vector<at::Tensor> tensors_where(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args, bool is_write) {
+  std::vector<at::Tensor> found;
+  const auto& arguments = op.schema().arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (is_written(arguments[i]) != is_write) continue;
+    const auto tensors = tensors_in(args.slice(i, 1));
+    found.insert(found.end(), tensors.begin(), tensors.end());
+  }
+  return found;
+}
+
 }  // namespace
 
 bool is_written(const c10::Argument& argument) {
@@ -21,14 +32,11 @@ bool is_written(const c10::Argument& argument) {
 }
 
 std::vector<at::Tensor> written(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args) {
-  std::vector<at::Tensor> found;
-  const auto& arguments = op.schema().arguments();
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (!is_written(arguments[i])) continue;
-    const auto tensors = tensors_in(args.slice(i, 1));
-    found.insert(found.end(), tensors.begin(), tensors.end());
-  }
-  return found;
+  return tensors_where(op, args, true);
+}
+
+std::vector<at::Tensor> unwritten(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args) {
+  return tensors_where(op, args, false);
 }
 
 std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors) {

@@ -12,7 +12,10 @@ bool is_written(const c10::Argument& argument);
 /// The tensors of arguments that the op writes to.
 std::vector<at::Tensor> written(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args);
 
-/// Copies of their values.
+/// Those of the other arguments.
+std::vector<at::Tensor> unwritten(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args);
+
+/// Copies of values.
 std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors);
 
 /// Runs a step whose results `outputs` hold already and says whether it gave the same bits at the same addresses and
