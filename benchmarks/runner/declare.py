@@ -13,6 +13,7 @@ class Side:
         last line of output, for example {"get_accelerator_ns": 1.2}.
     timed: instead of reading numbers, the whole run is timed: {"wall_ms": ...}, median of `repeat` runs a round.
     env: variables for it, beside the environment.
+    keep: names of the numbers to keep; none: all that it prints.
     needs: a command that must end with 0 for the side to take part (a peer that is not installed); the page then
         says that it was left out.
     """
@@ -21,8 +22,8 @@ class Side:
     timed: bool = False
     repeat: int = 1
     env: dict = dataclasses.field(default_factory=dict)
+    keep: tuple = ()
     needs: list = dataclasses.field(default_factory=list)
-    exit_codes: tuple = (0,)
 
 
 @dataclasses.dataclass

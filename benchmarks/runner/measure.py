@@ -34,7 +34,7 @@ def call(side, places):
     except OSError as error:
         raise SideFailed(f"{side.name}: {error}") from error
     wall = (time.perf_counter() - start) * 1e3
-    if done.returncode not in side.exit_codes:
+    if done.returncode != 0:
         raise SideFailed(f"{side.name}: exit code {done.returncode}: {done.stderr.strip()[-500:]}")
     if side.timed:
         return {"wall_ms": wall}
@@ -42,7 +42,8 @@ def call(side, places):
         numbers = json.loads(done.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError) as error:
         raise SideFailed(f"{side.name}: its last line is no JSON object: {done.stdout[-200:]!r}") from error
-    return {name: float(value) for name, value in numbers.items() if isinstance(value, (int, float))}
+    return {name: float(value) for name, value in numbers.items()
+            if type(value) in (int, float) and (not side.keep or name in side.keep)}
 
 
 def one_turn(side, places):

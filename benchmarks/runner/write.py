@@ -28,25 +28,27 @@ def table(head, rows):
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
+def label(name):
+    return "start to end, ms" if name == "wall_ms" else name.replace("_", " ")
+
+
 def figures(result):
-    """One row a number, one column a side, and the ratio when there are two sides."""
+    """One row a number and one column a side, with the ratio when there are two; many sides: one row a side."""
     sides = list(result["numbers"])
     names = []
     for side in sides:
         names += [name for name in result["numbers"][side] if name not in names]
-    head, rows = ["", *sides], []
-    two = len(sides) == 2
-    if two:
-        head.append(f"{sides[1]} / {sides[0]}")
+    cell = {(side, name): spread(item) for side, numbers in result["numbers"].items() for name, item in numbers.items()}
+    if len(sides) > 3:
+        return table(["", *map(label, names)], [[side, *(cell.get((side, name), "") for name in names)] for side in sides])
+    head = ["", *sides] + ([f"{sides[1]} / {sides[0]}"] if len(sides) == 2 else [])
+    rows = []
     for name in names:
-        items = [result["numbers"][side].get(name) for side in sides]
-        row = [name.replace("_", " ")] + [spread(item) if item else "" for item in items]
-        if two:
+        row = [label(name), *(cell.get((side, name), "") for side in sides)]
+        if len(sides) == 2:
+            items = [result["numbers"][side].get(name) for side in sides]
             row.append(number(items[1]["median"] / items[0]["median"]) if all(items) and items[0]["median"] else "")
         rows.append(row)
-    if names == ["wall_ms"]:  # many sides, one number: a row for each side reads better
-        head = ["", "start to end, ms"]
-        rows = [[side, spread(result["numbers"][side]["wall_ms"])] for side in sides]
     return table(head, rows)
 
 

@@ -81,6 +81,20 @@ class Runner(unittest.TestCase):
                 pass
         self.assertEqual(watch.others, 0.5)
 
+    # Fails when numbers that nobody asked for, or what is no number, come on the page.
+    def test_only_wanted_numbers(self):
+        numbers = measure.call(side("a", "print('{\"x\": 1, \"y\": 2, \"ok\": true, \"text\": \"3\"}')"), PLACES)
+        self.assertEqual(numbers, {"x": 1.0, "y": 2.0})
+        wanted = side("a", "print('{\"x\": 1, \"y\": 2}')", keep=("y",))
+        self.assertEqual(measure.call(wanted, PLACES), {"y": 2.0})
+
+    # Fails when the ratio is upside down, or many sides do not get a row each.
+    def test_tables(self):
+        two = measure.run(bench([self.tracing("a", "2"), self.tracing("b", "5")]), PLACES, 7, max_load=99)
+        self.assertIn("| x | 2.00 (2.00 to 2.00) | 5.00 (5.00 to 5.00) | 2.50 |", write.figures(two))
+        four = measure.run(bench([self.tracing(name) for name in "abcd"]), PLACES, 7, max_load=99)
+        self.assertIn("\n| d | 1.00 (1.00 to 1.00) |", write.figures(four))
+
     # Fails when a side that crashes or prints nonsense yields a figure.
     def test_failing_sides(self):
         for code, text in (("raise SystemExit(3)", "exit code 3"), ("print('hello')", "no JSON object")):
