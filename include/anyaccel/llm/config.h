@@ -26,7 +26,7 @@ struct ModelConfig {
   std::int64_t vocab_size = 257;
   std::int64_t hidden_size = 256;
   std::int64_t intermediate_size = 688;
-  std::int64_t num_layers = 4;
+  std::int64_t num_layers = 3;
   std::int64_t num_heads = 4;
   std::int64_t num_kv_heads = 4;   ///< fewer than num_heads: grouped-query attention
   std::int64_t head_dim = 64;

@@ -115,6 +115,10 @@ void add_model_options(CLI::App& command, TrainOptions& o) {
       ->capture_default_str()->group(group);
   command.add_option("--context", o.model.max_positions, "Bytes that the model sees at once")
       ->capture_default_str()->group(group);
+  command.add_option("--rope-theta", o.model.rope.theta, "Base of the rotary position embedding")
+      ->capture_default_str()->group(group);
+  command.add_option("--initializer-range", o.model.initializer_range, "Deviation of the first weights")
+      ->capture_default_str()->group(group);
   command.add_flag("--tie-embeddings", o.model.tie_word_embeddings, "One matrix for input and output")->group(group);
 }
 

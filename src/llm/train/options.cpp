@@ -18,6 +18,20 @@ void check(bool good, const char* option, const std::string& got, const char* wa
 
 }  // namespace
 
+ModelConfig demo_model() {
+  ModelConfig config;
+  config.hidden_size = 320;
+  config.intermediate_size = 864;
+  config.num_layers = 2;
+  config.num_heads = config.num_kv_heads = 5;
+  config.head_dim = 64;
+  config.max_positions = 256;
+  config.initializer_range = 0.05;
+  config.rope.theta = 300;
+  complete_model(config);
+  return config;
+}
+
 void check_options(const TrainOptions& options) {
   check(!options.steps || *options.steps > 0, "steps", std::to_string(options.steps.value_or(0)), "1 or more");
   check(std::isfinite(options.minutes) && options.minutes > 0, "minutes", std::to_string(options.minutes), "above 0");

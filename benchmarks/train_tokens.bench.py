@@ -1,0 +1,41 @@
+import os
+
+from runner.declare import Benchmark, Side, Target
+
+THREADS = str(len(os.sched_getaffinity(0)))
+# The demo's sizes (src/llm/train/options.cpp).
+SIZES = ["--batch-size", "2", "--context", "256", "--hidden", "320", "--layers", "2", "--heads", "5", "--kv-heads", "5",
+         "--head-dim", "64", "--intermediate", "864"]
+OUT = ["--held-out-tokens", "0", "--out", "{build}/benchmarks/train_tokens"]
+
+
+def anyaccel(name, *options):
+    return Side(name, ["{build}/bin/anyaccel", "train", "--json", "--steps", "60", "--data", "{repo}/src", *SIZES, *OUT, *options],
+                env={"OMP_NUM_THREADS": THREADS})
+
+
+def transformers(name, *options):
+    return Side(name, ["{python}", "{here}/train_tokens_transformers.py", "--steps", "60", "--threads", THREADS, *SIZES, *options],
+                env={"OMP_NUM_THREADS": THREADS}, needs=["{python}", "-c", "import transformers"])
+
+
+def over(n, ours, theirs):
+    return n[ours]["tokens_per_second"] / n[theirs]["tokens_per_second"]
+
+
+benchmark = Benchmark(
+    title="Training tokens",
+    about="""Tokens per second over 60 steps of the demo's model: same sizes, same threads, AdamW with clipping on both sides;
+        transformers with torch's fused AdamW.""",
+    sides=[
+        anyaccel("anyaccel train"),
+        anyaccel("anyaccel train --graph", "--graph"),
+        transformers("transformers"),
+        anyaccel("anyaccel train --dtype bf16", "--dtype", "bf16"),
+        transformers("transformers, bf16 autocast", "--dtype", "bf16"),
+    ],
+    targets=[
+        Target("anyaccel over transformers", lambda n: over(n, "anyaccel train", "transformers"), at_least=1.0, unit="times"),
+        Target("the same with bf16", lambda n: over(n, "anyaccel train --dtype bf16", "transformers, bf16 autocast"),
+               at_least=1.0, unit="times"),
+    ])

@@ -1,0 +1,54 @@
+#include "llm/checkpoint/checkpoint.h"
+
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "unit/llm/temporary_folder.h"
+#include "unit/support/expect_error.h"
+
+namespace anyaccel::llm {
+namespace {
+
+void write(const std::filesystem::path& path, const char* name, at::IntArrayRef shape) {
+  AtomicFile file(path);
+  write_safetensors(file, {{name, at::ones(shape)}}, {});
+  file.commit();
+}
+
+// Fails when the shards of an index are mixed up or a wrong shape is not told with both shapes.
+TEST(Checkpoint, Shards) {
+  const TemporaryFolder folder;
+  write(folder / "one.safetensors", "a", {2, 3});
+  write(folder / "two.safetensors", "b", {4});
+  folder.write("model.safetensors.index.json", R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
+  const Checkpoint checkpoint(folder.path());
+  EXPECT_EQ(checkpoint.tensor("a", {2, 3}).numel(), 6);
+  EXPECT_EQ(checkpoint.tensor("b", {4}).numel(), 4);
+  EXPECT_ERROR(checkpoint.tensor("a", {3, 2}), corrupt, "tensor \"a\" has the wrong shape; got [2, 3], want [3, 2]");
+  EXPECT_ERROR(checkpoint.tensor("c", {1}), corrupt, "lacks tensor \"c\"");
+}
+
+// Fails when an index reaches files outside its folder or promises what a shard does not have.
+TEST(Checkpoint, BadIndex) {
+  const TemporaryFolder folder;
+  write(folder / "one.safetensors", "a", {2});
+  for (const char* name : {"../one.safetensors", "/etc/passwd", ".."}) {
+    folder.write("model.safetensors.index.json", R"({"weight_map":{"a":")" + std::string(name) + "\"}}");
+    EXPECT_ERROR(Checkpoint(folder.path()), corrupt, "bad file name");
+  }
+  folder.write("model.safetensors.index.json", R"({"weight_map":{"b":"one.safetensors"}})");
+  EXPECT_ERROR(Checkpoint(folder.path()), corrupt, "lacks tensor \"b\"");
+  folder.write("model.safetensors.index.json", R"({"weight_map":{"b":"gone.safetensors"}})");
+  EXPECT_ERROR(Checkpoint(folder.path()), not_found, "gone.safetensors");
+}
+
+// Fails when a folder without weights gives anything but its name and what was wanted.
+TEST(Checkpoint, NoWeights) {
+  const TemporaryFolder folder;
+  EXPECT_ERROR(Checkpoint(folder.path()), not_found, "model.safetensors");
+  EXPECT_ERROR(Checkpoint(folder / "none"), not_found, "none is no folder");
+}
+
+}  // namespace
+}  // namespace anyaccel::llm

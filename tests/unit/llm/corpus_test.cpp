@@ -1,0 +1,62 @@
+#include "llm/data/corpus.h"
+
+#include <gtest/gtest.h>
+
+#include "unit/llm/temporary_folder.h"
+#include "unit/support/expect_error.h"
+
+namespace anyaccel::llm {
+namespace {
+
+// Fails when bytes get lost, documents are not ended, or another share than a tenth is held out.
+TEST(Corpus, EveryTenthDocument) {
+  const TemporaryFolder folder;
+  for (int i = 10; i < 50; ++i) folder.write("d/" + std::to_string(i), std::string(30, static_cast<char>('A' + i - 10)));
+  const Corpus corpus = load_corpus({folder / "d"}, 8);
+  EXPECT_EQ(corpus.files, 40);
+  EXPECT_EQ(corpus.held_out_documents, 4);
+  EXPECT_EQ(corpus.train_documents, 36);
+  EXPECT_EQ(corpus.held_out.size(), 4U * 31);
+  EXPECT_EQ(corpus.held_out[0], 'A' + 5);  // in sorted order, the sixth of each ten
+  EXPECT_EQ(corpus.held_out[30], kEndOfText);
+  EXPECT_EQ(corpus.train.size(), 36U * 31);
+  EXPECT_EQ(load_corpus({folder / "d"}, 8).fingerprint, corpus.fingerprint);
+  folder.write("d/10", std::string(30, 'z'));
+  EXPECT_NE(load_corpus({folder / "d"}, 8).fingerprint, corpus.fingerprint);
+}
+
+// Fails when a single file leaves nothing to hold out, or its text is changed by cutting.
+TEST(Corpus, OneFile) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 500; ++i) text += "line " + std::to_string(i) + "\n";
+  const Corpus corpus = load_corpus({folder.write("f", text)}, 16);
+  EXPECT_EQ(corpus.train.size() + corpus.held_out.size(),
+            text.size() + static_cast<std::size_t>(corpus.train_documents + corpus.held_out_documents));
+  EXPECT_GT(corpus.held_out.size(), text.size() / 25);
+  EXPECT_LT(corpus.held_out.size(), text.size() / 5);
+}
+
+// Fails when hidden or binary files below a folder become training text.
+TEST(Corpus, LeavesOutWhatIsNoText) {
+  const TemporaryFolder folder;
+  folder.write("d/text", std::string(1000, 'a'));
+  folder.write("d/.git/config", std::string(1000, 'b'));
+  folder.write("d/binary", std::string(1000, '\0'));
+  const Corpus corpus = load_corpus({folder / "d"}, 8);
+  EXPECT_EQ(corpus.files, 1);
+}
+
+// Fails when missing, unreadable or too little data is not said plainly.
+TEST(Corpus, Errors) {
+  const TemporaryFolder folder;
+  EXPECT_ERROR(load_corpus({folder / "none"}, 8), not_found, "none");
+  EXPECT_ERROR(load_corpus({folder.write("short", "abc")}, 64), invalid_argument, "too little text");
+  EXPECT_ERROR(load_corpus({"/proc/self/mem"}, 8), io, "/proc/self/mem");
+}
+
+// Fails when the default text is not found beside the LibTorch that this test runs with.
+TEST(Corpus, DefaultData) { EXPECT_TRUE(std::filesystem::exists(default_data() / "c10")); }
+
+}  // namespace
+}  // namespace anyaccel::llm

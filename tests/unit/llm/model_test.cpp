@@ -1,0 +1,74 @@
+#include "anyaccel/llm/model.h"
+
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+#include "anyaccel/llm/generate.h"
+#include "unit/llm/temporary_folder.h"
+#include "unit/support/expect_error.h"
+
+namespace anyaccel::llm {
+namespace {
+
+ModelConfig small() {
+  ModelConfig config;
+  config.vocab_size = 20;
+  config.hidden_size = 16;
+  config.intermediate_size = 24;
+  config.num_layers = 2;
+  config.num_heads = 4;
+  config.num_kv_heads = 2;
+  config.head_dim = 4;
+  config.max_positions = 16;
+  config.initializer_range = 0.3;
+  return config;
+}
+
+// Fails when saving loses a tensor or changes a value.
+TEST(Model, SaveAndLoad) {
+  const TemporaryFolder folder;
+  const Model model = Model::create(small(), 1);
+  model.save(folder.path());
+  EXPECT_TRUE(at::equal(Model::load(folder.path()).logits({1, 2, 3}), model.logits({1, 2, 3})));
+  EXPECT_EQ(model.parameter_count(), 2 * 20 * 16 + 16 + 2 * (16 * (16 + 16 + 16) + 3 * 16 * 24 + 32));
+}
+
+// Fails when a later token changes what came before it.
+TEST(Model, IsCausal) {
+  const Model model = Model::create(small(), 1);
+  EXPECT_TRUE(at::allclose(model.logits({4, 5, 6, 7}).narrow(0, 0, 3), model.logits({4, 5, 6}), 1e-5, 1e-6));
+}
+
+// Fails when the key-value cache gives other tokens than computing everything anew.
+TEST(Model, CacheIsExact) {
+  const Model model = Model::create(small(), 3);
+  std::vector<std::int64_t> ids = {4, 5, 6};
+  const GenerateResult result = generate(model, nullptr, ids, {.max_new_tokens = 8, .sampling = {.temperature = 0}});
+  for (const std::int64_t id : result.ids) {
+    const at::Tensor logits = model.logits(ids);
+    EXPECT_EQ(logits[-1].argmax().item<std::int64_t>(), id);
+    ids.push_back(id);
+  }
+  EXPECT_EQ(result.ids.size(), 8U);
+}
+
+// Fails when generation runs over the end of the context, or a wrong prompt is computed.
+TEST(Model, Limits) {
+  const Model model = Model::create(small(), 3);
+  const auto result = generate(model, nullptr, std::vector<std::int64_t>(14, 1), {.max_new_tokens = 8});
+  EXPECT_EQ(result.ids.size(), 2U);
+  EXPECT_EQ(result.finish, FinishReason::context);
+  EXPECT_ERROR(model.logits(std::vector<std::int64_t>(17, 1)), invalid_argument, "context");
+  EXPECT_ERROR(model.logits({20}), invalid_argument, "outside the vocabulary; got 20, want 0..19");
+  EXPECT_ERROR(model.logits({}), invalid_argument, "empty");
+}
+
+// Fails when the same seed gives other weights.
+TEST(Model, SeedDecides) {
+  EXPECT_TRUE(at::equal(Model::create(small(), 1).logits({1}), Model::create(small(), 1).logits({1})));
+  EXPECT_FALSE(at::equal(Model::create(small(), 1).logits({1}), Model::create(small(), 2).logits({1})));
+}
+
+}  // namespace
+}  // namespace anyaccel::llm

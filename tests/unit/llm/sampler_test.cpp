@@ -1,0 +1,72 @@
+#include "llm/generate/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "unit/support/expect_error.h"
+
+namespace anyaccel::llm {
+namespace {
+
+const std::vector<float> kLogits = {std::log(0.1F), std::log(0.4F), std::log(0.2F), std::log(0.3F)};
+
+std::map<std::int64_t, double> shares(const SamplingOptions& options, std::vector<std::int64_t> history = {}) {
+  Sampler sampler(options);
+  std::map<std::int64_t, double> count;
+  for (int i = 0; i < 4000; ++i) count[sampler.choose(kLogits, history)] += 1.0 / 4000;
+  return count;
+}
+
+// Fails when tokens are not drawn by their probability (three sigma of 4000 draws is 0.024).
+TEST(Sampler, FollowsTheDistribution) {
+  auto share = shares({});
+  EXPECT_NEAR(share[0], 0.1, 0.03);
+  EXPECT_NEAR(share[1], 0.4, 0.03);
+  EXPECT_NEAR(share[2], 0.2, 0.03);
+  EXPECT_NEAR(shares({.temperature = 0.5})[1], 0.16 / 0.30, 0.03);
+}
+
+// Fails when one of the cuts keeps too much or too little.
+TEST(Sampler, Cuts) {
+  EXPECT_EQ(shares({.top_k = 2}).size(), 2U);
+  EXPECT_EQ(shares({.top_k = 99}).size(), 4U);
+  EXPECT_EQ(shares({.top_p = 0.6}).size(), 2U);   // 0.4 + 0.3
+  EXPECT_EQ(shares({.top_p = 0.01}).size(), 1U);  // never none
+  EXPECT_EQ(shares({.min_p = 0.6}).size(), 2U);   // at least 0.24
+  EXPECT_EQ(shares({.temperature = 0}).begin()->first, 1);
+}
+
+// Fails when a penalty favours what it should discourage: logits here are negative.
+TEST(Sampler, RepetitionPenalty) {
+  EXPECT_LT(shares({.repetition_penalty = 2}, {1})[1], 0.3);
+  EXPECT_EQ(shares({.temperature = 0, .repetition_penalty = 2}, {1, 1, 1}).begin()->first, 3);
+}
+
+// Fails when the seed is not all that decides.
+TEST(Sampler, Seed) {
+  const auto draw = [](std::uint64_t seed) {
+    Sampler sampler({.seed = seed});
+    std::vector<std::int64_t> ids;
+    for (int i = 0; i < 50; ++i) ids.push_back(sampler.choose(kLogits, {}));
+    return ids;
+  };
+  EXPECT_EQ(draw(1), draw(1));
+  EXPECT_NE(draw(1), draw(2));
+}
+
+// Fails when wrong options or logits that are no numbers give a token all the same.
+TEST(Sampler, Errors) {
+  EXPECT_ERROR(Sampler({.temperature = -1}), invalid_argument, "temperature");
+  EXPECT_ERROR(Sampler({.top_k = -1}), invalid_argument, "top-k");
+  EXPECT_ERROR(Sampler({.top_p = 0}), invalid_argument, "top-p");
+  EXPECT_ERROR(Sampler({.min_p = 2}), invalid_argument, "min-p");
+  EXPECT_ERROR(Sampler({.repetition_penalty = 0}), invalid_argument, "repetition-penalty");
+  const std::vector<float> nan(3, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_ERROR(Sampler({}).choose(nan, {}), device_error, "usable");
+}
+
+}  // namespace
+}  // namespace anyaccel::llm
