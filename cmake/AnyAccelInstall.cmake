@@ -32,6 +32,7 @@ foreach(target ${installed_targets})
   if(target IN_LIST exported_targets)
     string(REGEX REPLACE "^anyaccel_" "" export_name ${target})
     set_target_properties(${target} PROPERTIES EXPORT_NAME ${export_name})
+    target_compile_features(${target} PUBLIC cxx_std_20)
     install(TARGETS ${target} EXPORT anyaccelTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
             INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
     add_library(anyaccel::${export_name} ALIAS ${target})
