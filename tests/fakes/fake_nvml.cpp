@@ -3,6 +3,8 @@
 //   mig <uuid> <gpu instance> <compute instance> <free> <total>   an instance of the device above; turns its MIG mode on
 //   fail <code>                                        nvmlInit_v2 answers so
 // The memory of a device in MIG mode is refused, as in a container. FAKE_NVML is read at every start.
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -27,6 +29,7 @@ struct Device {
 struct Machine {
   int failure = 0;
   int starts = 0;
+  pid_t started_in = -1;  // in a forked child it wants to be started again
   std::vector<Device> devices;
 };
 
@@ -58,7 +61,15 @@ void read() {
   }
 }
 
-enum : int { kSuccess = 0, kInvalid = 2, kNotSupported = 3, kNoPermission = 4, kNotFound = 6, kTooSmall = 7 };
+enum : int {
+  kSuccess = 0,
+  kUninitialized = 1,
+  kInvalid = 2,
+  kNotSupported = 3,
+  kNoPermission = 4,
+  kNotFound = 6,
+  kTooSmall = 7
+};
 
 Device& at(void* handle) { return *static_cast<Device*>(handle); }
 
@@ -72,10 +83,12 @@ int copy(const std::string& text, char* out, unsigned size) {
 
 FAKE nvmlInit_v2() {
   if (machine().starts++ == 0) read();
+  machine().started_in = getpid();
   return machine().failure;
 }
 FAKE fake_nvml_starts() { return machine().starts; }
 FAKE nvmlDeviceGetCount_v2(unsigned* count) {
+  if (machine().started_in != getpid()) return kUninitialized;
   *count = static_cast<unsigned>(machine().devices.size());
   return kSuccess;
 }
@@ -89,6 +102,7 @@ FAKE nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
 #endif
 FAKE nvmlSystemGetDriverVersion(char* out, unsigned size) { return copy("580.65.06", out, size); }
 FAKE nvmlDeviceGetHandleByUUID(const char* uuid, void** handle) {
+  if (machine().started_in != getpid()) return kUninitialized;
   for (auto& device : machine().devices) {
     if (device.uuid == uuid) return *handle = &device, kSuccess;
     for (auto& instance : device.instances)

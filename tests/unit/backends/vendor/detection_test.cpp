@@ -131,5 +131,19 @@ TEST_F(DetectionTest, BirenIsAskedFirst) {
   EXPECT_TRUE(get_accelerator().is_triton_supported());
 }
 
+// Fails when render nodes are taken for torch's devices: a mask may hide them, a GPU may count as several.
+TEST_F(DetectionTest, TorchCountsIntelsDevices) {
+  for (const char* node : {"renderD128", "renderD129"})
+    add("sys/class/drm/" + std::string(node) + "/device/vendor", "0x8086\n");
+  add("sys/class/drm/renderD130/device/vendor", "0x10de\n");
+  EXPECT_FALSE(verdict("xpu").available);  // no LibTorch for it yet
+  EXPECT_THAT(verdict("xpu").reason, HasSubstr("cannot drive it"));
+  auto& device = test::install_test_device("xpu", 3);
+  EXPECT_EQ(verdict("xpu").device_count, 3);
+  device.count = 0;
+  EXPECT_FALSE(verdict("xpu").available);
+  EXPECT_THAT(verdict("xpu").reason, HasSubstr("ZE_AFFINITY_MASK"));
+}
+
 }  // namespace
 }  // namespace anyaccel
