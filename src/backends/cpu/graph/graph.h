@@ -22,7 +22,7 @@ namespace anyaccel::backends::cpu {
 ///   same time, on any thread, is refused with `invalid_state`.
 /// - Tensors made in the capture belong to the graph until reset() or its end; one that the program still holds lives
 ///   on. At the end of the capture those that nobody else holds are laid out anew, so that values which are never needed
-///   at the same time share memory.
+///   at the same time share memory; during the capture each still has its own.
 /// - A pool names the graphs that belong together, as on other devices; graphs do not share memory through it.
 /// - Capture costs two to three times an eager step: each fast replay routine is run once beside the op, and taken
 ///   only when it gives the same bits.
