@@ -11,7 +11,7 @@ OUT = ["--held-out-tokens", "0", "--out", "{build}/benchmarks/train_tokens"]
 
 def anyaccel(name, *options):
     return Side(name, ["{build}/bin/anyaccel", "train", "--json", "--steps", "60", "--data", "{repo}/src", *SIZES, *OUT, *options],
-                env={"OMP_NUM_THREADS": THREADS})
+                env={"OMP_NUM_THREADS": THREADS}, keep=("tokens_per_second",))
 
 
 def transformers(name, *options):
