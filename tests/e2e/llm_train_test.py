@@ -77,6 +77,14 @@ class Train(unittest.TestCase):
                 first, second = self.digests("whole"), self.digests("parts")
                 self.assertEqual([first[name] for name in same], [second[name] for name in same])
 
+    # Fails when a finished run cannot be continued, or more time does not mean more steps.
+    def test_more_time(self):
+        first = json.loads(self.train("out", "--minutes 0.01").stdout.splitlines()[-1])
+        more = json.loads(self.train("out", "--resume --minutes 0.03").stdout.splitlines()[-1])
+        self.assertGreater(more["steps"], first["steps"])
+        self.assertEqual(more["steps"], first["steps"] + len(more["losses"]))
+        self.assertEqual(self.train("out", "--resume").returncode, 0)
+
     # Fails when a replayed step is not the eager one (learning rate, step count or random order frozen in the graph).
     def test_graph_is_eager(self):
         eager = self.losses(self.train("eager", "--steps 12 --dropout 0.1"))

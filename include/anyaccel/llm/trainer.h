@@ -26,7 +26,8 @@ struct TrainOptions {
   std::vector<std::filesystem::path> data;  ///< files and folders; empty: LibTorch's C++ headers
   std::filesystem::path out = "anyaccel-model";
   std::optional<std::int64_t> steps;  ///< train so many steps ...
-  double minutes = 1.0;               ///< ... or, without steps, so long
+  std::optional<double> minutes;      ///< ... or so long; without either one minute ...
+  std::int64_t min_steps = 600;       ///< ... and on a slow machine until so many steps are done, three minutes at most
   std::uint64_t seed = 0;
   c10::ScalarType dtype = c10::kFloat;  ///< float32, or the type for autocast
   bool graph = false;                   ///< capture one whole step and replay it

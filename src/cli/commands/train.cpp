@@ -147,7 +147,9 @@ void add_train(CLI::App& command, Context& context) {
       ->type_name("PATH");
   command.add_option("-o,--out", o.out, "Folder of the checkpoint")->capture_default_str()->type_name("DIR");
   command.add_option("--steps", o.steps, "Train so many steps ...");
-  command.add_option("--minutes", o.minutes, "... or so long")->capture_default_str();
+  command.add_option("--minutes", o.minutes, "... or so long (without either: one minute and --min-steps)");
+  command.add_option("--min-steps", o.min_steps, "A slow machine goes on until so many are done, three minutes at most")
+      ->capture_default_str();
   command.add_option("--seed", o.seed, "Decides weights, data order and dropout")->capture_default_str();
   command.add_option("--dtype", arguments->dtype, "fp32, or bf16 or fp16 for autocast")->capture_default_str();
   command.add_flag("--graph", o.graph, "Capture a whole step once and replay it");

@@ -53,7 +53,8 @@ TrainOptions read_run_options(const fs::path& folder, Progress& progress) {
     }
   }
   out.steps = options.integer("steps", 1, kLarge);
-  out.minutes = required_number(options, "minutes");
+  out.minutes = options.number("minutes");
+  out.min_steps = options.integer("min_steps", 0, kLarge).value_or(0);
   if (!saved->contains("seed") || !(*saved)["seed"].is_number_unsigned()) corrupt(path.string() + " lacks the seed");
   out.seed = (*saved)["seed"].get<std::uint64_t>();
   out.dtype = parse_dtype(options.string("dtype").value_or("float32"));

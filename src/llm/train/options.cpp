@@ -34,7 +34,9 @@ ModelConfig demo_model() {
 
 void check_options(const TrainOptions& options) {
   check(!options.steps || *options.steps > 0, "steps", std::to_string(options.steps.value_or(0)), "1 or more");
-  check(std::isfinite(options.minutes) && options.minutes > 0, "minutes", std::to_string(options.minutes), "above 0");
+  const double minutes = options.minutes.value_or(1.0);
+  check(std::isfinite(minutes) && minutes > 0, "minutes", std::to_string(minutes), "above 0");
+  check(options.min_steps >= 0, "min-steps", std::to_string(options.min_steps), "0 or more");
   check(options.batch_size > 0, "batch-size", std::to_string(options.batch_size), "1 or more");
   check(options.lr > 0 && options.lr < 10, "lr", std::to_string(options.lr), "above 0, below 10");
   check(options.warmup >= 0 && options.warmup < 1, "warmup", std::to_string(options.warmup), "0 or more, below 1");

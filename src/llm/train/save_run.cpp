@@ -16,7 +16,7 @@ Json options_json(const TrainOptions& options) {
   Json data = Json::array();
   for (const fs::path& path : options.data) data.push_back(fs::absolute(path).lexically_normal().string());
   Json out = {{"data", data},
-              {"minutes", options.minutes},
+              {"min_steps", options.min_steps},
               {"seed", options.seed},
               {"dtype", dtype_name(options.dtype)},
               {"graph", options.graph},
@@ -28,6 +28,7 @@ Json options_json(const TrainOptions& options) {
               {"clip", options.clip},
               {"dropout", options.dropout},
               {"held_out_tokens", options.held_out_tokens}};
+  out["minutes"] = options.minutes ? Json(*options.minutes) : Json();
   out["steps"] = options.steps ? Json(*options.steps) : Json();
   return out;
 }

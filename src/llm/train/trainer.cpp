@@ -17,6 +17,12 @@ namespace anyaccel::llm {
 
 namespace {
 
+/// How long to train when nobody says.
+constexpr double kMinutes = 1.0;
+
+/// How many times longer a slow machine may train to reach TrainOptions::min_steps.
+constexpr double kPatience = 3.0;
+
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -26,7 +32,10 @@ TrainOptions effective(TrainOptions given, Progress& progress) {
   if (given.resume) {
     TrainOptions saved = read_run_options(given.out, progress);
     if (!given.data.empty()) saved.data = given.data;
-    if (given.steps) saved.steps = given.steps;
+    if (given.steps || given.minutes) {
+      saved.steps = given.steps;
+      saved.minutes = given.minutes;
+    }
     saved.out = given.out;
     saved.resume = true;
     saved.graph = given.graph || saved.graph;
@@ -37,6 +46,7 @@ TrainOptions effective(TrainOptions given, Progress& progress) {
     complete_model(given.model);
   }
   check_options(given);
+  if (given.minutes) given.min_steps = 0;  // who says how long gets exactly that
   return given;
 }
 
@@ -119,7 +129,20 @@ struct Trainer::Impl {
   /// Share of the run that is done, when `elapsed` seconds and progress.step steps are.
   double share(double elapsed) const {
     if (options.steps) return static_cast<double>(progress.step) / static_cast<double>(*options.steps);
-    return elapsed / (60.0 * options.minutes);
+    const double by_time = elapsed / (60.0 * options.minutes.value_or(kMinutes));
+    if (options.min_steps == 0) return by_time;
+    const double by_steps = static_cast<double>(progress.step) / static_cast<double>(options.min_steps);
+    return std::max(std::min(by_time, by_steps), by_time / kPatience);
+  }
+
+  /// Seconds until the run ends, at `rate` steps a second.
+  double seconds_left(double rate) const {
+    const auto step = static_cast<double>(progress.step);
+    if (options.steps) return (static_cast<double>(*options.steps) - step) / rate;
+    const double by_time = 60.0 * options.minutes.value_or(kMinutes) - progress.seconds;
+    if (options.min_steps == 0) return std::max(0.0, by_time);
+    const double by_steps = (static_cast<double>(options.min_steps) - step) / rate;
+    return std::max(0.0, std::min(std::max(by_time, by_steps), by_time + (kPatience - 1) * 60.0 * options.minutes.value_or(kMinutes)));
   }
 
   void evaluate(TrainResult& result) {
@@ -187,8 +210,7 @@ TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, c
       TrainStep report{.step = progress.step, .loss = outcome.loss, .lr = lr, .gradient_norm = outcome.gradient_norm,
                        .tokens_per_second = smoothed, .memory_allocated = get_accelerator().memory_allocated(),
                        .seconds = progress.seconds, .seconds_left = 0, .skipped = outcome.skipped};
-      report.seconds_left = options.steps ? static_cast<double>(*options.steps - progress.step) * tokens / smoothed
-                                          : std::max(0.0, 60.0 * options.minutes - progress.seconds);
+      report.seconds_left = run.seconds_left(smoothed / tokens);
       on_step(report);
     }
     result.interrupted = stop && stop->load();
