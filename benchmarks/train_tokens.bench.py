@@ -4,7 +4,7 @@ from runner.declare import Benchmark, Side, Target
 
 THREADS = str(len(os.sched_getaffinity(0)))
 # The demo's sizes (src/llm/train/options.cpp).
-SIZES = ["--batch-size", "2", "--context", "256", "--hidden", "320", "--layers", "2", "--heads", "5", "--kv-heads", "5",
+SIZES = ["--batch-size", "1", "--context", "256", "--hidden", "320", "--layers", "2", "--heads", "5", "--kv-heads", "5",
          "--head-dim", "64", "--intermediate", "864"]
 OUT = ["--held-out-tokens", "0", "--out", "{build}/benchmarks/train_tokens"]
 

@@ -27,7 +27,7 @@ struct TrainOptions {
   std::filesystem::path out = "anyaccel-model";
   std::optional<std::int64_t> steps;  ///< train so many steps ...
   std::optional<double> minutes;      ///< ... or so long; without either one minute ...
-  std::int64_t min_steps = 600;       ///< ... and on a slow machine until so many steps are done, three minutes at most
+  std::int64_t min_steps = 1000;      ///< ... and on a slow machine until so many steps are done, three minutes at most
   std::uint64_t seed = 0;
   c10::ScalarType dtype = c10::kFloat;  ///< float32, or the type for autocast
   bool graph = false;                   ///< capture one whole step and replay it
@@ -35,8 +35,8 @@ struct TrainOptions {
   std::int64_t save_every = 0;          ///< steps between checkpoints; 0: at the end alone
 
   ModelConfig model = demo_model();  ///< vocabulary and special tokens are set by the trainer
-  std::int64_t batch_size = 2;
-  double lr = 1e-3;
+  std::int64_t batch_size = 1;
+  double lr = 6e-4;
   double warmup = 0.03;  ///< share of the run in which the learning rate rises
   double beta2 = 0.99;  ///< high, because batches are small
   double weight_decay = 0.1;
