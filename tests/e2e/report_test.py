@@ -41,6 +41,14 @@ class Report(unittest.TestCase):
         self.assertEqual(data["shared_memory"]["path"], "/dev/shm")
         self.assertGreater(data["topology"]["cores"], 0)
 
+    # Fails when threads spin as long as libgomp's default makes them, or the user's own setting is overruled.
+    def test_spinning_is_limited(self):
+        for given, expected in (({}, "'5000'"), ({"GOMP_SPINCOUNT": "77"}, "'77'")):
+            shown = shell("anyaccel report", OMP_DISPLAY_ENV="verbose", **given).stderr
+            if "GOMP_SPINCOUNT" not in shown:
+                self.skipTest("this LibTorch does not use libgomp")
+            self.assertIn("GOMP_SPINCOUNT = " + expected, shown)
+
     # Fails when a key is added or renamed and the documentation is not.
     def test_every_key_is_documented(self):
         _, data = report()
