@@ -34,8 +34,8 @@ struct BackendVerdict {
 
 /// Which accelerator this process uses and how that came about.
 struct Detection {
-  std::string accelerator;  ///< name of the chosen backend; empty when none was chosen
-  std::string reason;       ///< one sentence
+  std::string accelerator;               ///< name of the chosen backend; empty when none was chosen
+  std::string reason;                    ///< one sentence
   std::vector<BackendVerdict> backends;  ///< in order of probing
 };
 

@@ -32,10 +32,9 @@ std::optional<long> env_int(const char* name, long low, long high) {
   const char* end = value->data() + value->size();
   const auto [stop, error] = std::from_chars(value->data(), end, number);
   if (error != std::errc() || stop != end || number < low || number > high)
-    throw Error(ErrorCode::invalid_argument, name,
-                {.what = "not a number in range",
-                 .got = *value,
-                 .want = std::to_string(low) + " to " + std::to_string(high)});
+    throw Error(
+        ErrorCode::invalid_argument, name,
+        {.what = "not a number in range", .got = *value, .want = std::to_string(low) + " to " + std::to_string(high)});
   return number;
 }
 

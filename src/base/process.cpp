@@ -44,8 +44,7 @@ std::int64_t peak_resident_bytes() {
   if (at == std::string::npos) missing("/proc/self/status");
   const auto digit = status->find_first_of("0123456789", at);
   std::int64_t kilobytes = -1;
-  if (digit != std::string::npos)
-    std::from_chars(status->data() + digit, status->data() + status->size(), kilobytes);
+  if (digit != std::string::npos) std::from_chars(status->data() + digit, status->data() + status->size(), kilobytes);
   if (kilobytes < 0) missing("/proc/self/status");
   return kilobytes * 1024;
 }

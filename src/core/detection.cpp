@@ -30,7 +30,8 @@ bool on_host(const sdk::Traits& traits) { return find_device_type(traits.device_
 std::string all_reasons(const Detection& detection) {
   std::string out;
   for (const auto& verdict : detection.backends)
-    if (!verdict.available) out.append(out.empty() ? "" : "; ").append(verdict.name).append(": ").append(verdict.reason);
+    if (!verdict.available)
+      out.append(out.empty() ? "" : "; ").append(verdict.name).append(": ").append(verdict.reason);
   return out;
 }
 
@@ -93,7 +94,8 @@ std::shared_ptr<sdk::Backend> create(const BackendEntry& entry) {
     ::setenv(setting.name.c_str(), setting.value.c_str(), /*overwrite=*/0);
   auto backend = entry.create();
   if (!backend)
-    throw Error(ErrorCode::internal, kWhere, {.what = "the backend's create function gave null", .got = entry.traits.name});
+    throw Error(ErrorCode::internal, kWhere,
+                {.what = "the backend's create function gave null", .got = entry.traits.name});
   return backend;
 }
 
@@ -134,9 +136,9 @@ Accelerator& choose() {
   const std::lock_guard lock(state.mutex);
   if (auto* accelerator = chosen.load(std::memory_order_acquire)) return *accelerator;
   if (state.choosing)
-    throw Error(ErrorCode::invalid_state, kWhere,
-                {.what = "called by a backend while it is being created",
-                 .hint = "let the backend use its own functions"});
+    throw Error(
+        ErrorCode::invalid_state, kWhere,
+        {.what = "called by a backend while it is being created", .hint = "let the backend use its own functions"});
   state.choosing = true;
   struct Reset {
     bool& flag;
@@ -171,8 +173,9 @@ Detection detection() {
 
 void set_accelerator(std::shared_ptr<sdk::Backend> backend) {
   if (!backend)
-    throw Error(ErrorCode::invalid_argument, "set_accelerator",
-                {.what = "there is no backend", .got = "null", .want = "an object of a class derived from sdk::Backend"});
+    throw Error(
+        ErrorCode::invalid_argument, "set_accelerator",
+        {.what = "there is no backend", .got = "null", .want = "an object of a class derived from sdk::Backend"});
   auto& state = anyaccel::state();
   const std::lock_guard lock(state.mutex);
   const auto name = backend->traits().name;

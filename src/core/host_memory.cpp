@@ -29,8 +29,8 @@ at::Tensor empty_pinned(c10::Allocator* allocator, c10::IntArrayRef shape, c10::
     throw Error(ErrorCode::invalid_argument, where, {.what = "a size is negative", .want = "sizes of 0 and above"});
   return translated(where, [&]() -> at::Tensor {
     if (allocator == nullptr) return at::empty(shape, at::TensorOptions().dtype(dtype));
-    return at::Tensor(at::detail::empty_generic(shape, allocator, c10::DispatchKeySet(c10::DispatchKey::CPU), dtype,
-                                                std::nullopt));
+    return at::Tensor(
+        at::detail::empty_generic(shape, allocator, c10::DispatchKeySet(c10::DispatchKey::CPU), dtype, std::nullopt));
   });
 }
 
@@ -40,8 +40,8 @@ at::Tensor Accelerator::pin_memory(const at::Tensor& tensor, bool make_copy, boo
   require_host(tensor, "pin_memory");
   auto* allocator = backend_->host_allocator();
   const bool reuse = make_copy && (allocator == nullptr || is_pinned(tensor));
-  at::Tensor pinned = reuse ? tensor.contiguous()
-                            : empty_pinned(allocator, tensor.sizes(), tensor.scalar_type(), "pin_memory");
+  at::Tensor pinned =
+      reuse ? tensor.contiguous() : empty_pinned(allocator, tensor.sizes(), tensor.scalar_type(), "pin_memory");
   if (make_copy && !reuse) pinned.copy_(tensor);
   return match_shape ? pinned : pinned.reshape({-1});
 }

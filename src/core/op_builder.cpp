@@ -44,7 +44,8 @@ void NotImplementedBuilder::load() {
 // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved from, through try_emplace.
 void register_op_builder(const std::string& backend, const std::string& class_name, OpBuilderFactory factory) {
   if (backend.empty() || class_name.empty() || !factory)
-    throw Error(ErrorCode::invalid_argument, "register_op_builder", {.what = "a backend, a class name and a factory are needed"});
+    throw Error(ErrorCode::invalid_argument, "register_op_builder",
+                {.what = "a backend, a class name and a factory are needed"});
   auto& state = builders();
   const std::lock_guard lock(state.mutex);
   if (!state.factories.try_emplace({backend, class_name}, std::move(factory)).second)

@@ -28,7 +28,8 @@ void* Stream::native_handle() const {
   try {
     return stream_.native_handle();
   } catch (const c10::Error&) {
-    throw Error(ErrorCode::unsupported, "Stream::native_handle", {.what = "streams of this device have no vendor handle"});
+    throw Error(ErrorCode::unsupported, "Stream::native_handle",
+                {.what = "streams of this device have no vendor handle"});
   }
 }
 

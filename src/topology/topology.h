@@ -34,11 +34,11 @@ struct Core {
 
 /// One NUMA node.
 struct NumaNode {
-  int os_index = 0;                     ///< the operating system's number; need not be contiguous
+  int os_index = 0;  ///< the operating system's number; need not be contiguous
   MemoryKind kind = MemoryKind::dram;
-  std::int64_t memory = 0;              ///< bytes; 0 when this process may not allocate there
-  CpuList cpus;                         ///< hardware threads of its own; none for memory-only nodes
-  CpuList near_cpus;                    ///< the threads that it is close to; for nodes with CPUs the same or more
+  std::int64_t memory = 0;  ///< bytes; 0 when this process may not allocate there
+  CpuList cpus;             ///< hardware threads of its own; none for memory-only nodes
+  CpuList near_cpus;        ///< the threads that it is close to; for nodes with CPUs the same or more
 };
 
 /// One machine, cut down to what a process may use.

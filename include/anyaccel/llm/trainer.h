@@ -38,7 +38,7 @@ struct TrainOptions {
   std::int64_t batch_size = 1;
   double lr = 6e-4;
   double warmup = 0.03;  ///< share of the run in which the learning rate rises
-  double beta2 = 0.99;  ///< high, because batches are small
+  double beta2 = 0.99;   ///< high, because batches are small
   double weight_decay = 0.1;
   double clip = 1.0;  ///< largest gradient norm
   double dropout = 0.0;

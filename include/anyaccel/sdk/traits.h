@@ -22,12 +22,12 @@ struct EnvironmentSetting {
 /// Data of one backend. Filled by `src/backends/<name>/traits.cpp` or by a plugin's text file.
 /// Flags default to an asynchronous device with indexed names.
 struct Traits {
-  std::string name;         ///< what `DS_ACCELERATOR` says, for example "cuda"; unique in the registry
-  std::string class_name;   ///< DeepSpeed's class for it, for example "CUDA_Accelerator"
-  std::string device_type;  ///< torch's device type, for example "cuda"; another name than torch's own
-                            ///< types means PrivateUse1 renamed to it
-  std::string communication_backend;          ///< default of communication_backend_name()
-  std::string compile_backend = "inductor";   ///< default of get_compile_backend()
+  std::string name;                          ///< what `DS_ACCELERATOR` says, for example "cuda"; unique in the registry
+  std::string class_name;                    ///< DeepSpeed's class for it, for example "CUDA_Accelerator"
+  std::string device_type;                   ///< torch's device type, for example "cuda"; another name than torch's own
+                                             ///< types means PrivateUse1 renamed to it
+  std::string communication_backend;         ///< default of communication_backend_name()
+  std::string compile_backend = "inductor";  ///< default of get_compile_backend()
   std::vector<std::string> compile_backends;  ///< what set_compile_backend() accepts; empty: only the default
 
   bool synchronized = false;                 ///< is_synchronized_device(): work is done when the call returns

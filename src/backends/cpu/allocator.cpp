@@ -1,8 +1,8 @@
 #include "backends/cpu/allocator.h"
 
 #include <c10/core/CPUAllocator.h>
-#include <c10/core/impl/alloc_cpu.h>
 #include <c10/core/alignment.h>
+#include <c10/core/impl/alloc_cpu.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>

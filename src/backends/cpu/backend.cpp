@@ -47,7 +47,8 @@ class CpuEvent final : public sdk::EventImpl {
   double elapsed_time(const sdk::EventImpl& end) const override {
     const auto& other = static_cast<const CpuEvent&>(end);
     return static_cast<double>(other.time_ns_.load(std::memory_order_relaxed) -
-                               time_ns_.load(std::memory_order_relaxed)) / 1e6;
+                               time_ns_.load(std::memory_order_relaxed)) /
+           1e6;
   }
 
  private:

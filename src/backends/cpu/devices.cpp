@@ -57,8 +57,7 @@ DeviceIndex local_rank_from_environment(DeviceIndex count) noexcept try {
 }
 
 sdk::Probe probe() noexcept try {
-  if (const auto size = local_size_from_environment())
-    return {*size, "LOCAL_SIZE says " + std::to_string(*size)};
+  if (const auto size = local_size_from_environment()) return {*size, "LOCAL_SIZE says " + std::to_string(*size)};
   const auto& machine = topology::this_machine();
   const int count = static_cast<int>(cpu_devices(machine, std::nullopt).size());
   return {count, std::to_string(count) + (count == 1 ? " NUMA node" : " NUMA nodes") + " with cores, " +

@@ -5,7 +5,8 @@
 namespace anyaccel::backends::cpu {
 
 void register_backend() {
-  ::anyaccel::register_backend({.traits = traits(), .create = [] { return std::make_shared<CpuBackend>(); }, .probe = probe});
+  ::anyaccel::register_backend(
+      {.traits = traits(), .create = [] { return std::make_shared<CpuBackend>(); }, .probe = probe});
 }
 
 }  // namespace anyaccel::backends::cpu

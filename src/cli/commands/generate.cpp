@@ -37,8 +37,9 @@ std::vector<std::int64_t> parse_ids(const std::string& text) {
       used = 0;
     }
     if (used != word.size()) {
-      throw Error(ErrorCode::invalid_argument, "generate",
-                  {.what = "--prompt-ids are no whole numbers", .got = "'" + word + "'", .want = "for example \"1 2 3\""});
+      throw Error(
+          ErrorCode::invalid_argument, "generate",
+          {.what = "--prompt-ids are no whole numbers", .got = "'" + word + "'", .want = "for example \"1 2 3\""});
     }
   }
   return ids;
@@ -109,8 +110,10 @@ void add_generate(CLI::App& command, Context& context) {
   command.add_option("-m,--model", a.model, "Folder of a Llama checkpoint")->capture_default_str()->type_name("DIR");
   auto* prompt = command.add_option("-p,--prompt", a.prompt, "Text to continue");
   command.add_option("--prompt-ids", a.prompt_ids, "The same as token ids, for example \"1 2 3\"")->excludes(prompt);
-  command.add_option("-n,--max-new-tokens", a.options.max_new_tokens, "How many tokens to generate")->capture_default_str();
-  command.add_option("--temperature", s.temperature, "Above 0; 0 always takes the likeliest token")->capture_default_str();
+  command.add_option("-n,--max-new-tokens", a.options.max_new_tokens, "How many tokens to generate")
+      ->capture_default_str();
+  command.add_option("--temperature", s.temperature, "Above 0; 0 always takes the likeliest token")
+      ->capture_default_str();
   command.add_flag("--greedy", a.greedy, "The same as --temperature 0");
   command.add_option("--top-k", s.top_k, "Choose among the k likeliest (0: all)")->capture_default_str();
   command.add_option("--top-p", s.top_p, "Choose among the likeliest of this total probability")->capture_default_str();
@@ -120,9 +123,11 @@ void add_generate(CLI::App& command, Context& context) {
       ->capture_default_str();
   command.add_option("--seed", s.seed, "The same seed gives the same text")->capture_default_str();
   command.add_option("--stop", a.options.stop, "End in front of this text (may be given several times)")
-      ->type_name("TEXT")->allow_extra_args(false);
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
   command.add_option("--dtype", a.dtype, "What to compute in: fp32, bf16 or fp16")->capture_default_str();
-  command.add_option("--logits-out", a.logits_out, "Write the prompt's logits to this .npy file and end")->type_name("FILE");
+  command.add_option("--logits-out", a.logits_out, "Write the prompt's logits to this .npy file and end")
+      ->type_name("FILE");
   command.add_flag("--json", a.json, "Print one JSON object with text, ids and timings");
   command.callback([arguments, &context] { run(*arguments, context); });
 }

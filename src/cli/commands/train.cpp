@@ -32,14 +32,16 @@ std::string duration(double seconds) {
 
 void print_info(const TrainInfo& info) {
   const TrainOptions& o = info.options;
-  std::fprintf(stderr, "accelerator  %s (%s): %s\n", info.accelerator.c_str(), info.device.c_str(), info.reason.c_str());
+  std::fprintf(stderr, "accelerator  %s (%s): %s\n", info.accelerator.c_str(), info.device.c_str(),
+               info.reason.c_str());
   std::fprintf(stderr, "data         %s: %lld files, %.1f MB to train on, %.1f MB held out\n", info.data.c_str(),
                static_cast<long long>(info.files), static_cast<double>(info.train_tokens) / 1e6,
                static_cast<double>(info.held_out_tokens) / 1e6);
   std::fprintf(stderr, "model        Llama, %.2f million parameters, context %lld, batch %lld, %s%s\n",
                static_cast<double>(info.parameters) / 1e6, static_cast<long long>(o.model.max_positions),
                static_cast<long long>(o.batch_size), dtype_name(o.dtype), o.graph ? ", captured graph" : "");
-  if (info.first_step > 0) std::fprintf(stderr, "resumed      after step %lld\n", static_cast<long long>(info.first_step));
+  if (info.first_step > 0)
+    std::fprintf(stderr, "resumed      after step %lld\n", static_cast<long long>(info.first_step));
 }
 
 std::string progress_text(const TrainStep& s) {
@@ -72,22 +74,35 @@ class Progress {
   double last_ = 0;
 };
 
-ordered_json optional_number(const std::optional<double>& value) { return value ? ordered_json(*value) : ordered_json(); }
+ordered_json optional_number(const std::optional<double>& value) {
+  return value ? ordered_json(*value) : ordered_json();
+}
 
 void print_json_step(const TrainStep& s) {
-  const ordered_json line = {{"step", s.step}, {"loss", s.loss}, {"lr", s.lr}, {"gradient_norm", s.gradient_norm},
-                             {"tokens_per_second", s.tokens_per_second}, {"memory_allocated", s.memory_allocated},
-                             {"seconds", s.seconds}, {"skipped", s.skipped}};
+  const ordered_json line = {{"step", s.step},
+                             {"loss", s.loss},
+                             {"lr", s.lr},
+                             {"gradient_norm", s.gradient_norm},
+                             {"tokens_per_second", s.tokens_per_second},
+                             {"memory_allocated", s.memory_allocated},
+                             {"seconds", s.seconds},
+                             {"skipped", s.skipped}};
   std::cout << line.dump() << std::endl;
 }
 
 void print_json_result(const TrainResult& r, const TrainInfo& info) {
-  const ordered_json line = {{"accelerator", r.accelerator}, {"losses", r.losses}, {"final_loss", r.final_loss},
-                             {"tokens_per_second", r.tokens_per_second}, {"steps", r.steps}, {"seconds", r.seconds},
+  const ordered_json line = {{"accelerator", r.accelerator},
+                             {"losses", r.losses},
+                             {"final_loss", r.final_loss},
+                             {"tokens_per_second", r.tokens_per_second},
+                             {"steps", r.steps},
+                             {"seconds", r.seconds},
                              {"held_out_loss", optional_number(r.held_out_loss)},
                              {"unigram_entropy", optional_number(r.unigram_entropy)},
-                             {"ngram3_loss", optional_number(r.ngram_loss)}, {"interrupted", r.interrupted},
-                             {"dtype", dtype_name(info.options.dtype)}, {"parameters", info.parameters},
+                             {"ngram3_loss", optional_number(r.ngram_loss)},
+                             {"interrupted", r.interrupted},
+                             {"dtype", dtype_name(info.options.dtype)},
+                             {"parameters", info.parameters},
                              {"out", info.options.out.string()}};
   std::cout << line.dump() << std::endl;
 }
@@ -112,13 +127,17 @@ void add_model_options(CLI::App& command, TrainOptions& o) {
   command.add_option("--kv-heads", o.model.num_kv_heads, "Key-value heads")->capture_default_str()->group(group);
   command.add_option("--head-dim", o.model.head_dim, "Width of a head")->capture_default_str()->group(group);
   command.add_option("--intermediate", o.model.intermediate_size, "Width of the feed-forward part")
-      ->capture_default_str()->group(group);
+      ->capture_default_str()
+      ->group(group);
   command.add_option("--context", o.model.max_positions, "Bytes that the model sees at once")
-      ->capture_default_str()->group(group);
+      ->capture_default_str()
+      ->group(group);
   command.add_option("--rope-theta", o.model.rope.theta, "Base of the rotary position embedding")
-      ->capture_default_str()->group(group);
+      ->capture_default_str()
+      ->group(group);
   command.add_option("--initializer-range", o.model.initializer_range, "Deviation of the first weights")
-      ->capture_default_str()->group(group);
+      ->capture_default_str()
+      ->group(group);
   command.add_flag("--tie-embeddings", o.model.tie_word_embeddings, "One matrix for input and output")->group(group);
 }
 
@@ -148,7 +167,8 @@ void add_train(CLI::App& command, Context& context) {
   command.add_option("-o,--out", o.out, "Folder of the checkpoint")->capture_default_str()->type_name("DIR");
   command.add_option("--steps", o.steps, "Train so many steps ...");
   command.add_option("--minutes", o.minutes, "... or so long (without either: one minute and --min-steps)");
-  command.add_option("--min-steps", o.min_steps, "A slow machine goes on until so many are done, three minutes at most")
+  command
+      .add_option("--min-steps", o.min_steps, "A slow machine goes on until so many are done, three minutes at most")
       ->capture_default_str();
   command.add_option("--seed", o.seed, "Decides weights, data order and dropout")->capture_default_str();
   command.add_option("--dtype", arguments->dtype, "fp32, or bf16 or fp16 for autocast")->capture_default_str();
@@ -168,8 +188,10 @@ void add_train(CLI::App& command, Context& context) {
     TrainStep last;
     const auto on_step = [&](const TrainStep& step) {
       last = step;
-      if (arguments->json) print_json_step(step);
-      else progress.show(step);
+      if (arguments->json)
+        print_json_step(step);
+      else
+        progress.show(step);
     };
     const TrainResult result = trainer.run(on_step, stop.flag());
     if (arguments->json) {

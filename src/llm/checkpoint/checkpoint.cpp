@@ -36,8 +36,9 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
     return;
   }
   if (!fs::exists(index, ignored)) {
-    throw Error(ErrorCode::not_found, "load_checkpoint",
-                {.what = folder.string() + " has no weights", .want = "model.safetensors or model.safetensors.index.json"});
+    throw Error(
+        ErrorCode::not_found, "load_checkpoint",
+        {.what = folder.string() + " has no weights", .want = "model.safetensors or model.safetensors.index.json"});
   }
   const Json json = read_json_object(index);
   const Json* map = JsonReader(json, index.string()).object("weight_map");
@@ -54,14 +55,16 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
       shard = std::make_shared<SafetensorsFile>(folder / file.get<std::string>());
       files_.push_back(shard);
     }
-    if (!shard->contains(name)) corrupt(shard->path().string() + " lacks tensor \"" + name + "\" that the index puts there");
+    if (!shard->contains(name))
+      corrupt(shard->path().string() + " lacks tensor \"" + name + "\" that the index puts there");
     where_[name] = shard.get();
   }
 }
 
 at::Tensor Checkpoint::tensor(const std::string& name, at::IntArrayRef shape) const {
   const auto it = where_.find(name);
-  if (it == where_.end()) corrupt(folder_.string() + " lacks tensor \"" + name + "\"", {}, "shape " + shape_text(shape));
+  if (it == where_.end())
+    corrupt(folder_.string() + " lacks tensor \"" + name + "\"", {}, "shape " + shape_text(shape));
   at::Tensor tensor = it->second->tensor(name);
   if (tensor.sizes() != shape) {
     corrupt(it->second->path().string() + ": tensor \"" + name + "\" has the wrong shape", shape_text(tensor.sizes()),

@@ -19,10 +19,14 @@ void read_scaling(const JsonReader& in, RopeConfig& rope) {
   // "type" is the key of files from before transformers 4.43.
   const std::string type = in.string("rope_type").value_or(in.string("type").value_or("default"));
   if (type == "default") return;
-  if (type == "linear") rope.type = RopeType::linear;
-  else if (type == "dynamic") rope.type = RopeType::dynamic;
-  else if (type == "llama3") rope.type = RopeType::llama3;
-  else unsupported(in.source(), "rope type", type, "default, linear, dynamic or llama3");
+  if (type == "linear")
+    rope.type = RopeType::linear;
+  else if (type == "dynamic")
+    rope.type = RopeType::dynamic;
+  else if (type == "llama3")
+    rope.type = RopeType::llama3;
+  else
+    unsupported(in.source(), "rope type", type, "default, linear, dynamic or llama3");
 
   const auto factor = in.number("factor");
   if (!factor || *factor < 1.0) {

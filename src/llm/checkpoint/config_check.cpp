@@ -13,8 +13,8 @@ void ModelConfig::check() const {
                 {.what = std::move(what), .got = std::move(got), .want = std::move(want)});
   };
   const std::pair<const char*, std::int64_t> sizes[] = {
-      {"vocab_size", vocab_size}, {"hidden_size", hidden_size}, {"intermediate_size", intermediate_size},
-      {"num_layers", num_layers}, {"num_heads", num_heads},     {"num_kv_heads", num_kv_heads},
+      {"vocab_size", vocab_size}, {"hidden_size", hidden_size},    {"intermediate_size", intermediate_size},
+      {"num_layers", num_layers}, {"num_heads", num_heads},        {"num_kv_heads", num_kv_heads},
       {"head_dim", head_dim},     {"max_positions", max_positions}};
   for (const auto& [name, value] : sizes) {
     if (value < 1) fail(std::string(name) + " must be positive", std::to_string(value), "1 or more");
@@ -38,7 +38,8 @@ std::int64_t ModelConfig::context_length() const {
 std::int64_t ModelConfig::parameter_count() const {
   const std::int64_t query = num_heads * head_dim;
   const std::int64_t key_value = num_kv_heads * head_dim;
-  std::int64_t layer = hidden_size * (2 * query + 2 * key_value) + 3 * hidden_size * intermediate_size + 2 * hidden_size;
+  std::int64_t layer =
+      hidden_size * (2 * query + 2 * key_value) + 3 * hidden_size * intermediate_size + 2 * hidden_size;
   if (attention_bias) layer += query + 2 * key_value + hidden_size;
   if (mlp_bias) layer += 2 * intermediate_size + hidden_size;
   return vocab_size * hidden_size * (tie_word_embeddings ? 1 : 2) + num_layers * layer + hidden_size;

@@ -20,8 +20,8 @@ struct DtypeName {
 };
 
 constexpr DtypeName kDtypes[] = {
-    {"F64", c10::kDouble}, {"F32", c10::kFloat}, {"F16", c10::kHalf},  {"BF16", c10::kBFloat16}, {"I64", c10::kLong},
-    {"I32", c10::kInt},    {"I16", c10::kShort}, {"I8", c10::kChar},   {"U8", c10::kByte},       {"BOOL", c10::kBool},
+    {"F64", c10::kDouble}, {"F32", c10::kFloat}, {"F16", c10::kHalf}, {"BF16", c10::kBFloat16}, {"I64", c10::kLong},
+    {"I32", c10::kInt},    {"I16", c10::kShort}, {"I8", c10::kChar},  {"U8", c10::kByte},       {"BOOL", c10::kBool},
 };
 
 [[noreturn]] void corrupt(const std::filesystem::path& path, const std::string& what, std::string got = {},
@@ -126,12 +126,14 @@ at::Tensor SafetensorsFile::tensor(const std::string& name) const {
   void* values = const_cast<std::byte*>(address);
   if (reinterpret_cast<std::uintptr_t>(address) % c10::elementSize(entry.dtype) != 0) {
     // Old writers did not pad the header; a copy as bytes is aligned.
-    return at::from_blob(values, {static_cast<std::int64_t>(entry.end - entry.begin)}, at::TensorOptions().dtype(c10::kByte))
+    return at::from_blob(values, {static_cast<std::int64_t>(entry.end - entry.begin)},
+                         at::TensorOptions().dtype(c10::kByte))
         .clone()
         .view(entry.dtype)
         .view(entry.shape);
   }
-  return at::from_blob(values, entry.shape, [keep = file_](void*) {}, options);
+  return at::from_blob(
+      values, entry.shape, [keep = file_](void*) {}, options);
 }
 
 std::string_view safetensors_dtype(c10::ScalarType dtype) {

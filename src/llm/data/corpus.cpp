@@ -101,7 +101,8 @@ Corpus load_corpus(const std::vector<fs::path>& data, std::int64_t context) {
     const fs::file_status status = fs::status(path, error);
     if (!fs::exists(status)) {
       throw Error(error && error != std::errc::no_such_file_or_directory ? ErrorCode::io : ErrorCode::not_found,
-                  "load_data", {.what = "cannot read data " + path.string() + ": " + (error ? error.message() : "no such file")});
+                  "load_data",
+                  {.what = "cannot read data " + path.string() + ": " + (error ? error.message() : "no such file")});
     }
     source += (source.empty() ? "" : ", ") + path.string();
     if (!fs::is_directory(status)) {
@@ -110,8 +111,10 @@ Corpus load_corpus(const std::vector<fs::path>& data, std::int64_t context) {
     }
     for (const fs::path& file : files_below(path, false)) {
       std::string text = read_file(file);
-      if (text.find('\0') == std::string::npos) documents.push_back(std::move(text));
-      else log(LogLevel::info, "left out " + file.string() + ": it has zero bytes, so it is no text");
+      if (text.find('\0') == std::string::npos)
+        documents.push_back(std::move(text));
+      else
+        log(LogLevel::info, "left out " + file.string() + ": it has zero bytes, so it is no text");
     }
   }
   const auto files = static_cast<std::int64_t>(documents.size());

@@ -41,7 +41,8 @@ GenerateResult generate(const Model& model, const Tokenizer* tokenizer, const st
                         const std::atomic<bool>* stop) {
   if (options.max_new_tokens < 0) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "option max-new-tokens is out of range", .got = std::to_string(options.max_new_tokens),
+                {.what = "option max-new-tokens is out of range",
+                 .got = std::to_string(options.max_new_tokens),
                  .want = "0 or more"});
   }
   if (!tokenizer && !options.stop.empty()) {

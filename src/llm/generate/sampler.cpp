@@ -41,7 +41,8 @@ void keep(std::vector<Candidate>& candidates, std::size_t count) {
 }  // namespace
 
 Sampler::Sampler(const SamplingOptions& options) : options_(options), random_(options.seed) {
-  check(std::isfinite(options.temperature) && options.temperature >= 0, "temperature", options.temperature, "0 or more");
+  check(std::isfinite(options.temperature) && options.temperature >= 0, "temperature", options.temperature,
+        "0 or more");
   check(options.top_k >= 0, "top-k", static_cast<double>(options.top_k), "0 or more");
   check(options.top_p > 0 && options.top_p <= 1, "top-p", options.top_p, "above 0, at most 1");
   check(options.min_p >= 0 && options.min_p <= 1, "min-p", options.min_p, "0 to 1");
@@ -71,7 +72,8 @@ std::int64_t Sampler::choose(std::span<const float> logits, std::span<const std:
   if (options_.temperature == 0) return std::min_element(candidates.begin(), candidates.end(), likelier)->id;
   const std::size_t kept =
       options_.top_k > 0 ? std::min(static_cast<std::size_t>(options_.top_k), candidates.size()) : candidates.size();
-  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(kept), candidates.end(), likelier);
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(kept), candidates.end(),
+                    likelier);
   candidates.resize(kept);
   for (Candidate& candidate : candidates) candidate.value /= options_.temperature;
   softmax(candidates);

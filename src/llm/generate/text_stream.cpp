@@ -11,7 +11,10 @@ int character(std::string_view bytes) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
   const unsigned first = at(0);
   if (first < 0x80) return 1;
-  const int length = first >= 0xc2 && first <= 0xdf ? 2 : (first & 0xf0) == 0xe0 ? 3 : first >= 0xf0 && first <= 0xf4 ? 4 : 0;
+  const int length = first >= 0xc2 && first <= 0xdf   ? 2
+                     : (first & 0xf0) == 0xe0         ? 3
+                     : first >= 0xf0 && first <= 0xf4 ? 4
+                                                      : 0;
   for (int i = 1; i < length; ++i) {
     if (static_cast<std::size_t>(i) == bytes.size()) return -1;
     unsigned low = 0x80, high = 0xbf;
@@ -31,8 +34,10 @@ std::string valid_utf8(std::string_view bytes) {
   std::string out;
   while (!bytes.empty()) {
     const int length = character(bytes);
-    if (length > 0) out += bytes.substr(0, static_cast<std::size_t>(length));
-    else out += "\xef\xbf\xbd";
+    if (length > 0)
+      out += bytes.substr(0, static_cast<std::size_t>(length));
+    else
+      out += "\xef\xbf\xbd";
     bytes.remove_prefix(length > 0 ? static_cast<std::size_t>(length) : 1);
   }
   return out;

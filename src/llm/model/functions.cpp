@@ -116,7 +116,9 @@ class RotarySplit : public Function<RotarySplit> {
 
 }  // namespace
 
-at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) { return RmsNorm::apply(x, weight, eps); }
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  return RmsNorm::apply(x, weight, eps);
+}
 
 at::Tensor swiglu(const at::Tensor& gate_up) { return SwiGlu::apply(gate_up); }
 

@@ -31,15 +31,15 @@ at::Tensor attention(const LayerWeights& layer, const ModelConfig& config, const
   if (cache) std::tie(key, value) = cache->append(index, key, value);
   // One new token sees everything; from an empty cache the plain triangle holds; else the mask says.
   const bool causal = !mask && query.size(2) > 1;
-  const at::Tensor mixed =
-      at::scaled_dot_product_attention(query, key, value, mask, 0.0, causal, std::nullopt,
-                                       /*enable_gqa=*/config.num_heads != config.num_kv_heads);
+  const at::Tensor mixed = at::scaled_dot_product_attention(query, key, value, mask, 0.0, causal, std::nullopt,
+                                                            /*enable_gqa=*/config.num_heads != config.num_kv_heads);
   const at::Tensor rows = mixed.transpose(1, 2).reshape({x.size(0), x.size(1), config.num_heads * config.head_dim});
   return at::linear(rows, layer.output, maybe(layer.output_bias));
 }
 
 at::Tensor feed_forward(const LayerWeights& layer, const at::Tensor& x) {
-  return at::linear(swiglu(at::linear(x, layer.gate_up, maybe(layer.gate_up_bias))), layer.down, maybe(layer.down_bias));
+  return at::linear(swiglu(at::linear(x, layer.gate_up, maybe(layer.gate_up_bias))), layer.down,
+                    maybe(layer.down_bias));
 }
 
 }  // namespace
@@ -58,7 +58,8 @@ std::pair<at::Tensor, at::Tensor> KvCache::append(std::int64_t layer, const at::
   const auto index = static_cast<std::size_t>(layer);
   if (length_ + time > capacity_) {
     throw Error(ErrorCode::invalid_argument, "KvCache::append",
-                {.what = "the cache is full", .got = std::to_string(length_ + time) + " positions",
+                {.what = "the cache is full",
+                 .got = std::to_string(length_ + time) + " positions",
                  .want = "at most " + std::to_string(capacity_)});
   }
   keys_[index].narrow(2, length_, time).copy_(key);

@@ -49,8 +49,9 @@ at::Tensor ids_on_device(const ModelConfig& config, const std::vector<std::int64
                    .want = "0.." + std::to_string(config.vocab_size - 1)});
     }
   }
-  const at::Tensor host = at::from_blob(const_cast<std::int64_t*>(ids.data()), {1, static_cast<std::int64_t>(ids.size())},
-                                        at::TensorOptions().dtype(c10::kLong));
+  const at::Tensor host =
+      at::from_blob(const_cast<std::int64_t*>(ids.data()), {1, static_cast<std::int64_t>(ids.size())},
+                    at::TensorOptions().dtype(c10::kLong));
   return host.to(get_accelerator().torch_device(), c10::kLong, /*non_blocking=*/false, /*copy=*/true);
 }
 

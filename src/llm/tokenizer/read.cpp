@@ -29,7 +29,8 @@ std::string type_of(const Json& object, const std::string& source) {
 
 void check_pipeline(const Json& root, const JsonReader& in, bool has_merges) {
   const std::string& source = in.source();
-  if (const Json* normalizer = in.object("normalizer")) unsupported(source, "normalizer " + type_of(*normalizer, source));
+  if (const Json* normalizer = in.object("normalizer"))
+    unsupported(source, "normalizer " + type_of(*normalizer, source));
   const Json* splitter = in.object("pre_tokenizer");
   if (!splitter) unsupported(source, "a vocabulary without the ByteLevel pre-tokenizer");
   const JsonReader level(*splitter, source + ", pre_tokenizer");
@@ -44,7 +45,8 @@ void check_pipeline(const Json& root, const JsonReader& in, bool has_merges) {
   }
   const Json* decoder = in.object("decoder");
   if (decoder && type_of(*decoder, source) != "ByteLevel") unsupported(source, "decoder " + type_of(*decoder, source));
-  if (in.has("truncation") || in.has("padding")) unsupported(source, root.contains("truncation") ? "truncation" : "padding");
+  if (in.has("truncation") || in.has("padding"))
+    unsupported(source, root.contains("truncation") ? "truncation" : "padding");
 }
 
 void check_model(const Json& model, const std::string& source) {

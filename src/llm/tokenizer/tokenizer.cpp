@@ -16,9 +16,7 @@ struct Candidate {
   std::size_t right;
   std::uint64_t pair;
   std::int64_t id;
-  bool operator<(const Candidate& other) const {
-    return std::pair(rank, left) > std::pair(other.rank, other.left);
-  }
+  bool operator<(const Candidate& other) const { return std::pair(rank, left) > std::pair(other.rank, other.left); }
 };
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);

@@ -13,7 +13,8 @@ namespace anyaccel::llm {
 
 at::Tensor window_tokens(std::span<const std::uint16_t> stream, std::span<const Window> windows) {
   const auto length = static_cast<std::int64_t>(windows.front().length);
-  at::Tensor tokens = at::empty({static_cast<std::int64_t>(windows.size()), length}, at::TensorOptions().dtype(c10::kLong));
+  at::Tensor tokens =
+      at::empty({static_cast<std::int64_t>(windows.size()), length}, at::TensorOptions().dtype(c10::kLong));
   auto* out = tokens.mutable_data_ptr<std::int64_t>();
   for (const Window& window : windows) {
     const auto part = stream.subspan(window.begin, window.length);

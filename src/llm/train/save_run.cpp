@@ -1,10 +1,10 @@
+#include "anyaccel/dtype.h"
+#include "anyaccel/error.h"
+#include "anyaccel/llm/tokenizer.h"
 #include "base/file.h"
 #include "llm/checkpoint/checkpoint.h"
 #include "llm/support/json.h"
 #include "llm/train/state.h"
-#include "anyaccel/dtype.h"
-#include "anyaccel/error.h"
-#include "anyaccel/llm/tokenizer.h"
 
 namespace anyaccel::llm {
 

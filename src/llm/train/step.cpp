@@ -87,7 +87,8 @@ void StepRunner::capture() {
 StepOutcome StepRunner::run(const at::Tensor& tokens, const DropoutMasks& masks, double lr) {
   tokens_.copy_(tokens);
   if (masks_.size() != masks.size()) {
-    for (const at::Tensor& mask : masks) masks_.push_back(at::empty_like(mask, mask.options().device(tokens_.device())));
+    for (const at::Tensor& mask : masks)
+      masks_.push_back(at::empty_like(mask, mask.options().device(tokens_.device())));
   }
   for (std::size_t i = 0; i < masks.size(); ++i) masks_[i].copy_(masks[i]);
   optimizer_.set_lr(lr);

@@ -62,8 +62,8 @@ std::vector<at::Tensor> trainable(const Weights& weights, std::vector<bool>& dec
 AdamW make_optimizer(const Weights& weights, const TrainOptions& options) {
   std::vector<bool> decay;
   std::vector<at::Tensor> tensors = trainable(weights, decay);
-  return AdamW(std::move(tensors),
-               {.lr = options.lr, .beta2 = options.beta2, .weight_decay = options.weight_decay}, decay);
+  return AdamW(std::move(tensors), {.lr = options.lr, .beta2 = options.beta2, .weight_decay = options.weight_decay},
+               decay);
 }
 
 }  // namespace
@@ -120,8 +120,8 @@ struct Trainer::Impl {
     DropoutMasks masks;
     if (options.dropout == 0) return masks;
     for (std::int64_t i = 0; i < 2 * options.model.num_layers; ++i) {
-      masks.push_back(random.dropout_mask(
-          {options.batch_size, options.model.max_positions, options.model.hidden_size}, options.dropout));
+      masks.push_back(random.dropout_mask({options.batch_size, options.model.max_positions, options.model.hidden_size},
+                                          options.dropout));
     }
     return masks;
   }
@@ -142,7 +142,8 @@ struct Trainer::Impl {
     const double by_time = 60.0 * options.minutes.value_or(kMinutes) - progress.seconds;
     if (options.min_steps == 0) return std::max(0.0, by_time);
     const double by_steps = (static_cast<double>(options.min_steps) - step) / rate;
-    return std::max(0.0, std::min(std::max(by_time, by_steps), by_time + (kPatience - 1) * 60.0 * options.minutes.value_or(kMinutes)));
+    return std::max(0.0, std::min(std::max(by_time, by_steps),
+                                  by_time + (kPatience - 1) * 60.0 * options.minutes.value_or(kMinutes)));
   }
 
   void evaluate(TrainResult& result) {
@@ -207,9 +208,15 @@ TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, c
     smoothed = smoothed == 0 ? rate : 0.9 * smoothed + 0.1 * rate;
     result.losses.push_back(outcome.loss);
     if (on_step) {
-      TrainStep report{.step = progress.step, .loss = outcome.loss, .lr = lr, .gradient_norm = outcome.gradient_norm,
-                       .tokens_per_second = smoothed, .memory_allocated = get_accelerator().memory_allocated(),
-                       .seconds = progress.seconds, .seconds_left = 0, .skipped = outcome.skipped};
+      TrainStep report{.step = progress.step,
+                       .loss = outcome.loss,
+                       .lr = lr,
+                       .gradient_norm = outcome.gradient_norm,
+                       .tokens_per_second = smoothed,
+                       .memory_allocated = get_accelerator().memory_allocated(),
+                       .seconds = progress.seconds,
+                       .seconds_left = 0,
+                       .skipped = outcome.skipped};
       report.seconds_left = run.seconds_left(smoothed / tokens);
       on_step(report);
     }
@@ -222,8 +229,9 @@ TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, c
   save_run(options.out, run.run_state());
   const std::size_t tail = std::clamp<std::size_t>(result.losses.size() / 10, 1, 20);
   if (!result.losses.empty()) {
-    result.final_loss = std::accumulate(result.losses.end() - static_cast<std::ptrdiff_t>(tail), result.losses.end(), 0.0) /
-                        static_cast<double>(tail);
+    result.final_loss =
+        std::accumulate(result.losses.end() - static_cast<std::ptrdiff_t>(tail), result.losses.end(), 0.0) /
+        static_cast<double>(tail);
     result.tokens_per_second = tokens * static_cast<double>(result.losses.size()) / result.seconds;
   }
   if (!result.interrupted) run.evaluate(result);

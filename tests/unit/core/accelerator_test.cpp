@@ -118,7 +118,8 @@ TEST_F(AcceleratorTest, VisibleDevices) {
   const Accelerator accelerator(std::make_shared<MockBackend>(traits));
   std::map<std::string, std::string> env{{"A_VISIBLE", "9"}, {"KEPT", "1"}};
   accelerator.set_visible_devices_envs(env, {"0", "GPU-12ab"});
-  EXPECT_EQ(env, (std::map<std::string, std::string>{{"A_VISIBLE", "0,GPU-12ab"}, {"B_VISIBLE", "0,GPU-12ab"}, {"KEPT", "1"}}));
+  EXPECT_EQ(env, (std::map<std::string, std::string>{
+                     {"A_VISIBLE", "0,GPU-12ab"}, {"B_VISIBLE", "0,GPU-12ab"}, {"KEPT", "1"}}));
 }
 
 // Broken when a missing builder is null, or its message does not name op and backend.
@@ -127,7 +128,8 @@ TEST_F(AcceleratorTest, MissingOpBuilderIsTyped) {
   ASSERT_NE(builder, nullptr);
   EXPECT_EQ(builder->class_name(), "CPUAdamBuilder");
   EXPECT_FALSE(builder->is_compatible().compatible);
-  EXPECT_THAT(builder->is_compatible().reason, testing::AllOf(testing::HasSubstr("CPUAdamBuilder"), testing::HasSubstr("mock")));
+  EXPECT_THAT(builder->is_compatible().reason,
+              testing::AllOf(testing::HasSubstr("CPUAdamBuilder"), testing::HasSubstr("mock")));
   EXPECT_ERROR(builder->load(), unsupported, "CPUAdamBuilder is not implemented on mock");
   EXPECT_ERROR(accelerator_.get_op_builder("Other")()->load(), unsupported, "Other is not implemented on mock");
 }
@@ -146,8 +148,8 @@ TEST_F(AcceleratorTest, RegisteredOpBuilderIsFound) {
   EXPECT_EQ(sdk::registered_op_builders("mock"), std::vector<std::string>{"FakeBuilder"});
   const Accelerator other(std::make_shared<MockBackend>(mock_traits("other")));
   EXPECT_FALSE(other.create_op_builder("FakeBuilder")->is_compatible().compatible);
-  EXPECT_ERROR(sdk::register_op_builder("mock", "FakeBuilder", [] { return std::make_shared<Fake>(); }), invalid_argument,
-               "FakeBuilder on mock");
+  EXPECT_ERROR(sdk::register_op_builder("mock", "FakeBuilder", [] { return std::make_shared<Fake>(); }),
+               invalid_argument, "FakeBuilder on mock");
 }
 
 // Broken when the folders are not there or lack our headers.

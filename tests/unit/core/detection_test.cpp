@@ -19,7 +19,10 @@ using test::ScopedEnv;
 void add(const std::string& name, int devices, int priority = 9000, std::string reason = "counted by a test") {
   register_backend({.traits = mock_traits(name, priority),
                     .create = [name, devices] { return std::make_shared<MockBackend>(mock_traits(name), devices); },
-                    .probe = [devices, reason] { return sdk::Probe{devices, reason}; }});
+                    .probe =
+                        [devices, reason] {
+                          return sdk::Probe{devices, reason};
+                        }});
 }
 
 const BackendVerdict& verdict(const Detection& detection, const std::string& name) {
@@ -80,7 +83,10 @@ TEST_F(DetectionTest, BrokenProbeAndBrokenCreationAreReportedAndSkipped) {
                     .probe = []() -> sdk::Probe { throw std::runtime_error("probe blew up"); }});
   register_backend({.traits = mock_traits("bad-start", 9400),
                     .create = []() -> std::shared_ptr<sdk::Backend> { throw std::runtime_error("start blew up"); },
-                    .probe = [] { return sdk::Probe{1, "seen"}; }});
+                    .probe =
+                        [] {
+                          return sdk::Probe{1, "seen"};
+                        }});
   add("good", 1, 9300);
   EXPECT_EQ(get_accelerator().name(), "good");
   EXPECT_THAT(verdict(detection(), "bad-probe").reason, testing::HasSubstr("probe blew up"));
@@ -131,7 +137,10 @@ TEST_F(DetectionTest, RecursionIsAnError) {
                       get_accelerator();
                       return nullptr;
                     },
-                    .probe = [] { return sdk::Probe{1, "seen"}; }});
+                    .probe =
+                        [] {
+                          return sdk::Probe{1, "seen"};
+                        }});
   add("next", 1, 9998);
   EXPECT_EQ(get_accelerator().name(), "next");
   EXPECT_THAT(verdict(detection(), "recursive").reason, testing::HasSubstr("being created"));
@@ -155,7 +164,10 @@ TEST_F(DetectionTest, StartEnvironmentKeepsTheUsersValues) {
   traits.start_environment = {{"ANYACCEL_TEST_KEPT", "theirs", "test"}, {"ANYACCEL_TEST_NEW", "theirs", "test"}};
   register_backend({.traits = traits,
                     .create = [traits] { return std::make_shared<MockBackend>(traits); },
-                    .probe = [] { return sdk::Probe{1, "seen"}; }});
+                    .probe =
+                        [] {
+                          return sdk::Probe{1, "seen"};
+                        }});
   get_accelerator();
   EXPECT_STREQ(std::getenv("ANYACCEL_TEST_KEPT"), "mine");
   EXPECT_STREQ(std::getenv("ANYACCEL_TEST_NEW"), "theirs");

@@ -16,7 +16,10 @@ using test::MockBackend;
 BackendEntry entry(const std::string& name, int priority, int devices) {
   return {.traits = mock_traits(name, priority),
           .create = [name, devices] { return std::make_shared<MockBackend>(mock_traits(name), devices); },
-          .probe = [devices] { return sdk::Probe{devices, devices > 0 ? "counted by a test" : "none in a test"}; }};
+          .probe =
+              [devices] {
+                return sdk::Probe{devices, devices > 0 ? "counted by a test" : "none in a test"};
+              }};
 }
 
 // Broken by an order that is not by priority, highest first.

@@ -61,7 +61,8 @@ TEST_F(TensorsTest, PinningOnTheHost) {
   EXPECT_EQ(accelerator_.unpin_memory(tensor).data_ptr(), tensor.data_ptr());
   EXPECT_ERROR(accelerator_.pin_empty(tensor, {-1}), invalid_argument, "negative");
   EXPECT_ERROR(accelerator_.pin_memory(at::Tensor()), invalid_argument, "undefined");
-  EXPECT_ERROR(accelerator_.pin_memory(at::empty({2}, at::TensorOptions().device(at::kMeta))), invalid_argument, "meta");
+  EXPECT_ERROR(accelerator_.pin_memory(at::empty({2}, at::TensorOptions().device(at::kMeta))), invalid_argument,
+               "meta");
   EXPECT_ERROR(accelerator_.register_host_memory(nullptr, 4), invalid_argument, "null");
 }
 

@@ -11,7 +11,8 @@ namespace {
 // Fails when bytes get lost, documents are not ended, or another share than a tenth is held out.
 TEST(Corpus, EveryTenthDocument) {
   const TemporaryFolder folder;
-  for (int i = 10; i < 50; ++i) folder.write("d/" + std::to_string(i), std::string(30, static_cast<char>('A' + i - 10)));
+  for (int i = 10; i < 50; ++i)
+    folder.write("d/" + std::to_string(i), std::string(30, static_cast<char>('A' + i - 10)));
   const Corpus corpus = load_corpus({folder / "d"}, 8);
   EXPECT_EQ(corpus.files, 40);
   EXPECT_EQ(corpus.held_out_documents, 4);

@@ -13,7 +13,8 @@ namespace {
 at::Tensor input(at::IntArrayRef shape) { return at::randn(shape, at::kDouble).to(c10::kFloat).requires_grad_(true); }
 
 /// Gradients of sum(result * weight) with respect to the inputs.
-std::vector<at::Tensor> gradients(const at::Tensor& result, const at::Tensor& weight, const std::vector<at::Tensor>& inputs) {
+std::vector<at::Tensor> gradients(const at::Tensor& result, const at::Tensor& weight,
+                                  const std::vector<at::Tensor>& inputs) {
   for (const at::Tensor& tensor : inputs) tensor.mutable_grad().reset();
   result.mul(weight).sum().backward();
   std::vector<at::Tensor> out;

@@ -17,7 +17,8 @@ TEST(HostRandom, StateContinues) {
   at::Tensor values = at::empty({5});
   first.fill_normal(values, 0, 1);
   const at::Tensor state = first.state();
-  const std::tuple<double, std::int64_t, at::Tensor> next{first.uniform(), first.below(1000), first.dropout_mask({4, 4}, 0.5)};
+  const std::tuple<double, std::int64_t, at::Tensor> next{first.uniform(), first.below(1000),
+                                                          first.dropout_mask({4, 4}, 0.5)};
   HostRandom second(8);
   second.set_state(state);
   EXPECT_EQ(second.uniform(), std::get<0>(next));

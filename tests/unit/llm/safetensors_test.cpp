@@ -78,10 +78,14 @@ TEST(Safetensors, DamagedFiles) {
   expect_corrupt(with_header(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", 0),
                  "impossible shape");
   expect_corrupt(with_header(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
-                             R"("b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})", 6), "overlaps");
+                             R"("b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})",
+                             6),
+                 "overlaps");
   expect_corrupt(with_header(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})", 4), "unused bytes");
   expect_corrupt(with_header(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
-                             R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", 0), "twice");
+                             R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
+                             0),
+                 "twice");
 }
 
 // Fails when a missing file is reported as a damaged one.

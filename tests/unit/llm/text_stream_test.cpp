@@ -19,7 +19,10 @@ TEST(TextStream, WholeCharacters) {
 
 // Fails when bytes that are no UTF-8 reach the output or block it.
 TEST(TextStream, InvalidBytes) {
-  EXPECT_EQ(valid_utf8("a\xff\xc0\x80" "b"), "a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" "b");
+  EXPECT_EQ(valid_utf8("a\xff\xc0\x80"
+                       "b"),
+            "a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"
+            "b");
   EXPECT_EQ(valid_utf8("\xed\xa0\x80"), "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
   EXPECT_EQ(complete_utf8("a\xff"), 2U);
   EXPECT_EQ(complete_utf8("a\xf0\x9f\x98"), 1U);

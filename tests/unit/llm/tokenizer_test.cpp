@@ -27,9 +27,11 @@ TEST(Tokenizer, BytesRoundTrip) {
   }
 }
 
-std::string bpe(const std::string& merges, const std::string& level = R"("use_regex":false)", const std::string& more = "") {
+std::string bpe(const std::string& merges, const std::string& level = R"("use_regex":false)",
+                const std::string& more = "") {
   return R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,)" + level + "}" + more +
-         R"(,"model":{"type":"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"bc":4,"abc":5,"Ġ":6,"aa":7},"merges":)" + merges + "}}";
+         R"(,"model":{"type":"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"bc":4,"abc":5,"Ġ":6,"aa":7},"merges":)" + merges +
+         "}}";
 }
 
 // Fails when merges are done in another order than by rank, leftmost first.

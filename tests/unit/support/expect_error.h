@@ -6,13 +6,13 @@
 
 #include "anyaccel/error.h"
 
-#define EXPECT_ERROR(statement, expected_code, text)                                  \
-  do {                                                                                \
-    try {                                                                             \
-      static_cast<void>(statement);                                                   \
-      ADD_FAILURE() << #statement << " did not throw";                                \
-    } catch (const ::anyaccel::Error& error_) {                                       \
+#define EXPECT_ERROR(statement, expected_code, text)                                   \
+  do {                                                                                 \
+    try {                                                                              \
+      static_cast<void>(statement);                                                    \
+      ADD_FAILURE() << #statement << " did not throw";                                 \
+    } catch (const ::anyaccel::Error& error_) {                                        \
       EXPECT_EQ(error_.code(), ::anyaccel::ErrorCode::expected_code) << error_.what(); \
-      EXPECT_THAT(error_.what(), ::testing::HasSubstr(text));                         \
-    }                                                                                 \
+      EXPECT_THAT(error_.what(), ::testing::HasSubstr(text));                          \
+    }                                                                                  \
   } while (false)

@@ -20,7 +20,8 @@ using SavedMachine = test::SavedMachineTest;
 
 std::vector<int> device_nodes(const Machine& machine) {
   std::vector<int> numbers;
-  for (const int i : numa_nodes_with_cores(machine)) numbers.push_back(machine.nodes[static_cast<std::size_t>(i)].os_index);
+  for (const int i : numa_nodes_with_cores(machine))
+    numbers.push_back(machine.nodes[static_cast<std::size_t>(i)].os_index);
   return numbers;
 }
 

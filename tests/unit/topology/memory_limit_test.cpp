@@ -122,8 +122,9 @@ TEST_F(FakeSystem, NeverNegative) {
 
 // Breaks when a node is larger than itself: the host's memory is not the node's.
 TEST_F(FakeSystem, Nodes) {
-  put("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: 4096 kB\nNode 0 MemFree: 1024 kB\nNode 0 Active(file): 512 kB\n"
-                                               "Node 0 Inactive(file): 512 kB\nNode 0 SReclaimable: 1024 kB\n");
+  put("sys/devices/system/node/node0/meminfo",
+      "Node 0 MemTotal: 4096 kB\nNode 0 MemFree: 1024 kB\nNode 0 Active(file): 512 kB\n"
+      "Node 0 Inactive(file): 512 kB\nNode 0 SReclaimable: 1024 kB\n");
   put("sys/devices/system/node/node8/meminfo", "Node 8 MemTotal: 2048 kB\nNode 8 MemFree: 1024 kB\n");
   EXPECT_EQ(usable_memory({0}, root).total, 4 * kMiB);
   EXPECT_EQ(usable_memory({0}, root).available, 3 * kMiB);
