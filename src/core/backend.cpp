@@ -40,6 +40,13 @@ void Backend::refuse(const char* where, const std::string& feature, const std::s
                        (reason.empty() ? "" : ": " + reason)});
 }
 
+DeviceProperties Backend::properties(DeviceIndex /*index*/) const {
+  DeviceProperties properties;
+  properties.vendor = traits_.vendor;
+  properties.triton = traits_.triton;
+  return properties;
+}
+
 std::shared_ptr<OpBuilder> Backend::create_op_builder(const std::string& class_name) {
   const auto factory = find_op_builder(traits_.name, class_name);
   return factory ? factory() : nullptr;

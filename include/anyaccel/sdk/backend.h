@@ -69,7 +69,7 @@ class DeviceInterface {
   virtual void synchronize(DeviceIndex index) = 0;
   /// Whether the device runtime runs in this process. Optional: true.
   virtual bool is_initialized() const noexcept;
-  /// Optional: a record with total_memory only.
+  /// Optional: what the traits say (vendor, triton) and nothing else.
   virtual DeviceProperties properties(DeviceIndex index) const;
   /// Optional: IEEE types up to 32 bits and integers are storable and computable, fp64 as traits say.
   virtual DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const;
@@ -161,6 +161,7 @@ class Backend : public DeviceInterface,
   /// torch's type of the traits' `device_type`; renamed PrivateUse1 counts when that name is taken.
   c10::DeviceType device_type() const noexcept { return device_type_; }
 
+  DeviceProperties properties(DeviceIndex index) const override;
   std::shared_ptr<OpBuilder> create_op_builder(const std::string& class_name) override;
 
  protected:

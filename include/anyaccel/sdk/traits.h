@@ -26,6 +26,7 @@ struct Traits {
   std::string class_name;                    ///< DeepSpeed's class for it, for example "CUDA_Accelerator"
   std::string device_type;                   ///< torch's device type, for example "cuda"; another name than torch's own
                                              ///< types means PrivateUse1 renamed to it
+  std::string vendor;                        ///< maker of the devices; "" when it differs by device
   std::string communication_backend;         ///< default of communication_backend_name()
   std::string compile_backend = "inductor";  ///< default of get_compile_backend()
   std::vector<std::string> compile_backends;  ///< what set_compile_backend() accepts; empty: only the default
@@ -37,6 +38,7 @@ struct Traits {
   bool indexed_names = true;                 ///< device_name(1) is "name:1"; false: "name"
   bool supports_nvtx_domain = false;         ///< range_push() knows domains and categories
   bool fp64 = true;                          ///< is_fp64_supported()
+  bool triton = false;                       ///< is_triton_supported(), where it does not differ by device
 
   /// Place in detection: higher is asked first. A stack that imitates another one stands above it.
   int priority = 0;

@@ -71,7 +71,7 @@ Capability CudaBackend::capability(DeviceIndex index) const {
 }
 
 DeviceProperties CudaBackend::properties(DeviceIndex index) const {
-  DeviceProperties properties;
+  auto properties = Backend::properties(index);
   const auto id = uuid(index);
   if (!id) start();  // NVML cannot tell, so CUDA has to
   Capability found{-1, -1};
@@ -92,7 +92,6 @@ DeviceProperties CudaBackend::properties(DeviceIndex index) const {
     properties.multi_processor_count = driver->multi_processor_count;
     found = driver->capability;
   }
-  properties.vendor = "NVIDIA";
   if (found.first >= 0) properties.compute_capability = found;
   properties.triton = triton(found);
   properties.prefers_triton_grouped_mm = prefers_triton_grouped_mm(found);

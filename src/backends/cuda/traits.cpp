@@ -7,6 +7,7 @@ const sdk::Traits& traits() {
       .name = "cuda",
       .class_name = "CUDA_Accelerator",
       .device_type = "cuda",
+      .vendor = "NVIDIA",
 #ifdef _WIN32
       .communication_backend = "gloo",
 #else

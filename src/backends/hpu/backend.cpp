@@ -14,12 +14,6 @@ HpuBackend::HpuBackend() : TorchBackend(hpu::traits()) {
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 
-DeviceProperties HpuBackend::properties(DeviceIndex index) const {
-  auto properties = TorchBackend::properties(index);
-  properties.vendor = "Intel Gaudi";
-  return properties;
-}
-
 DtypeSupport HpuBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype) const {
   auto support = TorchBackend::dtype_support(index, dtype);
   if (dtype == c10::ScalarType::BFloat16)

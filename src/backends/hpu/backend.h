@@ -9,7 +9,6 @@ namespace anyaccel::backends::hpu {
 class HpuBackend final : public sdk::TorchBackend {
  public:
   HpuBackend();
-  DeviceProperties properties(DeviceIndex index) const override;
   DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const override;
   void empty_cache() override;
 };

@@ -25,6 +25,7 @@ const sdk::Traits& traits() {
       .name = "hpu",
       .class_name = "HPU_Accelerator",
       .device_type = "hpu",
+      .vendor = "Intel Gaudi",
       .communication_backend = "hccl",
       .compile_backend = "hpu_backend",
       .compile_backends = {"hpu_backend", "inductor", "aot_eager", "eager"},

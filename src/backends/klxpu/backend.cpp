@@ -11,10 +11,4 @@ KlxpuBackend::KlxpuBackend() : TorchBackend(klxpu::traits()) {
   traits_.use_host_timers = !(events && *events == "1");
 }
 
-DeviceProperties KlxpuBackend::properties(DeviceIndex index) const {
-  auto properties = TorchBackend::properties(index);
-  properties.vendor = "Kunlunxin";
-  return properties;
-}
-
 }  // namespace anyaccel::backends::klxpu

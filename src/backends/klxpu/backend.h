@@ -9,7 +9,6 @@ namespace anyaccel::backends::klxpu {
 class KlxpuBackend final : public sdk::TorchBackend {
  public:
   KlxpuBackend();
-  DeviceProperties properties(DeviceIndex index) const override;
 };
 
 }  // namespace anyaccel::backends::klxpu

@@ -18,6 +18,7 @@ const sdk::Traits& traits() {
       .name = "klxpu",
       .class_name = "KLXPU_Accelerator",
       .device_type = "cuda",
+      .vendor = "Kunlunxin",
       .communication_backend = "nccl",
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},

@@ -23,7 +23,6 @@ MpsBackend::MpsBackend() : TorchBackend(mps::traits()) {}
 
 DeviceProperties MpsBackend::properties(DeviceIndex index) const {
   auto properties = TorchBackend::properties(index);
-  properties.vendor = "Apple";
   properties.total_memory = memory_info(index).total;
   return properties;
 }

@@ -7,6 +7,7 @@ const sdk::Traits& traits() {
       .name = "mps",
       .class_name = "MPS_Accelerator",
       .device_type = "mps",
+      .vendor = "Apple",
       .communication_backend = "gloo",
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},

@@ -19,6 +19,7 @@ const sdk::Traits& traits() {
       .name = "npu",
       .class_name = "NPU_Accelerator",
       .device_type = "npu",
+      .vendor = "Huawei",
       .communication_backend = "hccl",
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},

@@ -1,5 +1,3 @@
-#include "anyaccel/registry.h"
-#include "backends/sdaa/backend.h"
 #include "backends/sdaa/traits.h"
 #include "backends/torch/vendor_library.h"
 
@@ -8,13 +6,7 @@ namespace anyaccel::backends::sdaa {
 void register_backend();
 
 void register_backend() {
-  anyaccel::register_backend(
-      {.traits = traits(),
-       .create = [] { return std::make_shared<SdaaBackend>(); },
-       .probe =
-           [] {
-             return sdk::probe_vendor_device(traits(), {"ANYACCEL_SDAA_LIBRARY", "libtorch_sdaa.so"});
-           }});
+  sdk::register_vendor_backend(traits(), {"ANYACCEL_SDAA_LIBRARY", "libtorch_sdaa.so", "torch.sdaa"});
 }
 
 }  // namespace anyaccel::backends::sdaa

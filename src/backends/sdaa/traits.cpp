@@ -18,6 +18,7 @@ const sdk::Traits& traits() {
       .name = "sdaa",
       .class_name = "SDAA_Accelerator",
       .device_type = "sdaa",
+      .vendor = "Tecorigin",
       .communication_backend = "tccl",
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},

@@ -1,5 +1,3 @@
-#include "anyaccel/registry.h"
-#include "backends/supa/backend.h"
 #include "backends/supa/traits.h"
 #include "backends/torch/vendor_library.h"
 
@@ -7,14 +5,6 @@ namespace anyaccel::backends::supa {
 
 void register_backend();
 
-void register_backend() {
-  anyaccel::register_backend(
-      {.traits = traits(),
-       .create = [] { return std::make_shared<SupaBackend>(); },
-       .probe =
-           [] {
-             return sdk::probe_vendor_device(traits(), {"ANYACCEL_SUPA_LIBRARY", "libtorch_supa.so"});
-           }});
-}
+void register_backend() { sdk::register_vendor_backend(traits(), {"ANYACCEL_SUPA_LIBRARY", "libtorch_supa.so"}); }
 
 }  // namespace anyaccel::backends::supa

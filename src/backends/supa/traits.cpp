@@ -18,9 +18,11 @@ const sdk::Traits& traits() {
       .name = "supa",
       .class_name = "SUPA_Accelerator",
       .device_type = "supa",
+      .vendor = "Biren",
       .communication_backend = "bccl",
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},
+      .triton = true,
       .priority = 90,  // above the stack that it imitates: torch_supa poses as torch.cuda
       .visible_devices_envs = {"SUPA_VISIBLE_DEVICES"},
       .export_envs = {"BCCL", "BIREN", "SUPA", "LD_LIBRARY", "PATH"},

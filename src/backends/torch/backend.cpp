@@ -53,7 +53,7 @@ bool TorchBackend::is_initialized() const noexcept {
 }
 
 DeviceProperties TorchBackend::properties(DeviceIndex index) const {
-  DeviceProperties properties;
+  auto properties = Backend::properties(index);
   properties.name = traits_.indexed_names ? torch_device(index).str() : traits_.device_type;
   try {
     properties.total_memory = memory_info(index).total;

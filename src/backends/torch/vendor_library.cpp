@@ -4,7 +4,9 @@
 
 #include <cstdlib>
 
+#include "anyaccel/registry.h"
 #include "anyaccel/sdk/torch_backend.h"
+#include "backends/torch/python_query.h"
 #include "base/dynamic_library.h"
 #include "base/env.h"
 #include "core/device_type.h"
@@ -17,6 +19,23 @@ bool torch_has(const Traits& traits) {
   const auto type = find_device_type(traits.device_type);
   return type && c10::impl::hasDeviceGuardImpl(*type);
 }
+
+class VendorBackend final : public TorchBackend {
+ public:
+  VendorBackend(const Traits& traits, const char* python_module)
+      : TorchBackend(traits), python_module_(python_module) {}
+
+  DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const override {
+    auto support = TorchBackend::dtype_support(index, dtype);
+    if (dtype != c10::ScalarType::BFloat16 || python_module_ == nullptr) return support;
+    const auto answer = ask_python(python_module_, "is_bf16_supported");
+    if (answer.value) support.computable = support.fast = *answer.value;
+    return support;
+  }
+
+ private:
+  const char* python_module_;
+};
 
 }  // namespace
 
@@ -50,6 +69,13 @@ Probe probe_vendor_device(const Traits& traits, const VendorLibrary& library) no
   } catch (const std::exception& error) {
     return {.device_count = 0, .reason = std::string("its probe failed: ") + error.what()};
   }
+}
+
+void register_vendor_backend(const Traits& traits, const VendorLibrary& library) {
+  register_backend(
+      {.traits = traits,
+       .create = [traits, library] { return std::make_shared<VendorBackend>(traits, library.python_module); },
+       .probe = [traits, library] { return probe_vendor_device(traits, library); }});
 }
 
 }  // namespace anyaccel::sdk

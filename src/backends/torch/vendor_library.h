@@ -11,6 +11,8 @@ namespace anyaccel::sdk {
 struct VendorLibrary {
   const char* variable;   ///< names its path, when it is set
   const char* file_name;  ///< else this, as the loader finds it
+  const char* python_module =
+      nullptr;  ///< its is_bf16_supported() answers for the chip's generation; null: torch's word
 };
 
 /// Opens the library that registers the traits' device type with torch, unless this process has the type
@@ -21,5 +23,9 @@ std::string open_vendor_library(const Traits& traits, const VendorLibrary& libra
 /// As probe_torch_device, but where the traits' probe finds devices the vendor's library is opened first.
 /// Nothing is opened on a machine without devices: an installed package alone never counts.
 Probe probe_vendor_device(const Traits& traits, const VendorLibrary& library) noexcept;
+
+/// Registers a backend that is the generic one on such a device type: all that differs are its traits, its library and
+/// who is asked about bf16.
+void register_vendor_backend(const Traits& traits, const VendorLibrary& library);
 
 }  // namespace anyaccel::sdk

@@ -26,10 +26,4 @@ XpuBackend::XpuBackend() : TorchBackend(xpu::traits()) {
   traits_.communication_backend = communication_backend(traits_.communication_backend);
 }
 
-DeviceProperties XpuBackend::properties(DeviceIndex index) const {
-  auto properties = TorchBackend::properties(index);
-  properties.vendor = "Intel";
-  return properties;
-}
-
 }  // namespace anyaccel::backends::xpu

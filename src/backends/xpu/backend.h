@@ -9,7 +9,6 @@ namespace anyaccel::backends::xpu {
 class XpuBackend final : public sdk::TorchBackend {
  public:
   XpuBackend();
-  DeviceProperties properties(DeviceIndex index) const override;
 };
 
 }  // namespace anyaccel::backends::xpu

@@ -21,6 +21,7 @@ const sdk::Traits& traits() {
       .name = "xpu",
       .class_name = "XPU_Accelerator",
       .device_type = "xpu",
+      .vendor = "Intel",
       .communication_backend = "xccl",
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},
