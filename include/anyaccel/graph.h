@@ -52,6 +52,8 @@ class GraphCapture {
   GraphCapture(const GraphCapture&) = delete;
   GraphCapture& operator=(const GraphCapture&) = delete;
   void end();
+  /// Ends the capture and forgets what it recorded, as the destructor does while an exception passes.
+  void cancel() noexcept;
 
  private:
   Graph graph_;

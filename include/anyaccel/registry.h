@@ -66,6 +66,9 @@ void set_accelerator(std::shared_ptr<sdk::Backend> backend);
 /// The same for a registered name. Throws as get_accelerator() does for `DS_ACCELERATOR=name`.
 void set_accelerator(const std::string& name);
 
+/// Makes an accelerator that get_accelerator() gave before the one of this process again. Thread-safe.
+void set_accelerator(Accelerator& accelerator);
+
 /// True when the chosen accelerator came from AnyAccel's own registry. As DeepSpeed's
 /// is_current_accelerator_supported.
 bool is_current_accelerator_supported();

@@ -13,6 +13,7 @@ namespace anyaccel {
 namespace {
 
 constexpr const char* kWhere = "get_accelerator";
+constexpr const char* kSetByProgram = "set by set_accelerator()";
 
 struct Chosen {
   std::recursive_mutex mutex;  // a backend's creation may ask what is registered
@@ -180,7 +181,7 @@ void set_accelerator(std::shared_ptr<sdk::Backend> backend) {
   const std::lock_guard lock(state.mutex);
   const auto name = backend->traits().name;
   install(std::move(backend));
-  state.detection = {.accelerator = name, .reason = "set by set_accelerator()", .backends = {}};
+  state.detection = {.accelerator = name, .reason = kSetByProgram, .backends = {}};
 }
 
 void set_accelerator(const std::string& name) {
@@ -188,6 +189,13 @@ void set_accelerator(const std::string& name) {
   const auto& entry = find_entry(entries, name, "set_accelerator");
   require_available(probe_backend(entry), "set_accelerator");
   set_accelerator(create(entry));
+}
+
+void set_accelerator(Accelerator& accelerator) {
+  auto& state = anyaccel::state();
+  const std::lock_guard lock(state.mutex);
+  detail::chosen.store(&accelerator, std::memory_order_release);
+  state.detection = {.accelerator = accelerator.name(), .reason = kSetByProgram, .backends = {}};
 }
 
 bool is_current_accelerator_supported() {

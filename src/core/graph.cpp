@@ -79,8 +79,7 @@ GraphCapture::GraphCapture(Accelerator& accelerator, Graph graph, std::optional<
 GraphCapture::~GraphCapture() noexcept(false) {
   if (!open_) return;
   if (std::uncaught_exceptions() > exceptions_) {
-    open_ = false;
-    graph_.reset();
+    cancel();
   } else {
     end();
   }
@@ -90,6 +89,16 @@ void GraphCapture::end() {
   if (!open_) return;
   open_ = false;
   graph_.capture_end();
+  stream_.reset();
+}
+
+void GraphCapture::cancel() noexcept {
+  if (!open_) return;
+  open_ = false;
+  try {
+    graph_.reset();
+  } catch (...) {  // a lost device: the next call on it reports
+  }
   stream_.reset();
 }
 

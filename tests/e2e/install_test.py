@@ -66,6 +66,17 @@ class Install(unittest.TestCase):
         self.assertNotIn(str(BUILD), listing)
         self.assertNotIn("not found", listing)
 
+    # Breaks when the installed Python package needs the build tree, or is not there.
+    def test_2_python_package(self):
+        if cached("ANYACCEL_BUILD_PYTHON") != "ON":
+            self.skipTest("this build has no Python package")
+        site = self.prefix / cached("ANYACCEL_PYTHON_DIR")
+        code = "import anyaccel; print(anyaccel.get_accelerator().name(), anyaccel.__file__)"
+        result = run(os.environ["ANYACCEL_TEST_PYTHON"], "-c", code, env={**self.environment, "DS_ACCELERATOR": "cpu", "PYTHONPATH": str(site)})
+        self.assertEqual(result.stdout.strip(), f"cpu {site}/anyaccel/__init__.py")
+        (extension,) = site.glob("anyaccel/_native*.so")
+        self.assertNotIn(str(BUILD), run("ldd", extension, env=self.environment).stdout)
+
     # Breaks when a LibTorch of another version is taken without a word, or the message names only one side.
     def test_3_other_libtorch_is_refused(self):
         other = self.folder / "libtorch"

@@ -119,6 +119,9 @@ TEST_F(DetectionTest, SetAcceleratorKeepsEarlierReferences) {
   EXPECT_EQ(first.device_count(), 1);
   EXPECT_FALSE(is_current_accelerator_supported());
   EXPECT_ERROR(set_accelerator(std::shared_ptr<sdk::Backend>()), invalid_argument, "null");
+  set_accelerator(first);
+  EXPECT_EQ(&get_accelerator(), &first);
+  EXPECT_EQ(detection().accelerator, "first");
 }
 
 // Broken when the name is not looked up in the registry.

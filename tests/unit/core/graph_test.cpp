@@ -66,6 +66,15 @@ TEST_F(GraphTest, RefusalSurfacesAndEmptiesTheGraph) {
   EXPECT_ERROR(graph_.replay(), invalid_state, "nothing was captured");
 }
 
+// Broken when cancel() keeps the work, or the guard ends the capture once more.
+TEST_F(GraphTest, CancelForgets) {
+  {
+    auto capture = accelerator_.capture_to_graph(graph_);
+    capture.cancel();
+  }
+  EXPECT_EQ(graph_.state(), Graph::State::empty);
+}
+
 // Broken when a second capture keeps the first one's work.
 TEST_F(GraphTest, CapturesAnew) {
   { const auto capture = accelerator_.capture_to_graph(graph_); }

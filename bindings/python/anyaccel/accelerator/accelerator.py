@@ -1,0 +1,186 @@
+"""The class Accelerator. Most of its methods are the C++ library's; here are the answers that never change, which
+are kept in Python because a call into C++ costs five times as much, and what Python says in another way than C++."""
+
+import functools
+
+import torch
+
+from .. import _native
+from ..errors import make_error
+from ..op_builder import builder_class
+from ..stream import Event, Stream
+from .amp import Amp
+
+_Native = _native.Accelerator
+
+
+def _tensor_maker(dtype):
+
+    @property
+    def maker(self):
+        return functools.partial(torch.tensor, dtype=dtype, device=self._device_name)
+
+    maker.__doc__ = f"Makes a {dtype} tensor from values, on the current device."
+    return maker
+
+
+class Accelerator(_Native):
+    """The accelerator of a program. Get it from `get_accelerator()`; docs/methods.md lists what each method does.
+
+    A device index that is left out means the current device; one out of range raises `invalid_argument`. What the
+    device cannot do raises `anyaccel.Error` with code `unsupported`, and is never a silent nothing.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._name = super().name()
+        self._device_type = super().device_type()
+        self._device_name = super().device_name()
+        self._device_names = {}
+        self._communication_backend_name = super().communication_backend_name()
+        self._compile_backend = super().get_compile_backend()
+        self._is_synchronized = super().is_synchronized_device()
+        self._use_host_timers = super().use_host_timers()
+        self._resolves_data_dependency = super().resolves_data_dependency()
+        self._handles_memory_backpressure = super().handles_memory_backpressure()
+        self._supports_nvtx_domain = super().supports_nvtx_domain()
+        self._is_fp64_supported = super().is_fp64_supported()
+        self._pin_memory_alignment = super().pin_memory_alignment()
+        self._op_builder_dir = super().op_builder_dir()
+        self._export_envs = super().export_envs()
+        self._visible_devices_envs = super().visible_devices_envs()
+        self._op_builders = {}
+
+    def __repr__(self):
+        return f"<anyaccel.Accelerator {self._name!r}>"
+
+    # What never changes.
+
+    def name(self):
+        return self._name
+
+    def device_type(self):
+        return self._device_type
+
+    def is_synchronized_device(self):
+        return self._is_synchronized
+
+    def use_host_timers(self):
+        return self._use_host_timers
+
+    def resolves_data_dependency(self):
+        return self._resolves_data_dependency
+
+    def handles_memory_backpressure(self):
+        return self._handles_memory_backpressure
+
+    def supports_nvtx_domain(self):
+        return self._supports_nvtx_domain
+
+    def is_fp64_supported(self):
+        return self._is_fp64_supported
+
+    def pin_memory_alignment(self):
+        return self._pin_memory_alignment
+
+    def communication_backend_name(self):
+        return self._communication_backend_name
+
+    def op_builder_dir(self):
+        return self._op_builder_dir
+
+    def export_envs(self):
+        return list(self._export_envs)
+
+    def visible_devices_envs(self):
+        return list(self._visible_devices_envs)
+
+    def device_name(self, device_index=None):
+        if device_index is None:
+            return self._device_name
+        name = self._device_names.get(device_index)
+        if name is None:
+            # An index that was right once stays so.
+            name = self._device_names[device_index] = super().device_name(device_index)
+        return name
+
+    def get_compile_backend(self):
+        return self._compile_backend
+
+    def set_compile_backend(self, backend):
+        super().set_compile_backend(backend)
+        self._compile_backend = backend
+
+    # What Python says in another way.
+
+    @property
+    def Stream(self):
+        """The class of streams: `get_accelerator().Stream(priority=-1)`."""
+        return Stream
+
+    @property
+    def Event(self):
+        """The class of events: `get_accelerator().Event(enable_timing=True)`."""
+        return Event
+
+    BFloat16Tensor = _tensor_maker(torch.bfloat16)
+    ByteTensor = _tensor_maker(torch.uint8)
+    DoubleTensor = _tensor_maker(torch.float64)
+    FloatTensor = _tensor_maker(torch.float32)
+    HalfTensor = _tensor_maker(torch.float16)
+    IntTensor = _tensor_maker(torch.int32)
+    LongTensor = _tensor_maker(torch.int64)
+
+    def amp(self):
+        """Autocast and loss scaling for this accelerator, as older DeepSpeed releases have it."""
+        return Amp(self)
+
+    def pin_empty(self, *size, dtype, device="cpu"):
+        """An uninitialized pinned host tensor: `pin_empty(2, 3, dtype=torch.float32)`, or the sizes as one tuple."""
+        _require_host(device, "pin_empty")
+        shape = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+        return super().pin_empty(dtype, list(shape))
+
+    def pin_empty_like(self, tensor, device="cpu", dtype=None):
+        """The same with a tensor's shape, and its dtype unless another is given."""
+        _require_host(device, "pin_empty_like")
+        return super().pin_empty(tensor.dtype if dtype is None else dtype, list(tensor.shape))
+
+    def set_visible_devices_envs(self, current_env, local_accelerator_ids):
+        """Writes the devices of a local rank into an environment (any mapping, changed in place)."""
+        current_env.update(super().set_visible_devices_envs([str(i) for i in local_accelerator_ids]))
+
+    def get_op_builder(self, class_name):
+        """The builder's class. Never None: an op that this backend lacks has a builder whose load() is `unsupported`."""
+        made = self._op_builders.get(class_name)
+        if made is None:
+            made = self._op_builders[class_name] = builder_class(self, class_name)
+        return made
+
+    def create_op_builder(self, class_name):
+        """A builder; never None, as get_op_builder()."""
+        return self.get_op_builder(class_name)()
+
+    def build_extension(self):
+        """torch's BuildExtension, for setup.py, which also has what a C++ extension needs of us: include_dirs,
+        library_dirs, libraries, cxx_flags, torch_version."""
+        try:
+            from torch.utils.cpp_extension import BuildExtension
+        except ImportError as error:
+            raise make_error("unavailable", "build_extension", f"torch's part cannot be imported: {error}",
+                             hint="install setuptools") from error
+        needs = super().build_extension()
+        names = ("include_dirs", "library_dirs", "libraries", "cxx_flags", "torch_version")
+        return type("BuildExtension", (BuildExtension,), {name: getattr(needs, name) for name in names})
+
+
+def _require_host(device, where):
+    try:
+        kind = torch.device(device).type
+    except RuntimeError:
+        kind = None
+    if kind != "cpu":
+        raise make_error("invalid_argument", where, "pinned memory is the host's", got=f"device {device!r}", want="cpu")
+
+
+_native.set_accelerator_class(Accelerator)

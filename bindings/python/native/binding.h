@@ -1,0 +1,77 @@
+// What the files of the binding share. No logic is here: checks and defaults are the C++ library's.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "anyaccel/accelerator.h"
+
+namespace anyaccel::python {
+
+namespace py = pybind11;
+
+/// For calls that may wait: other Python threads run meanwhile.
+using NoGil = py::call_guard<py::gil_scoped_release>;
+
+/// A guard of the library as a context manager. Entered again while entered, it nests.
+template <typename Guard>
+class Scope {
+ public:
+  explicit Scope(std::function<std::unique_ptr<Guard>()> open) : open_(std::move(open)) {}
+  Scope(Scope&&) noexcept = default;
+  ~Scope() {
+    while (!guards_.empty()) guards_.pop_back();
+  }
+  void enter() { guards_.push_back(open_()); }
+  /// The innermost guard, which the caller now ends.
+  std::unique_ptr<Guard> leave() {
+    if (guards_.empty())
+      throw Error(ErrorCode::invalid_state, "__exit__", {.what = "the scope was left more often than entered"});
+    auto guard = std::move(guards_.back());
+    guards_.pop_back();
+    return guard;
+  }
+
+ private:
+  std::function<std::unique_ptr<Guard>()> open_;
+  std::vector<std::unique_ptr<Guard>> guards_;
+};
+
+template <typename Guard, typename... Arguments>
+Scope<Guard> scope(Arguments... arguments) {
+  return Scope<Guard>([arguments...] { return std::make_unique<Guard>(arguments...); });
+}
+
+template <typename Guard>
+void bind_scope(py::module_& module, const char* name) {
+  py::class_<Scope<Guard>>(module, name)
+      .def("__enter__",
+           [](py::object self) {
+             self.cast<Scope<Guard>&>().enter();
+             return self;
+           })
+      .def("__exit__", [](Scope<Guard>& self, const py::args&) { self.leave(); });
+}
+
+void bind_accelerator(py::module_& module);
+void bind_records(py::module_& module);
+void bind_streams(py::module_& module);
+
+}  // namespace anyaccel::python
+
+namespace pybind11::detail {
+
+/// anyaccel::Stream <-> the Python class anyaccel.Stream, which derives from torch.Stream and so is one for torch.
+template <>
+struct type_caster<anyaccel::Stream> {
+  PYBIND11_TYPE_CASTER(anyaccel::Stream, const_name("anyaccel.Stream"));
+  type_caster() : value(c10::Stream(c10::Stream::DEFAULT, c10::Device(c10::kCPU)), 0) {}
+  bool load(handle source, bool);
+  static handle cast(const anyaccel::Stream& stream, return_value_policy, handle);
+};
+
+}  // namespace pybind11::detail

@@ -1,0 +1,97 @@
+// Plain data: properties, memory numbers, data types, verdicts.
+#include <string>
+
+#include "binding.h"
+
+namespace anyaccel::python {
+
+namespace {
+
+/// A class of read-only fields with a repr that shows them.
+template <typename T>
+class Record {
+ public:
+  Record(py::module_& module, const char* name, const char* doc) : class_(module, name, doc), name_(name) {}
+  ~Record() {
+    class_.def("__repr__", [name = name_, fields = fields_](const py::object& self) {
+      std::string text = name + "(";
+      for (const auto& field : fields) {
+        if (text.back() != '(') text += ", ";
+        text += field + "=" + std::string(py::repr(self.attr(field.c_str())));
+      }
+      return text + ")";
+    });
+    class_.def("__iter__", [fields = fields_](const py::object& self) {
+      py::list values;
+      for (const auto& field : fields) values.append(self.attr(field.c_str()));
+      return py::iter(values);
+    });
+  }
+  template <typename Field>
+  Record& field(const char* name, Field T::*member) {
+    class_.def_readonly(name, member);
+    fields_.emplace_back(name);
+    return *this;
+  }
+
+ private:
+  py::class_<T> class_;
+  std::string name_;
+  std::vector<std::string> fields_;
+};
+
+}  // namespace
+
+void bind_records(py::module_& module) {
+  Record<MemoryInfo>(module, "MemoryInfo", "Bytes of a device: (free, total).")
+      .field("free", &MemoryInfo::free)
+      .field("total", &MemoryInfo::total);
+  Record<MemoryStat>(module, "MemoryStat", "A number and its peak since the last reset.")
+      .field("current", &MemoryStat::current)
+      .field("peak", &MemoryStat::peak);
+  Record<HostMemoryStats>(module, "HostMemoryStats", "What is known of pinned host memory, in bytes.")
+      .field("allocated_bytes", &HostMemoryStats::allocated_bytes)
+      .field("reserved_bytes", &HostMemoryStats::reserved_bytes)
+      .field("num_host_alloc", &HostMemoryStats::num_host_alloc)
+      .field("num_host_free", &HostMemoryStats::num_host_free);
+  Record<DeviceProperties>(module, "DeviceProperties",
+                           "What is known of one device. Unknown numbers are -1, unknown texts are empty.")
+      .field("name", &DeviceProperties::name)
+      .field("vendor", &DeviceProperties::vendor)
+      .field("uuid", &DeviceProperties::uuid)
+      .field("driver_version", &DeviceProperties::driver_version)
+      .field("total_memory", &DeviceProperties::total_memory)
+      .field("multi_processor_count", &DeviceProperties::multi_processor_count)
+      .field("numa_node", &DeviceProperties::numa_node)
+      .field("compute_capability", &DeviceProperties::compute_capability)
+      .field("triton", &DeviceProperties::triton)
+      .field("prefers_triton_grouped_mm", &DeviceProperties::prefers_triton_grouped_mm);
+  Record<DtypeSupport>(module, "DtypeSupport", "What one device does with one data type.")
+      .field("storable", &DtypeSupport::storable)
+      .field("computable", &DtypeSupport::computable)
+      .field("fast", &DtypeSupport::fast)
+      .field("reducible", &DtypeSupport::reducible);
+  Record<DtypeRow>(module, "DtypeRow", "One row of dtype_table(): (dtype, support).")
+      .field("dtype", &DtypeRow::dtype)
+      .field("support", &DtypeRow::support);
+  Record<BuildExtension>(module, "BuildExtensionNeeds", "What the build of a C++ extension needs.")
+      .field("include_dirs", &BuildExtension::include_dirs)
+      .field("library_dirs", &BuildExtension::library_dirs)
+      .field("libraries", &BuildExtension::libraries)
+      .field("cxx_flags", &BuildExtension::cxx_flags)
+      .field("torch_version", &BuildExtension::torch_version);
+  Record<Compatibility>(module, "Compatibility", "(compatible, reason): the reason is empty when compatible.")
+      .field("compatible", &Compatibility::compatible)
+      .field("reason", &Compatibility::reason);
+  Record<BackendVerdict>(module, "BackendVerdict", "What detection found out about one backend.")
+      .field("name", &BackendVerdict::name)
+      .field("available", &BackendVerdict::available)
+      .field("device_count", &BackendVerdict::device_count)
+      .field("reason", &BackendVerdict::reason);
+  Record<Detection>(module, "Detection", "Which accelerator this process uses and how that came about.")
+      .field("accelerator", &Detection::accelerator)
+      .field("reason", &Detection::reason)
+      .field("backends", &Detection::backends);
+}
+
+}  // namespace anyaccel::python

@@ -1,0 +1,131 @@
+// Streams, events and graphs.
+#include <optional>
+
+#include "binding.h"
+
+namespace pybind11::detail {
+
+namespace {
+
+PyTypeObject* stream_class = nullptr;  // of stream.py; kept for the process
+PyObject* index_name = nullptr;        // "_index": our device index, which torch's object may not carry
+
+}  // namespace
+
+bool type_caster<anyaccel::Stream>::load(handle source, bool) {
+  if (!THPStream_Check(source.ptr())) return false;
+  const auto* stream = reinterpret_cast<THPStream*>(source.ptr());
+  auto index = static_cast<anyaccel::DeviceIndex>(stream->device_index);
+  if (stream_class != nullptr && Py_IS_TYPE(source.ptr(), stream_class)) {
+    const auto ours = reinterpret_steal<object>(PyObject_GetAttr(source.ptr(), index_name));
+    if (!ours) throw error_already_set();
+    index = ours.cast<int>();
+  }
+  value = {c10::Stream::unpack3(stream->stream_id, static_cast<c10::DeviceIndex>(stream->device_index),
+                                static_cast<c10::DeviceType>(stream->device_type)),
+           index < 0 ? 0 : index};
+  return true;
+}
+
+handle type_caster<anyaccel::Stream>::cast(const anyaccel::Stream& stream, return_value_policy, handle) {
+  auto result = reinterpret_steal<object>(stream_class->tp_alloc(stream_class, 0));
+  if (!result) throw error_already_set();
+  const auto unwrapped = stream.unwrap();
+  auto* fields = reinterpret_cast<THPStream*>(result.ptr());
+  fields->stream_id = unwrapped.id();
+  fields->device_type = static_cast<std::int64_t>(unwrapped.device_type());
+  fields->device_index = unwrapped.device_index();
+  if (PyObject_SetAttr(result.ptr(), index_name, int_(stream.device_index()).ptr()) != 0) throw error_already_set();
+  return result.release();
+}
+
+}  // namespace pybind11::detail
+
+namespace anyaccel::python {
+
+namespace {
+
+void bind_events(py::module_& module) {
+  py::class_<Event>(module, "Event",
+                    R"(Event(enable_timing=False, blocking=False, interprocess=False, device_index=None)
+
+A mark in a stream that can be waited for and timed. Before record() it counts as done.
+`blocking` is accepted for torch.cuda's sake and changes nothing; `interprocess` is unsupported.)")
+      .def(py::init([](bool enable_timing, bool, bool interprocess, std::optional<DeviceIndex> device_index) {
+             if (interprocess)
+               throw Error(ErrorCode::unsupported, "Event", {.what = "events between processes do not exist here"});
+             return get_accelerator().Event(enable_timing, device_index);
+           }),
+           py::arg("enable_timing") = false, py::arg("blocking") = false, py::arg("interprocess") = false,
+           py::arg("device_index") = py::none())
+      .def(
+          "record",
+          [](Event& self, const std::optional<Stream>& stream) { stream ? self.record(*stream) : self.record(); },
+          py::arg("stream") = py::none(), "Marks the end of what the stream (or the current one) holds now.")
+      .def(
+          "wait",
+          [](const Event& self, const std::optional<Stream>& stream) { stream ? self.wait(*stream) : self.wait(); },
+          py::arg("stream") = py::none(), NoGil(), "Work queued on the stream from now on waits for this event.")
+      .def("query", &Event::query, "True when the marked work is done.")
+      .def("synchronize", &Event::synchronize, NoGil(), "Blocks until the marked work is done.")
+      .def("elapsed_time", &Event::elapsed_time, py::arg("end_event"), NoGil(),
+           "Milliseconds to another event. Both need timing, must be recorded and done.");
+}
+
+void bind_graphs(py::module_& module) {
+  py::class_<Graph>(module, "Graph", "A sequence of device work, captured once and replayed.")
+      .def(py::init([] { return get_accelerator().create_graph(); }), "An empty graph of the accelerator.")
+      .def_property_readonly("state",
+                             [](const Graph& self) {
+                               switch (self.state()) {
+                                 case Graph::State::capturing: return "capturing";
+                                 case Graph::State::captured: return "captured";
+                                 case Graph::State::empty: break;
+                               }
+                               return "empty";
+                             })
+      .def("capture_begin", &Graph::capture_begin, py::arg("pool") = py::none(), NoGil(),
+           "Starts recording this thread's work.")
+      .def("capture_end", &Graph::capture_end, NoGil(), "Ends recording.")
+      .def("replay", &Graph::replay, NoGil(), "Runs the captured work again.")
+      .def("reset", &Graph::reset, NoGil(), "Forgets the work and gives back its memory.")
+      .def("pool", &Graph::pool, "The pool of this graph, for another capture_begin().");
+  using Capture = Scope<GraphCapture>;
+  py::class_<Capture>(module, "GraphScope")
+      .def("__enter__",
+           [](const py::object& self) {
+             auto& capture = self.cast<Capture&>();
+             const py::gil_scoped_release release;
+             capture.enter();
+           })
+      .def("__exit__", [](Capture& self, const py::object& exception, const py::args&) {
+        auto capture = self.leave();
+        const bool failed = !exception.is_none();
+        const py::gil_scoped_release release;
+        failed ? capture->cancel() : capture->end();
+        capture.reset();
+      });
+}
+
+}  // namespace
+
+void bind_streams(py::module_& module) {
+  module.def("set_stream_class", [](const py::type& type) {
+    py::detail::index_name = PyUnicode_InternFromString("_index");
+    py::detail::stream_class = reinterpret_cast<PyTypeObject*>(py::type(type).release().ptr());
+  });
+  module.def("new_stream", [](std::optional<DeviceIndex> device_index, int priority) {
+    return get_accelerator().Stream(device_index, priority);
+  });
+  module.def("stream_query", &Stream::query);
+  module.def("stream_synchronize", &Stream::synchronize, NoGil());
+  module.def("stream_wait_event", &Stream::wait_event);
+  module.def("stream_wait_stream", &Stream::wait_stream);
+  module.def("stream_record_event", &Stream::record_event);
+  module.def("stream_native_handle",
+             [](const Stream& self) { return reinterpret_cast<std::uintptr_t>(self.native_handle()); });
+  bind_events(module);
+  bind_graphs(module);
+}
+
+}  // namespace anyaccel::python

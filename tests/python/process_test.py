@@ -1,0 +1,175 @@
+"""What a process is to expect: import, choice of the accelerator, fork, threads, the end."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+import anyaccel
+
+
+def python(code, **environment):
+    variables = {key: value for key, value in os.environ.items() if key not in ("DS_ACCELERATOR", "ANYACCEL_STRICT")}
+    return subprocess.run([sys.executable, "-c", code], env={**variables, **environment}, capture_output=True, text=True, timeout=300)
+
+
+def output(code, **environment):
+    result = python(code, **environment)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+# Breaks when the import chooses an accelerator, starts a thread, or pulls in something slow.
+def test_import_chooses_nothing():
+    code = """
+import os, sys, torch
+before = set(sys.modules); threads = len(os.listdir("/proc/self/task"))
+import anyaccel
+print(len(os.listdir("/proc/self/task")) - threads)
+print(anyaccel._native.chosen())
+print(sorted(m for m in set(sys.modules) - before if not m.startswith("anyaccel")))
+"""
+    threads, chosen, modules = output(code).splitlines()
+    assert threads == "0"
+    assert chosen == "False"
+    assert modules == "[]"
+
+
+# Breaks when the module cannot be imported before torch, or under another name of DeepSpeed's path.
+def test_import_paths():
+    code = """
+from anyaccel import get_accelerator
+from anyaccel.accelerator import get_accelerator as same, set_accelerator
+assert get_accelerator() is same() is get_accelerator()
+print(get_accelerator().name(), get_accelerator())
+"""
+    assert output(code, DS_ACCELERATOR="cpu") == "cpu <anyaccel.Accelerator 'cpu'>"
+
+
+# Breaks when a wrong DS_ACCELERATOR is no error with the code and the names that are known.
+def test_unknown_accelerator():
+    code = """
+import anyaccel
+for _ in range(2):
+    try:
+        anyaccel.get_accelerator()
+    except anyaccel.Error as error:
+        print(error.code, "one of" in str(error))
+"""
+    assert output(code, DS_ACCELERATOR="no_such").splitlines() == ["invalid_argument True"] * 2
+
+
+# Breaks when an accelerator cannot be set by name or as an object, or anything else is taken for one.
+def test_set_accelerator():
+    code = """
+import anyaccel
+from anyaccel import get_accelerator, set_accelerator
+first = get_accelerator()
+set_accelerator("cpu")
+second = get_accelerator()
+assert second is get_accelerator() and second is not first
+set_accelerator(first)
+assert get_accelerator() is first
+assert first.device_count() >= 1 and anyaccel.is_current_accelerator_supported()
+for wrong in (None, 3, torch := __import__("torch")):
+    try:
+        set_accelerator(wrong)
+        print("taken", wrong)
+    except anyaccel.Error as error:
+        assert error.code == "invalid_argument"
+try:
+    set_accelerator("no_such")
+except anyaccel.Error as error:
+    print(error.code)
+print(anyaccel.detection().accelerator, anyaccel.detection().reason)
+"""
+    assert output(code, DS_ACCELERATOR="cpu").splitlines() == ["invalid_argument", "cpu set by set_accelerator()"]
+
+
+# Breaks when the verdicts of detection do not reach Python.
+def test_detection():
+    found = anyaccel.detect()
+    assert {verdict.name for verdict in found.backends} == set(anyaccel.registered_backends())
+    assert "cpu" in anyaccel.registered_backends()
+    assert all(verdict.reason for verdict in found.backends)
+    assert "Detection(accelerator=" in repr(found)
+
+
+# Breaks when getters, streams or small work die in a forked child, before or after the choice in the parent.
+@pytest.mark.parametrize("chosen_before", [False, True])
+def test_fork(chosen_before):
+    code = f"""
+import os, torch, anyaccel
+if {chosen_before}:
+    anyaccel.get_accelerator().synchronize()
+child = os.fork()
+if child == 0:
+    a = anyaccel.get_accelerator()
+    assert a.current_device() == 0 and a.device_name() == "cpu" and a.memory_allocated() >= 0
+    with a.stream(a.Stream()):
+        x = torch.ones(4) * 2
+    assert x.sum() == 8
+    a.synchronize()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert output(code, DS_ACCELERATOR="cpu") == "7"
+
+
+# Breaks when a worker process of a DataLoader cannot use the accelerator's answers.
+def test_data_loader_workers():
+    code = """
+import torch, anyaccel
+class Data(torch.utils.data.Dataset):
+    def __len__(self): return 8
+    def __getitem__(self, i): return i * anyaccel.get_accelerator().device_count()
+print(sorted(int(x) for b in torch.utils.data.DataLoader(Data(), batch_size=4, num_workers=2) for x in b)[-1]
+      == 7 * anyaccel.get_accelerator().device_count())
+"""
+    assert output(code, DS_ACCELERATOR="cpu") == "True"
+
+
+# Breaks when two threads that ask first get two accelerators.
+def test_threads_share_one():
+    code = """
+import threading, anyaccel
+gate, seen = threading.Barrier(4), []
+def ask():
+    gate.wait()
+    seen.append(anyaccel.get_accelerator())
+threads = [threading.Thread(target=ask) for _ in range(4)]
+[t.start() for t in threads]; [t.join() for t in threads]
+print(len({id(s) for s in seen}))
+"""
+    assert output(code, DS_ACCELERATOR="cpu") == "1"
+
+
+# Breaks when callbacks, graphs, streams or scopes that are still there at the end crash the interpreter.
+def test_clean_end():
+    code = """
+import torch, anyaccel
+a = anyaccel.get_accelerator()
+kept = [a.Stream(), a.Event(), a.create_graph(), a.device(0), a.default_generator(0), a.create_op_builder("X")]
+scope = a.stream(a.Stream()); scope.__enter__()
+with a.capture_to_graph(kept[2]): torch.ones(2) * 2
+a.lazy_call(lambda: None)
+print("end")
+"""
+    result = python(code, DS_ACCELERATOR="cpu")
+    assert (result.returncode, result.stdout.strip(), result.stderr) == (0, "end", "")
+
+
+# Breaks when the import costs what a user would notice. The bound is five times what the benchmark asks for, because
+# a test may not depend on a quiet machine; processor time and not the clock, for the same reason.
+def test_import_is_light():
+    code = """
+import time, torch
+begin = time.process_time()
+import anyaccel
+print(time.process_time() - begin)
+"""
+    output(code)  # the files are in the page cache from here on
+    assert min(float(output(code)) for _ in range(2)) < 0.25

@@ -1,0 +1,153 @@
+"""Streams, events, scopes and graphs from Python, on the cpu."""
+
+import gc
+import threading
+import weakref
+
+import pytest
+import torch
+
+import anyaccel
+from anyaccel import get_accelerator
+
+
+# Breaks when our streams are not torch's too, or two handles of one stream differ.
+def test_stream_is_a_value():
+    a = get_accelerator()
+    stream = anyaccel.Stream()
+    assert isinstance(stream, torch.Stream) and isinstance(stream, a.Stream)
+    a.set_stream(stream)
+    again = a.current_stream()
+    assert again is not stream and again == stream and hash(again) == hash(stream)
+    assert stream.device_index == 0 and stream.id == again.id
+    assert "anyaccel.Stream(" in repr(stream)
+    assert stream.query() and stream.synchronize() is None
+    a.set_stream(a.default_stream())
+    assert weakref.ref(stream)() is stream
+
+
+# Breaks when `with stream:` or nested scopes do not put back what was there.
+def test_scopes_nest():
+    a = get_accelerator()
+    first, second = a.Stream(), a.Stream()
+    base = a.current_stream()
+    with first:
+        with second:
+            with first:
+                assert a.current_stream() == first
+            assert a.current_stream() == second
+        assert a.current_stream() == first
+    assert a.current_stream() == base
+    scope = a.stream(second)
+    with pytest.raises(ZeroDivisionError), scope:
+        1 / 0
+    assert a.current_stream() == base
+    with pytest.raises(anyaccel.Error, match="left more often"):
+        scope.__exit__(None, None, None)
+
+
+# Breaks when events do not measure, or their order of use is not checked.
+def test_events():
+    a = get_accelerator()
+    start, end = a.Event(enable_timing=True), a.Event(enable_timing=True)
+    with pytest.raises(anyaccel.Error) as error:
+        start.elapsed_time(end)
+    assert error.value.code == "invalid_state"
+    start.record()
+    torch.ones(300, 300) @ torch.ones(300, 300)
+    end.record(stream=a.current_stream())
+    end.synchronize()
+    assert end.query() and 0 < start.elapsed_time(end) < 60000
+    stream = a.Stream()
+    start.wait(stream)
+    start.wait()
+    stream.wait_event(end)
+    stream.wait_stream(a.default_stream())
+    assert isinstance(stream.record_event(), a.Event)
+    assert stream.record_event(end) is end
+    with pytest.raises(anyaccel.Error) as error:
+        a.Event(interprocess=True)
+    assert error.value.code == "unsupported"
+
+
+# Breaks when an exception inside a capture leaves it open, or hides itself.
+def test_capture_ends_with_an_exception():
+    a = get_accelerator()
+    graph = a.create_graph()
+    with pytest.raises(ZeroDivisionError), a.capture_to_graph(graph):
+        torch.ones(2) + 1
+        1 / 0
+    assert graph.state == "empty" and not a.is_current_stream_capturing()
+    with pytest.raises(anyaccel.Error) as error:
+        a.replay_graph(graph)
+    assert error.value.code == "invalid_state"
+    x = torch.zeros(2)
+    with a.capture_to_graph(graph):
+        y = x + 1
+    assert graph.state == "captured"
+    x.fill_(2)
+    graph.replay()
+    assert y.tolist() == [3, 3]
+    graph.reset()
+    assert graph.state == "empty"
+
+
+# Breaks when a refused op inside a capture is not an error of ours, or takes the interpreter down.
+def test_capture_refuses_with_an_error():
+    a = get_accelerator()
+    graph = a.create_graph()
+    with pytest.raises((anyaccel.Error, RuntimeError)), a.capture_to_graph(graph):
+        torch.ones(2).sum().item()
+    assert not a.is_current_stream_capturing()
+
+
+# Breaks when a training step captured from Python does not replay to the same numbers as without a graph.
+def test_training_step_as_a_graph():
+    a = get_accelerator()
+
+    def make():
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+        return model, torch.optim.SGD(model.parameters(), lr=0.05)
+
+    def step(model, optimizer, x):
+        loss = model(x).square().mean()
+        optimizer.zero_grad(set_to_none=False)
+        loss.backward()
+        optimizer.step()
+
+    x = torch.randn(4, 8)
+    plain, plain_optimizer = make()
+    captured, captured_optimizer = make()
+    step(plain, plain_optimizer, x)
+    step(captured, captured_optimizer, x)
+    graph = a.create_graph()
+    with a.capture_to_graph(graph):
+        step(captured, captured_optimizer, x)
+    step(plain, plain_optimizer, x)
+    for _ in range(3):
+        step(plain, plain_optimizer, x)
+        a.replay_graph(graph)
+    for left, right in zip(plain.parameters(), captured.parameters()):
+        assert torch.equal(left, right)
+
+
+# Breaks when a thread's stream or device is not its own, or a scope may not be left by the collector.
+def test_threads_and_collection():
+    a = get_accelerator()
+    base = a.current_stream()
+    seen = []
+
+    def work():
+        a.set_stream(a.Stream())
+        seen.append(a.current_stream())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen[0] != base and a.current_stream() == base
+    scope = a.stream(a.Stream())
+    scope.__enter__()
+    del scope
+    gc.collect()
+    assert a.current_stream() == base
