@@ -48,10 +48,11 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/anyaccel ${PROJECT_BINARY_DIR}/i
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(EXPORT anyaccelTargets NAMESPACE anyaccel:: DESTINATION ${package_dir})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/anyaccelConfig.cmake.in
-  ${PROJECT_BINARY_DIR}/anyaccelConfig.cmake INSTALL_DESTINATION ${package_dir})
+  ${PROJECT_BINARY_DIR}/anyaccelConfig.cmake INSTALL_DESTINATION ${package_dir} PATH_VARS CMAKE_INSTALL_BINDIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/anyaccelConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/anyaccelConfig.cmake ${PROJECT_BINARY_DIR}/anyaccelConfigVersion.cmake
-              ${PROJECT_SOURCE_DIR}/cmake/AnyAccelTorch.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/AnyAccelTorch.cmake ${PROJECT_SOURCE_DIR}/cmake/AnyAccelPlugin.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/AnyAccelPluginFile.cmake
         DESTINATION ${package_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

@@ -6,6 +6,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "core/device_type.h"
+#include "core/plugins.h"
 #include "core/registry.h"
 
 namespace anyaccel {
@@ -42,11 +43,13 @@ const BackendEntry& find_entry(const std::vector<BackendEntry>& entries, const s
     if (entry.traits.name == name) return entry;
     names.push_back(entry.traits.name);
   }
-  throw Error(ErrorCode::invalid_argument, where,
-              {.what = "no accelerator of this name is registered",
-               .got = "'" + name + "'",
-               .want = "one of " + joined(names),
-               .hint = "check DS_ACCELERATOR, or register the backend first"});
+  throw Error(
+      ErrorCode::invalid_argument, where,
+      {.what = "no accelerator of this name is registered",
+       .got = "'" + name + "'",
+       .want = "one of " + joined(names),
+       .hint = "check DS_ACCELERATOR, register the backend first, or put its plugin where ANYACCEL_PLUGIN_PATH says" +
+               refused_plugins()});
 }
 
 /// Throws what get_accelerator() throws when a named accelerator cannot run.
@@ -57,10 +60,17 @@ void require_available(const BackendVerdict& verdict, const char* where) {
                .hint = "run `anyaccel report`, or unset DS_ACCELERATOR to choose what is there"});
 }
 
-/// Probes all; fills everything but the choice.
+/// Probes all; fills everything but the choice. Plugins that nobody asks for are not opened.
 Detection probe_all(const std::vector<BackendEntry>& entries) {
+  const auto named = env("DS_ACCELERATOR");
   Detection detection;
-  for (const auto& entry : entries) detection.backends.push_back(probe_backend(entry));
+  for (const auto& entry : entries) {
+    if (named && *named != entry.traits.name && is_plugin(entry.traits.name))
+      detection.backends.push_back(
+          {.name = entry.traits.name, .reason = "a plugin, not asked: DS_ACCELERATOR names " + *named});
+    else
+      detection.backends.push_back(probe_backend(entry));
+  }
   return detection;
 }
 

@@ -5,6 +5,7 @@
 
 #include "anyaccel/error.h"
 #include "core/built_backends.h"
+#include "core/plugins.h"
 
 namespace anyaccel {
 
@@ -27,11 +28,14 @@ void register_built_once() {
   std::call_once(once, [] {
     inside = true;
     register_built_backends();
+    register_found_plugins(plugin_search_path());
     inside = false;
   });
 }
 
 }  // namespace
+
+void prepare_registry() { register_built_once(); }
 
 std::string joined(const std::vector<std::string>& words) {
   std::string out;

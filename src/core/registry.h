@@ -9,6 +9,9 @@
 
 namespace anyaccel {
 
+/// Registers the built backends and finds the plugins, at its first call. Thread-safe.
+void prepare_registry();
+
 /// Copies of all entries in the order of probing; registers the built ones at its first call. Thread-safe.
 std::vector<BackendEntry> registered_entries();
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "anyaccel/anyaccel.h"
+#include "anyaccel/plugins.h"
 #include "anyaccel/sdk/backend.h"
 #include "anyaccel/version.h"
 #include "cli/commands/report/report.h"
@@ -60,6 +61,17 @@ Json backends(const Detection& found) {
                    {"verdict", verdict.available ? "available" : "unavailable"},
                    {"reason", verdict.reason},
                    {"device_count", verdict.device_count}});
+  return out;
+}
+
+Json plugin_list() {
+  Json out = Json::array();
+  for (const PluginVerdict& plugin : plugins())
+    out.push_back({{"name", plugin.name},
+                   {"verdict", to_string(plugin.state)},
+                   {"reason", plugin.reason},
+                   {"path", plugin.path},
+                   {"library", plugin.library}});
   return out;
 }
 
@@ -202,6 +214,7 @@ Json collect_report() {
   const Detection found = detection();
   Json report{
       {"accelerator", nullptr}, {"reason", found.reason}, {"backends", backends(found)}, {"versions", versions()}};
+  report["plugins"] = plugin_list();
   report["problems"] = Json::array();
   if (accelerator != nullptr) {
     report["accelerator"] = accelerator->name();

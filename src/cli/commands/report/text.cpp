@@ -130,6 +130,18 @@ void backends(Page& page, const Json& report) {
   page.table(rows, "");
 }
 
+void plugins(Page& page, const Json& report) {
+  if (!report.contains("plugins") || report["plugins"].empty()) return;
+  page.title("Plugins");
+  std::vector<Row> rows{{"name", "verdict", "path and reason"}};
+  for (const Json& plugin : report["plugins"]) {
+    const auto name = text_or(plugin, "name", "");
+    rows.push_back({name.empty() ? "-" : name, plugin["verdict"], plugin["path"]});
+    rows.push_back({"", "", plugin["reason"]});
+  }
+  page.table(rows);
+}
+
 void machine(Page& page, const Json& report) {
   page.title("Host");
   const Json& topology = report["topology"];
@@ -185,6 +197,7 @@ std::string report_text(const Json& report, std::size_t width) {
   Page page(width);
   chosen(page, report);
   backends(page, report);
+  plugins(page, report);
   if (report.contains("devices")) {
     devices(page, report);
     dtypes(page, report);

@@ -1,0 +1,43 @@
+# anyaccel_add_plugin(NAME SOURCES a.cpp ... TRAITS name.traits [FILES folder ...] [LIBRARIES x ...])
+#
+# Makes the plugin NAME for DS_ACCELERATOR=NAME: the target anyaccel_NAME, the library libanyaccel_NAME.so, and beside it
+# the text file NAME.plugin, from TRAITS and from what the library was really compiled with. Both go to the folder `plugins`
+# of the build, where ANYACCEL_PLUGIN_PATH may point, and are installed to where AnyAccel looks by itself when the prefix is its
+# own. FILES are folders that lie beside the library in both places (sources of ops that are built when they are loaded).
+set(ANYACCEL_PLUGIN_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}")
+
+function(anyaccel_add_plugin name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TRAITS" "SOURCES;FILES;LIBRARIES")
+  if(NOT name MATCHES "^[a-z][a-z0-9_]+$")
+    message(FATAL_ERROR "anyaccel_add_plugin: '${name}' is no name; want a-z, 0-9 and _, a letter first, at least two")
+  endif()
+  if(NOT ARG_SOURCES OR NOT ARG_TRAITS OR ARG_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "anyaccel_add_plugin(${name}): SOURCES and TRAITS are needed; not understood: ${ARG_UNPARSED_ARGUMENTS}")
+  endif()
+  include(GNUInstallDirs)
+  get_filename_component(traits "${ARG_TRAITS}" ABSOLUTE)
+  set(target anyaccel_${name})
+  set(folder "${CMAKE_BINARY_DIR}/plugins")
+  add_library(${target} MODULE ${ARG_SOURCES})
+  target_link_libraries(${target} PRIVATE anyaccel::anyaccel ${ARG_LIBRARIES})
+  target_compile_definitions(${target} PRIVATE ANYACCEL_PLUGIN_NAME="${name}")
+  set_target_properties(${target} PROPERTIES
+    PREFIX lib SUFFIX .so CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    LIBRARY_OUTPUT_DIRECTORY "${folder}" LINK_DEPENDS "${traits}" INSTALL_RPATH_USE_LINK_PATH ON)
+  # The library says what it was compiled with, so the text file cannot say otherwise.
+  add_custom_command(TARGET ${target} POST_BUILD VERBATIM
+    COMMAND "${CMAKE_COMMAND}" "-DNAME=${name}" "-DLIBRARY=$<TARGET_FILE:${target}>" "-DTRAITS=${traits}"
+            "-DOUT=${folder}/${name}.plugin" -P "${ANYACCEL_PLUGIN_CMAKE_DIR}/AnyAccelPluginFile.cmake")
+  set(destination "${CMAKE_INSTALL_LIBDIR}/anyaccel/plugins")
+  install(TARGETS ${target} LIBRARY DESTINATION "${destination}")
+  install(FILES "${folder}/${name}.plugin" DESTINATION "${destination}")
+  foreach(files ${ARG_FILES})
+    get_filename_component(source "${files}" ABSOLUTE)
+    get_filename_component(files "${source}" NAME)
+    install(DIRECTORY "${source}/" DESTINATION "${destination}/${name}/${files}")
+    # As a link: what is edited in the sources is what is built.
+    add_custom_command(TARGET ${target} POST_BUILD VERBATIM
+      COMMAND "${CMAKE_COMMAND}" -E make_directory "${folder}/${name}"
+      COMMAND "${CMAKE_COMMAND}" -E create_symlink "${source}" "${folder}/${name}/${files}")
+  endforeach()
+endfunction()

@@ -1,0 +1,56 @@
+// What this source is compiled with, as far as two libraries in one process must agree on it. Needs no torch.
+#pragma once
+
+#include <version>  // the standard library says which one it is
+
+#include "anyaccel/sdk/plugin_abi.h"
+
+#define ANYACCEL_TEXT_OF_(x) #x
+#define ANYACCEL_TEXT_OF(x) ANYACCEL_TEXT_OF_(x)
+
+#if defined(__x86_64__)
+#define ANYACCEL_ARCHITECTURE "x86_64"
+#elif defined(__aarch64__)
+#define ANYACCEL_ARCHITECTURE "aarch64"
+#elif defined(__powerpc64__)
+#define ANYACCEL_ARCHITECTURE "ppc64"
+#elif defined(__riscv)
+#define ANYACCEL_ARCHITECTURE "riscv64"
+#else
+#define ANYACCEL_ARCHITECTURE "unknown"
+#endif
+
+// The standard library's own layout switches; versions of one compiler agree as long as these do.
+#if defined(_LIBCPP_VERSION)
+#define ANYACCEL_STANDARD_LIBRARY "libc++ abi=" ANYACCEL_TEXT_OF(_LIBCPP_ABI_VERSION)
+#elif defined(_GLIBCXX_DEBUG)
+#define ANYACCEL_STANDARD_LIBRARY "libstdc++ cxx11=" ANYACCEL_TEXT_OF(_GLIBCXX_USE_CXX11_ABI) " debug"
+#elif defined(__GLIBCXX__)
+#define ANYACCEL_STANDARD_LIBRARY "libstdc++ cxx11=" ANYACCEL_TEXT_OF(_GLIBCXX_USE_CXX11_ABI)
+#else
+#define ANYACCEL_STANDARD_LIBRARY "unknown"
+#endif
+
+/// For example "x86_64 itanium libstdc++ cxx11=1".
+#define ANYACCEL_COMPILER_ABI ANYACCEL_ARCHITECTURE " itanium " ANYACCEL_STANDARD_LIBRARY
+
+#if defined(__has_feature)
+#define ANYACCEL_HAS_FEATURE(x) __has_feature(x)
+#else
+#define ANYACCEL_HAS_FEATURE(x) 0
+#endif
+
+/// One of ANYACCEL_SANITIZER_*, and the same as text.
+#if defined(__SANITIZE_ADDRESS__) || ANYACCEL_HAS_FEATURE(address_sanitizer)
+#define ANYACCEL_SANITIZER_KIND ANYACCEL_SANITIZER_ADDRESS
+#define ANYACCEL_SANITIZER_NAME "address"
+#elif defined(__SANITIZE_THREAD__) || ANYACCEL_HAS_FEATURE(thread_sanitizer)
+#define ANYACCEL_SANITIZER_KIND ANYACCEL_SANITIZER_THREAD
+#define ANYACCEL_SANITIZER_NAME "thread"
+#elif ANYACCEL_HAS_FEATURE(memory_sanitizer)
+#define ANYACCEL_SANITIZER_KIND ANYACCEL_SANITIZER_MEMORY
+#define ANYACCEL_SANITIZER_NAME "memory"
+#else
+#define ANYACCEL_SANITIZER_KIND ANYACCEL_SANITIZER_NONE
+#define ANYACCEL_SANITIZER_NAME "none"
+#endif

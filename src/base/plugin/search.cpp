@@ -1,0 +1,116 @@
+#include "base/plugin/search.h"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "anyaccel/error.h"
+#include "base/file.h"
+#include "base/plugin/library_check.h"
+
+namespace anyaccel {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// More would be no text file of a plugin.
+constexpr off_t kMaxTextBytes = 1 << 20;
+
+/// Why what lies at a path is not trusted; empty when it is.
+std::string trust_problem(const fs::path& path, bool folder) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return path.string() + " cannot be used: " + std::strerror(errno);
+  if (folder && !S_ISDIR(info.st_mode)) return path.string() + " is no folder";
+  if (!folder && !S_ISREG(info.st_mode)) return path.string() + " is no file";
+  if ((info.st_mode & S_IWOTH) != 0)
+    return path.string() +
+           " may be written by everyone, so anybody could have put it there; take that right away (chmod o-w)";
+  if (!folder && path.extension() == kPluginSuffix && info.st_size > kMaxTextBytes)
+    return path.string() + " is too long for a plugin's text file";
+  return {};
+}
+
+/// Fills in all that the text file and the library's headers tell; throws what is wrong.
+void examine(FoundPlugin& plugin) {
+  const auto refuse = [&](std::string problem) { plugin.problem = std::move(problem); };
+  if (auto problem = trust_problem(plugin.file, /*folder=*/false); !problem.empty()) return refuse(problem);
+  const auto file = parse_plugin_file(read_file(plugin.file));
+  plugin.name = file.name;
+  plugin.library = plugin.file.parent_path() / file.library;
+  if (is_reserved_name(file.name))
+    return refuse("the name '" + file.name + "' is AnyAccel's own or torch's; give the plugin another one");
+  if (auto problem = identity_mismatch(file.build, own_identity()); !problem.empty()) return refuse(problem);
+  plugin.described = plugin_traits(file);
+  if (auto problem = trust_problem(plugin.library, /*folder=*/false); !problem.empty()) return refuse(problem);
+  // Where a link leads to counts as much as the link.
+  const auto real = fs::canonical(plugin.library);
+  if (auto problem = trust_problem(real.parent_path(), /*folder=*/true); !problem.empty()) return refuse(problem);
+  if (auto problem = library_problem(real); !problem.empty()) refuse(plugin.library.string() + ": " + problem);
+}
+
+FoundPlugin look_at(const fs::path& path) {
+  FoundPlugin plugin{.name = path.stem().string(), .file = path};
+  try {
+    examine(plugin);
+  } catch (const std::exception& error) {
+    plugin.problem = plugin.file.string() + ": " + error.what();
+  }
+  return plugin;
+}
+
+void search(const PluginFolder& where, std::vector<FoundPlugin>& out) {
+  const auto& folder = where.path;
+  const auto refuse = [&](std::string problem) { out.push_back({.file = folder, .problem = std::move(problem)}); };
+  if (!folder.is_absolute())
+    return refuse("'" + folder.string() + "' is relative: what it means depends on where the program was started; " +
+                  "give an absolute path");
+  std::error_code error;
+  if (!where.required && !fs::exists(folder, error)) return;
+  if (auto problem = trust_problem(folder, /*folder=*/true); !problem.empty()) return refuse(problem);
+  std::vector<fs::path> files;
+  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::end(entry); entry.increment(error))
+    if (entry->path().extension() == kPluginSuffix) files.push_back(entry->path());
+  if (error) return refuse(folder.string() + " cannot be searched: " + error.message());
+  std::sort(files.begin(), files.end());
+  for (const auto& file : files) out.push_back(look_at(file));
+}
+
+}  // namespace
+
+std::vector<PluginFolder> plugin_search_path() {
+  std::vector<PluginFolder> out;
+  // Not of a program with the set-user-id bit: its user must not choose what it runs.
+  const char* value = ::secure_getenv("ANYACCEL_PLUGIN_PATH");
+  std::string_view rest = value == nullptr ? "" : value;
+  while (!rest.empty()) {
+    const auto colon = rest.find(':');
+    // An empty entry is not the current folder, as it would be in PATH.
+    if (const auto part = rest.substr(0, colon); !part.empty()) out.push_back({fs::path(part)});
+    rest = colon == std::string_view::npos ? std::string_view() : rest.substr(colon + 1);
+  }
+  Dl_info info{};
+  std::error_code error;
+  if (::dladdr(reinterpret_cast<void*>(&plugin_search_path), &info) != 0 && info.dli_fname != nullptr)
+    if (const auto own = fs::canonical(info.dli_fname, error); !error)
+      out.push_back({own.parent_path() / "anyaccel" / "plugins", /*required=*/false});
+  return out;
+}
+
+std::vector<FoundPlugin> find_plugins(const std::vector<PluginFolder>& folders) noexcept {
+  std::vector<FoundPlugin> out;
+  for (const auto& folder : folders) {
+    try {
+      search(folder, out);
+    } catch (const std::exception& error) {
+      out.push_back({.file = folder.path, .problem = folder.path.string() + " cannot be searched: " + error.what()});
+    }
+  }
+  return out;
+}
+
+}  // namespace anyaccel

@@ -1,0 +1,120 @@
+#include "core/plugin_loader.h"
+
+#include <array>
+#include <utility>
+
+#include "anyaccel/error.h"
+#include "anyaccel/sdk/plugin.h"
+#include "base/dynamic_library.h"
+#include "core/plugin_trial.h"
+
+namespace anyaccel {
+
+namespace sdk {
+
+void Plugin::add_backend(std::function<std::shared_ptr<Backend>()> create, std::function<Probe()> probe) {
+  if (!create || create_)
+    throw Error(ErrorCode::invalid_argument, "Plugin::add_backend",
+                {.what = create_ ? "a plugin has one backend, and it is registered" : "there is no create function",
+                 .got = traits_.name});
+  create_ = std::move(create);
+  probe_ = std::move(probe);
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved from, through emplace_back.
+void Plugin::add_op_builder(const std::string& class_name, OpBuilderFactory factory) {
+  bool known = find_op_builder(traits_.name, class_name) != nullptr;
+  for (const auto& other : op_builders_) known = known || other.first == class_name;
+  if (known || class_name.empty() || !factory)
+    throw Error(ErrorCode::invalid_argument, "Plugin::add_op_builder",
+                {.what = known ? "this op builder is registered already" : "a class name and a factory are needed",
+                 .got = class_name});
+  op_builders_.emplace_back(class_name, std::move(factory));
+}
+
+/// The loader's side of a Plugin.
+struct PluginAccess {
+  static Plugin make(const FoundPlugin& found) {
+    return {found.described.traits, std::filesystem::canonical(found.library).parent_path().string()};
+  }
+  static LoadedPlugin take(Plugin& plugin) {
+    // After all checks: a plugin that is refused leaves nothing behind.
+    for (auto& [class_name, factory] : plugin.op_builders_)
+      register_op_builder(plugin.traits_.name, class_name, std::move(factory));
+    return {.create = std::move(plugin.create_), .probe = std::move(plugin.probe_)};
+  }
+  static bool has_backend(const Plugin& plugin) { return plugin.create_ != nullptr; }
+};
+
+}  // namespace sdk
+
+namespace {
+
+constexpr const char* kWhere = "load_plugin";
+constexpr double kTrialSeconds = 30;
+
+[[noreturn]] void refuse(ErrorCode code, const FoundPlugin& plugin, const std::string& why) {
+  throw Error(code, kWhere, {.what = plugin.library.string() + ": " + why});
+}
+
+const char* text_or_empty(const char* text) { return text == nullptr ? "" : text; }
+
+/// What the text file said was checked before the library was opened; here the library itself is asked, because the two
+/// may not belong together.
+void check_descriptor(const FoundPlugin& found, const anyaccel_plugin& descriptor) {
+  // What ABI 1 began with. Fields that come later are read only where struct_size says that they are there.
+  constexpr std::size_t kNeeded = offsetof(anyaccel_plugin, register_plugin) + sizeof(descriptor.register_plugin);
+  if (descriptor.struct_size < kNeeded || descriptor.struct_size > (1U << 16))
+    refuse(ErrorCode::version_mismatch, found,
+           "its descriptor has " + std::to_string(descriptor.struct_size) + " bytes, this AnyAccel wants at least " +
+               std::to_string(kNeeded) + "; build the plugin again with this AnyAccel's package");
+  const BuildIdentity theirs{.abi = descriptor.abi_version,
+                             .anyaccel = text_or_empty(descriptor.anyaccel_version),
+                             .libtorch = text_or_empty(descriptor.libtorch_version),
+                             .compiler_abi = text_or_empty(descriptor.compiler_abi),
+                             .sanitizer = sanitizer_name(descriptor.sanitizer)};
+  if (const auto problem = identity_mismatch(theirs, own_identity()); !problem.empty())
+    refuse(ErrorCode::version_mismatch, found, problem);
+  if (found.name != text_or_empty(descriptor.name))
+    refuse(ErrorCode::version_mismatch, found,
+           "it says that its name is '" + std::string(text_or_empty(descriptor.name)) + "', its text file says '" +
+               found.name + "'; the two files do not belong together");
+  if (descriptor.register_plugin == nullptr)
+    refuse(ErrorCode::version_mismatch, found, "its descriptor has no registering function");
+}
+
+LoadedPlugin load(const FoundPlugin& found) {
+  // It may register kernels with torch, so it never goes.
+  const DynamicLibrary library(found.library.string(), DynamicLibrary::Unload::never);
+  const auto* descriptor = library.find<const anyaccel_plugin*>(ANYACCEL_PLUGIN_SYMBOL);
+  if (descriptor == nullptr)
+    refuse(ErrorCode::unavailable, found,
+           "it is no plugin: it has no symbol " ANYACCEL_PLUGIN_SYMBOL
+           "; want ANYACCEL_PLUGIN(...) in one of its sources");
+  check_descriptor(found, *descriptor);
+  auto plugin = sdk::PluginAccess::make(found);
+  std::array<char, 1024> message{};
+  if (descriptor->register_plugin(reinterpret_cast<anyaccel_plugin_host*>(&plugin), message.data(), message.size()) !=
+      0) {
+    message.back() = '\0';
+    refuse(ErrorCode::unavailable, found, std::string("its registering function failed: ") + message.data());
+  }
+  if (!sdk::PluginAccess::has_backend(plugin)) refuse(ErrorCode::unavailable, found, "it registered no backend");
+  return sdk::PluginAccess::take(plugin);
+}
+
+}  // namespace
+
+LoadedPlugin load_plugin(const FoundPlugin& plugin, bool trial) {
+  if (trial) {
+    const auto problem = run_in_trial([&] { load(plugin); }, kTrialSeconds);
+    // What load() itself threw there has our prefix and the library's path already.
+    const auto prefix = std::string("[") + kWhere + "] ";
+    if (problem.rfind(prefix, 0) == 0)
+      throw Error(ErrorCode::unavailable, kWhere, {.what = problem.substr(prefix.size())});
+    if (!problem.empty()) refuse(ErrorCode::unavailable, plugin, problem);
+  }
+  return load(plugin);
+}
+
+}  // namespace anyaccel

@@ -1,0 +1,189 @@
+#include "core/plugins.h"
+
+#include <algorithm>
+#include <deque>
+#include <mutex>
+
+#include "anyaccel/error.h"
+#include "anyaccel/registry.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "core/plugin_loader.h"
+#include "core/registry.h"
+
+namespace anyaccel {
+
+namespace {
+
+/// One plugin, for the process's life.
+struct Known {
+  FoundPlugin found;
+  bool registered = false;  ///< there is a backend of its name that came from it; guarded by Plugins::mutex
+  std::mutex loading;       ///< held while its library is opened; guards `loaded`
+  LoadedPlugin loaded;
+
+  std::mutex mutex;  // guards the two below
+  PluginState state = PluginState::found;
+  std::string reason;
+
+  void set(PluginState new_state, std::string why) {
+    const std::lock_guard lock(mutex);
+    state = new_state;
+    reason = std::move(why);
+  }
+  PluginVerdict verdict() {
+    const std::lock_guard lock(mutex);
+    return {found.name, found.file.string(), found.library.string(), state, reason};
+  }
+};
+
+struct Plugins {
+  std::mutex mutex;  // guards both; a Known stays where it is
+  std::deque<Known> known;
+  std::vector<std::string> searched;
+};
+
+Plugins& state() {
+  static auto* instance = new Plugins;  // never destroyed, as what they registered
+  return *instance;
+}
+
+/// A broken plugin is no error unless somebody wants it, but never passed over in silence.
+void warn(const Known& plugin, const std::string& why) {
+  const auto named = env("DS_ACCELERATOR");
+  if (named) return;  // either it is this one, and the error says it, or nobody asked
+  log_once(LogLevel::warning, plugin.found.file.string(),
+           "the plugin " + plugin.found.file.string() + " is skipped: " + why);
+}
+
+void refuse(Known& plugin, const std::string& why) {
+  plugin.set(PluginState::refused, why);
+  warn(plugin, why);
+}
+
+/// Opens the library at the first call; a failure stays one.
+LoadedPlugin& load(Known& plugin) {
+  const std::lock_guard lock(plugin.loading);
+  const auto verdict = plugin.verdict();
+  if (verdict.state == PluginState::refused) throw Error(ErrorCode::unavailable, "plugin", {.what = verdict.reason});
+  if (verdict.state == PluginState::loaded) return plugin.loaded;
+  try {
+    const bool trial = !env("ANYACCEL_PLUGIN_TRIAL") || env_flag("ANYACCEL_PLUGIN_TRIAL");
+    plugin.loaded = load_plugin(plugin.found, trial);
+  } catch (const std::exception& error) {
+    refuse(plugin, error.what());
+    throw;
+  }
+  plugin.set(PluginState::loaded, "its library is open and its backend is registered");
+  return plugin.loaded;
+}
+
+sdk::Probe probe(Known& plugin) noexcept {
+  try {
+    const auto verdict = plugin.verdict();
+    if (verdict.state == PluginState::refused) return {0, "its plugin was refused: " + verdict.reason};
+    // Where the text file can tell that there is nothing, the library stays closed.
+    const auto cheap = probe_plugin(plugin.found.described.probe);
+    if (cheap && cheap->device_count == 0) return *cheap;
+    const auto& loaded = load(plugin);
+    if (loaded.probe) return loaded.probe();
+    return cheap.value_or(sdk::Probe{0, "neither its text file nor its library can count devices"});
+  } catch (const std::exception& error) {
+    return {0, std::string("its plugin was refused: ") + error.what()};
+  } catch (...) {
+    return {0, "its probe threw something that is no std::exception"};
+  }
+}
+
+void register_as_backend(Known& plugin) {
+  sdk::Traits traits = plugin.found.described.traits;
+  traits.name = plugin.found.name;
+  register_backend({.traits = std::move(traits),
+                    .create = [&plugin] { return load(plugin).create(); },
+                    .probe = [&plugin] { return probe(plugin); }});
+  const std::lock_guard lock(state().mutex);
+  plugin.registered = true;
+}
+
+void add(const FoundPlugin& found) {
+  Known* plugin = nullptr;
+  {
+    const std::lock_guard lock(state().mutex);
+    plugin = &state().known.emplace_back();
+    plugin->found = found;
+  }
+  const auto names = registered_backends();
+  const bool taken = std::find(names.begin(), names.end(), found.name) != names.end();
+  if (found.problem.empty() && taken) {
+    std::string owner = "another backend";
+    for (const auto& other : plugins())
+      if (other.name == found.name && other.path != found.file.string()) owner = other.path;
+    return refuse(*plugin, "the name '" + found.name + "' is taken by " + owner + "; give one of the two another name");
+  }
+  if (found.problem.empty())
+    plugin->set(PluginState::found, "its text file fits; its library was not needed so far");
+  else
+    refuse(*plugin, found.problem);
+  // Also a refused one, so that naming it tells why.
+  if (!taken && is_plugin_name(found.name) && !is_reserved_name(found.name)) register_as_backend(*plugin);
+}
+
+}  // namespace
+
+const char* to_string(PluginState state) noexcept {
+  switch (state) {
+    case PluginState::found: return "found";
+    case PluginState::loaded: return "loaded";
+    case PluginState::refused: return "refused";
+  }
+  return "unknown";
+}
+
+void register_found_plugins(const std::vector<PluginFolder>& folders) noexcept {
+  std::vector<PluginFolder> fresh;
+  {
+    const std::lock_guard lock(state().mutex);
+    auto& searched = state().searched;
+    for (const auto& folder : folders) {
+      if (std::find(searched.begin(), searched.end(), folder.path.string()) != searched.end()) continue;
+      searched.push_back(folder.path.string());
+      fresh.push_back(folder);
+    }
+  }
+  for (const auto& found : find_plugins(fresh)) {
+    try {
+      add(found);
+    } catch (const std::exception& error) {
+      log(LogLevel::warning, "the plugin " + found.file.string() + " cannot be registered: " + error.what());
+    }
+  }
+}
+
+bool is_plugin(const std::string& name) {
+  const std::lock_guard lock(state().mutex);
+  return std::any_of(state().known.begin(), state().known.end(),
+                     [&](const Known& plugin) { return plugin.registered && plugin.found.name == name; });
+}
+
+std::string refused_plugins() {
+  std::string out;
+  for (const auto& plugin : plugins())
+    if (plugin.state == PluginState::refused)
+      out.append(out.empty() ? "; plugins that were refused: " : "; ").append(plugin.reason);
+  return out;
+}
+
+std::vector<PluginVerdict> plugins() {
+  prepare_registry();
+  std::vector<PluginVerdict> out;
+  const std::lock_guard lock(state().mutex);
+  for (auto& plugin : state().known) out.push_back(plugin.verdict());
+  return out;
+}
+
+void add_plugin_folder(const std::string& folder) {
+  prepare_registry();
+  register_found_plugins({{folder}});
+}
+
+}  // namespace anyaccel

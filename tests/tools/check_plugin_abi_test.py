@@ -1,0 +1,95 @@
+"""tools/check_plugin_abi on this tree's descriptor, and on copies of it that break the promise in one way each."""
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOL = ROOT / "tools/check_plugin_abi"
+HEADER = "include/anyaccel/sdk/plugin_abi.h"
+RECORD = "docs/plugin_abi.txt"
+
+
+class CheckPluginAbi(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+        for name in (HEADER, RECORD):
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, self.folder / name)
+
+    def edit(self, name, *changes):
+        path = self.folder / name
+        text = path.read_text()
+        for old, new in changes:
+            self.assertEqual(text.count(old), 1, old)
+            text = text.replace(old, new)
+        path.write_text(text)
+
+    def run_tool(self):
+        done = subprocess.run([sys.executable, TOOL, "--root", self.folder], capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    def refused(self, *words):
+        status, output = self.run_tool()
+        self.assertEqual(status, 1, output)
+        for word in words:
+            self.assertIn(word, output)
+
+    # Fails when the header of this tree does not keep what the record says, or is no C99.
+    def test_this_tree(self):
+        done = subprocess.run([sys.executable, TOOL], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    # Fails when a field that changed its place goes unseen.
+    def test_moved(self):
+        self.edit(HEADER, ("  uint32_t abi_version;\n", ""), ("  uint32_t struct_size;\n", "  uint32_t abi_version;\n  uint32_t struct_size;\n"))
+        self.refused("struct_size, released with ABI 1, moved", "abi_version, released")
+
+    # Fails when a field that became smaller goes unseen.
+    def test_shrank(self):
+        self.edit(HEADER, ("  uint32_t flags;", "  uint16_t flags;"))
+        self.refused("flags, released with ABI 1, moved or changed")
+
+    # Fails when a field that is gone goes unseen, also where another one has its place.
+    def test_vanished(self):
+        self.edit(HEADER, ("  const char* compiler_abi;", "  const char* compiler_kind;"))
+        self.refused("the field compiler_abi vanished")
+
+    # Fails when the struct may end earlier.
+    def test_shorter(self):
+        self.edit(HEADER, ("reserved[8]", "reserved[7]"))
+        self.refused("the struct shrank from 120 to 112 bytes")
+
+    # Fails when a new field needs no line in the record.
+    def test_unrecorded(self):
+        self.edit(HEADER, ("const void* reserved[8];", "const char* added;\n  const void* reserved[7];"))
+        self.refused("8 bytes after offset 56 have no line")
+
+    # Fails when growing as it is meant is refused.
+    def test_grown(self):
+        self.edit(HEADER, ("const void* reserved[8];", "const char* added;\n  const void* reserved[7];"),
+                  ("ABI_VERSION 1\n", "ABI_VERSION 2\n"))
+        self.edit(RECORD, ("reserved  56  64", "2 added 56 8\nreserved 64 56"))
+        status, output = self.run_tool()
+        self.assertEqual(status, 0, output)
+
+    # Fails when a header that C cannot read passes.
+    def test_not_c(self):
+        self.edit(HEADER, ("#include <stdint.h>\n", "#include <stdint.h>\nusing size = unsigned;\n"))
+        self.refused("no C99")
+
+    # Fails when the record of a release can be rewritten.
+    def test_released_record(self):
+        git = ["git", "-C", str(self.folder), "-c", "user.name=a", "-c", "user.email=a@b"]
+        for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"], ["tag", "v0.1.0"]):
+            subprocess.run(git + command, check=True, capture_output=True)
+        self.edit(HEADER, ("  uint32_t flags;", "  uint32_t flags_;"))
+        self.edit(RECORD, ("1      flags  ", "1      flags_ "))
+        self.refused("flags was released with v0.1.0 as (1, 44, 4), the record says nothing")
+
+
+if __name__ == "__main__":
+    unittest.main()

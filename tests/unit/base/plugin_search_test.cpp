@@ -1,0 +1,147 @@
+#include "base/plugin/search.h"
+
+#include <sys/stat.h>
+
+#include "base/plugin/library_check.h"
+#include "unit/support/expect_error.h"
+#include "unit/support/plugin_folder.h"
+#include "unit/support/scoped_env.h"
+
+namespace anyaccel {
+namespace {
+
+using testing::HasSubstr;
+
+const std::filesystem::path kLibrary = ANYACCEL_BUILD_DIR "/lib/libanyaccel_base.so";
+
+FoundPlugin only_one(const std::filesystem::path& folder) {
+  const auto found = find_plugins({{folder}});
+  EXPECT_EQ(found.size(), 1U);
+  return found.empty() ? FoundPlugin{} : found.front();
+}
+
+// Broken when a good plugin is refused, or what its text file says is lost.
+TEST(PluginSearch, FindsByName) {
+  const test::PluginFolder folder;
+  folder.add("second", kLibrary);
+  folder.add("first", kLibrary, "priority = 5\n");
+  folder.write("README", "not a plugin");
+  const auto found = find_plugins({{folder.path()}});
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].name, "first");
+  EXPECT_EQ(found[0].problem, "");
+  EXPECT_EQ(found[0].described.traits.priority, 5);
+  EXPECT_EQ(found[0].library, folder / "libfirst.so");
+  EXPECT_EQ(found[1].name, "second");
+}
+
+// Broken when what anybody could have put there is opened.
+TEST(PluginSearch, RefusesWhatEveryoneMayWrite) {
+  const test::PluginFolder folder;
+  const auto file = folder.add("mycard", kLibrary);
+  ::chmod(file.c_str(), 0666);
+  EXPECT_THAT(only_one(folder.path()).problem, HasSubstr("mycard.plugin may be written by everyone"));
+  ::chmod(file.c_str(), 0644);
+  ::chmod((folder / "libmycard.so").c_str(), 0777);
+  EXPECT_THAT(only_one(folder.path()).problem, HasSubstr("libmycard.so may be written by everyone"));
+  ::chmod((folder / "libmycard.so").c_str(), 0755);
+  EXPECT_EQ(only_one(folder.path()).problem, "");
+  ::chmod(folder.path().c_str(), 01777);
+  const auto refused = only_one(folder.path());
+  EXPECT_EQ(refused.file, folder.path());
+  EXPECT_THAT(refused.problem, HasSubstr("chmod o-w"));
+  ::chmod(folder.path().c_str(), 0700);
+}
+
+// Broken when a link leads out of what was configured, to a place that anybody may write.
+TEST(PluginSearch, FollowsLinksBeforeItTrusts) {
+  const test::PluginFolder open, folder;
+  open.add("mycard", kLibrary);
+  ::chmod(open.path().c_str(), 0777);
+  std::filesystem::create_symlink(open / "libmycard.so", folder / "libmycard.so");
+  folder.add_text("mycard", test::plugin_text("mycard", "libmycard.so"));
+  EXPECT_THAT(only_one(folder.path()).problem, HasSubstr(open.path().string() + " may be written by everyone"));
+}
+
+// Broken when a folder that somebody configured is passed over in silence, or the install's optional one is not.
+TEST(PluginSearch, FoldersThatAreNone) {
+  EXPECT_THAT(only_one("plugins").problem, HasSubstr("is relative"));
+  EXPECT_THAT(only_one("/nonexistent/plugins").problem, HasSubstr("No such file"));
+  EXPECT_THAT(only_one("/proc/self/maps").problem, HasSubstr("is no folder"));
+  EXPECT_TRUE(find_plugins({{"/nonexistent/plugins", /*required=*/false}}).empty());
+}
+
+// Broken when a mismatch is found only after the library was opened, or the message names one side.
+TEST(PluginSearch, RefusesByTheTextFile) {
+  const struct {
+    const char* changed;
+    const char* problem;
+  } cases[]{
+      {"abi = 99\n", "it was built for plugin ABI 99, this AnyAccel for plugin ABI 1"},
+      {"anyaccel = 9.9.0\n", "it was built for AnyAccel 9.9.0, this AnyAccel for AnyAccel 0."},
+      {"libtorch = 2.99.1\n", "it was built with LibTorch 2.99.1, this AnyAccel with LibTorch 2."},
+      {"compiler_abi = m68k\n", "it was built for the compiler ABI m68k, this AnyAccel for the compiler ABI"},
+      {"sanitizer = memory\n", "it was built with the sanitizer memory, this AnyAccel with the sanitizer"},
+      {"abi = 99\nlibtorch = 2.99.1\n", "99, this AnyAccel for plugin ABI 1; it was built with LibTorch 2.99.1"},
+      {"priority = x\n", "priority"},
+      {"library = libnone.so\n", "libnone.so cannot be used: No such file"},
+  };
+  for (const auto& one : cases) {
+    const test::PluginFolder folder;
+    folder.add("mycard", kLibrary, one.changed);
+    const auto found = only_one(folder.path());
+    EXPECT_THAT(found.problem, HasSubstr(one.problem));
+    EXPECT_EQ(found.name, "mycard");
+  }
+  const test::PluginFolder folder;
+  folder.add_text("mycard", test::plugin_text("cuda", "libx.so"));
+  EXPECT_THAT(only_one(folder.path()).problem, HasSubstr("'cuda' is AnyAccel's own or torch's"));
+  folder.add_text("mycard",
+                  "\x7f"
+                  "ELF");
+  EXPECT_THAT(only_one(folder.path()).problem, HasSubstr("mycard.plugin: [plugin file]"));
+}
+
+// Broken when a patch version, which changes no interface, keeps a plugin out.
+TEST(PluginSearch, PatchVersionsFit) {
+  auto other = own_identity();
+  other.libtorch = other.libtorch.substr(0, other.libtorch.rfind('.')) + ".77";
+  other.anyaccel = other.anyaccel.substr(0, other.anyaccel.rfind('.')) + ".77+local";
+  EXPECT_EQ(identity_mismatch(other, own_identity()), "");
+}
+
+// Broken when such a file reaches dlopen(), which ends the process for some of them.
+TEST(PluginSearch, LibrariesThatAreNone) {
+  const test::PluginFolder folder;
+  const auto whole = [] {
+    std::ifstream in(kLibrary, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  }();
+  EXPECT_EQ(library_problem(kLibrary), "");
+  const auto problem = [&](std::string content) { return library_problem(folder.write("x.so", content)); };
+  EXPECT_THAT(problem(""), HasSubstr("no ELF file"));
+  EXPECT_THAT(problem("#!/bin/sh\n" + std::string(100, ' ')), HasSubstr("no ELF file"));
+  EXPECT_THAT(problem(whole.substr(0, 70)), HasSubstr("cut off"));
+  EXPECT_THAT(problem(whole.substr(0, whole.size() / 2)), HasSubstr("cut off"));
+  std::string other = whole;
+  other[18] = 40;  // e_machine: 32-bit ARM
+  EXPECT_THAT(problem(other), HasSubstr("another machine"));
+  EXPECT_THAT(library_problem(ANYACCEL_BUILD_DIR "/build.ninja"), HasSubstr("no ELF file"));
+  EXPECT_THAT(library_problem("/dev/null"), HasSubstr("not a file"));
+  EXPECT_THAT(library_problem("/nonexistent.so"), HasSubstr("No such file"));
+}
+
+// Broken when the variable's folders do not come first, an empty entry means the current folder, or the install's is missing.
+TEST(PluginSearch, Path) {
+  const test::ScopedEnv env("ANYACCEL_PLUGIN_PATH", ":/a::/b:");
+  const auto path = plugin_search_path();
+  ASSERT_EQ(path.size(), 3U);
+  EXPECT_EQ(path[0].path, "/a");
+  EXPECT_EQ(path[1].path, "/b");
+  EXPECT_TRUE(path[1].required);
+  EXPECT_THAT(path[2].path.string(), testing::EndsWith("/lib/anyaccel/plugins"));
+  EXPECT_FALSE(path[2].required);
+}
+
+}  // namespace
+}  // namespace anyaccel

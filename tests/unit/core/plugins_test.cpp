@@ -1,0 +1,241 @@
+#include "anyaccel/plugins.h"
+
+#include <sys/stat.h>
+
+#include <thread>
+
+#include "anyaccel/accelerator.h"
+#include "anyaccel/sdk/op_builder.h"
+#include "anyaccel/sdk/plugin_build.h"
+#include "anyaccel/version.h"
+#include "base/plugin/plugin_file.h"
+#include "core/plugin_trial.h"
+#include "unit/support/expect_error.h"
+#include "unit/support/mock_backend.h"
+#include "unit/support/plugin_folder.h"
+#include "unit/support/scoped_env.h"
+
+namespace anyaccel {
+namespace {
+
+using test::ScopedEnv;
+using testing::HasSubstr;
+
+const std::string kPlugin = ANYACCEL_BUILD_DIR "/lib/libfake_plugin.so";
+const std::string kDescriptor = ANYACCEL_BUILD_DIR "/lib/libfake_descriptor.so";
+const std::string kWithout = ANYACCEL_BUILD_DIR "/lib/libfake_without_descriptor.so";
+constexpr const char* kName = "fakecard";
+
+/// A process of its own for each test, with one folder of plugins.
+class PluginsTest : public testing::Test {
+ protected:
+  test::PluginFolder folder;
+
+  static BackendVerdict verdict(const Detection& detection, const std::string& name = kName) {
+    for (const auto& one : detection.backends)
+      if (one.name == name) return one;
+    return {.name = "none", .reason = "none"};
+  }
+  static PluginVerdict plugin(const std::string& name = kName) {
+    for (const auto& one : plugins())
+      if (one.name == name) return one;
+    return {};
+  }
+  static bool opened() { return std::getenv("FAKE_PLUGIN_OPENED") != nullptr; }
+
+ private:
+  ScopedEnv path_{"ANYACCEL_PLUGIN_PATH", folder.path().c_str()};
+  ScopedEnv named_{"DS_ACCELERATOR", nullptr};
+  ScopedEnv strict_{"ANYACCEL_STRICT", nullptr};
+  ScopedEnv opened_{"FAKE_PLUGIN_OPENED", nullptr};
+};
+
+// Broken when a plugin's backend or op builder does not come as if it were of this tree.
+TEST_F(PluginsTest, NamedPluginIsChosen) {
+  folder.add(kName, kPlugin, "priority = -5000\n");
+  const ScopedEnv named("DS_ACCELERATOR", kName);
+  EXPECT_EQ(get_accelerator().name(), kName);
+  EXPECT_EQ(get_accelerator().device_count(), 2);
+  EXPECT_TRUE(is_current_accelerator_supported());
+  EXPECT_EQ(plugin().state, PluginState::loaded);
+  EXPECT_EQ(plugin().path, (folder / "fakecard.plugin").string());
+  EXPECT_EQ(get_accelerator().create_op_builder("FakeBuilder")->name(), "fake");
+}
+
+// Broken when detection passes a plugin over that has devices, or asks only its text file.
+TEST_F(PluginsTest, DetectionChoosesIt) {
+  folder.add(kName, kPlugin, "priority = 5000\n");
+  const ScopedEnv told("FAKE_PLUGIN", "probe");
+  EXPECT_EQ(get_accelerator().name(), kName);
+  EXPECT_EQ(verdict(detection()).device_count, 5);
+  EXPECT_THAT(detection().reason, HasSubstr("counted by the plugin"));
+}
+
+// Broken when a plugin's library is opened although nobody needs it.
+TEST_F(PluginsTest, StaysClosedWhileNotNeeded) {
+  folder.add(kName, kPlugin, "probe_count = 0\n");
+  EXPECT_EQ(detect().accelerator.empty(), false);
+  EXPECT_FALSE(opened());
+  EXPECT_EQ(plugin().state, PluginState::found);
+  EXPECT_EQ(verdict(detect()).available, false);
+}
+
+TEST_F(PluginsTest, StaysClosedWhenAnotherIsNamed) {
+  folder.add(kName, kPlugin, "priority = 5000\n");
+  const ScopedEnv named("DS_ACCELERATOR", "cpu");
+  EXPECT_EQ(get_accelerator().name(), "cpu");
+  EXPECT_FALSE(opened());
+  EXPECT_THAT(verdict(detection()).reason, HasSubstr("DS_ACCELERATOR names cpu"));
+  // Asked for by name later, it is opened then.
+  set_accelerator(kName);
+  EXPECT_EQ(get_accelerator().name(), kName);
+  EXPECT_TRUE(opened());
+}
+
+struct Broken {
+  const char* told;
+  const char* reason;
+};
+
+class BrokenPlugin : public PluginsTest, public testing::WithParamInterface<Broken> {};
+
+// Broken when a plugin that fails takes the process with it, is passed over in silence, or its reason is lost.
+TEST_P(BrokenPlugin, IsReportedAndSkipped) {
+  folder.add(kName, kPlugin, "priority = 5000\n");
+  const ScopedEnv told("FAKE_PLUGIN", GetParam().told);
+  testing::internal::CaptureStderr();
+  EXPECT_NE(get_accelerator().name(), kName);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(GetParam().reason));
+  EXPECT_THAT(verdict(detection()).reason, HasSubstr(GetParam().reason));
+}
+
+TEST_P(BrokenPlugin, IsFatalWhenNamed) {
+  folder.add(kName, kPlugin);
+  const ScopedEnv told("FAKE_PLUGIN", GetParam().told);
+  const ScopedEnv named("DS_ACCELERATOR", kName);
+  EXPECT_ERROR(get_accelerator(), unavailable, GetParam().reason);
+  EXPECT_ERROR(get_accelerator(), unavailable, "'fakecard' was named");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BrokenPlugin,
+    testing::Values(Broken{"static", "thrown by a static object"}, Broken{"crash", "it ended its process: Aborted"},
+                    Broken{"register", "its registering function failed: thrown while registering"},
+                    Broken{"number", "threw something that is no std::exception"},
+                    Broken{"nothing", "it registered no backend"}, Broken{"twice", "registered already"},
+                    Broken{"create", "thrown by the backend's constructor"}));
+
+// Broken when a plugin's probe can end the process.
+TEST_F(PluginsTest, ThrowingProbe) {
+  folder.add(kName, kPlugin);
+  const ScopedEnv told("FAKE_PLUGIN", "throwing probe");
+  EXPECT_NE(get_accelerator().name(), kName);
+  EXPECT_THAT(verdict(detection()).reason, HasSubstr("no std::exception"));
+}
+
+class WrongDescriptor : public PluginsTest, public testing::WithParamInterface<Broken> {
+ private:
+  ScopedEnv anyaccel_{"FAKE_ANYACCEL", ANYACCEL_VERSION};
+  ScopedEnv torch_{"FAKE_LIBTORCH", own_identity().libtorch.c_str()};
+  ScopedEnv compiler_{"FAKE_COMPILER", ANYACCEL_COMPILER_ABI};
+  ScopedEnv sanitizer_{"FAKE_SANITIZER", std::to_string(ANYACCEL_SANITIZER_KIND).c_str()};
+};
+
+// Broken when a library is trusted although its descriptor does not fit: the text file may belong to another library.
+TEST_P(WrongDescriptor, IsRefused) {
+  folder.add(kName, kDescriptor);
+  const ScopedEnv told("FAKE_DESCRIPTOR", GetParam().told);
+  const ScopedEnv named("DS_ACCELERATOR", kName);
+  EXPECT_ERROR(get_accelerator(), unavailable, GetParam().reason);
+  EXPECT_EQ(plugin().state, PluginState::refused);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WrongDescriptor,
+                         testing::Values(Broken{"size", "its descriptor has 24 bytes, this AnyAccel wants at least"},
+                                         Broken{"abi", "for plugin ABI 99, this AnyAccel for plugin ABI 1"},
+                                         Broken{"name", "its name is 'another', its text file says 'fakecard'"},
+                                         Broken{"anyaccel", "for AnyAccel 9.9.9"},
+                                         Broken{"libtorch", "with LibTorch 2.99.0"},
+                                         Broken{"compiler", "for the compiler ABI m68k"},
+                                         Broken{"null", "for the compiler ABI (not said)"},
+                                         Broken{"sanitizer", "with the sanitizer unknown"},
+                                         Broken{"function", "has no registering function"},
+                                         Broken{"", "its registering function failed: written in C"}));
+
+// Broken when any library passes for a plugin.
+TEST_F(PluginsTest, LibraryWithoutDescriptor) {
+  folder.add(kName, kWithout);
+  const ScopedEnv named("DS_ACCELERATOR", kName);
+  EXPECT_ERROR(get_accelerator(), unavailable, "has no symbol anyaccel_plugin_descriptor");
+}
+
+// Broken when one of the two is chosen by chance, or without a word.
+TEST_F(PluginsTest, DuplicateNames) {
+  const test::PluginFolder second;
+  folder.add(kName, kPlugin);
+  second.add(kName, kPlugin);
+  const ScopedEnv path("ANYACCEL_PLUGIN_PATH", (folder.path().string() + ":" + second.path().string()).c_str());
+  const auto all = plugins();
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].state, PluginState::found);
+  EXPECT_EQ(all[1].state, PluginState::refused);
+  EXPECT_THAT(all[1].reason, HasSubstr("is taken by " + all[0].path));
+}
+
+// Broken when a refused plugin whose text file was read is unknown by name, or its reason is lost.
+TEST_F(PluginsTest, RefusedByItsTextFile) {
+  folder.add(kName, kPlugin, "libtorch = 2.99.0\n");
+  const ScopedEnv named("DS_ACCELERATOR", kName);
+  EXPECT_ERROR(get_accelerator(), unavailable, "LibTorch 2.99.0");
+  EXPECT_FALSE(opened());
+}
+
+// Broken when a folder that was refused is not mentioned to who names what lies in it.
+TEST_F(PluginsTest, RefusedFolder) {
+  folder.add(kName, kPlugin);
+  ::chmod(folder.path().c_str(), 0777);
+  const ScopedEnv named("DS_ACCELERATOR", kName);
+  EXPECT_ERROR(get_accelerator(), invalid_argument, "may be written by everyone");
+}
+
+// Broken when a folder given later is not searched, or one is searched twice.
+TEST_F(PluginsTest, AddedFolder) {
+  const test::PluginFolder later;
+  later.add("latecard", kPlugin);
+  EXPECT_EQ(plugin("latecard").path, "");
+  add_plugin_folder(later.path().string());
+  add_plugin_folder(later.path().string());
+  EXPECT_EQ(plugin("latecard").state, PluginState::found);
+  EXPECT_EQ(plugins().size(), 1U);
+}
+
+// Broken when plugins are opened by several threads at once, which TSan and a doubled registration show.
+TEST_F(PluginsTest, ManyThreads) {
+  folder.add(kName, kPlugin);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([] { detect(); });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(plugin().state, PluginState::loaded);
+}
+
+// Broken when a type of torch's own can be taken as a plugin's name.
+TEST_F(PluginsTest, TorchTypesAreReserved) {
+  for (int i = 0; i < c10::COMPILE_TIME_MAX_DEVICE_TYPES; ++i) {
+    const auto type = static_cast<c10::DeviceType>(i);
+    if (c10::isValidDeviceType(type)) {
+      EXPECT_TRUE(is_reserved_name(c10::DeviceTypeName(type, true))) << i;
+    }
+  }
+}
+
+// Broken when a child that hangs is waited for, or its words are taken for this process's.
+TEST(PluginTrial, EndsWhatHangs) {
+  EXPECT_EQ(run_in_trial([] {}, 30), "");
+  EXPECT_THAT(run_in_trial([] { ::pause(); }, 0.2), HasSubstr("longer than"));
+  EXPECT_EQ(run_in_trial([] { throw std::runtime_error("no"); }, 30), "no");
+  EXPECT_THAT(run_in_trial([] { std::fputs("first\nlast words\n", stderr), ::_exit(3); }, 30),
+              HasSubstr("\"last words\""));
+}
+
+}  // namespace
+}  // namespace anyaccel
