@@ -1,5 +1,6 @@
 #include <cstdlib>
 #include <mutex>
+#include <vector>
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/sdk/backend.h"
@@ -110,9 +111,12 @@ std::shared_ptr<sdk::Backend> create(const BackendEntry& entry) {
   return backend;
 }
 
-/// Accelerators are never destroyed: references to earlier ones stay valid.
+/// Accelerators are never destroyed: references to earlier ones stay valid. Called with the lock of `Chosen` held.
 Accelerator& install(std::shared_ptr<sdk::Backend> backend) {
+  static auto& all = *new std::vector<Accelerator*>();
+  all.reserve(all.size() + 1);
   auto* accelerator = new Accelerator(std::move(backend));
+  all.push_back(accelerator);
   detail::chosen.store(accelerator, std::memory_order_release);
   return *accelerator;
 }

@@ -2,6 +2,7 @@
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 
+#include <atomic>
 #include <string>
 
 namespace {
@@ -31,6 +32,11 @@ void CUDAGraph::reset() { calls += "reset "; }
 MempoolId_t CUDAGraph::pool() { return mempool_id_; }
 
 }  // namespace at::cuda
+
+// Inline functions of torch's headers name it, and without optimization the name stays in the library.
+namespace c10::cuda::CUDACachingAllocator {
+std::atomic<CUDAAllocator*> allocator{nullptr};
+}  // namespace c10::cuda::CUDACachingAllocator
 
 namespace c10::cuda {
 

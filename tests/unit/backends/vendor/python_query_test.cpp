@@ -1,6 +1,7 @@
 // Questions to Python packages, from a process without Python and from one that is Python.
 #include "backends/torch/python_query.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +11,14 @@
 
 namespace anyaccel::sdk {
 namespace {
+
+/// What comes before a program that is not of this build but opens libraries that are.
+std::string sanitizer() {
+  Dl_info runtime{};
+  void* start = dlsym(RTLD_DEFAULT, "__asan_init");
+  if (start == nullptr || dladdr(start, &runtime) == 0) return {};
+  return "ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=" + std::string(runtime.dli_fname) + " ";
+}
 
 /// Runs Python with the door to ask_python opened as `ask(module, function) -> (answer, reason)`; its output.
 std::string python(const std::string& body) {
@@ -26,7 +35,7 @@ std::string python(const std::string& body) {
       body;
   setenv("ANYACCEL_TEST_PROGRAM", program.c_str(), 1);
   std::string output;
-  FILE* pipe = popen("python3 -c \"$ANYACCEL_TEST_PROGRAM\" 2>&1", "r");
+  FILE* pipe = popen((sanitizer() + "python3 -c \"$ANYACCEL_TEST_PROGRAM\" 2>&1").c_str(), "r");
   for (int c; (c = std::fgetc(pipe)) != EOF;) output += static_cast<char>(c);
   pclose(pipe);
   return output;
