@@ -126,8 +126,9 @@ bool read_trait(const PluginLine& line, sdk::Traits& traits) {
     const char* key;
     std::string sdk::Traits::*member;
   };
-  static constexpr std::array<Text, 5> kTexts{{{"class_name", &sdk::Traits::class_name},
+  static constexpr std::array<Text, 6> kTexts{{{"class_name", &sdk::Traits::class_name},
                                                {"device_type", &sdk::Traits::device_type},
+                                               {"vendor", &sdk::Traits::vendor},
                                                {"communication_backend", &sdk::Traits::communication_backend},
                                                {"compile_backend", &sdk::Traits::compile_backend},
                                                {"op_builder_dir", &sdk::Traits::op_builder_dir}}};
@@ -135,14 +136,15 @@ bool read_trait(const PluginLine& line, sdk::Traits& traits) {
     const char* key;
     bool sdk::Traits::*member;
   };
-  static constexpr std::array<Flag, 7> kFlags{
+  static constexpr std::array<Flag, 8> kFlags{
       {{"synchronized", &sdk::Traits::synchronized},
        {"use_host_timers", &sdk::Traits::use_host_timers},
        {"resolves_data_dependency", &sdk::Traits::resolves_data_dependency},
        {"handles_memory_backpressure", &sdk::Traits::handles_memory_backpressure},
        {"indexed_names", &sdk::Traits::indexed_names},
        {"supports_nvtx_domain", &sdk::Traits::supports_nvtx_domain},
-       {"fp64", &sdk::Traits::fp64}}};
+       {"fp64", &sdk::Traits::fp64},
+       {"triton", &sdk::Traits::triton}}};
   for (const auto& [key, member] : kTexts)
     if (line.key == key) return traits.*member = line.value, true;
   for (const auto& [key, member] : kFlags)

@@ -24,7 +24,8 @@ TEST(PluginFile, ReadsAllKeys) {
       "class_name = My_Accelerator\ndevice_type = mycard\ncommunication_backend = myccl\ncompile_backend=mydynamo\n"
       "compile_backends = mydynamo\ncompile_backends = eager\nsynchronized = true\nuse_host_timers = true\n"
       "resolves_data_dependency = true\nhandles_memory_backpressure = true\nindexed_names = false\n"
-      "supports_nvtx_domain = true\nfp64 = false\npriority = -7\nvisible_devices_env = MY_VISIBLE\nexport_env = MY_\n"
+      "supports_nvtx_domain = true\nfp64 = false\ntriton = true\nvendor = Acme Inc.\npriority = "
+      "-7\nvisible_devices_env = MY_VISIBLE\nexport_env = MY_\n"
       "export_env = MYCCL\nstart_environment = MY_LAZY | a=b | it is = faster\nop_builder_dir = my.ops\n# said so\n\n");
   const auto& traits = all.traits;
   EXPECT_EQ(traits.name, "mycard");
@@ -36,6 +37,8 @@ TEST(PluginFile, ReadsAllKeys) {
   EXPECT_TRUE(traits.synchronized && traits.use_host_timers && traits.resolves_data_dependency);
   EXPECT_TRUE(traits.handles_memory_backpressure && traits.supports_nvtx_domain);
   EXPECT_FALSE(traits.indexed_names || traits.fp64);
+  EXPECT_TRUE(traits.triton);
+  EXPECT_EQ(traits.vendor, "Acme Inc.");
   EXPECT_EQ(traits.priority, -7);
   EXPECT_THAT(traits.visible_devices_envs, testing::ElementsAre("MY_VISIBLE"));
   EXPECT_THAT(traits.export_envs, testing::ElementsAre("MY_", "MYCCL"));
