@@ -96,9 +96,15 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
   }
 }
 
+void AtomicFile::flush() {
+  if (flushed_) return;
+  if (::fsync(descriptor_) != 0) fail("write_file", "cannot flush", path_, errno);
+  flushed_ = true;
+}
+
 void AtomicFile::commit() {
   // The data must be on the disk before the name points to it, else a crash leaves an empty file.
-  if (::fsync(descriptor_) != 0) fail("write_file", "cannot flush", path_, errno);
+  flush();
   const int closed = ::close(std::exchange(descriptor_, -1));
   const int close_error = errno;
   if (closed != 0 || ::rename(aside_.c_str(), path_.c_str()) != 0) {

@@ -29,6 +29,9 @@ class AtomicFile {
 
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
+  /// Puts what was written on the disk. Files that belong together are all flushed before the first one is
+  /// committed: a full disk often shows only here. Nothing is written after it.
+  void flush();
   /// Flushes file and folder and puts the file in place. At most once.
   void commit();
 
@@ -36,6 +39,7 @@ class AtomicFile {
   std::filesystem::path path_;
   std::string aside_;
   int descriptor_ = -1;
+  bool flushed_ = false;
 };
 
 /// Puts `content` in place of a file's content, as AtomicFile does.

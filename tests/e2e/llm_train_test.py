@@ -121,7 +121,8 @@ class Train(unittest.TestCase):
     # Fails when one of these is accepted, crashes, or gives a message that does not say what is wrong.
     def test_wrong_input(self):
         for options, text in (("--data /nowhere/x", "/nowhere/x"), ("--dtype int3", "int3"), ("--steps 0", "steps"),
-                              ("--lr -1", "lr"), ("--heads 3 --kv-heads 2", "heads")):
+                              ("--lr -1", "lr"), ("--heads 3 --kv-heads 2", "heads"), ("--rope-theta 0", "rope_theta"),
+                              ("--initializer-range nan", "initializer_range")):
             done = shell(f"anyaccel train --out {self.path('x')} --data {self.data} {options} --minutes 0.01")
             self.assertNotEqual(done.returncode, 0, options)
             self.assertIn(text, done.stderr, options)
@@ -129,6 +130,39 @@ class Train(unittest.TestCase):
         with open(short, "w", encoding="utf-8") as file:
             file.write("too short")
         self.assertIn("too little text", shell(f"anyaccel train --out {self.path('x')} --data {short}").stderr)
+
+    # Fails when an option that --resume cannot change is ignored without a word, or the same value is refused.
+    def test_resume_keeps_what_decides_the_run(self):
+        self.losses(self.train("out", "--steps 2 --seed 4"))
+        for option in ("--seed 5", "--dtype bf16", "--clip 2", "--tie-embeddings"):
+            done = self.train("out", f"--resume --steps 3 {option}")
+            self.assertEqual((done.returncode, done.stdout), (1, ""), option)
+            self.assertIn(f"[resume] {option.split()[0]} is not that of the saved run", done.stderr)
+        self.losses(self.train("out", "--resume --steps 3 --seed 4 --dtype float32"))
+
+    # Fails when a run that is over gives a loss that nobody computed.
+    def test_nothing_left_to_train(self):
+        self.losses(self.train("out", "--steps 2"))
+        self.assertIsNone(json.loads(self.train("out", "--steps 2 --resume").stdout.splitlines()[-1])["final_loss"])
+        done = shell(f"anyaccel train --data {self.data} --out {self.path('out')} --resume")
+        self.assertIn("nothing left to do: the run was done after 2 steps", done.stdout)
+
+    # Fails when a folder that cannot be written is found out only after the training.
+    def test_unwritable_folder_is_told_before_training(self):
+        for out in ("text.txt/out", "text.txt"):
+            done = self.train(out, "--steps 2")
+            self.assertEqual((done.returncode, done.stdout), (1, ""), out)
+            self.assertIn("text.txt", done.stderr)
+
+    # Fails when a name that is not UTF-8 costs the run its checkpoint.
+    def test_names_that_are_not_utf8(self):
+        data, out = os.fsencode(self.folder) + b"/\xff.txt", os.fsencode(self.folder) + b"/out\xff"
+        os.rename(self.data, data)
+        command = [os.path.join(BIN, "anyaccel"), "train", "--data", data, "--out", out, "--steps", "2", "--json"]
+        done = subprocess.run(command + SMALL.split(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout.splitlines()[-1])["steps"], 2)
+        self.assertIn(b"model.safetensors", os.listdir(out))
 
     # Fails when the progress of a run that is not on a terminal is missing or full of control characters.
     def test_plain_progress(self):

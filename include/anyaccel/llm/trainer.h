@@ -75,7 +75,7 @@ struct TrainResult {
   std::string accelerator;
   std::int64_t steps = 0;
   std::vector<double> losses;  ///< of this run's steps
-  double final_loss = 0;       ///< mean of the last steps (a tenth of the run, 20 at most)
+  double final_loss = 0;       ///< mean of the last steps (a tenth of the run, 20 at most); 0 without any
   double tokens_per_second = 0;
   double seconds = 0;
   bool interrupted = false;
@@ -87,8 +87,8 @@ struct TrainResult {
 class Trainer {
  public:
   /// Reads the data, then makes the model or, with `resume`, reads it from `out`. Throws `invalid_argument` for options
-  /// out of range, `not_found` or `io` for data, `unsupported` for a dtype that the accelerator lacks, and what
-  /// Model::load throws.
+  /// out of range, `not_found` or `io` for data, `unsupported` for a dtype that the accelerator lacks, `io` when `out`
+  /// cannot be written, and what Model::load throws.
   explicit Trainer(TrainOptions options);
   ~Trainer();
   Trainer(const Trainer&) = delete;

@@ -58,7 +58,7 @@ std::optional<llm::Tokenizer> load_tokenizer(const Arguments& arguments) {
 
 void print_json(const llm::GenerateResult& result) {
   const double rate = result.decode_seconds > 0 ? static_cast<double>(result.ids.size()) / result.decode_seconds : 0.0;
-  const nlohmann::ordered_json out = {{"accelerator", get_accelerator().device_name()},
+  const nlohmann::ordered_json out = {{"accelerator", get_accelerator().name()},
                                       {"text", result.text},
                                       {"ids", result.ids},
                                       {"finish_reason", llm::to_string(result.finish)},

@@ -2,9 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <type_traits>
+#include <vector>
 
 #include "anyaccel/dtype.h"
 #include "anyaccel/llm/stop_signal.h"
@@ -93,7 +97,7 @@ void print_json_step(const TrainStep& s) {
 void print_json_result(const TrainResult& r, const TrainInfo& info) {
   const ordered_json line = {{"accelerator", r.accelerator},
                              {"losses", r.losses},
-                             {"final_loss", r.final_loss},
+                             {"final_loss", r.losses.empty() ? ordered_json() : ordered_json(r.final_loss)},
                              {"tokens_per_second", r.tokens_per_second},
                              {"steps", r.steps},
                              {"seconds", r.seconds},
@@ -104,13 +108,17 @@ void print_json_result(const TrainResult& r, const TrainInfo& info) {
                              {"dtype", dtype_name(info.options.dtype)},
                              {"parameters", info.parameters},
                              {"out", info.options.out.string()}};
-  std::cout << line.dump() << std::endl;
+  // A path may hold bytes that are not UTF-8.
+  std::cout << line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << std::endl;
 }
 
 void print_result(const TrainResult& r, const TrainInfo& info) {
   const std::string out = info.options.out.string();
-  std::printf("trained %lld steps in %s, %.0f tokens/s, final training loss %.3f\n", static_cast<long long>(r.steps),
-              duration(r.seconds).c_str(), r.tokens_per_second, r.final_loss);
+  if (r.losses.empty())
+    std::printf("nothing left to do: the run was done after %lld steps\n", static_cast<long long>(r.steps));
+  else
+    std::printf("trained %lld steps in %s, %.0f tokens/s, final training loss %.3f\n", static_cast<long long>(r.steps),
+                duration(r.seconds).c_str(), r.tokens_per_second, r.final_loss);
   if (r.held_out_loss && r.unigram_entropy && r.ngram_loss) {
     std::printf("held-out loss %.3f nats per byte; unigram entropy %.3f (ratio %.2f); order-3 n-gram %.3f\n",
                 *r.held_out_loss, *r.unigram_entropy, *r.held_out_loss / *r.unigram_entropy, *r.ngram_loss);
@@ -119,37 +127,95 @@ void print_result(const TrainResult& r, const TrainInfo& info) {
   if (r.interrupted) std::printf("interrupted; go on with: anyaccel train --resume --out %s\n", out.c_str());
 }
 
-void add_model_options(CLI::App& command, TrainOptions& o) {
-  const std::string group = "Model (not with --resume)";
-  command.add_option("--hidden", o.model.hidden_size, "Width of the model")->capture_default_str()->group(group);
-  command.add_option("--layers", o.model.num_layers, "Decoder layers")->capture_default_str()->group(group);
-  command.add_option("--heads", o.model.num_heads, "Attention heads")->capture_default_str()->group(group);
-  command.add_option("--kv-heads", o.model.num_kv_heads, "Key-value heads")->capture_default_str()->group(group);
-  command.add_option("--head-dim", o.model.head_dim, "Width of a head")->capture_default_str()->group(group);
-  command.add_option("--intermediate", o.model.intermediate_size, "Width of the feed-forward part")
-      ->capture_default_str()
-      ->group(group);
-  command.add_option("--context", o.model.max_positions, "Bytes that the model sees at once")
-      ->capture_default_str()
-      ->group(group);
-  command.add_option("--rope-theta", o.model.rope.theta, "Base of the rotary position embedding")
-      ->capture_default_str()
-      ->group(group);
-  command.add_option("--initializer-range", o.model.initializer_range, "Deviation of the first weights")
-      ->capture_default_str()
-      ->group(group);
-  command.add_flag("--tie-embeddings", o.model.tie_word_embeddings, "One matrix for input and output")->group(group);
+/// Options whose values decide the run. With --resume they are the saved run's: given again they must be the same.
+class RunOptions {
+ public:
+  RunOptions(CLI::App& command, TrainOptions& options) : command_(command), options_(options) {}
+
+  /// `member` picks the option's variable out of TrainOptions.
+  template <typename Member>
+  void add(const char* name, Member member, const char* help, const char* group) {
+    using Value = std::remove_reference_t<decltype(member(options_))>;
+    CLI::Option* option = nullptr;
+    if constexpr (std::is_same_v<Value, bool>)
+      option = command_.add_flag(name, member(options_), help);
+    else
+      option = command_.add_option(name, member(options_), help)->capture_default_str();
+    option->group(group);
+    require_same(option, [member](TrainOptions options) { return ordered_json(member(options)); });
+  }
+
+  /// The same for an option that is declared elsewhere; `value` tells it from TrainOptions.
+  void require_same(CLI::Option* option, std::function<ordered_json(const TrainOptions&)> value) {
+    entries_.push_back({option, std::move(value)});
+  }
+
+  /// Throws `invalid_argument` for the first one that was given and is not what the resumed run has.
+  void check(const TrainOptions& given, const TrainOptions& resumed) const {
+    for (const auto& [option, value] : entries_) {
+      if (option->count() == 0 || value(given) == value(resumed)) continue;
+      throw Error(ErrorCode::invalid_argument, "resume",
+                  {.what = option->get_name() + " is not that of the saved run",
+                   .got = value(given).dump(),
+                   .want = value(resumed).dump(),
+                   .hint = "leave it out, or start anew without --resume"});
+    }
+  }
+
+ private:
+  struct Entry {
+    CLI::Option* option;
+    std::function<ordered_json(const TrainOptions&)> value;
+  };
+  CLI::App& command_;
+  TrainOptions& options_;
+  std::vector<Entry> entries_;
+};
+
+void add_model_options(RunOptions& run) {
+  const char* group = "Model (kept by --resume)";
+  run.add(
+      "--hidden", [](auto& o) -> auto& { return o.model.hidden_size; }, "Width of the model", group);
+  run.add(
+      "--layers", [](auto& o) -> auto& { return o.model.num_layers; }, "Decoder layers", group);
+  run.add(
+      "--heads", [](auto& o) -> auto& { return o.model.num_heads; }, "Attention heads", group);
+  run.add(
+      "--kv-heads", [](auto& o) -> auto& { return o.model.num_kv_heads; }, "Key-value heads", group);
+  run.add(
+      "--head-dim", [](auto& o) -> auto& { return o.model.head_dim; }, "Width of a head", group);
+  run.add(
+      "--intermediate", [](auto& o) -> auto& { return o.model.intermediate_size; }, "Width of the feed-forward part",
+      group);
+  run.add(
+      "--context", [](auto& o) -> auto& { return o.model.max_positions; }, "Bytes that the model sees at once", group);
+  run.add(
+      "--rope-theta", [](auto& o) -> auto& { return o.model.rope.theta; }, "Base of the rotary position embedding",
+      group);
+  run.add(
+      "--initializer-range", [](auto& o) -> auto& { return o.model.initializer_range; },
+      "Deviation of the first weights", group);
+  run.add(
+      "--tie-embeddings", [](auto& o) -> auto& { return o.model.tie_word_embeddings; },
+      "One matrix for input and output", group);
 }
 
-void add_run_options(CLI::App& command, TrainOptions& o) {
-  const std::string group = "Optimization (not with --resume)";
-  command.add_option("--batch-size", o.batch_size, "Sequences in a step")->capture_default_str()->group(group);
-  command.add_option("--lr", o.lr, "Highest learning rate")->capture_default_str()->group(group);
-  command.add_option("--warmup", o.warmup, "Share of the run in which it rises")->capture_default_str()->group(group);
-  command.add_option("--beta2", o.beta2, "AdamW's second decay rate")->capture_default_str()->group(group);
-  command.add_option("--weight-decay", o.weight_decay, "AdamW's weight decay")->capture_default_str()->group(group);
-  command.add_option("--clip", o.clip, "Largest gradient norm")->capture_default_str()->group(group);
-  command.add_option("--dropout", o.dropout, "Dropout after each part of a layer")->capture_default_str()->group(group);
+void add_run_options(RunOptions& run) {
+  const char* group = "Optimization (kept by --resume)";
+  run.add(
+      "--batch-size", [](auto& o) -> auto& { return o.batch_size; }, "Sequences in a step", group);
+  run.add(
+      "--lr", [](auto& o) -> auto& { return o.lr; }, "Highest learning rate", group);
+  run.add(
+      "--warmup", [](auto& o) -> auto& { return o.warmup; }, "Share of the run in which it rises", group);
+  run.add(
+      "--beta2", [](auto& o) -> auto& { return o.beta2; }, "AdamW's second decay rate", group);
+  run.add(
+      "--weight-decay", [](auto& o) -> auto& { return o.weight_decay; }, "AdamW's weight decay", group);
+  run.add(
+      "--clip", [](auto& o) -> auto& { return o.clip; }, "Largest gradient norm", group);
+  run.add(
+      "--dropout", [](auto& o) -> auto& { return o.dropout; }, "Dropout after each part of a layer", group);
 }
 
 }  // namespace
@@ -159,9 +225,11 @@ void add_train(CLI::App& command, Context& context) {
     TrainOptions options;
     std::string dtype = "fp32";
     bool json = false;
+    std::optional<RunOptions> kept;
   };
   auto arguments = std::make_shared<Arguments>();
   TrainOptions& o = arguments->options;
+  RunOptions& kept = arguments->kept.emplace(command, o);
   command.add_option("--data", o.data, "Text files or folders (default: the C++ headers of the LibTorch in use)")
       ->type_name("PATH");
   command.add_option("-o,--out", o.out, "Folder of the checkpoint")->capture_default_str()->type_name("DIR");
@@ -170,19 +238,26 @@ void add_train(CLI::App& command, Context& context) {
   command
       .add_option("--min-steps", o.min_steps, "A slow machine goes on until so many are done, three minutes at most")
       ->capture_default_str();
-  command.add_option("--seed", o.seed, "Decides weights, data order and dropout")->capture_default_str();
-  command.add_option("--dtype", arguments->dtype, "fp32, or bf16 or fp16 for autocast")->capture_default_str();
+  kept.add(
+      "--seed", [](auto& options) -> auto& { return options.seed; }, "Decides weights, data order and dropout",
+      "OPTIONS");
+  kept.require_same(
+      command.add_option("--dtype", arguments->dtype, "fp32, or bf16 or fp16 for autocast")->capture_default_str(),
+      [](const TrainOptions& options) { return ordered_json(dtype_name(options.dtype)); });
   command.add_flag("--graph", o.graph, "Capture a whole step once and replay it");
   command.add_flag("--resume", o.resume, "Continue the run in --out, with its own settings");
   command.add_option("--save-every", o.save_every, "Steps between checkpoints (0: at the end)")->capture_default_str();
-  command.add_option("--held-out-tokens", o.held_out_tokens, "Held-out bytes to evaluate on")->capture_default_str();
+  kept.add(
+      "--held-out-tokens", [](auto& options) -> auto& { return options.held_out_tokens; },
+      "Held-out bytes to evaluate on", "OPTIONS");
   command.add_flag("--json", arguments->json, "One JSON object a step on standard output, and a last one");
-  add_model_options(command, o);
-  add_run_options(command, o);
+  add_model_options(kept);
+  add_run_options(kept);
   command.callback([arguments, &context] {
     arguments->options.dtype = parse_dtype(arguments->dtype);
     const llm::StopSignal stop;
     llm::Trainer trainer(arguments->options);
+    if (arguments->options.resume) arguments->kept->check(arguments->options, trainer.info().options);
     if (!arguments->json) print_info(trainer.info());
     Progress progress;
     TrainStep last;

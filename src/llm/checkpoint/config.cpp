@@ -8,6 +8,7 @@ namespace anyaccel::llm {
 namespace {
 
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;
+constexpr double kMaxFactor = 65536;  // the context, its product with a size, stays a whole number
 
 [[noreturn]] void unsupported(const std::string& source, const std::string& key, const std::string& got,
                               const std::string& want) {
@@ -29,9 +30,9 @@ void read_scaling(const JsonReader& in, RopeConfig& rope) {
     unsupported(in.source(), "rope type", type, "default, linear, dynamic or llama3");
 
   const auto factor = in.number("factor");
-  if (!factor || *factor < 1.0) {
+  if (!factor || *factor < 1.0 || *factor > kMaxFactor) {
     throw Error(ErrorCode::corrupt, "load_config",
-                {.what = in.source() + ": rope type " + type + " needs a \"factor\" of at least 1"});
+                {.what = in.source() + ": rope type " + type + " needs a \"factor\" of 1 to 65536"});
   }
   rope.factor = *factor;
   if (rope.type == RopeType::llama3) {
@@ -58,9 +59,6 @@ RopeConfig read_rope(const JsonReader& in) {
       read_scaling(parameters, rope);
       break;
     }
-  }
-  if (!(rope.theta > 0)) {
-    throw Error(ErrorCode::corrupt, "load_config", {.what = in.source() + ": rope_theta must be positive"});
   }
   return rope;
 }

@@ -25,6 +25,10 @@ void ModelConfig::check() const {
   }
   if (head_dim % 2 != 0) fail("head_dim must be even to be rotated", std::to_string(head_dim), "an even number");
   if (!(rms_norm_eps > 0)) fail("rms_norm_eps must be positive", std::to_string(rms_norm_eps), "above 0");
+  if (!(std::isfinite(initializer_range) && initializer_range >= 0))
+    fail("initializer_range must be a number", std::to_string(initializer_range), "0 or more");
+  if (!(std::isfinite(rope.theta) && rope.theta > 0))
+    fail("rope_theta must be positive", std::to_string(rope.theta), "above 0");
   for (const std::int64_t id : eos_token_ids) {
     if (id >= vocab_size) fail("eos_token_id is outside the vocabulary", std::to_string(id), "below vocab_size");
   }

@@ -73,6 +73,8 @@ void Model::save(const std::filesystem::path& folder) const {
     tensors.emplace_back(name, tensor.to(c10::kFloat));
   }
   write_safetensors(weights, tensors, {{"format", "pt"}});
+  weights.flush();
+  config.flush();
   weights.commit();
   config.commit();
 }

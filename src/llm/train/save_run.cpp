@@ -35,12 +35,17 @@ Json options_json(const TrainOptions& options) {
 
 }  // namespace
 
-void save_run(const fs::path& folder, const RunState& state) {
+void check_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
     throw Error(ErrorCode::io, "save_checkpoint", {.what = "cannot make " + folder.string() + ": " + error.message()});
   }
+  const AtomicFile removed_again(folder / "model.safetensors");
+}
+
+void save_run(const fs::path& folder, const RunState& state) {
+  check_folder(folder);
   const std::string step = std::to_string(state.progress.step);
   AtomicFile weights(folder / "model.safetensors");
   AtomicFile training(folder / "training_state.safetensors");
@@ -69,11 +74,14 @@ void save_run(const fs::path& folder, const RunState& state) {
                      {"loss_scale", state.scaler.get_scale()},
                      {"loss_scale_tracker", state.scaler.growth_tracker()},
                      {"options", options_json(state.options)}};
-  trainer.write(json.dump(2) + "\n");
+  // A path may hold bytes that are not UTF-8; losing the run for its name would be worse than losing the name.
+  trainer.write(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   config.write(state.model.config.to_json());
   tokenizer.write(Tokenizer::bytes_json());
   tokenizer_config.write(Tokenizer::bytes_config_json(state.model.config.max_positions));
-  for (AtomicFile* file : {&config, &tokenizer, &tokenizer_config, &training, &weights, &trainer}) file->commit();
+  const auto files = {&config, &tokenizer, &tokenizer_config, &training, &weights, &trainer};
+  for (AtomicFile* file : files) file->flush();
+  for (AtomicFile* file : files) file->commit();
 }
 
 }  // namespace anyaccel::llm

@@ -30,6 +30,9 @@ struct RunState {
   Progress& progress;
 };
 
+/// Makes the folder and sees that files can be written there. Throws `io`.
+void check_folder(const std::filesystem::path& folder);
+
 /// Writes model.safetensors, config.json, tokenizer.json, tokenizer_config.json, training_state.safetensors and
 /// trainer_state.json. All are complete on the disk before the first one takes its place; on failure (`io`) none does.
 void save_run(const std::filesystem::path& folder, const RunState& state);

@@ -79,6 +79,7 @@ struct Trainer::Impl {
         scaler({.enabled = options.dtype == c10::kHalf}),
         runner(*model->state(), optimizer, scaler, options) {
     check_dtype();
+    check_folder(options.out);  // now, and not after an hour of training
     if (options.resume) {
       if (progress.fingerprint != corpus.fingerprint) {
         throw Error(ErrorCode::invalid_argument, "resume",
@@ -99,7 +100,7 @@ struct Trainer::Impl {
   void check_dtype() const {
     if (options.dtype != c10::kFloat && !get_accelerator().dtype_support(options.dtype).computable) {
       throw Error(ErrorCode::unsupported, "train",
-                  {.what = get_accelerator().device_name() + " does not compute in this dtype",
+                  {.what = "the accelerator '" + get_accelerator().name() + "' does not compute in this dtype",
                    .got = dtype_name(options.dtype)});
     }
   }
@@ -169,7 +170,7 @@ struct Trainer::Impl {
 
 Trainer::Trainer(TrainOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {
   TrainInfo& info = impl_->info;
-  info.accelerator = get_accelerator().device_name();
+  info.accelerator = get_accelerator().name();
   info.reason = detection().reason;
   info.device = get_accelerator().device_properties().name;
   info.parameters = impl_->model->parameter_count();

@@ -76,6 +76,9 @@ TEST(Config, WrongValues) {
   EXPECT_ERROR(read(folder, R"(,"num_key_value_heads":3)"), corrupt, "multiple");
   EXPECT_ERROR(read(folder, R"(,"eos_token_id":10)"), corrupt, "eos_token_id");
   EXPECT_ERROR(read(folder, R"(,"rope_scaling":{"type":"linear"})"), corrupt, "factor");
+  EXPECT_ERROR(read(folder, R"(,"rope_scaling":{"type":"dynamic","factor":1e300})"), corrupt, "factor");
+  EXPECT_ERROR(read(folder, R"(,"rope_theta":0)"), corrupt, "rope_theta");
+  EXPECT_ERROR(read(folder, R"(,"initializer_range":-1)"), corrupt, "initializer_range");
   EXPECT_ERROR(read(folder, R"(,"rms_norm_eps":0)"), corrupt, "rms_norm_eps");
   folder.write("config.json", R"({"model_type":"llama","vocab_size":10})");
   EXPECT_ERROR(ModelConfig::read(folder.path()), corrupt, "hidden_size");
