@@ -11,6 +11,8 @@ namespace anyaccel {
 
 Accelerator::Accelerator(std::shared_ptr<sdk::Backend> backend)
     : backend_(std::move(backend)), lazy_(std::make_unique<Lazy>()) {
+  if (!backend_)
+    throw Error(ErrorCode::invalid_argument, "Accelerator", {.what = "there is no backend", .got = "null"});
   lazy_->compile_backend = backend_->traits().compile_backend;
 }
 

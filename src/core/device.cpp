@@ -11,7 +11,7 @@ namespace anyaccel {
 
 DeviceIndex Accelerator::checked(std::optional<DeviceIndex> index, const char* where) const {
   if (!index) {
-    const auto current = backend_->current_device();
+    const auto current = translated(where, [&] { return backend_->current_device(); });
     run_lazy_calls();
     return current;
   }
@@ -28,7 +28,9 @@ bool Accelerator::is_available() const noexcept { return backend_->device_count(
 
 DeviceIndex Accelerator::device_count() const noexcept { return backend_->device_count(); }
 
-DeviceIndex Accelerator::current_device() const { return backend_->current_device(); }
+DeviceIndex Accelerator::current_device() const {
+  return translated("current_device", [&] { return backend_->current_device(); });
+}
 
 std::string Accelerator::device_name(std::optional<DeviceIndex> device_index) const {
   const auto& traits = backend_->traits();
@@ -39,8 +41,7 @@ std::string Accelerator::device_name(std::optional<DeviceIndex> device_index) co
 
 std::string Accelerator::current_device_name() const {
   const auto& traits = backend_->traits();
-  return traits.indexed_names ? traits.device_type + ":" + std::to_string(backend_->current_device())
-                              : traits.device_type;
+  return traits.indexed_names ? traits.device_type + ":" + std::to_string(current_device()) : traits.device_type;
 }
 
 c10::Device Accelerator::torch_device(std::optional<DeviceIndex> device_index) const {
@@ -52,7 +53,8 @@ c10::Device Accelerator::torch_device(std::optional<DeviceIndex> device_index) c
 }
 
 void Accelerator::set_device(DeviceIndex device_index) {
-  backend_->set_device(checked(device_index, "set_device"));
+  const auto index = checked(device_index, "set_device");
+  translated("set_device", [&] { backend_->set_device(index); });
   run_lazy_calls();
 }
 
@@ -63,11 +65,20 @@ void Accelerator::synchronize(std::optional<DeviceIndex> device_index) const {
 }
 
 DeviceProperties Accelerator::device_properties(std::optional<DeviceIndex> device_index) const {
-  return backend_->properties(checked(device_index, "device_properties"));
+  const auto index = checked(device_index, "device_properties");
+  return translated("device_properties", [&] {
+    auto properties = backend_->properties(index);
+    try {
+      if (properties.total_memory < 0) properties.total_memory = backend_->memory_info(index).total;
+    } catch (const Error&) {  // stays unknown
+    }
+    return properties;
+  });
 }
 
 std::pair<int, int> Accelerator::compute_capability(std::optional<DeviceIndex> device_index) const {
-  const auto properties = backend_->properties(checked(device_index, "compute_capability"));
+  const auto index = checked(device_index, "compute_capability");
+  const auto properties = translated("compute_capability", [&] { return backend_->properties(index); });
   if (properties.compute_capability) return *properties.compute_capability;
   throw Error(ErrorCode::unsupported, "compute_capability",
               {.what = "devices of the accelerator '" + name() + "' have no compute capability",

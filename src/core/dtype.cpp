@@ -49,6 +49,13 @@ constexpr std::array<std::pair<std::string_view, ScalarType>, 10> kTrainingNames
     {"float64", ScalarType::Double},
 }};
 
+/// What the backend says, and no double precision where its traits deny it.
+DtypeSupport truth(const sdk::Backend& backend, DeviceIndex index, ScalarType dtype) {
+  auto support = backend.dtype_support(index, dtype);
+  if (dtype == ScalarType::Double && !backend.traits().fp64) support.computable = support.fast = false;
+  return support;
+}
+
 }  // namespace
 
 const char* dtype_name(ScalarType dtype) noexcept {
@@ -68,13 +75,13 @@ ScalarType parse_dtype(const std::string& text) {
 }
 
 DtypeSupport Accelerator::dtype_support(ScalarType dtype, std::optional<DeviceIndex> device_index) const {
-  return backend_->dtype_support(checked(device_index, "dtype_support"), dtype);
+  return truth(*backend_, checked(device_index, "dtype_support"), dtype);
 }
 
 std::vector<DtypeRow> Accelerator::dtype_table(std::optional<DeviceIndex> device_index) const {
   const auto index = checked(device_index, "dtype_table");
   std::vector<DtypeRow> table;
-  for (const auto& [type, unused] : kTypes) table.push_back({type, backend_->dtype_support(index, type)});
+  for (const auto& [type, unused] : kTypes) table.push_back({type, truth(*backend_, index, type)});
   return table;
 }
 

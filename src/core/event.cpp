@@ -7,20 +7,22 @@
 namespace anyaccel {
 
 ::anyaccel::Event Accelerator::Event(bool enable_timing, std::optional<DeviceIndex> device_index) {
-  auto impl = backend_->new_event(checked(device_index, "Event"), enable_timing);
+  const auto index = checked(device_index, "Event");
+  auto impl = translated("Event", [&] { return backend_->new_event(index, enable_timing); });
+  if (!impl) throw Error(ErrorCode::internal, "Event", {.what = "the backend gave no event", .got = name()});
   impl->timing_ = enable_timing;
   return ::anyaccel::Event(std::move(impl));
 }
 
 void Event::record(const Stream& stream) {
-  impl_->record(stream);
+  translated("Event::record", [&] { impl_->record(stream); });
   impl_->recorded_ = true;
 }
 
 void Event::record() { record(get_accelerator().current_stream()); }
 
 void Event::wait(const Stream& stream) const {
-  if (impl_->recorded_) impl_->wait(stream);
+  if (impl_->recorded_) translated("Event::wait", [&] { impl_->wait(stream); });
 }
 
 void Event::wait() const { wait(get_accelerator().current_stream()); }

@@ -22,6 +22,9 @@ void require(bool holds, const char* where, const char* what, const char* hint) 
 }  // namespace
 
 Graph::Graph(std::shared_ptr<sdk::GraphImpl> impl) : shared_(std::make_shared<Shared>()) {
+  if (!impl)
+    throw Error(ErrorCode::invalid_argument, "Graph",
+                {.what = "there is no graph", .hint = "make one with create_graph()"});
   shared_->impl = std::move(impl);
 }
 

@@ -39,7 +39,8 @@ at::Tensor empty_pinned(c10::Allocator* allocator, c10::IntArrayRef shape, c10::
 at::Tensor Accelerator::pin_memory(const at::Tensor& tensor, bool make_copy, bool match_shape) {
   require_host(tensor, "pin_memory");
   auto* allocator = backend_->host_allocator();
-  const bool reuse = make_copy && (allocator == nullptr || is_pinned(tensor));
+  // contiguous() makes unpinned memory of a pinned tensor in another order, so that one is copied by us.
+  const bool reuse = make_copy && (allocator == nullptr || (tensor.is_contiguous() && is_pinned(tensor)));
   at::Tensor pinned =
       reuse ? tensor.contiguous() : empty_pinned(allocator, tensor.sizes(), tensor.scalar_type(), "pin_memory");
   if (make_copy && !reuse) pinned.copy_(tensor);

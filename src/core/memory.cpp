@@ -13,19 +13,23 @@ void Accelerator::empty_cache() {
 }
 
 std::int64_t Accelerator::memory_allocated(std::optional<DeviceIndex> device_index) const {
-  return backend_->memory_stats(checked(device_index, "memory_allocated")).allocated_bytes.current;
+  const auto index = checked(device_index, "memory_allocated");
+  return translated("memory_allocated", [&] { return backend_->memory_stats(index); }).allocated_bytes.current;
 }
 
 std::int64_t Accelerator::max_memory_allocated(std::optional<DeviceIndex> device_index) const {
-  return backend_->memory_stats(checked(device_index, "max_memory_allocated")).allocated_bytes.peak;
+  const auto index = checked(device_index, "max_memory_allocated");
+  return translated("max_memory_allocated", [&] { return backend_->memory_stats(index); }).allocated_bytes.peak;
 }
 
 std::int64_t Accelerator::memory_reserved(std::optional<DeviceIndex> device_index) const {
-  return backend_->memory_stats(checked(device_index, "memory_reserved")).reserved_bytes.current;
+  const auto index = checked(device_index, "memory_reserved");
+  return translated("memory_reserved", [&] { return backend_->memory_stats(index); }).reserved_bytes.current;
 }
 
 std::int64_t Accelerator::max_memory_reserved(std::optional<DeviceIndex> device_index) const {
-  return backend_->memory_stats(checked(device_index, "max_memory_reserved")).reserved_bytes.peak;
+  const auto index = checked(device_index, "max_memory_reserved");
+  return translated("max_memory_reserved", [&] { return backend_->memory_stats(index); }).reserved_bytes.peak;
 }
 
 std::int64_t Accelerator::memory_cached(std::optional<DeviceIndex> device_index) const {
@@ -37,7 +41,8 @@ std::int64_t Accelerator::max_memory_cached(std::optional<DeviceIndex> device_in
 }
 
 void Accelerator::reset_peak_memory_stats(std::optional<DeviceIndex> device_index) {
-  backend_->reset_peak_memory_stats(checked(device_index, "reset_peak_memory_stats"));
+  const auto index = checked(device_index, "reset_peak_memory_stats");
+  translated("reset_peak_memory_stats", [&] { backend_->reset_peak_memory_stats(index); });
   reset_peak_resident_bytes();  // where the system cannot, the process's peak stays that of its whole life
 }
 
@@ -50,7 +55,8 @@ void Accelerator::reset_max_memory_cached(std::optional<DeviceIndex> device_inde
 }
 
 MemoryStatsMap Accelerator::memory_stats(std::optional<DeviceIndex> device_index) const {
-  const auto stats = backend_->memory_stats(checked(device_index, "memory_stats"));
+  const auto index = checked(device_index, "memory_stats");
+  const auto stats = translated("memory_stats", [&] { return backend_->memory_stats(index); });
   return {
       {"allocated_bytes.all.current", stats.allocated_bytes.current},
       {"allocated_bytes.all.peak", stats.allocated_bytes.peak},

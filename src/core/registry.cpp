@@ -27,9 +27,11 @@ void register_built_once() {
   if (inside) return;
   std::call_once(once, [] {
     inside = true;
+    struct Reset {
+      ~Reset() { inside = false; }
+    } const reset;
     register_built_backends();
     register_found_plugins(plugin_search_path());
-    inside = false;
   });
 }
 

@@ -46,24 +46,26 @@ void Accelerator::set_stream(const ::anyaccel::Stream& stream) {
                 {.what = "the stream belongs to another accelerator",
                  .got = c10::DeviceTypeName(stream.unwrap().device_type(), true),
                  .want = device_name()});
-  backend_->set_stream(stream);
+  translated("set_stream", [&] { backend_->set_stream(stream); });
   run_lazy_calls();
 }
 
 ::anyaccel::Stream Accelerator::current_stream(std::optional<DeviceIndex> device_index) const {
-  return backend_->current_stream(checked(device_index, "current_stream"));
+  const auto index = checked(device_index, "current_stream");
+  return translated("current_stream", [&] { return backend_->current_stream(index); });
 }
 
 ::anyaccel::Stream Accelerator::default_stream(std::optional<DeviceIndex> device_index) const {
-  return backend_->default_stream(checked(device_index, "default_stream"));
+  const auto index = checked(device_index, "default_stream");
+  return translated("default_stream", [&] { return backend_->default_stream(index); });
 }
 
 StreamGuard::StreamGuard(Accelerator& accelerator, const Stream& stream)
     : accelerator_(accelerator),
       previous_device_(accelerator.current_device()),
       previous_(accelerator.current_stream(stream.device_index())) {
+  accelerator_.set_stream(stream);  // first: it may refuse, and then nothing has changed
   accelerator_.set_device(stream.device_index());
-  accelerator_.set_stream(stream);
 }
 
 StreamGuard::~StreamGuard() {

@@ -76,6 +76,49 @@ TEST_F(AcceleratorTest, MissingFeaturesAreTyped) {
   EXPECT_NO_THROW(accelerator_.empty_cache());
 }
 
+// Broken when a stream that is refused leaves its device current, or an index of a stream is believed.
+TEST_F(AcceleratorTest, ARefusedStreamChangesNothing) {
+  const Stream foreign{c10::Stream(c10::Stream::DEFAULT, c10::Device(c10::kMeta, 0)), 2};
+  EXPECT_ERROR(accelerator_.stream(foreign), invalid_argument, "another accelerator");
+  EXPECT_EQ(accelerator_.current_device(), 0);
+}
+
+// Broken when traits and table disagree about double precision, or a backend that tells no total leaves it unknown.
+TEST_F(AcceleratorTest, WhatTheBackendLeavesOutIsFilledIn) {
+  struct WithMemory : MockBackend {
+    using MockBackend::MockBackend;
+    MemoryInfo memory_info(DeviceIndex) const override { return {.free = 1, .total = 7}; }
+  };
+  auto traits = mock_traits("mock");
+  traits.fp64 = false;
+  const Accelerator accelerator(std::make_shared<WithMemory>(traits));
+  EXPECT_FALSE(accelerator.dtype_support(c10::kDouble).computable);
+  for (const auto& row : accelerator.dtype_table())
+    EXPECT_EQ(row.support.computable && row.dtype == c10::kDouble, false);
+  EXPECT_TRUE(accelerator.dtype_support(c10::kFloat).computable);
+  EXPECT_EQ(accelerator.device_properties().total_memory, 7);
+  EXPECT_EQ(accelerator_.device_properties().total_memory, -1);
+}
+
+// Broken when a call lets torch's exception through without a code.
+TEST_F(AcceleratorTest, FailuresOfTheDeviceAreTyped) {
+  struct Lost : MockBackend {
+    using MockBackend::MockBackend;
+    MemoryStats memory_stats(DeviceIndex) const override { TORCH_CHECK(false, "the device is lost"); }
+    void reset_peak_memory_stats(DeviceIndex) override { TORCH_CHECK(false, "the device is lost"); }
+    DeviceProperties properties(DeviceIndex) const override { TORCH_CHECK(false, "the device is lost"); }
+    Stream current_stream(DeviceIndex) const override { TORCH_CHECK(false, "the device is lost"); }
+    void set_device(DeviceIndex) override { TORCH_CHECK(false, "the device is lost"); }
+  };
+  Accelerator accelerator(std::make_shared<Lost>(mock_traits("mock")));
+  EXPECT_ERROR(accelerator.memory_allocated(), device_error, "[memory_allocated] the device is lost");
+  EXPECT_ERROR(accelerator.memory_stats(), device_error, "[memory_stats]");
+  EXPECT_ERROR(accelerator.reset_peak_memory_stats(), device_error, "[reset_peak_memory_stats]");
+  EXPECT_ERROR(accelerator.device_properties(), device_error, "[device_properties]");
+  EXPECT_ERROR(accelerator.current_stream(), device_error, "[current_stream]");
+  EXPECT_ERROR(accelerator.set_device(1), device_error, "[set_device]");
+}
+
 // Broken when callbacks run before the device does, run twice, or never.
 TEST_F(AcceleratorTest, LazyCallWaitsForTheDevice) {
   backend_->initialized_ = false;

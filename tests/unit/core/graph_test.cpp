@@ -46,6 +46,12 @@ TEST_F(GraphTest, OrderIsChecked) {
   EXPECT_ERROR(graph_.pool(), unsupported, "pool");
 }
 
+// Broken when a capture without a graph, or an accelerator without a backend, ends the program.
+TEST_F(GraphTest, NothingIsRefused) {
+  EXPECT_ERROR(Graph(nullptr), invalid_argument, "create_graph()");
+  EXPECT_ERROR(Accelerator(nullptr), invalid_argument, "no backend");
+}
+
 // Broken when an exception in the captured scope leaves the graph capturing.
 TEST_F(GraphTest, ExceptionAbandonsTheCapture) {
   try {
