@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <string_view>
@@ -190,6 +191,8 @@ Machine read_machine() {
 Machine read_machine(const std::filesystem::path& xml_file) {
   // Read here, because hwloc says the same for a missing file as for a broken one.
   const std::string xml = read_file(xml_file);
+  if (xml.size() >= std::numeric_limits<int>::max())
+    throw Error(ErrorCode::corrupt, "topology", {.what = "too large for a saved machine: " + xml_file.string()});
   const WithoutPlugins fast;
   const Topology topology;
   if (hwloc_topology_set_xmlbuffer(topology.get(), xml.c_str(), static_cast<int>(xml.size() + 1)) != 0 ||

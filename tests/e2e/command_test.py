@@ -76,8 +76,10 @@ class Command(unittest.TestCase):
             self.assertEqual(done.returncode, 2, line)
             self.assertIn("error, warning, info or debug", done.stderr)
         self.assertIn("--log-level wants a level", shell("anyaccel --log-level").stderr)
-        for line in ("anyaccel --log-level debug report", "anyaccel report --log-level=debug", "anyaccel report --log_level error"):
+        for line in ("anyaccel --log-level debug report", "anyaccel report --log-level=debug", "anyaccel report --log_level error",
+                     "anyaccel topology --log-level debug --json", "anyaccel topology --log_level=error"):
             self.assertEqual(shell(line).returncode, 0, line)
+        self.assertEqual(shell("anyaccel topology --log-level loud").returncode, 2)
 
     # Fails when a reader that closes the pipe makes noise or hangs the program.
     def test_reader_that_goes_away(self):

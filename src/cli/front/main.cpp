@@ -90,19 +90,6 @@ int unknown_command(std::string_view name) {
   return usage_error(message);
 }
 
-/// Runs `words[0]` with the words after it.
-int run_command(const char* program, const std::vector<const char*>& words) {
-  const std::string_view name = words.front();
-  const auto command =
-      std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == name; });
-  if (command == kCommands.end()) return unknown_command(name);
-  if (command->run != nullptr) return command->run(std::span(words).subspan(1));
-  std::vector<const char*> arguments{program};
-  arguments.insert(arguments.end(), words.begin(), words.end());
-  arguments.push_back(nullptr);
-  return run_in_module(static_cast<int>(arguments.size()) - 1, arguments.data());
-}
-
 /// The value of `--log-level` at `words[i]`, which it steps over; nothing when that is another word.
 std::optional<std::string_view> log_level_option(const std::vector<const char*>& words, std::size_t& i) {
   const std::string_view word = words[i];
@@ -114,19 +101,43 @@ std::optional<std::string_view> log_level_option(const std::vector<const char*>&
   return std::nullopt;
 }
 
+/// True when `words[i]` is that option; it is then in effect.
+bool took_log_level(const std::vector<const char*>& words, std::size_t& i) {
+  const auto level = log_level_option(words, i);
+  if (!level) return false;
+  try {
+    set_log_level(parse_log_level(*level));
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+  return true;
+}
+
+/// Runs `words[0]` with the words after it.
+int run_command(const char* program, const std::vector<const char*>& words) {
+  const std::string_view name = words.front();
+  const auto command =
+      std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == name; });
+  if (command == kCommands.end()) return unknown_command(name);
+  if (command->run != nullptr) {
+    std::vector<const char*> rest;
+    for (std::size_t i = 1; i < words.size(); ++i)
+      if (!took_log_level(words, i)) rest.push_back(words[i]);
+    return command->run(rest);
+  }
+  std::vector<const char*> arguments{program};
+  arguments.insert(arguments.end(), words.begin(), words.end());
+  arguments.push_back(nullptr);
+  return run_in_module(static_cast<int>(arguments.size()) - 1, arguments.data());
+}
+
 int run(const char* program, const std::vector<const char*>& words) {
   std::size_t i = 0;
   for (; i < words.size() && words[i][0] == '-'; ++i) {
     const std::string_view word = words[i];
     if (word == "-h" || word == "--help") return print_help(), 0;
     if (word == "--version") return std::puts("anyaccel " ANYACCEL_VERSION), 0;
-    const auto level = log_level_option(words, i);
-    if (!level) return usage_error("unknown option '" + std::string(word) + "'");
-    try {
-      set_log_level(parse_log_level(*level));
-    } catch (const Error& error) {
-      return usage_error(error.what());
-    }
+    if (!took_log_level(words, i)) return usage_error("unknown option '" + std::string(word) + "'");
   }
   std::vector<const char*> rest(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
   if (rest.empty()) return usage_error("a command is missing");
