@@ -178,12 +178,15 @@ Detection detect() {
 }
 
 Detection detection() {
-  {
+  auto found = [] {
     auto& state = anyaccel::state();
     const std::lock_guard lock(state.mutex);
-    if (detail::chosen.load(std::memory_order_acquire) != nullptr) return state.detection;
-  }
-  return detect();
+    return detail::chosen.load(std::memory_order_acquire) != nullptr ? state.detection : Detection{};
+  }();
+  if (found.accelerator.empty()) return detect();
+  // A program that set its accelerator before anything was probed.
+  if (found.backends.empty()) found.backends = detect().backends;
+  return found;
 }
 
 void set_accelerator(std::shared_ptr<sdk::Backend> backend) {
@@ -195,7 +198,8 @@ void set_accelerator(std::shared_ptr<sdk::Backend> backend) {
   const std::lock_guard lock(state.mutex);
   const auto name = backend->traits().name;
   install(std::move(backend));
-  state.detection = {.accelerator = name, .reason = kSetByProgram, .backends = {}};
+  state.detection.accelerator = name;
+  state.detection.reason = kSetByProgram;
 }
 
 void set_accelerator(const std::string& name) {
@@ -209,7 +213,8 @@ void set_accelerator(Accelerator& accelerator) {
   auto& state = anyaccel::state();
   const std::lock_guard lock(state.mutex);
   detail::chosen.store(&accelerator, std::memory_order_release);
-  state.detection = {.accelerator = accelerator.name(), .reason = kSetByProgram, .backends = {}};
+  state.detection.accelerator = accelerator.name();
+  state.detection.reason = kSetByProgram;
 }
 
 bool is_current_accelerator_supported() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "anyaccel/dtype.h"
+#include "anyaccel/error.h"
 #include "anyaccel/llm/stop_signal.h"
 #include "anyaccel/llm/trainer.h"
 #include "cli/commands/commands.h"
@@ -154,11 +155,11 @@ class RunOptions {
   void check(const TrainOptions& given, const TrainOptions& resumed) const {
     for (const auto& [option, value] : entries_) {
       if (option->count() == 0 || value(given) == value(resumed)) continue;
-      throw Error(ErrorCode::invalid_argument, "resume",
-                  {.what = option->get_name() + " is not that of the saved run",
-                   .got = value(given).dump(),
-                   .want = value(resumed).dump(),
-                   .hint = "leave it out, or start anew without --resume"});
+      throw anyaccel::Error(ErrorCode::invalid_argument, "resume",
+                            {.what = option->get_name() + " is not that of the saved run",
+                             .got = value(given).dump(),
+                             .want = value(resumed).dump(),
+                             .hint = "leave it out, or start anew without --resume"});
     }
   }
 

@@ -14,7 +14,9 @@ namespace anyaccel::llm {
 
 Model Model::load(const std::filesystem::path& folder, c10::ScalarType dtype) {
   const Checkpoint checkpoint(folder);  // before the configuration: a wrong folder is then reported as such
-  auto state = std::make_shared<ModelState>(ModelConfig::read(folder), dtype);
+  const auto config = ModelConfig::read(folder);
+  check_shapes(config, checkpoint);  // before a wrong size asks for more memory than there is
+  auto state = std::make_shared<ModelState>(config, dtype);
   ::anyaccel::llm::load(state->weights, state->config, checkpoint);
   return Model(std::move(state));
 }

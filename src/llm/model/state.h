@@ -1,6 +1,7 @@
 // What a Model holds.
 #pragma once
 
+#include "anyaccel/accelerator.h"
 #include "anyaccel/llm/model.h"
 #include "llm/model/rope.h"
 #include "llm/model/weights.h"
@@ -9,7 +10,10 @@ namespace anyaccel::llm {
 
 struct ModelState {
   ModelState(ModelConfig model_config, c10::ScalarType type)
-      : config(std::move(model_config)), dtype(type), weights(make_weights(config, type)), rope(config) {}
+      : config(std::move(model_config)),
+        dtype(type),
+        weights(make_weights(config, type, get_accelerator().torch_device())),
+        rope(config) {}
   ModelConfig config;
   c10::ScalarType dtype;
   Weights weights;

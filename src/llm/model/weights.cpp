@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "anyaccel/accelerator.h"
 #include "llm/checkpoint/checkpoint.h"
 #include "llm/support/host_random.h"
 
@@ -29,8 +28,8 @@ void add_parts(std::vector<std::pair<std::string, at::Tensor>>& out, const std::
 
 }  // namespace
 
-Weights make_weights(const ModelConfig& config, c10::ScalarType dtype) {
-  const auto options = at::TensorOptions().dtype(dtype).device(get_accelerator().torch_device());
+Weights make_weights(const ModelConfig& config, c10::ScalarType dtype, c10::Device device) {
+  const auto options = at::TensorOptions().dtype(dtype).device(device);
   const auto make = [&](at::IntArrayRef shape) { return at::empty(shape, options); };
   const std::int64_t qkv = query_size(config) + 2 * key_size(config);
   Weights weights;
@@ -131,6 +130,11 @@ std::vector<Parameter> parameters(const Weights& weights) {
   add("norm", weights.norm);
   if (!weights.head.is_same(weights.embedding)) add("head", weights.head);
   return out;
+}
+
+void check_shapes(const ModelConfig& config, const Checkpoint& checkpoint) {
+  const auto shapes = make_weights(config, c10::kFloat, c10::Device(c10::kMeta));
+  for (const auto& [name, tensor] : checkpoint_tensors(shapes, config)) checkpoint.tensor(name, tensor.sizes());
 }
 
 void load(Weights& weights, const ModelConfig& config, const Checkpoint& checkpoint) {

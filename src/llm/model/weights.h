@@ -35,8 +35,8 @@ struct Parameter {
   bool decay;  ///< matrices decay, norms and biases do not
 };
 
-/// Uninitialized weights of the configuration's shapes on the current device.
-Weights make_weights(const ModelConfig& config, c10::ScalarType dtype);
+/// Uninitialized weights of the configuration's shapes.
+Weights make_weights(const ModelConfig& config, c10::ScalarType dtype, c10::Device device);
 
 /// Normal draws of `initializer_range` (residual projections narrower by 1/sqrt(2 * layers), as GPT-2), ones for norms,
 /// zeros for biases; in a fixed order, from the host.
@@ -47,6 +47,9 @@ std::vector<std::pair<std::string, at::Tensor>> checkpoint_tensors(const Weights
 
 /// What the optimizer sees: each tensor once, in a fixed order.
 std::vector<Parameter> parameters(const Weights& weights);
+
+/// Throws `corrupt` when a checkpoint lacks a tensor of the configuration or has it in another shape. Takes no memory.
+void check_shapes(const ModelConfig& config, const Checkpoint& checkpoint);
 
 /// Copies a checkpoint's tensors in, converting dtype. Throws `corrupt` for missing or misshapen ones.
 void load(Weights& weights, const ModelConfig& config, const Checkpoint& checkpoint);

@@ -122,6 +122,8 @@ TEST_F(DetectionTest, SetAcceleratorKeepsEarlierReferences) {
   set_accelerator(first);
   EXPECT_EQ(&get_accelerator(), &first);
   EXPECT_EQ(detection().accelerator, "first");
+  add("other", 3, 1);
+  EXPECT_TRUE(verdict(detection(), "other").available);  // what could have been chosen is still told
 }
 
 // Broken when the name is not looked up in the registry.

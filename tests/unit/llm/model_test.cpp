@@ -4,6 +4,9 @@
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+
 #include "anyaccel/llm/generate.h"
 #include "unit/llm/temporary_folder.h"
 #include "unit/support/expect_error.h"
@@ -32,6 +35,18 @@ TEST(Model, SaveAndLoad) {
   model.save(folder.path());
   EXPECT_TRUE(at::equal(Model::load(folder.path()).logits({1, 2, 3}), model.logits({1, 2, 3})));
   EXPECT_EQ(model.parameter_count(), 2 * 20 * 16 + 16 + 2 * (16 * (16 + 16 + 16) + 3 * 16 * 24 + 32));
+}
+
+// Fails when sizes that the weights do not have ask for memory before they are compared.
+TEST(Model, WrongSizesAreNamedBeforeMemoryIsTaken) {
+  const TemporaryFolder folder;
+  Model::create(small(), 1).save(folder.path());
+  std::ifstream in(folder / "config.json");
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  const std::string size = "\"vocab_size\": 20";
+  ASSERT_NE(text.find(size), std::string::npos);
+  folder.write("config.json", text.replace(text.find(size), size.size(), "\"vocab_size\": 2000000000"));
+  EXPECT_ERROR(Model::load(folder.path()), corrupt, "model.embed_tokens.weight");
 }
 
 // Fails when a later token changes what came before it.

@@ -27,6 +27,12 @@ std::shared_ptr<Recording>& slot() {
   return recording;
 }
 
+// Threads whose capture another thread abandoned: only they themselves can leave the key.
+std::vector<std::thread::id>& left_behind() {
+  static std::vector<std::thread::id> threads;
+  return threads;
+}
+
 void fallback(const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   const auto below = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, kKey);
   if (const auto recording = Recording::active()) return recording->record(op, below, stack);
@@ -66,12 +72,17 @@ std::shared_ptr<Recording> Recording::begin() {
   at::autocast::clear_cache();
   auto recording = std::make_shared<Recording>();
   slot() = recording;
+  std::erase(left_behind(), std::this_thread::get_id());
   c10::impl::tls_set_dispatch_key_included(kKey, true);
   return recording;
 }
 
 std::shared_ptr<Recording> Recording::active() noexcept {
   const std::lock_guard<std::mutex> lock(slot_mutex);
+  if (!left_behind().empty() && std::erase(left_behind(), std::this_thread::get_id()) > 0) {
+    c10::impl::tls_set_dispatch_key_included(kKey, false);
+    return nullptr;
+  }
   return slot();
 }
 
@@ -84,7 +95,9 @@ void Recording::stop() noexcept {
   if (owned_by_this_thread()) c10::impl::tls_set_dispatch_key_included(kKey, false);
   at::autocast::clear_cache();
   const std::lock_guard<std::mutex> lock(slot_mutex);
-  if (slot().get() == this) slot() = nullptr;
+  if (slot().get() != this) return;
+  slot() = nullptr;
+  if (!owned_by_this_thread()) left_behind().push_back(owner_);
 }
 
 std::vector<Recorded> Recording::take_calls() {

@@ -30,7 +30,7 @@ class Recording {
   /// True when this thread's ops reach the recorder.
   static bool on_this_thread() noexcept;
 
-  /// Ends it; on another thread than begin() the caller has to see to that thread.
+  /// Ends it. After a call on another thread than begin()'s, that one leaves the capture at its next op.
   void stop() noexcept;
   /// True on the thread that began it.
   bool owned_by_this_thread() const noexcept { return owner_ == std::this_thread::get_id(); }

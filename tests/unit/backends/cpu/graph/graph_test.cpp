@@ -17,6 +17,7 @@
 #include <torch/library.h>
 
 #include <functional>
+#include <future>
 #include <string>
 #include <thread>
 
@@ -127,6 +128,30 @@ TEST(CpuGraph, RecordsOneThread) {
   graph->replay();
   EXPECT_EQ(x.select(0, 0).item<float>(), 2);
   EXPECT_EQ(foreign.select(0, 0).item<float>(), 1);
+}
+
+// Fails when a thread whose capture was abandoned by another one records into the next capture of somebody else.
+TEST(CpuGraph, AbandonedThreadLeavesTheCapture) {
+  const auto x = at::zeros({2}), other = at::zeros({2});
+  const auto graph = make_cpu_graph();
+  graph->capture_begin(std::nullopt);
+  std::thread([&] { graph->reset(); }).join();
+  std::shared_ptr<sdk::GraphImpl> next;
+  std::promise<void> capturing, worked;
+  std::thread thread([&] {
+    next = capture([&] {
+      x.add_(1);
+      capturing.set_value();
+      worked.get_future().wait();
+    });
+  });
+  capturing.get_future().wait();
+  other.add_(1);
+  worked.set_value();
+  thread.join();
+  next->replay();
+  EXPECT_EQ(x.select(0, 0).item<float>(), 2);
+  EXPECT_EQ(other.select(0, 0).item<float>(), 1);
 }
 
 // Fails when the recorder does not follow torch's thread state, by which autograd continues on another thread.
