@@ -1,0 +1,159 @@
+// The command line, and what it leads to.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "anyaccel/conformance/kit.h"
+#include "pattern.h"
+
+namespace anyaccel::conformance {
+
+namespace {
+
+constexpr std::array kOptions{
+    OptionInfo{"backend", "NAME", "Accelerator to judge; default: the one that programs get here"},
+    OptionInfo{"suite", "SUITE", "Only this suite (may be given several times)"},
+    OptionInfo{"case", "PATTERN", "Only cases of this name, for example 'memory.peak_*'"},
+    OptionInfo{"list", nullptr, "Print the cases with their grades and end"},
+    OptionInfo{"json", "FILE", "Write the results as JSON; - is standard output, instead of the text"},
+    OptionInfo{"junit", "FILE", "Write the results as JUnit's XML"},
+    OptionInfo{"markdown", "FILE", "Write a page that can be published"},
+    OptionInfo{"note", "TEXT", "A sentence for that page, for example what it ran on"},
+    OptionInfo{"plugin", "FILE", "Library of a plugin, whose backend is judged unless --backend names another"},
+    OptionInfo{"skips", "FILE", "Cases that are unsupported or known to fail (may be given several times)"},
+    OptionInfo{"timeout", "SECONDS", "For one case; default 60"},
+    OptionInfo{"speed", nullptr, "Time tensor operations beside the host instead of checking them"},
+};
+
+double read_seconds(const std::string& text) {
+  std::istringstream in(text);
+  double value = 0;
+  if (in >> value && in.eof() && value > 0 && value < 1e6) return value;
+  throw Error(ErrorCode::invalid_argument, "conformance",
+              {.what = "--timeout is no number of seconds", .got = "'" + text + "'", .want = "for example 60"});
+}
+
+void write_file(const std::string& path, const Report& report, void (*write)(std::ostream&, const Report&)) {
+  if (path == "-") return write(std::cout, report);
+  std::ofstream out(path);
+  if (out) write(out, report);
+  out.close();
+  if (!out)
+    throw Error(ErrorCode::io, "conformance",
+                {.what = "the results cannot be written", .got = path + ": " + std::strerror(errno)});
+}
+
+int print_list(const Options& options) {
+  for (const auto& item : options.speed ? all_speed_cases() : all_cases()) {
+    const bool suite = options.suites.empty() ||
+                       std::find(options.suites.begin(), options.suites.end(), item.suite) != options.suites.end();
+    if (suite && matches(options.cases, item.full_name()))
+      std::cout << item.full_name() << " (" << to_string(item.grade) << ")\n";
+  }
+  return 0;
+}
+
+void print_help(const char* program) {
+  std::cout << "Usage: " << program << " [OPTION]...\n\nJudge an accelerator by the cases of the conformance kit.\n\n";
+  for (const auto& option : kOptions) {
+    std::string left = std::string("  --") + option.name + (option.value ? std::string(" ") + option.value : "");
+    left.resize(std::max<std::size_t>(left.size() + 2, 22), ' ');
+    std::cout << left << option.text << "\n";
+  }
+  std::cout << "  -h, --help          Print this help and end\n\n"
+               "Exit code: 0 every required case passed, 1 it did not or something failed, 2 wrong usage.\n";
+}
+
+Options parse(int argc, const char* const* argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i], value;
+    if (word.rfind("--", 0) != 0)
+      throw Error(ErrorCode::invalid_argument, "conformance", {.what = "unexpected word", .got = "'" + word + "'"});
+    const auto equals = word.find('=');
+    const bool has_value = equals != std::string::npos;
+    if (has_value) value = word.substr(equals + 1);
+    std::string name = word.substr(2, has_value ? equals - 2 : std::string::npos);
+    std::replace(name.begin(), name.end(), '_', '-');
+    const auto known =
+        std::find_if(kOptions.begin(), kOptions.end(), [&](const OptionInfo& option) { return name == option.name; });
+    if (known != kOptions.end() && known->value != nullptr && !has_value) {
+      if (i + 1 == argc)
+        throw Error(ErrorCode::invalid_argument, "conformance", {.what = "--" + name + " wants a value"});
+      value = argv[++i];
+    }
+    set_option(options, name, value);
+  }
+  return options;
+}
+
+}  // namespace
+
+std::span<const OptionInfo> option_table() noexcept { return kOptions; }
+
+void set_option(Options& options, const std::string& name, const std::string& value) {
+  if (name == "backend") {
+    options.backend = value;
+  } else if (name == "suite") {
+    options.suites.push_back(value);
+  } else if (name == "case") {
+    options.cases = value;
+  } else if (name == "list") {
+    options.list = true;
+  } else if (name == "json") {
+    options.json = value;
+  } else if (name == "junit") {
+    options.junit = value;
+  } else if (name == "markdown") {
+    options.markdown = value;
+  } else if (name == "note") {
+    options.note = value;
+  } else if (name == "plugin") {
+    options.plugins.push_back(value);
+  } else if (name == "skips") {
+    options.skip_lists.push_back(value);
+  } else if (name == "timeout") {
+    options.timeout = read_seconds(value);
+  } else if (name == "speed") {
+    options.speed = true;
+  } else {
+    throw Error(ErrorCode::invalid_argument, "conformance", {.what = "unknown option", .got = "'--" + name + "'"});
+  }
+}
+
+int run_and_write(const Options& options) {
+  if (options.list) return print_list(options);
+  const auto report = run(options);
+  const bool free = options.json != "-" && options.junit != "-" && options.markdown != "-";
+  if (!options.quiet && free) write_text(std::cout, report);
+  if (!options.json.empty()) write_file(options.json, report, write_json);
+  if (!options.junit.empty()) write_file(options.junit, report, write_junit);
+  if (!options.markdown.empty()) write_file(options.markdown, report, write_markdown);
+  std::cout.flush();
+  return report.conforms() ? 0 : 1;
+}
+
+int conformance_main(int argc, const char* const* argv) {
+  const char* program = argc > 0 ? argv[0] : "conformance";
+  for (int i = 1; i < argc; ++i)
+    if (std::strcmp(argv[i], "--help") == 0 || std::strcmp(argv[i], "-h") == 0) return print_help(program), 0;
+  Options options;
+  try {
+    options = parse(argc, argv);
+  } catch (const Error& error) {
+    std::cerr << error.what() << "\nTry '" << program << " --help'.\n";
+    return 2;
+  }
+  try {
+    return run_and_write(options);
+  } catch (const Error& error) {
+    std::cout.flush();
+    std::cerr << "error: " << error.what() << "\n";
+    return 1;
+  }
+}
+
+}  // namespace anyaccel::conformance

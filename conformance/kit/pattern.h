@@ -1,0 +1,29 @@
+// Patterns of case names.
+#pragma once
+
+#include <string_view>
+
+namespace anyaccel::conformance {
+
+/// True when `text` is what `pattern` says; `*` stands for any text, also none.
+inline bool matches(std::string_view pattern, std::string_view text) noexcept {
+  std::size_t p = 0, t = 0, star = std::string_view::npos, retry = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      retry = t;
+    } else if (p < pattern.size() && pattern[p] == text[t]) {
+      ++p;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++retry;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+}  // namespace anyaccel::conformance

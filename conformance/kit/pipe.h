@@ -1,0 +1,47 @@
+// Messages between a worker and its parent: a letter, a length, the text.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace anyaccel::conformance {
+
+struct Message {
+  enum Kind : char { subject = 'S', begin = 'B', end = 'E', refused = 'R' };
+  char kind = 0;
+  std::string text;
+};
+
+/// Writes a message whole; false when nobody reads.
+bool send(int file, char kind, const std::string& text) noexcept;
+
+/// Reads messages as they come.
+class Receiver {
+ public:
+  enum class State { message, timeout, closed };
+  explicit Receiver(int file) : file_(file) {}
+  /// Waits at most `seconds` for the next message.
+  State receive(Message& message, double seconds);
+
+ private:
+  bool take(Message& message);
+  int file_;
+  std::string buffer_;
+};
+
+/// Texts joined and split with a character that no text of ours holds.
+class Fields {
+ public:
+  Fields() = default;
+  explicit Fields(const std::string& text);
+  Fields& add(const std::string& field);
+  /// The next field; empty when there is none.
+  std::string next();
+  const std::string& text() const noexcept { return text_; }
+
+ private:
+  std::string text_;
+  std::size_t place_ = 0;
+};
+
+}  // namespace anyaccel::conformance

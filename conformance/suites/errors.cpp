@@ -1,0 +1,104 @@
+// Errors: "no" is an Error with a code and words, and the device goes on after it.
+#include <c10/util/Exception.h>
+
+#include "support.h"
+
+namespace anyaccel::conformance {
+
+namespace {
+
+/// Works, or refuses as our interface promises.
+void works_or_refuses(const std::string& what, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    expect(error.code() == ErrorCode::unsupported,
+           what + " refuses with the code " + to_string(error.code()) + " and not with unsupported: " + error.what());
+    const std::string text = error.what();
+    const auto end = text.find("] ");
+    expect(end != std::string::npos && text.size() > end + 4, what + " refuses without words: '" + text + "'");
+  } catch (const std::exception& error) {
+    fail(what + " throws something that is no Error: " + error.what());
+  }
+}
+
+}  // namespace
+
+ANYACCEL_CONFORMANCE_CASE(errors, refusals_are_typed, required) {
+  works_or_refuses("Stream", [&] { accelerator.Stream(); });
+  works_or_refuses("Event", [&] { accelerator.Event(true); });
+  works_or_refuses("memory_stats", [&] { accelerator.memory_stats(); });
+  works_or_refuses("memory_info", [&] { accelerator.memory_info(); });
+  works_or_refuses("reset_peak_memory_stats", [&] { accelerator.reset_peak_memory_stats(); });
+  works_or_refuses("empty_cache", [&] { accelerator.empty_cache(); });
+  works_or_refuses("create_graph", [&] { accelerator.create_graph(); });
+  works_or_refuses("compute_capability", [&] { accelerator.compute_capability(); });
+  works_or_refuses("native_handle", [&] { accelerator.current_stream().native_handle(); });
+  works_or_refuses("default_generator", [&] { accelerator.default_generator(); });
+}
+
+ANYACCEL_CONFORMANCE_CASE(errors, messages_say_what_was_wanted, required) {
+  try {
+    accelerator.set_device(accelerator.device_count() + 7);
+    fail("a device that does not exist can be set");
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    expect(text.find("; got ") != std::string::npos && text.find("want ") != std::string::npos,
+           "the message has no `got X, want Y`: " + text);
+  }
+}
+
+ANYACCEL_CONFORMANCE_CASE(errors, wrong_shapes_are_refused_and_the_device_goes_on, required) {
+  const auto a = filled(accelerator, 1, 6).reshape({2, 3});
+  for (int i = 0; i < 2; ++i) {
+    try {
+      const auto product = a.mm(a);
+      accelerator.synchronize();
+      fail("a product of matrices that do not fit is computed");
+    } catch (const c10::Error&) {  // as it should
+    }
+  }
+  expect_equal(first(a.mm(a.t())), 3.0, "a product after a refused one");
+}
+
+ANYACCEL_CONFORMANCE_CASE(errors, index_out_of_range_is_an_error, optional, true) {
+  auto index = to_device(accelerator, host_sequence(1).add(1000).to(c10::kLong));
+  const auto x = filled(accelerator, 1, 10);
+  try {
+    const auto chosen = x.index_select(0, index);
+    accelerator.synchronize();
+    values(chosen);
+  } catch (const std::exception&) {
+    return;
+  }
+  fail("an index beyond the tensor is read without an error");
+}
+
+ANYACCEL_CONFORMANCE_CASE(errors, tensors_of_two_devices_are_refused, required) {
+  need_own_memory(accelerator);
+  const auto there = filled(accelerator, 1, 10), host = host_sequence(10);
+  try {
+    const auto sum = there.add(host);
+    fail("a device tensor and a host tensor are added");
+  } catch (const c10::Error&) {  // as it should
+  }
+}
+
+ANYACCEL_CONFORMANCE_CASE(errors, undefined_tensors_are_refused, required) {
+  expect_error(
+      ErrorCode::invalid_argument, [&] { accelerator.pin_memory(at::Tensor()); }, "pinning an undefined tensor");
+  expect_error(
+      ErrorCode::invalid_argument, [&] { accelerator.unpin_memory(at::Tensor()); }, "unpinning an undefined tensor");
+  expect(!accelerator.is_pinned(at::Tensor()), "is_pinned() claims an undefined tensor");
+}
+
+ANYACCEL_CONFORMANCE_CASE(errors, unknown_accelerators_are_refused, required) {
+  expect_error(
+      ErrorCode::invalid_argument, [] { set_accelerator(std::string("no such accelerator")); },
+      "an unknown accelerator");
+  expect_error(
+      ErrorCode::invalid_argument, [] { set_accelerator(std::shared_ptr<sdk::Backend>()); }, "a null backend");
+  expect(&get_accelerator() == &accelerator, "a refused set_accelerator() changes the accelerator");
+}
+
+}  // namespace anyaccel::conformance
