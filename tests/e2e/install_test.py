@@ -77,26 +77,6 @@ class Install(unittest.TestCase):
         (extension,) = site.glob("anyaccel/_native*.so")
         self.assertNotIn(str(BUILD), run("ldd", extension, env=self.environment).stdout)
 
-    # Breaks when an outside project cannot link the conformance kit, or its own cases do not run.
-    def test_2_conformance_kit_links_outside(self):
-        project = self.folder / "kit"
-        project.mkdir()
-        (project / "CMakeLists.txt").write_text("""cmake_minimum_required(VERSION 3.22)
-project(kit LANGUAGES CXX)
-find_package(anyaccel REQUIRED COMPONENTS conformance)
-add_executable(kit kit.cpp)
-target_link_libraries(kit PRIVATE anyaccel::conformance)
-""")
-        (project / "kit.cpp").write_text("""#include <anyaccel/conformance/kit.h>
-ANYACCEL_CONFORMANCE_CASE(vendor, adds, required) { anyaccel::conformance::expect_equal(1 + 1, 2, "1 + 1"); }
-int main(int argc, char** argv) { return anyaccel::conformance::conformance_main(argc, argv); }
-""")
-        self.example = project
-        self.configure("kit_built")
-        run("cmake", "--build", self.folder / "kit_built", env=self.environment)
-        output = run(self.folder / "kit_built/kit", "--backend", "cpu", "--suite", "vendor", "--suite", "identity", env=self.environment).stdout
-        self.assertIn("conforms", output)
-
     # Breaks when a LibTorch of another version is taken without a word, or the message names only one side.
     def test_3_other_libtorch_is_refused(self):
         other = self.folder / "libtorch"
