@@ -18,6 +18,10 @@ std::vector<BackendEntry> registered_entries();
 /// Runs an entry's probe; an exception becomes the reason of "no". Never throws.
 BackendVerdict probe_backend(const BackendEntry& entry) noexcept;
 
+/// From now on probing the backend `name` gives `answer`, also when it is registered later. For who provides a device
+/// that no driver knows of, as a simulator does. Thread-safe.
+void answer_probe(const std::string& name, sdk::Probe answer);
+
 /// "cpu, cuda, ..." for messages.
 std::string joined(const std::vector<std::string>& words);
 

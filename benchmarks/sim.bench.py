@@ -1,0 +1,34 @@
+from runner.declare import Benchmark, Side, Target
+
+ONE = {"OMP_NUM_THREADS": "1"}
+# The demo's sizes (src/llm/train/options.cpp).
+TRAIN = ["{build}/bin/anyaccel", "train", "--json", "--steps", "40", "--data", "{repo}/src", "--batch-size", "1", "--context",
+         "256", "--hidden", "320", "--layers", "2", "--heads", "5", "--kv-heads", "5", "--head-dim", "64", "--intermediate",
+         "864", "--held-out-tokens", "0"]
+OPS = ("add_", "add", "mm", "gelu", "layer_norm")
+
+
+def ops(name):
+    return Side(f"ops on {name}", ["{build}/bin/bench_sim"], env={"DS_ACCELERATOR": name, **ONE})
+
+
+def train(name):
+    return Side(f"train on {name}", [*TRAIN, "--out", "{build}/benchmarks/sim_" + name],
+                env={"DS_ACCELERATOR": name, **ONE}, keep=("tokens_per_second",))
+
+
+def more(op, n):
+    return lambda sides: sides["ops on sim"][f"{op}_{n}_complete_us"] - sides["ops on cpu"][f"{op}_{n}_complete_us"]
+
+
+targets = [Target(f"{op}, 64 elements: until complete, more than the CPU", more(op, 64), at_most=5, unit="us") for op in OPS]
+targets.append(Target("a training step's time over the CPU's, one thread each",
+                      lambda n: n["train on cpu"]["tokens_per_second"] / n["train on sim"]["tokens_per_second"],
+                      at_most=1.3, unit="times"))
+
+benchmark = Benchmark(
+    title="The simulated accelerator",
+    about="""Microseconds of single ops on n float32 elements on the CPU and on the simulated accelerator, until the call returns
+        and until the result is there, and tokens per second of the demo's model. One thread on each side.""",
+    sides=[ops("cpu"), ops("sim"), train("cpu"), train("sim")],
+    targets=targets)

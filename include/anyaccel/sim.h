@@ -1,0 +1,34 @@
+// The simulated accelerator: devices without hardware, with memory that the host cannot touch, a worker thread per
+// stream, and faults on request. `DS_ACCELERATOR=sim` starts it with the SIM_* variables; a program starts it here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace anyaccel::sim {
+
+/// What is simulated. Each member is also a variable of the environment: docs/environment.md has their grammar.
+struct Options {
+  int devices = 2;                       ///< SIM_DEVICES: 1 to 16
+  std::int64_t memory = 8LL << 30;       ///< SIM_MEMORY: bytes of each device
+  std::vector<std::string> dtypes = {};  ///< SIM_DTYPES: the only types that tensors may have, by name; empty: all
+  double latency_us = 0;                 ///< SIM_LATENCY: microseconds that each kernel takes at least to start
+  std::string stands_in_for = {};  ///< SIM_STANDS_IN_FOR: a backend or device type whose place it takes; empty: none
+  std::uint64_t seed = 0;          ///< SIM_SEED: decides faults that are given by probability
+  std::string faults = {};         ///< SIM_FAULTS: what goes wrong, and when
+};
+
+/// Reads the SIM_* variables. Throws `invalid_argument` naming the variable, what it holds and what it may hold.
+Options options_from_environment();
+
+/// Registers the simulated device with torch, as PrivateUse1 named "sim" or as what it stands in for. Happens once in
+/// a process: `invalid_state` when it was installed with other options, nothing when with the same.
+/// `invalid_argument` for options out of range, `unavailable` when torch has the device type already or the system
+/// refuses the memory. Call it before anything uses that device type: torch keeps what it found first. Thread-safe.
+void install(const Options& options);
+
+/// True once install() has succeeded in this process. Thread-safe.
+bool installed() noexcept;
+
+}  // namespace anyaccel::sim

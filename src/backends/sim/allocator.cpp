@@ -1,0 +1,78 @@
+// torch's face of device memory.
+#include "backends/sim/allocator.h"
+
+#include <cstring>
+
+#include "backends/sim/memory_map.h"
+#include "backends/sim/runtime.h"
+
+namespace anyaccel::backends::sim {
+
+namespace {
+
+void free_block(void* context) {
+  auto* block = static_cast<Block*>(context);
+  block->stream->device().memory->free(block);
+}
+
+class CopyBytes final : public Task {
+ public:
+  CopyBytes(void* to, const void* from, std::size_t bytes) : Task("memcpy"), to_(to), from_(from), bytes_(bytes) {}
+  void run(bool /*again*/) override { std::memcpy(to_, from_, bytes_); }
+
+ private:
+  void* to_;
+  const void* from_;
+  std::size_t bytes_;
+};
+
+}  // namespace
+
+SimAllocator& allocator() noexcept {
+  static auto* instance = new SimAllocator;
+  return *instance;
+}
+
+c10::DataPtr SimAllocator::allocate(std::size_t bytes) { return allocate_on(current_device(), bytes); }
+
+c10::DataPtr SimAllocator::allocate_on(int device, std::size_t bytes) {
+  const auto torch_device = runtime().device(device);
+  if (bytes == 0) return {nullptr, torch_device};
+  auto* block = device_at(device).memory->allocate(bytes, current_stream(device));
+  return {block->address, block, &free_block, torch_device};
+}
+
+void SimAllocator::copy_data(void* to, const void* from, std::size_t bytes) const {
+  const Operand operands[] = {{.address = to, .bytes = bytes, .written = true}, {.address = from, .bytes = bytes}};
+  launch(current_stream(memory_map.device_of(to)),
+         std::make_unique<CopyBytes>(memory_map.alias(to), memory_map.alias(from), bytes),
+         {.op = "memcpy", .operands = operands});
+}
+
+bool SimAllocator::initialized() { return true; }
+
+void SimAllocator::emptyCache(c10::MempoolId_t /*pool*/) {
+  for (const auto& device : runtime().devices) device->memory->empty_cache();
+}
+
+void SimAllocator::recordStream(const c10::DataPtr& data, c10::Stream stream) {
+  // Memory of zero bytes, or of another allocator (shared from elsewhere), has no block here.
+  if (data.get_deleter() != &free_block || data.get_context() == nullptr) return;
+  auto* block = static_cast<Block*>(data.get_context());
+  block->stream->device().memory->record_stream(block, stream_of(stream));
+}
+
+c10::CachingDeviceAllocator::DeviceStats SimAllocator::getDeviceStats(c10::DeviceIndex device) {
+  return device_at(device).memory->stats();
+}
+void SimAllocator::resetAccumulatedStats(c10::DeviceIndex device) {
+  device_at(device).memory->reset_accumulated_stats();
+}
+void SimAllocator::resetPeakStats(c10::DeviceIndex device) { device_at(device).memory->reset_peak_stats(); }
+
+std::pair<std::size_t, std::size_t> SimAllocator::getMemoryInfo(c10::DeviceIndex device) {
+  auto& memory = *device_at(device).memory;
+  return {memory.limit() - memory.reserved(), memory.limit()};
+}
+
+}  // namespace anyaccel::backends::sim

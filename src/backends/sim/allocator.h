@@ -1,0 +1,116 @@
+// The caching allocator of device memory, as torch's own on GPUs: memory is taken from the device in segments, split into
+// blocks, and a freed block is the next one for work of the same stream at once.
+#pragma once
+
+#include <c10/core/CachingDeviceAllocator.h>
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/sim/stream.h"
+
+namespace anyaccel::backends::sim {
+
+/// 0: the ordinary pool; others belong to graphs.
+using PoolId = std::uint64_t;
+
+struct Segment;
+
+/// A piece of a segment, in use or free.
+struct Block {
+  Segment* segment = nullptr;
+  char* address = nullptr;
+  std::size_t size = 0;
+  std::size_t requested = 0;
+  SimStream* stream = nullptr;
+  bool allocated = false;
+  Block *before = nullptr, *after = nullptr;  ///< neighbours in the segment
+  std::vector<SimStream*> users;              ///< streams of record_stream()
+};
+
+struct Segment {
+  char* address = nullptr;
+  std::size_t size = 0;
+  SimStream* stream = nullptr;
+  PoolId pool = 0;
+  bool small = false;
+  Block* first = nullptr;
+};
+
+/// Memory of one device. Thread-safe.
+class DeviceMemory {
+ public:
+  DeviceMemory(Device& device, std::size_t limit);
+  ~DeviceMemory();
+
+  /// Throws c10::OutOfMemoryError when it does not fit, also after the cache was released.
+  Block* allocate(std::size_t bytes, SimStream& stream);
+  void free(Block* block) noexcept;
+  void record_stream(Block* block, SimStream& stream);
+  void empty_cache();
+
+  /// Work of `pool` ends: its memory goes back when the last tensor in it does.
+  void release_pool(PoolId pool) noexcept;
+
+  c10::CachingDeviceAllocator::DeviceStats stats();
+  void reset_peak_stats();
+  void reset_accumulated_stats();
+  std::size_t limit() const noexcept { return limit_; }
+  /// Bytes held from the device.
+  std::size_t reserved();
+
+ private:
+  struct Fits {
+    bool operator()(const Block* a, const Block* b) const noexcept;
+  };
+  using FreeBlocks = std::set<Block*, Fits>;
+  struct Waiting {
+    Block* block;
+    std::vector<std::pair<SimStream*, Ticket>> tickets;
+  };
+
+  FreeBlocks& free_blocks(PoolId pool, bool small) { return free_[{pool, small}]; }
+  Block* find(std::size_t size, SimStream& stream, PoolId pool);
+  Block* new_segment(std::size_t size, SimStream& stream, PoolId pool);
+  Block* take(Block* block, std::size_t size, std::size_t requested);
+  void put_back(Block* block);
+  void merge(Block* block, Block* neighbour, FreeBlocks& blocks);
+  void collect_waiting();
+  void release_unused(PoolId pool);
+  [[noreturn]] void out_of_memory(std::size_t bytes, const char* why);
+  void count(const Segment& segment, std::int64_t allocations, std::int64_t bytes, std::int64_t requested);
+
+  Device& device_;
+  const std::size_t limit_;
+  std::mutex mutex_;
+  std::map<std::pair<PoolId, bool>, FreeBlocks> free_;
+  std::set<PoolId> released_pools_;
+  std::list<Waiting> waiting_;
+  std::map<char*, std::unique_ptr<Segment>> segments_;  ///< by address
+  c10::CachingDeviceAllocator::DeviceStats stats_;
+};
+
+class SimAllocator final : public c10::DeviceAllocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override;
+  c10::DataPtr allocate_on(int device, std::size_t bytes);
+  void copy_data(void* to, const void* from, std::size_t bytes) const override;
+  bool initialized() override;
+  void emptyCache(c10::MempoolId_t pool = {0, 0}) override;
+  void recordStream(const c10::DataPtr& data, c10::Stream stream) override;
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override;
+  void resetAccumulatedStats(c10::DeviceIndex device) override;
+  void resetPeakStats(c10::DeviceIndex device) override;
+  std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device) override;
+};
+
+/// The one of this process; never destroyed.
+SimAllocator& allocator() noexcept;
+
+}  // namespace anyaccel::backends::sim

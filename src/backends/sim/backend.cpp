@@ -1,0 +1,65 @@
+#include "backends/sim/backend.h"
+
+#include "backends/sim/graph.h"
+#include "backends/sim/pinned.h"
+#include "backends/sim/runtime.h"
+#include "backends/sim/traits.h"
+
+namespace anyaccel::backends::sim {
+
+namespace {
+
+sdk::Traits running_traits() {
+  if (!anyaccel::sim::installed()) anyaccel::sim::install(anyaccel::sim::options_from_environment());
+  auto result = traits();
+  result.device_type = device_type_name(runtime().options);
+  return result;
+}
+
+/// Not torch's registry of graphs, which begins with 2.12.
+class Graph final : public sdk::GraphImpl {
+ public:
+  void capture_begin(std::optional<GraphPool> pool) override { graph_.capture_begin(pool.value_or(GraphPool{0, 0})); }
+  void capture_end() override { graph_.capture_end(); }
+  void replay() override { graph_.replay(); }
+  void reset() override { graph_.reset(); }
+  GraphPool pool() const override { return graph_.pool(); }
+
+ private:
+  SimGraph graph_;
+};
+
+}  // namespace
+
+SimBackend::SimBackend() : TorchBackend(running_traits()) {}
+
+DeviceProperties SimBackend::properties(DeviceIndex index) const {
+  auto properties = TorchBackend::properties(index);
+  properties.name = "simulated device " + std::to_string(index);
+  properties.vendor = "AnyAccel";
+  properties.multi_processor_count = 1;
+  return properties;
+}
+
+DtypeSupport SimBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype) const {
+  auto support = TorchBackend::dtype_support(index, dtype);
+  // The CPU's kernels do the work, a conversion in front of each where it has no instruction.
+  if (support.storable && dtype != c10::kFloat && c10::isReducedFloatingType(dtype)) support.fast = false;
+  return support;
+}
+
+bool SimBackend::register_host_memory(void* address, std::size_t bytes) {
+  start();
+  register_pinned(address, bytes);
+  return true;
+}
+
+void SimBackend::unregister_host_memory(void* address) { unregister_pinned(address); }
+
+std::shared_ptr<sdk::GraphImpl> SimBackend::new_graph() { return std::make_shared<Graph>(); }
+
+bool SimBackend::is_current_stream_capturing() const {
+  return sim::current_stream(sim::current_device()).capture() != nullptr;
+}
+
+}  // namespace anyaccel::backends::sim

@@ -1,0 +1,51 @@
+// One call of an op with arguments on the device.
+#pragma once
+
+#include <ATen/core/stack.h>
+
+#include "backends/sim/generator.h"
+#include "backends/sim/kernels.h"
+#include "backends/sim/memo.h"
+#include "backends/sim/op_info.h"
+
+namespace anyaccel::backends::sim {
+
+/// The arguments, looked at but not changed.
+class Call {
+ public:
+  /// `arguments` stay on the stack while the call exists. Throws for tensors of several devices.
+  Call(const OpInfo& info, c10::ArrayRef<c10::IValue> arguments);
+
+  const OpInfo& info() const noexcept { return info_; }
+  int device() const noexcept { return device_; }
+  SimStream& stream() const noexcept { return current_stream(device_); }
+  const CallKey& key() const noexcept { return key_; }
+  /// False when something in the arguments has no place in a key.
+  bool known_by_key() const noexcept { return known_by_key_; }
+  /// Device tensors that the op writes to, in order.
+  const std::vector<at::Tensor>& written() const noexcept { return written_; }
+  const c10::IValue& argument(int index) const noexcept { return arguments_[static_cast<std::size_t>(index)]; }
+
+  /// The arguments as a kernel on the host takes them. `aliases` gets the host's view of each of `written()`.
+  torch::jit::Stack host_arguments(std::vector<at::Tensor>& aliases) const;
+  /// The same without data, for kernels that only work out shapes.
+  torch::jit::Stack meta_arguments(std::vector<at::Tensor>& metas) const;
+  /// For an observer.
+  std::vector<Operand> operands() const;
+
+ private:
+  template <typename Convert>
+  torch::jit::Stack converted(std::vector<at::Tensor>& written, Convert convert) const;
+  void look_at(const c10::IValue& value, std::size_t index);
+  void look_at_tensor(const at::Tensor& tensor, bool is_written);
+  void use_device(int index);
+
+  const OpInfo& info_;
+  c10::ArrayRef<c10::IValue> arguments_;
+  CallKey key_;
+  int device_ = -1;
+  bool known_by_key_ = true;
+  std::vector<at::Tensor> written_;
+};
+
+}  // namespace anyaccel::backends::sim

@@ -1,0 +1,77 @@
+#include "backends/sim/device.h"
+
+#include <c10/util/Exception.h>
+
+#include "backends/sim/allocator.h"
+
+namespace anyaccel::backends::sim {
+
+namespace {
+
+constexpr int kKernelFailed = 1;
+constexpr int kDeviceLost = 2;
+
+[[noreturn]] void raise_error(int code, const std::string& text) {
+  throw c10::AcceleratorError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, code, text);
+}
+
+}  // namespace
+
+Device::Device(int device_index, double latency, const std::vector<Fault>& list, std::uint64_t seed)
+    : index(device_index), latency_us(latency), faults(list, device_index, seed) {
+  for (int id = 0; id < 1 + 2 * kPooled; ++id)
+    streams.push_back(std::make_unique<SimStream>(*this, id, id > kPooled ? -1 : 0));
+}
+
+Device::~Device() = default;
+
+SimStream& Device::next_stream(bool urgent) noexcept {
+  const auto turn = (urgent ? next_urgent_ : next_normal_).fetch_add(1) % kPooled;
+  return *streams[1 + turn + (urgent ? kPooled : 0)];
+}
+
+void Device::synchronize() {
+  if (auto* watching = observer()) watching->on_device_synchronize(index);
+  for (const auto& stream : streams) {
+    TORCH_CHECK(stream->capture() == nullptr,
+                "[sim] a device cannot be waited for while a graph captures on it; wait after capture_end()");
+    stream->wait(stream->last());
+  }
+  raise();
+}
+
+void Device::fail(const char* op, const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  if (failed_) return;
+  failure_ = std::string("[sim] ") + op + " failed on device " + std::to_string(index) +
+             " some time before this call, which is the first that waited for it: " + what;
+  failed_ = true;
+}
+
+void Device::raise() {
+  refuse_lost();
+  if (!failed_.load(std::memory_order_acquire)) return;
+  std::string text;
+  {
+    const std::lock_guard lock(mutex_);
+    text = std::move(failure_);
+    failed_ = false;
+  }
+  raise_error(kKernelFailed, text);
+}
+
+void Device::lose(const char* op) {
+  const std::lock_guard lock(mutex_);
+  if (lost_) return;
+  failure_ = std::string("[sim] device ") + std::to_string(index) + " was lost at " + op +
+             ": nothing runs on it any more in this process; start the program again";
+  lost_ = true;
+}
+
+void Device::refuse_lost() {
+  if (!lost()) return;
+  const std::lock_guard lock(mutex_);
+  raise_error(kDeviceLost, failure_);
+}
+
+}  // namespace anyaccel::backends::sim

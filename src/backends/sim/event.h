@@ -1,0 +1,63 @@
+// Events: marks in streams that other streams and the host wait for.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "backends/sim/stream.h"
+
+namespace anyaccel::backends::sim {
+
+/// One recording of an event. The stream's worker and all who wait share it.
+class EventRecord {
+ public:
+  EventRecord(SimStream& stream, Capture* capture);
+  std::uint64_t number() const noexcept { return number_; }
+  SimStream& stream() const noexcept { return stream_; }
+  /// The capture that it was recorded in, which may be over; null outside of one.
+  const void* capture() const noexcept { return capture_; }
+  bool done() const noexcept { return done_.load(std::memory_order_acquire); }
+  void complete();
+  void wait();
+  /// Nanoseconds of a steady clock at completion.
+  std::int64_t time() const noexcept { return time_; }
+
+ private:
+  SimStream& stream_;
+  const void* capture_;
+  const std::uint64_t number_;
+  std::int64_t time_ = 0;
+  std::atomic<bool> done_{false};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+/// What torch holds as void*: keeps the last recording.
+class SimEvent {
+ public:
+  explicit SimEvent(bool timing) : timing_(timing) {}
+  bool timing() const noexcept { return timing_; }
+  void record(SimStream& stream);
+  /// Later work of `stream` waits for the last recording; nothing when there is none.
+  void wait(SimStream& stream) const;
+  bool query() const;
+  void synchronize() const;
+  /// Milliseconds. Throws when one is not recorded with timing, or not complete.
+  double elapsed(const SimEvent& end) const;
+
+ private:
+  std::shared_ptr<EventRecord> last() const;
+  const bool timing_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<EventRecord> record_;
+};
+
+/// Queues a mark on `stream` and returns it: how the simulator itself orders streams.
+std::shared_ptr<EventRecord> record_mark(SimStream& stream);
+/// Later work of `stream` waits for it.
+void wait_mark(SimStream& stream, const std::shared_ptr<EventRecord>& record);
+
+}  // namespace anyaccel::backends::sim

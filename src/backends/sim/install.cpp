@@ -1,0 +1,131 @@
+// Registers the simulated device with torch, once in a process.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/TensorOptions.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include <cstdlib>
+#include <list>
+#include <mutex>
+
+#include "anyaccel/error.h"
+#include "backends/sim/allocator.h"
+#include "backends/sim/graph.h"
+#include "backends/sim/kernels.h"
+#include "backends/sim/memory_map.h"
+#include "backends/sim/pinned.h"
+#include "backends/sim/register.h"
+#include "core/device_type.h"
+
+namespace anyaccel::backends::sim {
+
+namespace {
+
+struct State {
+  std::mutex mutex;
+  std::atomic<bool> installed{false};
+  bool failed = false;
+};
+
+State& state() noexcept {
+  static auto* instance = new State;
+  return *instance;
+}
+
+/// The type of that name, or PrivateUse1 with the name from now on.
+c10::DeviceType take_type(const std::string& name) {
+  const auto known = find_device_type(name);
+  if (known && c10::impl::hasDeviceGuardImpl(*known))
+    throw Error(
+        ErrorCode::unavailable, "sim",
+        {.what = "the LibTorch of this process has devices of this type already, so nothing can stand in for it",
+         .got = "'" + name + "'",
+         .hint = "use a CPU-only LibTorch, or another SIM_STANDS_IN_FOR"});
+  if (known) return *known;
+  try {
+    c10::register_privateuse1_backend(name);
+  } catch (const c10::Error& error) {
+    throw Error(ErrorCode::unavailable, "sim",
+                {.what = "torch's place for a device type of another name is taken: " +
+                         std::string(error.what_without_backtrace()),
+                 .got = "'" + name + "'",
+                 .hint = "a process can hold one such type; use another process"});
+  }
+  return c10::DeviceType::PrivateUse1;
+}
+
+void fill_runtime(const Options& options) {
+  auto& target = runtime();
+  target.type = take_type(device_type_name(options));
+  target.options = options;
+  target.key = c10::computeDispatchKey(std::nullopt, std::nullopt, c10::Device(target.type));
+  target.keys = c10::DispatchKeySet(target.key);
+  target.dtype_bits = dtype_bits(options);
+  // Addresses cost nothing; segments of many sizes need room to find places.
+  const auto memory = static_cast<std::size_t>(options.memory);
+  constexpr std::size_t unit = 256 << 20;
+  reserve_memory(options.devices, (2 * memory + unit - 1) / unit * unit);
+  const auto faults = parse_faults(options.faults);
+  for (int i = 0; i < options.devices; ++i) {
+    target.devices.push_back(std::make_unique<Device>(i, options.latency_us, faults, options.seed));
+    target.devices.back()->memory = std::make_unique<DeviceMemory>(*target.devices.back(), memory);
+  }
+}
+
+void register_all() {
+  const auto type = runtime().type;
+  register_hooks();
+  c10::SetAllocator(type, &allocator(), 255);
+  at::setHostAllocator(type, &pinned_allocator(), 255);
+  register_guard();
+  register_graphs();
+  make_library("_", runtime().key).fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  if (runtime().key == c10::DispatchKey::PrivateUse1)
+    make_library("_", c10::DispatchKey::AutogradPrivateUse1).fallback(torch::CppFunction::makeFallthrough());
+  register_memory_kernels();
+  register_copy_kernels();
+  register_special_kernels();
+  register_autocast();
+}
+
+}  // namespace
+
+torch::Library& make_library(const char* name_space, c10::DispatchKey key) {
+  static auto* all = new std::list<torch::Library>;
+  all->emplace_back(torch::Library::IMPL, name_space, key, __FILE__, static_cast<std::uint32_t>(__LINE__));
+  return all->back();
+}
+
+torch::Library& device_library() {
+  static auto& library = make_library("aten", runtime().key);
+  return library;
+}
+
+}  // namespace anyaccel::backends::sim
+
+namespace anyaccel::sim {
+
+bool installed() noexcept { return backends::sim::state().installed.load(std::memory_order_acquire); }
+
+void install(const Options& options) {
+  using namespace backends::sim;
+  check(options);
+  auto& now = state();
+  const std::lock_guard lock(now.mutex);
+  if (now.installed) {
+    if (runtime().options == options) return;
+    throw Error(ErrorCode::invalid_state, "sim",
+                {.what = "the simulator runs in this process already, with other options",
+                 .hint = "set them before the first use of the device"});
+  }
+  if (now.failed)
+    throw Error(ErrorCode::invalid_state, "sim", {.what = "an earlier start of the simulator failed halfway"});
+  now.failed = true;
+  fill_runtime(options);
+  register_all();
+  // Workers end before the kernels' own state is torn down.
+  std::atexit([] { stop_streams(); });
+  now.failed = false;
+  now.installed.store(true, std::memory_order_release);
+}
+
+}  // namespace anyaccel::sim

@@ -1,0 +1,34 @@
+// libanyaccel_sim.so: opening it starts the simulator with the SIM_* variables. For programs that do not call AnyAccel:
+// `torch.ops.load_library(path)` or `ctypes.CDLL(path)`, before `import torch` where torch looks at the type while it starts.
+#include <string>
+
+#include "anyaccel/sim.h"
+#include "base/log.h"
+
+namespace {
+
+/// Why it did not start; empty when it did. An exception would end the process that opens the library.
+const std::string& failure() {
+  static const std::string text = [] {
+    try {
+      anyaccel::sim::install(anyaccel::sim::options_from_environment());
+      return std::string();
+    } catch (const std::exception& error) {
+      anyaccel::log(anyaccel::LogLevel::error, error.what());
+      return std::string(error.what());
+    }
+  }();
+  return text;
+}
+
+[[maybe_unused]] const bool started = failure().empty();
+
+}  // namespace
+
+extern "C" {
+
+const char* anyaccel_sim_failure();
+
+/// Null when the simulator runs, else why not.
+const char* anyaccel_sim_failure() { return failure().empty() ? nullptr : failure().c_str(); }
+}

@@ -1,0 +1,109 @@
+#include "backends/sim/op_info.h"
+
+#include <ATen/core/enum_tag.h>
+
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace anyaccel::backends::sim {
+
+namespace {
+
+bool is_tensor_list(const c10::Type& type) {
+  return type.kind() == c10::TypeKind::ListType &&
+         type.expectRef<c10::ListType>().getElementType()->kind() == c10::TypeKind::TensorType;
+}
+
+bool gives_tensors(const c10::FunctionSchema& schema) {
+  for (const auto& value : schema.returns())
+    if (value.type()->kind() != c10::TypeKind::TensorType && !is_tensor_list(*value.type())) return false;
+  return true;
+}
+
+/// The number decides how many elements there are.
+bool counts_by_number(const std::string& name) { return name == "aten::arange" || name == "aten::range"; }
+
+/// Results that depend on memory that nobody wrote, or that a kernel finds only while it works.
+bool always_waits(const std::string& name) {
+  static const std::unordered_set<std::string> names{"aten::tensor_split", "aten::linalg_lstsq",
+                                                     "aten::_native_batch_norm_legit"};
+  return names.count(name) != 0;
+}
+
+bool host_tensors(const std::string& name) {
+  static const std::unordered_set<std::string> names{"aten::index",
+                                                     "aten::index_put",
+                                                     "aten::index_put_",
+                                                     "aten::_index_put_impl_",
+                                                     "aten::_unsafe_index",
+                                                     "aten::_unsafe_index_put",
+                                                     "aten::tensor_split",
+                                                     "aten::_ctc_loss",
+                                                     "aten::_ctc_loss_backward"};
+  return names.count(name) != 0;
+}
+
+std::optional<c10::OperatorHandle> out_overload(const c10::FunctionSchema& schema) {
+  const auto& overload = schema.overload_name();
+  const auto handle =
+      c10::Dispatcher::singleton().findSchema({schema.name(), overload.empty() ? "out" : overload + "_out"});
+  if (!handle || !handle->hasKernelForDispatchKey(c10::DispatchKey::CPU)) return std::nullopt;
+  const auto& other = handle->schema();
+  if (other.arguments().size() != schema.arguments().size() + schema.returns().size()) return std::nullopt;
+  for (std::size_t i = 0; i < schema.arguments().size(); ++i)
+    if (other.arguments()[i].name() != schema.arguments()[i].name()) return std::nullopt;
+  return handle;
+}
+
+}  // namespace
+
+OpInfo::OpInfo(const c10::OperatorHandle& handle) : op(handle) {
+  const auto& schema = handle.schema();
+  name = schema.name() + (schema.overload_name().empty() ? "" : "." + schema.overload_name());
+  const auto& arguments = schema.arguments();
+  const bool counts = counts_by_number(schema.name());
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const auto& argument = arguments[i];
+    written.push_back(argument.alias_info() != nullptr && argument.alias_info()->isWrite());
+    auto kind = argument.type()->kind();
+    if (kind == c10::TypeKind::OptionalType)
+      kind = argument.type()->expectRef<c10::OptionalType>().getElementType()->kind();
+    by_value.push_back(counts || (kind != c10::TypeKind::NumberType && kind != c10::TypeKind::FloatType));
+    if (argument.name() == "generator") generator = static_cast<int>(i);
+  }
+  for (const auto& value : schema.returns()) {
+    int source = -1;
+    if (const auto* info = value.alias_info()) {
+      for (std::size_t i = 0; i < arguments.size() && source < 0; ++i)
+        if (const auto* other = arguments[i].alias_info();
+            other != nullptr && other->beforeSets() == info->beforeSets())
+          source = static_cast<int>(i);
+      if (!info->isWrite()) view = true;
+    }
+    returned.push_back(source);
+    if (source < 0) ++fresh;
+  }
+  host_kernel = handle.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
+  own_thread = schema.name().rfind("aten::", 0) != 0;
+  waits = handle.hasTag(at::Tag::dynamic_output_shape) || handle.hasTag(at::Tag::data_dependent_output) ||
+          !gives_tensors(schema) || always_waits(schema.name());
+  takes_host_tensors = host_tensors(schema.name());
+  if (fresh == static_cast<int>(returned.size()) && !view && gives_tensors(schema)) out = out_overload(schema);
+}
+
+const OpInfo& op_info(const c10::OperatorHandle& op) {
+  // The schema's address is the op's for the process's life.
+  const void* const key = &op.schema();
+  static thread_local std::unordered_map<const void*, const OpInfo*> near;
+  if (const auto found = near.find(key); found != near.end()) return *found->second;
+  static std::mutex mutex;
+  static auto* all = new std::unordered_map<const void*, std::unique_ptr<OpInfo>>;
+  const std::lock_guard lock(mutex);
+  auto& info = (*all)[key];
+  if (!info) info = std::make_unique<OpInfo>(op);
+  near.emplace(key, info.get());
+  return *info;
+}
+
+}  // namespace anyaccel::backends::sim

@@ -1,0 +1,161 @@
+#include "backends/sim/options.h"
+
+#include <charconv>
+#include <limits>
+#include <sstream>
+
+#include "anyaccel/error.h"
+#include "backends/sim/faults.h"
+#include "base/built_traits.h"
+#include "base/env.h"
+
+namespace anyaccel::backends::sim {
+
+namespace {
+
+constexpr int kMostDevices = 16;
+constexpr std::int64_t kLeastMemory = 1 << 20;
+constexpr std::int64_t kMostMemory = 1LL << 42;
+
+[[noreturn]] void refuse(const char* where, const std::string& what, const std::string& got, const std::string& want) {
+  throw Error(ErrorCode::invalid_argument, where, {.what = what, .got = "'" + got + "'", .want = want});
+}
+
+struct Amount {
+  double number = 0;
+  std::string unit;
+};
+
+/// "12.5GiB" as 12.5 and "GiB"; nothing when it does not begin with a number.
+std::optional<Amount> read_amount(const std::string& text) {
+  Amount amount;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, amount.number);
+  if (error != std::errc()) return std::nullopt;
+  amount.unit.assign(stop, end);
+  return amount;
+}
+
+std::int64_t read_bytes(const char* where, const std::string& text) {
+  static const std::pair<const char*, int> kUnits[] = {{"", 0},     {"B", 0},   {"K", 10},   {"KB", 10}, {"KiB", 10},
+                                                       {"M", 20},   {"MB", 20}, {"MiB", 20}, {"G", 30},  {"GB", 30},
+                                                       {"GiB", 30}, {"T", 40},  {"TB", 40},  {"TiB", 40}};
+  if (const auto amount = read_amount(text); amount && amount->number > 0)
+    for (const auto& [name, shift] : kUnits) {
+      const double bytes = amount->number * static_cast<double>(1ULL << shift);
+      if (amount->unit == name && bytes <= static_cast<double>(kMostMemory)) return static_cast<std::int64_t>(bytes);
+    }
+  refuse(where, "not a size of memory", text,
+         "a number above 0 with B, KiB, MiB, GiB or TiB, such as 512MiB, up to 4TiB");
+}
+
+/// One name of each type is torch's own ("Float"); the others are those of Python.
+std::optional<c10::ScalarType> read_dtype(const std::string& name) {
+  static const std::pair<const char*, c10::ScalarType> kNames[] = {{"float32", c10::kFloat},
+                                                                   {"float", c10::kFloat},
+                                                                   {"fp32", c10::kFloat},
+                                                                   {"float64", c10::kDouble},
+                                                                   {"double", c10::kDouble},
+                                                                   {"fp64", c10::kDouble},
+                                                                   {"float16", c10::kHalf},
+                                                                   {"half", c10::kHalf},
+                                                                   {"fp16", c10::kHalf},
+                                                                   {"bfloat16", c10::kBFloat16},
+                                                                   {"bf16", c10::kBFloat16},
+                                                                   {"int8", c10::kChar},
+                                                                   {"uint8", c10::kByte},
+                                                                   {"int16", c10::kShort},
+                                                                   {"int32", c10::kInt},
+                                                                   {"int", c10::kInt},
+                                                                   {"int64", c10::kLong},
+                                                                   {"long", c10::kLong},
+                                                                   {"bool", c10::kBool},
+                                                                   {"complex64", c10::kComplexFloat},
+                                                                   {"complex128", c10::kComplexDouble},
+                                                                   {"uint16", c10::kUInt16},
+                                                                   {"uint32", c10::kUInt32},
+                                                                   {"uint64", c10::kUInt64},
+                                                                   {"float8_e4m3fn", c10::kFloat8_e4m3fn},
+                                                                   {"float8_e5m2", c10::kFloat8_e5m2}};
+  for (const auto& [known, dtype] : kNames)
+    if (name == known) return dtype;
+  return std::nullopt;
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream stream(text);
+  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
+  return words;
+}
+
+}  // namespace
+
+double read_microseconds(const char* where, const std::string& text) {
+  const auto amount = read_amount(text);
+  double scale = 0;
+  if (amount && (amount->unit == "us" || amount->unit.empty())) scale = 1;
+  if (amount && amount->unit == "ns") scale = 1e-3;
+  if (amount && amount->unit == "ms") scale = 1e3;
+  if (amount && amount->unit == "s") scale = 1e6;
+  if (scale == 0 || amount->number < 0 || amount->number * scale > 60e6)
+    refuse(where, "not a time", text, "a number with ns, us, ms or s, such as 20us, up to 60s");
+  return amount->number * scale;
+}
+
+void check(const Options& options) {
+  if (options.devices < 1 || options.devices > kMostDevices)
+    refuse("SIM_DEVICES", "not a number of devices", std::to_string(options.devices),
+           "1 to " + std::to_string(kMostDevices));
+  if (options.memory < kLeastMemory || options.memory > kMostMemory)
+    refuse("SIM_MEMORY", "not a size of memory", std::to_string(options.memory), "1MiB to 4TiB");
+  if (!(options.latency_us >= 0 && options.latency_us <= 60e6))
+    refuse("SIM_LATENCY", "not a time", std::to_string(options.latency_us), "0 to 60s");
+  dtype_bits(options);
+  parse_faults(options.faults);
+}
+
+std::uint64_t dtype_bits(const Options& options) {
+  if (options.dtypes.empty()) return std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t bits = 0;
+  for (const auto& name : options.dtypes) {
+    const auto dtype = read_dtype(name);
+    if (!dtype)
+      refuse("SIM_DTYPES", "no such data type", name, "names of torch's types, such as float32,bfloat16,int64");
+    bits |= 1ULL << static_cast<unsigned>(*dtype);
+  }
+  return bits;
+}
+
+bool operator==(const Options& a, const Options& b) noexcept {
+  return a.devices == b.devices && a.memory == b.memory && a.dtypes == b.dtypes && a.latency_us == b.latency_us &&
+         a.stands_in_for == b.stands_in_for && a.seed == b.seed && a.faults == b.faults;
+}
+
+std::string device_type_name(const Options& options) {
+  if (options.stands_in_for.empty()) return "sim";
+  // A backend may drive a device type of another name.
+  for (const auto* traits : built_traits())
+    if (traits->name == options.stands_in_for) return traits->device_type;
+  return options.stands_in_for;
+}
+
+}  // namespace anyaccel::backends::sim
+
+namespace anyaccel::sim {
+
+Options options_from_environment() {
+  using namespace backends::sim;
+  Options options;
+  options.devices = static_cast<int>(env_int("SIM_DEVICES", 1, 16).value_or(options.devices));
+  if (const auto text = env("SIM_MEMORY")) options.memory = read_bytes("SIM_MEMORY", *text);
+  if (const auto text = env("SIM_DTYPES")) options.dtypes = split(*text);
+  if (const auto text = env("SIM_LATENCY")) options.latency_us = read_microseconds("SIM_LATENCY", *text);
+  options.stands_in_for = env("SIM_STANDS_IN_FOR").value_or("");
+  options.seed = static_cast<std::uint64_t>(env_int("SIM_SEED", 0, std::numeric_limits<long>::max()).value_or(0));
+  options.faults = env("SIM_FAULTS").value_or("");
+  check(options);
+  return options;
+}
+
+}  // namespace anyaccel::sim

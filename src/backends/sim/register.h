@@ -1,0 +1,15 @@
+// The parts that install() registers with torch, in their order.
+#pragma once
+
+namespace anyaccel::backends::sim {
+
+void register_guard();
+/// Throws when torch has no place for hooks of the device type.
+void register_hooks();
+void register_fallback();
+void register_memory_kernels();
+void register_copy_kernels();
+void register_special_kernels();
+void register_autocast();
+
+}  // namespace anyaccel::backends::sim

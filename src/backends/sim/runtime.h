@@ -1,0 +1,48 @@
+// What the simulator is in this process, filled by install().
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/ScalarType.h>
+#include <c10/core/Stream.h>
+
+#include <memory>
+#include <vector>
+
+#include "backends/sim/device.h"
+#include "backends/sim/options.h"
+
+namespace anyaccel::backends::sim {
+
+struct Runtime {
+  Options options;
+  c10::DeviceType type = c10::DeviceType::PrivateUse1;
+  c10::DispatchKey key = c10::DispatchKey::PrivateUse1;
+  c10::DispatchKeySet keys;      ///< of a tensor on the device
+  std::uint64_t dtype_bits = 0;  ///< types that tensors may have
+  std::vector<std::unique_ptr<Device>> devices;
+
+  c10::Device device(int index) const noexcept { return {type, static_cast<c10::DeviceIndex>(index)}; }
+};
+
+/// Filled before the first device exists; never changes or goes away after.
+Runtime& runtime() noexcept;
+
+/// This thread's device, 0 at first.
+int current_device() noexcept;
+/// Throws when there is no such device.
+void set_current_device(int index);
+/// This thread's stream on a device.
+SimStream& current_stream(int device) noexcept;
+/// Returns the former one.
+SimStream& exchange_stream(SimStream& stream) noexcept;
+
+/// Throws when there is no such device.
+Device& device_at(int index);
+SimStream& stream_of(const c10::Stream& stream);
+c10::Stream to_torch(const SimStream& stream);
+
+/// Ends all workers after their queued work; at the process's end.
+void stop_streams() noexcept;
+
+}  // namespace anyaccel::backends::sim

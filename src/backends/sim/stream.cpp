@@ -1,0 +1,182 @@
+#include "backends/sim/stream.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/GradMode.h>
+#include <pthread.h>
+
+#include <chrono>
+
+#include "backends/sim/device.h"
+#include "backends/sim/graph.h"
+
+extern "C" void omp_set_num_threads(int);  // of the OpenMP that LibTorch brings
+
+namespace anyaccel::backends::sim {
+
+namespace {
+
+constexpr std::size_t kMostQueued = 4096;
+constexpr int kSpins = 2000;  // some 20 us: a step's next launch comes sooner, and a busy machine is not robbed
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+void rest(double microseconds) {
+  if (microseconds > 0) std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(microseconds));
+}
+
+std::atomic<bool> forked{false};
+
+void refuse_fork() {
+  static const int once = ::pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
+  static_cast<void>(once);
+  TORCH_CHECK(!forked.load(std::memory_order_relaxed),
+              "[sim] the simulated device runs in the parent process only; its worker threads do not survive fork(). "
+              "Start it in the child alone, or start the child by exec (multiprocessing's 'spawn')");
+}
+
+/// Kernels of less urgent streams start only while no urgent stream has something to run.
+void let_urgent_first(SimStream& stream) {
+  auto& device = stream.device();
+  if (stream.priority() < 0 || device.urgent_streams.load(std::memory_order_relaxed) == 0) return;
+  for (int i = 0; i < 200; ++i) {  // at most some 10 ms, so that nothing starves
+    bool wanted = false;
+    for (const auto& other : device.streams) wanted |= other->priority() < 0 && other->wants_device();
+    if (!wanted) return;
+    rest(50);
+  }
+}
+
+}  // namespace
+
+void SimStream::start_locked() {
+  worker_ = std::thread([this] { work(); });
+  if (priority_ < 0) device_.urgent_streams.fetch_add(1);
+}
+
+void SimStream::submit(std::unique_ptr<Task> task) {
+  if (auto* into = capture()) {
+    into->add(std::move(task));
+    return;
+  }
+  refuse_fork();
+  bool wake = false;
+  Ticket ticket = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;  // the process ends
+    if (!worker_.joinable()) start_locked();
+    queue_.push_back(std::move(task));
+    ticket = submitted_.load(std::memory_order_relaxed) + 1;
+    submitted_.store(ticket, std::memory_order_release);
+    wake = sleeping_;
+  }
+  if (wake) has_work_.notify_one();
+  if (ticket > kMostQueued && !done(ticket - kMostQueued)) wait(ticket - kMostQueued);
+}
+
+void SimStream::wait(Ticket ticket) {
+  for (int i = 0; i < kSpins; ++i) {
+    if (done(ticket)) return;
+    relax();
+  }
+  waiters_.fetch_add(1);
+  {
+    std::unique_lock lock(mutex_);
+    has_progress_.wait(lock, [&] { return completed_.load() >= ticket; });
+  }
+  waiters_.fetch_sub(1);
+}
+
+void SimStream::stop() {
+  std::thread worker;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    worker.swap(worker_);
+  }
+  if (!worker.joinable()) return;
+  if (forked.load()) {
+    worker.detach();
+    return;
+  }
+  has_work_.notify_one();
+  worker.join();
+}
+
+void SimStream::work() {
+  at::init_num_threads();
+  omp_set_num_threads(1);  // a stream is one engine; several of them must not fight for the cores
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  c10::GradMode::set_enabled(false);
+  std::deque<std::unique_ptr<Task>> batch;
+  Ticket count = 0;
+  for (;;) {
+    for (int i = 0; i < kSpins && submitted_.load(std::memory_order_acquire) == count; ++i) relax();
+    {
+      std::unique_lock lock(mutex_);
+      if (queue_.empty() && !stopping_) {
+        sleeping_ = true;
+        has_work_.wait(lock, [this] { return !queue_.empty() || stopping_; });
+        sleeping_ = false;
+      }
+      if (queue_.empty()) return;
+      batch.swap(queue_);
+    }
+    while (!batch.empty()) {
+      execute_task(*this, *batch.front(), /*again=*/false);
+      batch.pop_front();
+      completed_.store(++count);
+      if (waiters_.load() > 0) {
+        { const std::lock_guard lock(mutex_); }
+        has_progress_.notify_all();
+      }
+    }
+  }
+}
+
+void execute_task(SimStream& stream, Task& task, bool again) {
+  auto& device = stream.device();
+  try {
+    if (task.kernel()) {
+      let_urgent_first(stream);
+      rest(device.latency_us + task.fault.delay_us);
+      if (task.fault.lost || device.lost()) return;
+      TORCH_CHECK(!task.fault.fails, "SIM_FAULTS made this kernel fail");
+    }
+    task.run(again);
+  } catch (const c10::Error& error) {
+    device.fail(task.name(), error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    device.fail(task.name(), error.what());
+  } catch (...) {
+    device.fail(task.name(), "unknown error");
+  }
+}
+
+void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& info) {
+  auto& device = stream.device();
+  device.refuse_lost();
+  if (auto* watching = observer()) watching->on_launch(stream, info);
+  if (device.faults.any() && task->kernel()) {
+    task->fault = device.faults.launch(info.op);
+    if (task->fault.lost) device.lose(info.op);
+  }
+  stream.submit(std::move(task));
+}
+
+void synchronize(SimStream& stream) {
+  TORCH_CHECK(stream.capture() == nullptr,
+              "[sim] a stream cannot be waited for while a graph captures it; wait after capture_end()");
+  if (auto* watching = observer()) watching->on_stream_synchronize(stream);
+  stream.wait(stream.last());
+  stream.device().raise();
+}
+
+}  // namespace anyaccel::backends::sim

@@ -1,0 +1,100 @@
+// Streams: queues of work, each with a worker thread that starts with the first piece of work.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "backends/sim/faults.h"
+#include "backends/sim/observer.h"
+
+namespace anyaccel::backends::sim {
+
+class Capture;
+struct Device;
+
+/// Work for a stream. Work in a graph runs many times, so `run` leaves the task as it was when `again` is true.
+class Task {
+ public:
+  explicit Task(const char* name, bool kernel = true) : name_(name), kernel_(kernel) {}
+  virtual ~Task() = default;
+  virtual void run(bool again) = 0;
+  const char* name() const noexcept { return name_; }
+  /// False for marks and waits, which take no time on a device and cannot fail.
+  bool kernel() const noexcept { return kernel_; }
+  LaunchFault fault = {};
+
+ private:
+  const char* name_;
+  bool kernel_;
+};
+
+/// The place of a piece of work in its stream: 1 is the first.
+using Ticket = std::uint64_t;
+
+class SimStream {
+ public:
+  SimStream(Device& device, int id, int priority) : device_(device), id_(id), priority_(priority) {}
+  SimStream(const SimStream&) = delete;
+  SimStream& operator=(const SimStream&) = delete;
+
+  Device& device() const noexcept { return device_; }
+  int id() const noexcept { return id_; }
+  /// Lower is more urgent; 0 is normal.
+  int priority() const noexcept { return priority_; }
+
+  /// Queues a task behind all others; while a graph captures, gives it to the graph. Waits while the queue is full.
+  /// Throws when this process is a fork of the one that started the simulator.
+  void submit(std::unique_ptr<Task> task);
+
+  /// The last submitted piece of work.
+  Ticket last() const noexcept { return submitted_.load(std::memory_order_acquire); }
+  bool done(Ticket ticket) const noexcept { return completed_.load(std::memory_order_acquire) >= ticket; }
+  bool idle() const noexcept { return done(last()); }
+  void wait(Ticket ticket);
+
+  Capture* capture() const noexcept { return capture_.load(std::memory_order_acquire); }
+  void set_capture(Capture* capture) noexcept { capture_.store(capture, std::memory_order_release); }
+
+  /// Marks that the worker waits for another stream, so less urgent streams need not wait for it. By its worker only.
+  void set_blocked(bool blocked) noexcept { blocked_.store(blocked, std::memory_order_relaxed); }
+  /// True when kernels are queued that could run now.
+  bool wants_device() const noexcept { return !idle() && !blocked_.load(std::memory_order_relaxed); }
+
+  /// Ends the worker after all queued work. At the process's end.
+  void stop();
+
+ private:
+  void start_locked();
+  void work();
+
+  Device& device_;
+  const int id_;
+  const int priority_;
+  std::atomic<Capture*> capture_{nullptr};
+
+  std::mutex mutex_;
+  std::condition_variable has_work_, has_progress_;
+  std::deque<std::unique_ptr<Task>> queue_;
+  bool sleeping_ = false, stopping_ = false;
+  std::atomic<bool> blocked_{false};
+  std::atomic<int> waiters_{0};
+  alignas(64) std::atomic<Ticket> submitted_{0};
+  alignas(64) std::atomic<Ticket> completed_{0};
+  std::thread worker_;
+};
+
+/// The one way to run a kernel: tells the observer, counts faults, submits. Throws when the device is lost.
+void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& info);
+
+/// Runs one task as a worker does: with the device's latency and the task's fault. What it throws is kept by the device.
+void execute_task(SimStream& stream, Task& task, bool again);
+
+/// Waits for a stream and throws what failed on its device since the last wait. Tells the observer.
+void synchronize(SimStream& stream);
+
+}  // namespace anyaccel::backends::sim

@@ -1,0 +1,23 @@
+#include "backends/sim/traits.h"
+
+namespace anyaccel::backends::sim {
+
+const sdk::Traits& traits() {
+  static const sdk::Traits instance{
+      .name = "sim",
+      .class_name = "SIM_Accelerator",
+      .device_type = "sim",
+      .communication_backend = "gloo",
+      .compile_backend = "inductor",
+      .compile_backends = {"inductor", "aot_eager", "eager"},
+      .priority = -2000,           // below the host, which is always there: only its name chooses a simulation
+      .visible_devices_envs = {},  // SIM_DEVICES says how many there are, there is nothing to select
+      .export_envs = {"SIM"},
+      .start_environment = {},
+      .op_builder_dir = "deepspeed.ops.op_builder.cpu",
+      .probe = nullptr,
+  };
+  return instance;
+}
+
+}  // namespace anyaccel::backends::sim

@@ -1,0 +1,83 @@
+"""The simulated accelerator as a user runs it: the same numbers as the CPU, and vendors' backends on it."""
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+from shell import shell
+
+SMALL = "--context 32 --hidden 32 --intermediate 48 --layers 2 --heads 2 --kv-heads 2 --head-dim 16 --lr 1e-2"
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+
+
+class Sim(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.data = os.path.join(self.folder, "text.txt")
+        with open(self.data, "w", encoding="utf-8") as file:
+            file.write("".join(f"line {i} of a text that repeats itself\n" for i in range(400)))
+
+    def train(self, accelerator, options="", **variables):
+        out = os.path.join(self.folder, accelerator)
+        done = shell(f"anyaccel train --data {self.data} --out {out} {SMALL} --json --steps 20 --seed 1 {options}",
+                     DS_ACCELERATOR=accelerator, **ONE_THREAD, **variables)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    # Fails when an op of training gives other bits than the CPU's kernel, or does not wait for what it needs.
+    def test_losses_are_the_cpus(self):
+        for options in ("", "--dropout 0.1", "--dtype bf16", "--graph"):
+            with self.subTest(options):
+                simulated = self.train("sim", options)
+                self.assertEqual(simulated["losses"], self.train("cpu", options)["losses"])
+        self.assertTrue(simulated["accelerator"].startswith("sim"))
+
+    # Fails when generation on the device gives another text than on the CPU.
+    def test_text_is_the_cpus(self):
+        self.train("cpu")
+        texts = [shell(f"anyaccel generate --model {self.folder}/cpu --prompt line --max-new-tokens 60 --temperature 0",
+                       DS_ACCELERATOR=name, **ONE_THREAD) for name in ("cpu", "sim")]
+        self.assertEqual([text.returncode for text in texts], [0, 0], texts[1].stderr)
+        self.assertEqual(texts[0].stdout, texts[1].stdout)
+
+    # Fails when detection chooses the simulator unasked, or does not choose what it stands in for.
+    def test_chosen_only_by_name(self):
+        self.assertNotEqual(json.loads(shell("anyaccel report --json").stdout)["accelerator"]["name"], "sim")
+        report = json.loads(shell("anyaccel report --json", SIM_STANDS_IN_FOR="hpu").stdout)
+        self.assertEqual(report["accelerator"]["name"], "hpu")
+
+    # Fails when a vendor's own backend does not run on the simulated device type.
+    def test_stands_in_for_a_vendor(self):
+        expected = self.train("cpu")["losses"]
+        for name in ("hpu", "npu"):
+            with self.subTest(name):
+                self.assertEqual(self.train(name, SIM_STANDS_IN_FOR=name)["losses"], expected)
+
+    # Fails when a wrong value is a crash, or a message that does not say what would be right.
+    def test_wrong_values_are_clear_errors(self):
+        for name, value, expected in (("SIM_DEVICES", "many", "1 to 16"), ("SIM_MEMORY", "8 pounds", "512MiB"),
+                                      ("SIM_FAULTS", "alloc", "alloc@3")):
+            done = shell("anyaccel generate --model nowhere --prompt x", DS_ACCELERATOR="sim", **{name: value})
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(name, done.stderr)
+            self.assertIn(expected, done.stderr)
+
+    # Fails when running out of device memory, or a fault, ends in a crash or passes unseen.
+    def test_failures_are_clear_errors(self):
+        for variables, expected in (({"SIM_MEMORY": "2MiB"}, "out of memory"), ({"SIM_FAULTS": "kernel@200"}, "failed on device"),
+                                    ({"SIM_FAULTS": "lost@200"}, "was lost")):
+            with self.subTest(variables):
+                done = shell(f"anyaccel train --data {self.data} --out {self.folder}/x {SMALL} --steps 5",
+                             DS_ACCELERATOR="sim", **variables)
+                self.assertGreater(done.returncode, 0, done.stderr)
+                self.assertIn(expected, done.stderr)
+
+
+if __name__ == "__main__":
+    if "sim" not in shell("anyaccel report").stdout:
+        print("SKIP: this build has no simulated accelerator (-DANYACCEL_SIM=ON)")
+        sys.exit(77)
+    unittest.main()

@@ -1,0 +1,76 @@
+#include "backends/sim/options.h"
+
+#include <gtest/gtest.h>
+
+#include "anyaccel/error.h"
+#include "backends/sim/faults.h"
+#include "unit/support/expect_error.h"
+#include "unit/support/scoped_env.h"
+
+namespace anyaccel::backends::sim {
+namespace {
+
+using anyaccel::sim::options_from_environment;
+using test::ScopedEnv;
+
+// Fails when a variable is not read, or a unit is taken for another.
+TEST(SimOptions, AreReadFromTheEnvironment) {
+  const ScopedEnv devices("SIM_DEVICES", "3"), memory("SIM_MEMORY", "1.5GiB"), dtypes("SIM_DTYPES", "float32,int64"),
+      latency("SIM_LATENCY", "2ms"), seed("SIM_SEED", "7"), place("SIM_STANDS_IN_FOR", "hpu"),
+      faults("SIM_FAULTS", "alloc@3");
+  const auto options = options_from_environment();
+  EXPECT_EQ(options.devices, 3);
+  EXPECT_EQ(options.memory, 3LL << 29);
+  EXPECT_EQ(options.dtypes, (std::vector<std::string>{"float32", "int64"}));
+  EXPECT_EQ(options.latency_us, 2000);
+  EXPECT_EQ(options.seed, 7u);
+  EXPECT_EQ(options.stands_in_for, "hpu");
+  EXPECT_EQ(options.faults, "alloc@3");
+  const auto bits = dtype_bits(options);
+  EXPECT_TRUE((bits >> static_cast<int>(c10::kFloat)) & 1);
+  EXPECT_FALSE((bits >> static_cast<int>(c10::kDouble)) & 1);
+}
+
+// Fails when a wrong value passes, or the message does not name the variable.
+TEST(SimOptions, WrongValuesAreErrorsThatNameTheVariable) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"SIM_DEVICES", "0"},     {"SIM_DEVICES", "17"},       {"SIM_DEVICES", "two"},     {"SIM_MEMORY", "8 pounds"},
+      {"SIM_MEMORY", "-1GiB"},  {"SIM_MEMORY", "3"},         {"SIM_DTYPES", "float33"},  {"SIM_LATENCY", "fast"},
+      {"SIM_LATENCY", "-1us"},  {"SIM_SEED", "-1"},          {"SIM_FAULTS", "alloc"},    {"SIM_FAULTS", "alloc@0"},
+      {"SIM_FAULTS", "slow@3"}, {"SIM_FAULTS", "lost=mm@3"}, {"SIM_FAULTS", "kernel%2"}, {"SIM_FAULTS", "rust@1"}};
+  for (const auto& [name, value] : wrong) {
+    const ScopedEnv variable(name, value);
+    EXPECT_ERROR(options_from_environment(), invalid_argument, name);
+  }
+}
+
+// Fails when a fault comes at another call, on another device, for another op, or not by its probability.
+TEST(SimFaults, ComeWhenTheyAreAskedFor) {
+  FaultCounter first(parse_faults("alloc@3,kernel=mm@2,slow=5us@1+,lost@9/1"), 0, 0);
+  EXPECT_FALSE(first.allocation());
+  EXPECT_FALSE(first.allocation());
+  EXPECT_TRUE(first.allocation());
+  EXPECT_FALSE(first.allocation());
+  EXPECT_FALSE(first.launch("aten::mm").fails);
+  EXPECT_FALSE(first.launch("aten::add").fails);
+  EXPECT_TRUE(first.launch("aten::mm").fails);
+  EXPECT_EQ(first.launch("aten::add").delay_us, 5);
+  FaultCounter second(parse_faults("lost@2/1"), 1, 0);
+  EXPECT_FALSE(second.launch("a").lost);
+  EXPECT_TRUE(second.launch("a").lost);
+  EXPECT_FALSE(FaultCounter(parse_faults("lost@2/1"), 0, 0).any());
+
+  const auto drawn = [](std::uint64_t seed) {
+    FaultCounter counter(parse_faults("alloc%0.25"), 0, seed);
+    std::vector<bool> fails;
+    for (int i = 0; i < 1000; ++i) fails.push_back(counter.allocation());
+    return fails;
+  };
+  EXPECT_EQ(drawn(1), drawn(1));
+  EXPECT_NE(drawn(1), drawn(2));
+  const auto fails = drawn(1);
+  EXPECT_NEAR(std::count(fails.begin(), fails.end(), true), 250, 60);
+}
+
+}  // namespace
+}  // namespace anyaccel::backends::sim
