@@ -3,6 +3,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/item.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/Event.h>
@@ -198,7 +200,8 @@ TEST(SimRandom, CountsOnTheHost) {
   EXPECT_TRUE(default_generator(1).get_state().equal(other));
   generator.set_state(state);
   EXPECT_TRUE(at::rand({8}, on(0)).cpu().equal(a));
-  default_generator(1).set_current_seed(3);
+  auto second = default_generator(1);
+  second.set_current_seed(3);
   EXPECT_TRUE(at::rand({8}, on(1)).cpu().equal(a));
 }
 
