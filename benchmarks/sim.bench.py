@@ -5,16 +5,18 @@ ONE = {"OMP_NUM_THREADS": "1"}
 TRAIN = ["{build}/bin/anyaccel", "train", "--json", "--steps", "40", "--data", "{repo}/src", "--batch-size", "1", "--context",
          "256", "--hidden", "320", "--layers", "2", "--heads", "5", "--kv-heads", "5", "--head-dim", "64", "--intermediate",
          "864", "--held-out-tokens", "0"]
+# Without the simulator the build has nothing to compare.
+NEEDS = ["env", "DS_ACCELERATOR=sim", "{build}/bin/anyaccel", "report"]
 OPS = ("add_", "add", "mm", "gelu", "layer_norm")
 
 
 def ops(name):
-    return Side(f"ops on {name}", ["{build}/bin/bench_sim"], env={"DS_ACCELERATOR": name, **ONE})
+    return Side(f"ops on {name}", ["{build}/bin/bench_sim"], env={"DS_ACCELERATOR": name, **ONE}, needs=NEEDS)
 
 
 def train(name):
     return Side(f"train on {name}", [*TRAIN, "--out", "{build}/benchmarks/sim_" + name],
-                env={"DS_ACCELERATOR": name, **ONE}, keep=("tokens_per_second",))
+                env={"DS_ACCELERATOR": name, **ONE}, keep=("tokens_per_second",), needs=NEEDS)
 
 
 def more(op, n):

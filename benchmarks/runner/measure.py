@@ -116,6 +116,8 @@ def judged(benchmark, rounds, absent):
 
 def run(benchmark, places, count, max_load):
     sides, absent = taking_part(benchmark, places)
+    if not sides:
+        return None
     if benchmark.prepare:
         subprocess.run(fill(benchmark.prepare, places), check=True)
     for side in sides:  # not counted: fills the page cache

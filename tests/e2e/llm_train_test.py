@@ -9,19 +9,10 @@ import tempfile
 import unittest
 
 from shell import BIN, shell
+from small_model import SMALL, SmallModelTest
 
-SMALL = "--context 32 --hidden 32 --intermediate 48 --layers 2 --heads 2 --kv-heads 2 --head-dim 16 --lr 1e-2"
 
-
-class Train(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.data = os.path.join(self.folder, "text.txt")
-        with open(self.data, "w", encoding="utf-8") as file:
-            file.write("".join(f"line {i} of a text that repeats itself\n" for i in range(400)))
-
+class Train(SmallModelTest):
     def path(self, name):
         return os.path.join(self.folder, name)
 

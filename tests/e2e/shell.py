@@ -8,7 +8,7 @@ BIN = os.path.dirname(os.environ["ANYACCEL_PROGRAM"])
 def shell(line, cwd=None, **variables):
     """Runs `line` in bash with the programs of the build first in PATH; what it gives back has returncode, stdout, stderr.
     Variables that would change the answers are taken away; `variables` are set."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("ANYACCEL_", "DS_"))}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("ANYACCEL_", "DS_", "SIM_"))}
     environment["PATH"] = BIN + os.pathsep + environment.get("PATH", "")
     environment.update(variables)
     return subprocess.run(["bash", "-c", line], cwd=cwd, env=environment, capture_output=True, text=True, timeout=150,

@@ -1,0 +1,18 @@
+"""A model and a text that train in a second."""
+import os
+import tempfile
+import unittest
+
+SMALL = "--context 32 --hidden 32 --intermediate 48 --layers 2 --heads 2 --kv-heads 2 --head-dim 16 --lr 1e-2"
+
+
+class SmallModelTest(unittest.TestCase):
+    """self.data is the text's path, self.folder a folder of the test's own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.data = os.path.join(self.folder, "text.txt")
+        with open(self.data, "w", encoding="utf-8") as file:
+            file.write("".join(f"line {i} of a text that repeats itself\n" for i in range(400)))
