@@ -203,13 +203,16 @@ void queue(const Call& call, const Geometry& geometry, Stack* stack, std::size_t
   give_back(call, stack, arguments, fresh, geometry.lists);
 }
 
-/// Runs the host's kernel in stream order and waits for it. What it throws is thrown here.
+/// Runs the host's kernel in stream order and waits for it. What it throws is thrown here; what failed before it is left to
+/// the program's next wait, unless the program waits now because the op gives it values.
 void run_now(const Call& call, Stack& host) {
   const auto& info = call.info();
   auto& stream = call.stream();
   const auto draw = draw_for(call);
   std::exception_ptr failure;
+  bool ran = false;
   const auto body = [&] {
+    ran = true;
     try {
       if (draw) host[static_cast<std::size_t>(info.generator)] = draw->host_generator();
       info.op.redispatchBoxed(kHostKeys, &host);
@@ -223,7 +226,9 @@ void run_now(const Call& call, Stack& host) {
     body();
   } else {
     launch_call(call, std::make_unique<FunctionTask<decltype(body)>>(info.name.c_str(), body));
-    drain(stream, info.name.c_str());
+    stream.wait(stream.last());
+    if (!ran) stream.device().raise();
+    if (info.waits) drain(stream, info.name.c_str());
   }
   if (failure) std::rethrow_exception(failure);
 }
@@ -311,8 +316,10 @@ Geometry geometry_without_data(const Call& call) {
 }
 
 at::Tensor view_like(const at::Tensor& base, const at::Tensor& host) {
-  auto result = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
-                                                         base.key_set() & runtime().keys, host.dtype());
+  // The base's keys say, among others, that autograd counts its versions.
+  const auto keys = base.key_set() - c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+  auto result = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()), keys,
+                                                         host.dtype());
   auto* impl = result.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(host.sizes(), host.strides(), host.storage_offset());
   if (host.is_conj()) impl->_set_conj(true);
@@ -358,8 +365,10 @@ void run_op(const c10::OperatorHandle& op, Stack* stack) {
   if (info.view) return run_view(call, stack, arguments);
   const bool may_know = !info.waits && !info.own_thread && call.known_by_key();
   if (const auto known = may_know ? recall(call.key()) : nullptr) return queue(call, *known, stack, arguments);
-  if (call.stream().capture() == nullptr) return run_and_learn(call, stack, arguments);
+  const bool captured = call.stream().capture() != nullptr;
+  if (!captured && !(may_know && info.known_shapes)) return run_and_learn(call, stack, arguments);
   const auto geometry = geometry_without_data(call);
+  if (info.known_shapes) remember(call.key(), geometry);
   queue(call, geometry, stack, arguments);
 }
 

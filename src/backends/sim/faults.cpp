@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstring>
 #include <sstream>
+#include <string_view>
 
 #include "anyaccel/error.h"
 #include "backends/sim/hash.h"
@@ -108,10 +109,11 @@ bool FaultCounter::allocation() {
 LaunchFault FaultCounter::launch(const char* op) {
   LaunchFault result;
   const char* colons = std::strstr(op, "::");
-  const char* name = colons == nullptr ? op : colons + 2;
+  const std::string_view full = colons == nullptr ? op : colons + 2;
+  const auto name = full.substr(0, full.find('.'));  // "fill_" is each overload of it
   for (auto& watched : watched_) {
     const auto& fault = watched->fault;
-    if (fault.kind == FaultKind::alloc || (!fault.op.empty() && fault.op != name) || !happens(*watched)) continue;
+    if (fault.kind == FaultKind::alloc || (!fault.op.empty() && fault.op != name && fault.op != full) || !happens(*watched)) continue;
     if (fault.kind == FaultKind::kernel) result.fails = true;
     if (fault.kind == FaultKind::lost) result.lost = true;
     result.delay_us += fault.delay_us;

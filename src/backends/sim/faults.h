@@ -17,7 +17,7 @@ enum class FaultKind { alloc, kernel, lost, slow };
 
 struct Fault {
   FaultKind kind = FaultKind::alloc;
-  std::string op = {};   ///< kernel: only this op, by its name without "aten::"; empty: any
+  std::string op = {};   ///< kernel: only this op, by its name without "aten::", with or without overload; empty: any
   double delay_us = 0;   ///< slow: how much longer
   std::uint64_t at = 0;  ///< the N-th, from 1; 0: by probability
   bool onwards = false;  ///< and all after it

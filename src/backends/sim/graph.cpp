@@ -32,7 +32,7 @@ Shared& shared() {
 class ReplayTask final : public Task {
  public:
   ReplayTask(std::shared_ptr<GraphWork> work, SimStream& stream)
-      : Task("graph.replay", false), work_(std::move(work)), stream_(stream) {
+      : Task("graph.replay"), work_(std::move(work)), stream_(stream) {
     for (auto& random : work_->random) {
       const std::lock_guard lock(random.generator.mutex());
       starts_.push_back(random.generator.get<SimGenerator>()->advance(random.count));

@@ -2,6 +2,7 @@
 
 #include <ATen/core/enum_tag.h>
 
+#include <algorithm>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
@@ -56,6 +57,38 @@ std::optional<c10::OperatorHandle> out_overload(const c10::FunctionSchema& schem
   return handle;
 }
 
+/// Functional ops whose shapes torch works out by the same code for every device, by name.
+const std::unordered_map<std::string, std::vector<c10::OperatorHandle>>& structured_ops() {
+  static const auto* all = [] {
+    auto* found = new std::unordered_map<std::string, std::vector<c10::OperatorHandle>>;
+    auto& dispatcher = c10::Dispatcher::singleton();
+    for (const auto& name : dispatcher.getAllOpNames())
+      if (const auto op = dispatcher.findSchema(name);
+          op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional))
+        (*found)[name.name].push_back(*op);
+    return found;
+  }();
+  return *all;
+}
+
+/// The out= and in-place forms of those have one kernel without data, which the CPU's kernel calls itself.
+bool has_known_shapes(const c10::OperatorHandle& handle) {
+  if (!handle.hasKernelForDispatchKey(c10::DispatchKey::Meta)) return false;
+  const auto& schema = handle.schema();
+  auto name = schema.name();
+  if (name.back() == '_') name.pop_back();
+  const auto found = structured_ops().find(name);
+  if (found == structured_ops().end()) return false;
+  std::vector<c10::TypePtr> inputs;
+  for (const auto& argument : schema.arguments())
+    if (argument.alias_info() == nullptr || !argument.kwarg_only()) inputs.push_back(argument.type());
+  const auto same = [](const c10::TypePtr& type, const c10::Argument& argument) { return *type == *argument.type(); };
+  return std::any_of(found->second.begin(), found->second.end(), [&](const auto& op) {
+    const auto& arguments = op.schema().arguments();
+    return std::equal(inputs.begin(), inputs.end(), arguments.begin(), arguments.end(), same);
+  });
+}
+
 }  // namespace
 
 OpInfo::OpInfo(const c10::OperatorHandle& handle) : op(handle) {
@@ -88,6 +121,7 @@ OpInfo::OpInfo(const c10::OperatorHandle& handle) : op(handle) {
   own_thread = schema.name().rfind("aten::", 0) != 0;
   waits = handle.hasTag(at::Tag::dynamic_output_shape) || handle.hasTag(at::Tag::data_dependent_output) ||
           !gives_tensors(schema) || always_waits(schema.name());
+  known_shapes = !waits && !own_thread && !view && has_known_shapes(handle);
   takes_host_tensors = host_tensors(schema.name());
   if (fresh == static_cast<int>(returned.size()) && !view && gives_tensors(schema)) out = out_overload(schema);
 }

@@ -23,6 +23,7 @@ struct OpInfo {
   bool host_kernel = false;         ///< the CPU has a kernel
   bool own_thread = false;          ///< may need the caller's thread: not one of torch's own ops
   bool waits = false;               ///< its results' shapes, or values that are no tensors, depend on data
+  bool known_shapes = false;        ///< torch has code for its results' shapes that no device does in another way
   bool takes_host_tensors = false;  ///< as on a GPU, index tensors and the like may be on the host
   std::optional<c10::OperatorHandle> out;  ///< the same op writing to given results, where the CPU has a kernel for it
 };

@@ -45,10 +45,19 @@ void refuse_fork() {
 void let_urgent_first(SimStream& stream) {
   auto& device = stream.device();
   if (stream.priority() < 0 || device.urgent_streams.load(std::memory_order_relaxed) == 0) return;
-  for (int i = 0; i < 200; ++i) {  // at most some 10 ms, so that nothing starves
+  // Not for ever where urgent work stands still: it may wait for the host.
+  Ticket before = 0;
+  for (int still = 0; still < 2000; ++still) {  // at least 100 ms
     bool wanted = false;
-    for (const auto& other : device.streams) wanted |= other->priority() < 0 && other->wants_device();
+    Ticket progress = 0;
+    for (const auto& other : device.streams) {
+      if (other->priority() >= 0) continue;
+      wanted |= other->wants_device();
+      progress += other->completed();
+    }
     if (!wanted) return;
+    if (progress != before) still = 0;
+    before = progress;
     rest(50);
   }
 }
@@ -164,7 +173,8 @@ void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& inf
   auto& device = stream.device();
   device.refuse_lost();
   if (auto* watching = observer()) watching->on_launch(stream, info);
-  if (device.faults.any() && task->kernel()) {
+  // Captured work runs when the graph is replayed, which is one launch.
+  if (device.faults.any() && task->kernel() && stream.capture() == nullptr) {
     task->fault = device.faults.launch(info.op);
     if (task->fault.lost) device.lose(info.op);
   }

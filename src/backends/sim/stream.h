@@ -54,6 +54,7 @@ class SimStream {
   /// The last submitted piece of work.
   Ticket last() const noexcept { return submitted_.load(std::memory_order_acquire); }
   bool done(Ticket ticket) const noexcept { return completed_.load(std::memory_order_acquire) >= ticket; }
+  Ticket completed() const noexcept { return completed_.load(std::memory_order_acquire); }
   bool idle() const noexcept { return done(last()); }
   void wait(Ticket ticket);
 
