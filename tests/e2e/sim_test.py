@@ -43,7 +43,7 @@ class Sim(SmallModelTest):
     # Fails when a vendor's own backend does not run on the simulated device type.
     def test_stands_in_for_a_vendor(self):
         expected = self.train("cpu")["losses"]
-        for name in ("hpu", "npu"):
+        for name in ("hpu", "npu", "xpu"):
             with self.subTest(name):
                 self.assertEqual(self.train(name, SIM_STANDS_IN_FOR=name)["losses"], expected)
 
@@ -51,7 +51,7 @@ class Sim(SmallModelTest):
     def test_wrong_values_are_clear_errors(self):
         for name, value, expected in (("SIM_DEVICES", "many", "1 to 16"), ("SIM_MEMORY", "8 pounds", "512MiB"),
                                       ("SIM_FAULTS", "alloc", "alloc@3")):
-            done = shell("anyaccel generate --model nowhere --prompt x", DS_ACCELERATOR="sim", **{name: value})
+            done = shell(f"anyaccel train --data {self.data} --out {self.folder}/x", DS_ACCELERATOR="sim", **{name: value})
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(name, done.stderr)
             self.assertIn(expected, done.stderr)
@@ -61,7 +61,7 @@ class Sim(SmallModelTest):
         for variables, expected in (({"SIM_MEMORY": "2MiB"}, "out of memory"), ({"SIM_FAULTS": "kernel@200"}, "failed on device"),
                                     ({"SIM_FAULTS": "lost@200"}, "was lost")):
             with self.subTest(variables):
-                done = shell(f"anyaccel train --data {self.data} --out {self.folder}/x {SMALL} --steps 5",
+                done = shell(f"anyaccel train --data {self.data} --out {self.folder}/x {SMALL} --steps 5 --batch-size 16",
                              DS_ACCELERATOR="sim", **variables)
                 self.assertGreater(done.returncode, 0, done.stderr)
                 self.assertIn(expected, done.stderr)

@@ -318,8 +318,8 @@ Geometry geometry_without_data(const Call& call) {
 at::Tensor view_like(const at::Tensor& base, const at::Tensor& host) {
   // The base's keys say, among others, that autograd counts its versions.
   const auto keys = base.key_set() - c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
-  auto result = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()), keys,
-                                                         host.dtype());
+  auto result =
+      at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()), keys, host.dtype());
   auto* impl = result.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(host.sizes(), host.strides(), host.storage_offset());
   if (host.is_conj()) impl->_set_conj(true);

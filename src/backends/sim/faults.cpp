@@ -113,7 +113,9 @@ LaunchFault FaultCounter::launch(const char* op) {
   const auto name = full.substr(0, full.find('.'));  // "fill_" is each overload of it
   for (auto& watched : watched_) {
     const auto& fault = watched->fault;
-    if (fault.kind == FaultKind::alloc || (!fault.op.empty() && fault.op != name && fault.op != full) || !happens(*watched)) continue;
+    if (fault.kind == FaultKind::alloc || (!fault.op.empty() && fault.op != name && fault.op != full) ||
+        !happens(*watched))
+      continue;
     if (fault.kind == FaultKind::kernel) result.fails = true;
     if (fault.kind == FaultKind::lost) result.lost = true;
     result.delay_us += fault.delay_us;
