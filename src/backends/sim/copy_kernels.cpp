@@ -35,8 +35,8 @@ void launch_copy(SimStream& stream, const at::Tensor& to, const at::Tensor& from
                  const at::Tensor& host_from) {
   Operand operands[2];
   std::size_t count = 0;
-  if (on_device(to)) operands[count++] = operand(to, true);
-  if (on_device(from)) operands[count++] = operand(from, false);
+  if (on_device(to) || is_pinned(to.storage().data())) operands[count++] = operand(to, true);
+  if (on_device(from) || is_pinned(from.storage().data())) operands[count++] = operand(from, false);
   launch_function(stream, kCopy, {operands, count}, [host_to, host_from] { host_to.copy_(host_from); });
 }
 
@@ -47,9 +47,10 @@ void copy_from_host(const at::Tensor& to, const at::Tensor& from, bool non_block
     launch_copy(stream, to, from, alias(to), through_device_view(from));
     void* const data = const_cast<void*>(from.storage().data());
     pinned_allocator().record_event(data, nullptr, to_torch(stream));
-    if (auto* watching = observer())
-      watching->on_pinned_copy(data, from.storage().nbytes(), /*host_is_written=*/false, stream, stream.last());
-    if (!non_blocking) drain(stream, kCopy);
+    if (!non_blocking)
+      drain(stream, kCopy);
+    else if (auto* watching = observer())
+      watching->on_pinned_copy(operand(from, false), stream);
     return;
   }
   if (from.nbytes() <= kStaged) {
@@ -58,11 +59,16 @@ void copy_from_host(const at::Tensor& to, const at::Tensor& from, bool non_block
     staged.copy_(from);
     TORCH_CHECK(stream.capture() == nullptr, "[sim] a copy from pageable host memory cannot be captured; pin it");
     launch_copy(stream, to, from, alias(to), staged);
+    // Other streams may rely on it: on GPUs, a copy that was not asked to be asynchronous ends with a wait.
+    if (!non_blocking) drain(stream, kCopy);
     return;
   }
   TORCH_CHECK(stream.capture() == nullptr, "[sim] a copy from pageable host memory cannot be captured; pin it");
   launch_copy(stream, to, from, alias(to), from);
-  drain(stream, kCopy);
+  if (non_blocking)
+    stream.wait(stream.last());
+  else
+    drain(stream, kCopy);
 }
 
 void copy_to_host(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
@@ -71,13 +77,12 @@ void copy_to_host(const at::Tensor& to, const at::Tensor& from, bool non_blockin
     launch_copy(stream, to, from, through_device_view(to), alias(from));
     void* const data = const_cast<void*>(to.storage().data());
     pinned_allocator().record_event(data, nullptr, to_torch(stream));
-    if (auto* watching = observer())
-      watching->on_pinned_copy(data, to.storage().nbytes(), /*host_is_written=*/true, stream, stream.last());
+    if (auto* watching = observer()) watching->on_pinned_copy(operand(to, true), stream);
     return;
   }
   TORCH_CHECK(stream.capture() == nullptr,
               "[sim] a copy to the host that waits cannot be captured; use non_blocking and pinned memory");
-  launch_copy(stream, to, from, to, alias(from));
+  launch_copy(stream, to, from, is_pinned(to.storage().data()) ? through_device_view(to) : to, alias(from));
   drain(stream, kCopy);
 }
 
@@ -118,7 +123,12 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& to) {
 }
 
 at::Scalar local_scalar(const at::Tensor& self) {
-  drain(current_stream(self.device().index()), "aten::item");
+  auto& stream = current_stream(self.device().index());
+  if (auto* watching = observer()) {
+    const Operand read[] = {operand(self, false)};
+    watching->on_launch(stream, {.op = "aten::item", .operands = read});
+  }
+  drain(stream, "aten::item");
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   auto host = alias(self);
   // The bits say that the value in memory is not yet the value meant.

@@ -103,7 +103,10 @@ void SimEvent::wait(SimStream& stream) const {
 
 bool SimEvent::query() const {
   const auto record = last();
-  return record == nullptr || record->done();
+  if (record == nullptr) return true;
+  if (!record->done()) return false;
+  if (auto* watching = observer()) watching->on_event_synchronize(record->number());
+  return true;
 }
 
 void SimEvent::synchronize() const {

@@ -180,10 +180,25 @@ void give_back(const Call& call, Stack* stack, std::size_t arguments, const std:
   for (auto& result : results) stack->push_back(std::move(result));
 }
 
-void launch_call(const Call& call, std::unique_ptr<Task> task) {
+void add_results(std::vector<Operand>& operands, const std::vector<at::Tensor>& fresh) {
+  for (const auto& tensor : fresh)
+    if (tensor.defined()) operands.push_back(operand(tensor, true));
+}
+
+void launch_call(const Call& call, std::unique_ptr<Task> task, const std::vector<at::Tensor>& fresh = {}) {
   std::vector<Operand> operands;
-  if (observer() != nullptr) operands = call.operands();
+  if (observer() != nullptr) {
+    operands = call.operands();
+    add_results(operands, fresh);
+  }
   launch(call.stream(), std::move(task), {.op = call.info().name.c_str(), .operands = operands});
+}
+
+/// The observer hears of work that the host did in the stream's place.
+void tell(const Call& call, std::vector<Operand> operands, const std::vector<at::Tensor>& fresh) {
+  add_results(operands, fresh);
+  auto* watching = observer();
+  if (watching != nullptr) watching->on_launch(call.stream(), {.op = call.info().name.c_str(), .operands = operands});
 }
 
 /// The geometry of all results is known: allocate, queue, return.
@@ -199,7 +214,7 @@ void queue(const Call& call, const Geometry& geometry, Stack* stack, std::size_t
   task->writes_to(aliases);
   for (const auto& tensor : fresh) results.push_back(tensor.defined() ? alias(tensor) : at::Tensor());
   if (!results.empty()) task->gives(results);
-  launch_call(call, std::move(task));
+  launch_call(call, std::move(task), fresh);
   give_back(call, stack, arguments, fresh, geometry.lists);
 }
 
@@ -221,7 +236,8 @@ void run_now(const Call& call, Stack& host) {
     }
   };
   if (info.own_thread) {
-    drain(stream, info.name.c_str());
+    if (observer() != nullptr) tell(call, call.operands(), {});
+    stream.wait(stream.last());
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     body();
   } else {
@@ -268,6 +284,7 @@ void run_and_learn(const Call& call, Stack* stack, std::size_t arguments) {
           if (!value.defined()) return value;
           auto tensor = allocate(call, geometry_of(value))[0];
           if (value.numel() != 0) alias(tensor).copy_(value);
+          if (observer() != nullptr) tell(call, {}, {tensor});
           return tensor;
         };
         if (host[i].isTensor()) {
@@ -291,6 +308,7 @@ void run_and_learn(const Call& call, Stack* stack, std::size_t arguments) {
   const auto fresh = allocate(call, c10::ArrayRef<TensorGeometry>(geometry.tensors).slice(results.size()));
   for (std::size_t i = 0; i < fresh.size(); ++i)
     if (fresh[i].defined() && fresh[i].numel() != 0) alias(fresh[i]).copy_(fresh_host[i]);
+  if (observer() != nullptr) tell(call, {}, fresh);
   if (call.known_by_key()) remember(call.key(), geometry);
   give_back(call, stack, arguments, fresh, geometry.lists);
 }

@@ -51,6 +51,10 @@ class ReplayTask final : public Task {
 
 }  // namespace
 
+GraphWork::~GraphWork() {
+  if (auto* watching = observer()) watching->on_graph_end(this);
+}
+
 Capture::Capture(SimStream& origin, PoolId pool) : pool_(pool), streams_{&origin} {
   {
     const std::lock_guard lock(shared().mutex);
@@ -133,7 +137,8 @@ void SimGraph::replay() {
   TORCH_CHECK(work_ != nullptr, "[sim] there is no captured work to replay");
   auto& stream = current_stream(device_->index);
   TORCH_CHECK(stream.capture() == nullptr, "[sim] a graph cannot be replayed while another one captures the stream");
-  launch(stream, std::make_unique<ReplayTask>(work_, stream), {.op = "graph.replay"});
+  launch(stream, std::make_unique<ReplayTask>(work_, stream),
+         {.op = "graph.replay", .graph = work_.get(), .replay = true});
 }
 
 void SimGraph::reset() noexcept {

@@ -18,6 +18,11 @@ namespace anyaccel::backends::sim {
 
 /// Work that a graph owns, in an order that all its streams agree with: the one in which it was given.
 struct GraphWork {
+  GraphWork() = default;
+  GraphWork(const GraphWork&) = delete;
+  GraphWork& operator=(const GraphWork&) = delete;
+  ~GraphWork();
+
   struct Random {
     at::Generator generator;
     std::shared_ptr<ReplayRandom> start;
@@ -34,6 +39,8 @@ class Capture {
   ~Capture();
   SimStream& origin() const noexcept { return *streams_.front(); }
   PoolId pool() const noexcept { return pool_; }
+  /// A name of the graph, the same from the capture's begin to the graph's end.
+  const void* work() const noexcept { return work_.get(); }
   void add(std::unique_ptr<Task> task);
   RandomDraw draw(const at::Generator& generator);
   /// `stream` waits for captured work, so its own work is captured too.

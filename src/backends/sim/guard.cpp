@@ -48,7 +48,11 @@ struct SimGuard final : c10::impl::DeviceGuardImplInterface {
     return to_torch(device_at(index_of(device)).next_stream(priority < 0));
   }
   c10::Stream exchangeStream(c10::Stream stream) const override { return to_torch(exchange_stream(stream_of(stream))); }
-  bool queryStream(const c10::Stream& stream) const override { return stream_of(stream).idle(); }
+  bool queryStream(const c10::Stream& stream) const override {
+    if (!stream_of(stream).idle()) return false;
+    if (auto* watching = observer()) watching->on_stream_synchronize(stream_of(stream));
+    return true;
+  }
   void synchronizeStream(const c10::Stream& stream) const override { synchronize(stream_of(stream)); }
   void* getStreamNativeHandle(const c10::Stream stream) const override { return &stream_of(stream); }
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 12

@@ -24,10 +24,13 @@ struct Operand {
 struct LaunchInfo {
   const char* op = "";  ///< "aten::add.out"; lives for ever
   c10::ArrayRef<Operand> operands = {};
+  const void* graph = nullptr;  ///< names the graph that captures this work, or that is replayed
+  bool replay = false;          ///< all work of `graph` runs now
 };
 
 /// Functions are called on the thread that makes the call, before it has an effect, and in the order of the effects where
 /// one lock orders them. They may throw to refuse it, but in on_free. They must not launch, allocate or free device memory.
+/// Waits that only the simulator needs, and hardware would not have, are not told.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -39,15 +42,20 @@ class Observer {
   /// The allocation does not fit the device's memory, and an OutOfMemoryError follows.
   virtual void on_out_of_memory(int /*device*/, std::size_t /*bytes*/) {}
   virtual void on_record_stream(const void* /*address*/, std::size_t /*bytes*/, SimStream& /*stream*/) {}
+  /// The graph's work is gone, or its capture was abandoned; on any thread.
+  virtual void on_graph_end(const void* /*graph*/) noexcept {}
   /// `record` names what was recorded; a wait on the event names the same number.
   virtual void on_event_record(std::uint64_t /*record*/, SimStream& /*stream*/) {}
   virtual void on_event_wait(std::uint64_t /*record*/, SimStream& /*stream*/) {}
+  /// The host waits, or a query told it that the work is done.
   virtual void on_event_synchronize(std::uint64_t /*record*/) {}
   virtual void on_stream_synchronize(SimStream& /*stream*/) {}
   virtual void on_device_synchronize(int /*device*/) {}
-  /// A copy between pinned host memory and a device was queued, and at its end. `host` is the host's view.
-  virtual void on_pinned_copy(const void* /*host*/, std::size_t /*bytes*/, bool /*host_is_written*/,
-                              SimStream& /*stream*/, std::uint64_t /*ticket*/) {}
+  /// A copy between pinned host memory and a device was queued, and the program goes on without waiting for it. `host` is
+  /// the host's view.
+  virtual void on_pinned_copy(const Operand& /*host*/, SimStream& /*stream*/) {}
+  /// Whole pages of pinned memory are given to a new user.
+  virtual void on_pinned_allocate(const void* /*address*/, std::size_t /*bytes*/) {}
 };
 
 inline std::atomic<Observer*> current_observer{nullptr};

@@ -128,6 +128,7 @@ c10::DataPtr PinnedAllocator::allocate(std::size_t bytes) {
   }
   stats_.active_requests.increase(1);
   stats_.active_bytes.increase(size);
+  if (auto* watching = observer()) watching->on_pinned_allocate(block->address, size);
   return {block->address, block, &free_block, c10::Device(c10::kCPU)};
 }
 

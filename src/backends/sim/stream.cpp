@@ -172,7 +172,11 @@ void execute_task(SimStream& stream, Task& task, bool again) {
 void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& info) {
   auto& device = stream.device();
   device.refuse_lost();
-  if (auto* watching = observer()) watching->on_launch(stream, info);
+  if (auto* watching = observer()) {
+    auto told = info;
+    if (auto* capture = stream.capture()) told.graph = capture->work();
+    watching->on_launch(stream, told);
+  }
   // Captured work runs when the graph is replayed, which is one launch.
   if (device.faults.any() && task->kernel() && stream.capture() == nullptr) {
     task->fault = device.faults.launch(info.op);
