@@ -72,7 +72,10 @@ class Methods(unittest.TestCase):
     def test_overriding_backend_is_listed(self):
         folder = self.root / "src/backends/newchip"
         folder.mkdir()
-        (folder / "backend.h").write_text("MemoryInfo memory_info(DeviceIndex index) const override;\n")
+        (folder / "backend.h").write_text("class NewChip : public sdk::TorchBackend {\n"
+                                          "  MemoryInfo memory_info(DeviceIndex index) const override;\n};\n")
+        # Of another interface, with the same name.
+        (folder / "hooks.h").write_text("Stream current_stream(DeviceIndex index) const override;\n")
         self.run_tool()
         rows = dict(re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", (self.root / "docs/methods.md").read_text(), re.M))
         self.assertIn("newchip", rows["available_memory"])
