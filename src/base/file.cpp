@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -75,6 +76,8 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
     descriptor_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) fail("write_file", "cannot write", path_, errno);
+  // Says that somebody still writes it, see FileGroup. File systems without locks leave such files alone as well.
+  static_cast<void>(::flock(descriptor_, LOCK_EX | LOCK_NB));
   struct stat old {};
   if (::stat(path_.c_str(), &old) == 0) static_cast<void>(::fchmod(descriptor_, old.st_mode & 07777));
 }
@@ -105,10 +108,15 @@ void AtomicFile::flush() {
 void AtomicFile::commit() {
   // The data must be on the disk before the name points to it, else a crash leaves an empty file.
   flush();
-  const int closed = ::close(std::exchange(descriptor_, -1));
-  const int close_error = errno;
-  if (closed != 0 || ::rename(aside_.c_str(), path_.c_str()) != 0) {
-    const int error = closed != 0 ? close_error : errno;
+  const int renamed = ::rename(aside_.c_str(), path_.c_str());
+  const int error = errno;
+  struct stat now {
+  }, mine{};
+  // finish_file_group() of another process may have renamed it already.
+  const bool in_place = renamed == 0 || (::stat(path_.c_str(), &now) == 0 && ::fstat(descriptor_, &mine) == 0 &&
+                                         now.st_ino == mine.st_ino && now.st_dev == mine.st_dev);
+  ::close(std::exchange(descriptor_, -1));
+  if (!in_place) {
     ::unlink(aside_.c_str());
     fail("write_file", "cannot put in place", path_, error);
   }

@@ -35,9 +35,13 @@ class AtomicFile {
   /// Flushes file and folder and puts the file in place. At most once.
   void commit();
 
+  /// Where the file will be (links followed), and where it is until then.
+  const std::filesystem::path& path() const noexcept { return path_; }
+  const std::filesystem::path& aside() const noexcept { return aside_; }
+
  private:
   std::filesystem::path path_;
-  std::string aside_;
+  std::filesystem::path aside_;  ///< locked while this object writes it
   int descriptor_ = -1;
   bool flushed_ = false;
 };

@@ -35,14 +35,15 @@ class Install(unittest.TestCase):
         if kept is not None:
             cls.addClassCleanup(manifest.write_bytes, kept)
         run("cmake", "--install", BUILD, "--prefix", cls.prefix)
-        # The example lies outside the tree, so that nothing of the tree is found by accident.
+        # The examples lie outside the tree, so that nothing of the tree is found by accident.
         cls.example = shutil.copytree(SOURCE / "examples/ten_lines", cls.folder / "example")
+        cls.captured_step = shutil.copytree(SOURCE / "examples/captured_step", cls.folder / "captured_step")
         # An outside project does not know about our environment.
         cls.environment = {key: value for key, value in os.environ.items() if not key.startswith(("ANYACCEL_", "Torch_DIR"))}
 
-    def configure(self, build, *options, check=True):
+    def configure(self, build, *options, check=True, source=None):
         flags = [f"-DCMAKE_CXX_FLAGS={'-fsanitize=' + cached('ANYACCEL_SANITIZE') if cached('ANYACCEL_SANITIZE') else ''}"]
-        return run("cmake", "-S", self.example, "-B", self.folder / build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}",
+        return run("cmake", "-S", source or self.example, "-B", self.folder / build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}",
                    *flags, *options, check=check, env=self.environment)
 
     # Breaks when a header, a library or the package file is not installed, or names the build tree.
@@ -57,6 +58,13 @@ class Install(unittest.TestCase):
         # x and the result live; the product is freed.
         self.assertGreaterEqual(int(number.group(3)), 4 * 2**20)
         self.assertLess(int(number.group(3)), 5 * 2**20)
+
+    # Breaks when the headers for graphs are not installed, or a replayed step gives other bits than an eager one.
+    def test_1_captured_step_is_equal_outside(self):
+        self.configure("captured", source=self.captured_step)
+        run("cmake", "--build", self.folder / "captured", env=self.environment)
+        output = run(self.folder / "captured/captured_step", env={**self.environment, "DS_ACCELERATOR": "cpu"}).stdout
+        self.assertRegex(output, r"^cpu: loss [0-9.e-]+, losses equal bit by bit, a step takes [0-9.]+ us, replayed [0-9.]+ us\n$")
 
     # Breaks when the installed program needs the build tree.
     def test_2_program_runs_from_the_prefix(self):

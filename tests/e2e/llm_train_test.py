@@ -89,6 +89,31 @@ class Train(SmallModelTest):
             self.assertNotEqual(mixed, full)
             self.assertAlmostEqual(mixed[-1], full[-1], delta=0.1 * full[-1])
 
+    # Fails when the captured step freezes the loss's scale, or updates although gradients overflowed.
+    def test_fp16_graph_is_eager(self):
+        eager = self.losses(self.train("eager16", "--steps 12 --dtype fp16"))
+        self.assertEqual(self.losses(self.train("graph16", "--steps 12 --dtype fp16 --graph")), eager)
+
+    # Fails when one limit hides the other.
+    def test_steps_and_minutes(self):
+        self.assertEqual(len(self.losses(self.train("steps", "--steps 3 --minutes 5"))), 3)
+        self.assertLess(len(self.losses(self.train("minutes", "--steps 1000000 --minutes 0.02"))), 1000000)
+
+    # Fails when an argument that makes no sense is not told as wrong usage, or a device is read without end.
+    def test_wrong_arguments(self):
+        for options, text in (("--steps 0", "steps"), ("--minutes -1", "minutes"), ("--dtype fp64", "fp32, bf16 or fp16"),
+                              ("--lr 50", "lr"), ("--data /dev/zero", "/dev/zero")):
+            done = self.train("wrong", options)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(text, done.stderr)
+
+    # Fails when a job that nohup or a shell in the background shields from Ctrl-C is stopped by it.
+    def test_an_ignored_signal_stays_ignored(self):
+        done = shell(f"trap '' INT; anyaccel train --data {self.data} --out {self.path('ignored')} {SMALL} --json --minutes 0.05 & "
+                     "pid=$!; sleep 1; kill -INT $pid; wait $pid")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertFalse(json.loads(done.stdout.splitlines()[-1])["interrupted"])
+
     # Fails when a save that cannot be finished damages what was there. A size limit stands for a full disk.
     def test_full_disk_leaves_the_old_checkpoint(self):
         self.losses(self.train("out", "--steps 3"))
@@ -105,7 +130,7 @@ class Train(SmallModelTest):
         with open(self.data, "a", encoding="utf-8") as file:
             file.write("more\n")
         done = self.train("out", "--resume --steps 5")
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 2)
         self.assertIn("data", done.stderr)
         self.assertIn("no such file", self.train("nowhere", "--resume").stderr.lower())
 
@@ -127,7 +152,7 @@ class Train(SmallModelTest):
         self.losses(self.train("out", "--steps 2 --seed 4"))
         for option in ("--seed 5", "--dtype bf16", "--clip 2", "--tie-embeddings"):
             done = self.train("out", f"--resume --steps 3 {option}")
-            self.assertEqual((done.returncode, done.stdout), (1, ""), option)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), option)
             self.assertIn(f"[resume] {option.split()[0]} is not that of the saved run", done.stderr)
         self.losses(self.train("out", "--resume --steps 3 --seed 4 --dtype float32"))
 
@@ -212,7 +237,7 @@ class Generate(unittest.TestCase):
                               ("--prompt-ids 999", "999"), ("--prompt a --top-p 2", "top-p"),
                               ("--prompt a --dtype int3", "int3")):
             done = self.generate(options)
-            self.assertEqual(done.returncode, 1, options)
+            self.assertEqual(done.returncode, 2, options)
             self.assertIn(text, done.stderr)
         self.assertIn("/nowhere", shell("anyaccel generate --model /nowhere --prompt a").stderr)
 

@@ -126,7 +126,8 @@ def check_tensor(maker, dtype):
 
 def check_pin_memory(a):
     x = torch.arange(6.0).reshape(2, 3)
-    return torch.equal(a.pin_memory(tensor=x, make_copy=True), x) and pinned(a.pin_memory(x, match_shape=False, make_copy=False), (6,), x.dtype)
+    older = [a.pin_memory(x, 0), a.pin_memory(x, 4096), a.pin_memory(x, align_bytes=1)]
+    return all(torch.equal(y, x) for y in older) and torch.equal(a.pin_memory(tensor=x, make_copy=True), x) and pinned(a.pin_memory(x, match_shape=False, make_copy=False), (6,), x.dtype)
 
 
 def check_unpin(a):

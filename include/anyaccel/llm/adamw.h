@@ -44,6 +44,9 @@ class AdamW {
   /// Updates all parameters from their gradients.
   void step();
 
+  /// Gradients of the parameters that have one, in their order.
+  std::vector<at::Tensor> gradients() const;
+
   /// Scales all gradients so that their common 2-norm is at most `max_norm` (> 0), as
   /// torch.nn.utils.clip_grad_norm_. Returns the norm before that: a 0-d tensor on the device.
   at::Tensor clip_grad_norm(double max_norm);
@@ -73,7 +76,6 @@ class AdamW {
   };
   void step_fused(const Group& group);
   void step_plain(const Group& group, const at::Tensor& step_size, const at::Tensor& denominator_scale);
-  std::vector<at::Tensor> gradients() const;
 
   std::vector<at::Tensor> parameters_;
   AdamWOptions options_;

@@ -68,10 +68,10 @@ void add_commands(CLI::App& app, Context& context) {
   }
 }
 
-int fail(const std::string& message) {
+int fail(const std::string& message, int exit_code = 1) {
   std::cout.flush();
   std::cerr << "anyaccel: error: " << message << '\n';
-  return 1;
+  return exit_code;
 }
 
 int usage(const CLI::App& app, const CLI::ParseError& error) {
@@ -108,7 +108,8 @@ extern "C" __attribute__((visibility("default"))) int anyaccel_command_main(int 
   } catch (const CLI::ParseError& error) {
     return usage(app, error);
   } catch (const anyaccel::Error& error) {
-    return fail(error.what());
+    // An argument that makes no sense is wrong usage, whoever notices it.
+    return fail(error.what(), error.code() == anyaccel::ErrorCode::invalid_argument ? 2 : 1);
   } catch (const c10::Error& error) {
     // Without the stack trace, which is of no use to who typed the command.
     return fail(std::string("[LibTorch] ") + error.what_without_backtrace());
@@ -116,5 +117,7 @@ extern "C" __attribute__((visibility("default"))) int anyaccel_command_main(int 
     return fail("[anyaccel] host memory is exhausted");
   } catch (const std::exception& error) {
     return fail(std::string("[anyaccel] ") + error.what());
+  } catch (...) {
+    return fail("[anyaccel] an exception that is no std::exception came from a library");
   }
 }

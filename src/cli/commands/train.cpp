@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <iostream>
@@ -201,6 +202,15 @@ void add_model_options(RunOptions& run) {
       "One matrix for input and output", group);
 }
 
+c10::ScalarType training_dtype(const std::string& text) {
+  const std::vector<std::string> good = {"fp32", "float32", "float", "bf16", "bfloat16", "fp16", "float16", "half"};
+  if (std::find(good.begin(), good.end(), text) == good.end()) {
+    throw Error(ErrorCode::invalid_argument, "train",
+                {.what = "option dtype is out of range", .got = "'" + text + "'", .want = "fp32, bf16 or fp16"});
+  }
+  return parse_dtype(text);
+}
+
 void add_run_options(RunOptions& run) {
   const char* group = "Optimization (kept by --resume)";
   run.add(
@@ -234,8 +244,9 @@ void add_train(CLI::App& command, Context& context) {
   command.add_option("--data", o.data, "Text files or folders (default: the C++ headers of the LibTorch in use)")
       ->type_name("PATH");
   command.add_option("-o,--out", o.out, "Folder of the checkpoint")->capture_default_str()->type_name("DIR");
-  command.add_option("--steps", o.steps, "Train so many steps ...");
-  command.add_option("--minutes", o.minutes, "... or so long (without either: one minute and --min-steps)");
+  command.add_option("--steps", o.steps, "Train so many steps");
+  command.add_option("--minutes", o.minutes,
+                     "Train so long; with --steps, whichever ends first (without either: one minute and --min-steps)");
   command
       .add_option("--min-steps", o.min_steps, "A slow machine goes on until so many are done, three minutes at most")
       ->capture_default_str();
@@ -255,7 +266,7 @@ void add_train(CLI::App& command, Context& context) {
   add_model_options(kept);
   add_run_options(kept);
   command.callback([arguments, &context] {
-    arguments->options.dtype = parse_dtype(arguments->dtype);
+    arguments->options.dtype = training_dtype(arguments->dtype);
     const llm::StopSignal stop;
     llm::Trainer trainer(arguments->options);
     if (arguments->options.resume) arguments->kept->check(arguments->options, trainer.info().options);

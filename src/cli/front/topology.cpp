@@ -6,6 +6,7 @@
 
 #include "anyaccel/error.h"
 #include "cli/front/front.h"
+#include "cli/front/nodes_json.h"
 
 namespace anyaccel::cli {
 namespace {
@@ -47,12 +48,6 @@ Options parse(std::span<const char* const> arguments) {
 }
 
 Json to_json(const topology::Machine& machine) {
-  Json nodes = Json::array();
-  for (const auto& node : machine.nodes)
-    nodes.push_back({{"os_index", node.os_index},
-                     {"kind", topology::to_string(node.kind)},
-                     {"memory", node.memory},
-                     {"cpus", topology::format_cpu_list(node.cpus)}});
   Json cores = Json::array();
   for (const auto& core : machine.cores)
     cores.push_back({{"package", core.package}, {"node", core.node}, {"cpus", core.cpus}});
@@ -60,7 +55,7 @@ Json to_json(const topology::Machine& machine) {
           {"cpu_vendor", machine.cpu_vendor},
           {"packages", topology::package_count(machine)},
           {"cpus", topology::format_cpu_list(machine.cpus())},
-          {"nodes", nodes},
+          {"nodes", nodes_json(machine)},
           {"cores", cores}};
 }
 

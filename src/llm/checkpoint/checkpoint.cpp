@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "anyaccel/error.h"
+#include "base/file_group.h"
 #include "llm/support/json.h"
 
 namespace anyaccel::llm {
@@ -30,6 +31,7 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
   if (!fs::is_directory(folder, ignored)) {
     throw Error(ErrorCode::not_found, "load_checkpoint", {.what = folder.string() + " is no folder"});
   }
+  finish_file_group(folder);
   if (fs::exists(single, ignored)) {
     files_.push_back(std::make_shared<SafetensorsFile>(single));
     for (const auto& [name, entry] : files_.front()->entries()) where_[name] = files_.front().get();

@@ -1,6 +1,7 @@
 #include "anyaccel/llm/config.h"
 
 #include "anyaccel/error.h"
+#include "base/file_group.h"
 #include "llm/support/json.h"
 
 namespace anyaccel::llm {
@@ -96,6 +97,7 @@ std::vector<std::int64_t> read_eos(const JsonReader& in, const Json& object) {
 }  // namespace
 
 ModelConfig ModelConfig::read(const std::filesystem::path& folder) {
+  finish_file_group(folder);
   const auto path = folder / "config.json";
   const Json object = read_json_object(path);
   const JsonReader in(object, path.string());

@@ -104,6 +104,12 @@ Corpus load_corpus(const std::vector<fs::path>& data, std::int64_t context) {
                   "load_data",
                   {.what = "cannot read data " + path.string() + ": " + (error ? error.message() : "no such file")});
     }
+    if (fs::is_character_file(status) || fs::is_block_file(status) || fs::is_socket(status)) {
+      throw Error(ErrorCode::invalid_argument, "load_data",
+                  {.what = "cannot read data " + path.string(),
+                   .got = "a device or a socket",
+                   .want = "a file, a folder or a pipe"});
+    }
     source += (source.empty() ? "" : ", ") + path.string();
     if (!fs::is_directory(status)) {
       documents.push_back(read_file(path));

@@ -8,6 +8,8 @@
 namespace anyaccel::llm {
 
 /// Read-only pages of a whole file. Shared: tensors that look into it keep it alive. Thread-safe once made.
+/// A file that another process cuts shorter while it is mapped ends this process (SIGBUS) when the lost part is read:
+/// replace files by renaming, as AtomicFile does, and never write into them.
 class MappedFile {
  public:
   /// Throws `not_found`, or `io` with the system's reason.

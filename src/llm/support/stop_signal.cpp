@@ -10,6 +10,12 @@ std::atomic<bool> stopped{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch nothing else");
 struct sigaction before_interrupt, before_terminate;
 
+/// A signal that was ignored when the program began stays so: nohup and shells that start jobs in the background rely on it.
+void watch(int signal, const struct sigaction& action, struct sigaction& before) {
+  sigaction(signal, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+}
+
 }  // namespace
 
 StopSignal::StopSignal() {
@@ -18,8 +24,8 @@ StopSignal::StopSignal() {
   action.sa_handler = [](int) { stopped = true; };
   action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, &before_interrupt);
-  sigaction(SIGTERM, &action, &before_terminate);
+  watch(SIGINT, action, before_interrupt);
+  watch(SIGTERM, action, before_terminate);
 }
 
 StopSignal::~StopSignal() {

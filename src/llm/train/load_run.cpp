@@ -1,5 +1,6 @@
 #include "anyaccel/dtype.h"
 #include "anyaccel/error.h"
+#include "base/file_group.h"
 #include "llm/checkpoint/checkpoint.h"
 #include "llm/support/json.h"
 #include "llm/train/state.h"
@@ -33,6 +34,7 @@ double required_number(const JsonReader& in, const char* key) {
 }  // namespace
 
 TrainOptions read_run_options(const fs::path& folder, Progress& progress) {
+  finish_file_group(folder);
   const fs::path path = folder / "trainer_state.json";
   const Json json = read_json_object(path);
   const JsonReader in(json, path.string());

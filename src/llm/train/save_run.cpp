@@ -1,7 +1,7 @@
 #include "anyaccel/dtype.h"
 #include "anyaccel/error.h"
 #include "anyaccel/llm/tokenizer.h"
-#include "base/file.h"
+#include "base/file_group.h"
 #include "llm/checkpoint/checkpoint.h"
 #include "llm/support/json.h"
 #include "llm/train/state.h"
@@ -47,14 +47,15 @@ void check_folder(const fs::path& folder) {
 void save_run(const fs::path& folder, const RunState& state) {
   check_folder(folder);
   const std::string step = std::to_string(state.progress.step);
-  AtomicFile weights(folder / "model.safetensors");
-  AtomicFile training(folder / "training_state.safetensors");
-  AtomicFile trainer(folder / "trainer_state.json");
-  AtomicFile config(folder / "config.json");
-  AtomicFile tokenizer(folder / "tokenizer.json");
-  AtomicFile tokenizer_config(folder / "tokenizer_config.json");
+  FileGroup files(folder);
+  AtomicFile& weights = files.add("model.safetensors");
+  AtomicFile& training = files.add("training_state.safetensors");
+  AtomicFile& trainer = files.add("trainer_state.json");
+  AtomicFile& config = files.add("config.json");
+  AtomicFile& tokenizer = files.add("tokenizer.json");
+  AtomicFile& tokenizer_config = files.add("tokenizer_config.json");
 
-  // Each file carries the step, so that a mixture of two saves is noticed.
+  // Each file carries the step, so that files put together by hand are noticed.
   write_safetensors(weights, checkpoint_tensors(state.model.weights, state.model.config),
                     {{"format", "pt"}, {"step", step}});
   NamedTensors tensors;
@@ -79,9 +80,7 @@ void save_run(const fs::path& folder, const RunState& state) {
   config.write(state.model.config.to_json());
   tokenizer.write(Tokenizer::bytes_json());
   tokenizer_config.write(Tokenizer::bytes_config_json(state.model.config.max_positions));
-  const auto files = {&config, &tokenizer, &tokenizer_config, &training, &weights, &trainer};
-  for (AtomicFile* file : files) file->flush();
-  for (AtomicFile* file : files) file->commit();
+  files.commit();
 }
 
 }  // namespace anyaccel::llm

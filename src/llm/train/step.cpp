@@ -1,8 +1,16 @@
 #include "llm/train/step.h"
 
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
+#include <c10/core/GradMode.h>
+
+#include <limits>
 
 namespace anyaccel::llm {
 
@@ -21,18 +29,24 @@ void put_back(const std::vector<at::Tensor>& tensors, const std::vector<at::Tens
   for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].detach().copy_(values[i]);
 }
 
+template <typename Work>
+Graph record(Work work) {
+  Accelerator& accelerator = get_accelerator();
+  Graph graph = accelerator.create_graph();
+  GraphCapture scope = accelerator.capture_to_graph(graph);
+  work();
+  scope.end();
+  return graph;
+}
+
 }  // namespace
 
 StepRunner::StepRunner(ModelState& model, AdamW& optimizer, GradScaler& scaler, const TrainOptions& options)
-    : model_(model), optimizer_(optimizer), scaler_(scaler), options_(options) {
-  if (options.graph && options.dtype == c10::kHalf) {
-    throw Error(ErrorCode::unsupported, "train",
-                {.what = "a captured step cannot scale its loss: the host decides there whether to skip",
-                 .hint = "use --dtype bf16 or fp32 with --graph"});
-  }
+    : model_(model), optimizer_(optimizer), scaler_(scaler), options_(options), scaled_(options.dtype == c10::kHalf) {
   const c10::Device device = get_accelerator().torch_device();
   tokens_ = at::empty({options.batch_size, model.config.max_positions + 1},
                       at::TensorOptions().dtype(c10::kLong).device(device));
+  scale_ = at::ones({}, at::TensorOptions().dtype(c10::kFloat).device(device));
 }
 
 void StepRunner::forward_backward() {
@@ -49,20 +63,39 @@ void StepRunner::forward_backward() {
   const at::Tensor loss = at::cross_entropy_loss(logits.reshape({-1, logits.size(-1)}).to(c10::kFloat),
                                                  tokens_.narrow(1, 1, time).reshape({-1}));
   loss_ = loss.detach();
-  scaler_.scale(loss).backward();
+  (scaled_ ? loss.mul(scale_) : loss).backward();
 }
 
-void StepRunner::compute() {
+/// All of a step that comes before anybody has to look at a value.
+void StepRunner::compute_gradients() {
   forward_backward();
-  skipped_ = false;
-  if (options_.dtype == c10::kHalf) {
-    std::vector<at::Tensor> gradients;
-    for (const at::Tensor& parameter : optimizer_.parameters()) gradients.push_back(parameter.grad());
-    skipped_ = !scaler_.unscale_(gradients);
-    scaler_.update(!skipped_);
+  if (scaled_) {
+    const c10::AutoGradMode no_grad(false);
+    const std::vector<at::Tensor> gradients = optimizer_.gradients();
+    at::_foreach_mul_(gradients, scale_.reciprocal());
+    // The largest magnitude of each tensor: unlike a sum of squares it cannot overflow by itself.
+    finite_ = at::isfinite(at::stack(at::_foreach_norm(gradients, std::numeric_limits<double>::infinity()))).all();
   }
   norm_ = optimizer_.clip_grad_norm(options_.clip);
-  if (!skipped_) optimizer_.step();
+}
+
+/// Adapts the scale; false when gradients overflowed and the update must not happen.
+bool StepRunner::accept_gradients() {
+  if (!scaled_) return true;
+  skipped_ = !finite_.item<bool>();
+  scaler_.update(!skipped_);
+  return !skipped_;
+}
+
+void StepRunner::run_eagerly() {
+  compute_gradients();
+  if (accept_gradients()) optimizer_.step();
+}
+
+void StepRunner::run_captured() {
+  Accelerator& accelerator = get_accelerator();
+  accelerator.replay_graph(*graph_);
+  if (scaled_ && accept_gradients()) accelerator.replay_graph(*update_graph_);
 }
 
 void StepRunner::capture() {
@@ -73,13 +106,11 @@ void StepRunner::capture() {
   live.insert(live.end(), state.exp_avg_sq.begin(), state.exp_avg_sq.end());
   live.push_back(state.step);
   const std::vector<at::Tensor> before = copies(live);
-  Accelerator& accelerator = get_accelerator();
-  Graph graph = accelerator.create_graph();
-  {
-    GraphCapture scope = accelerator.capture_to_graph(graph);
-    compute();
-    scope.end();
-  }
+  const Graph graph = record([this] {
+    compute_gradients();
+    if (!scaled_) optimizer_.step();
+  });
+  if (scaled_) update_graph_ = record([this] { optimizer_.step(); });
   put_back(live, before);
   graph_ = graph;
 }
@@ -92,12 +123,13 @@ StepOutcome StepRunner::run(const at::Tensor& tokens, const DropoutMasks& masks,
   }
   for (std::size_t i = 0; i < masks.size(); ++i) masks_[i].copy_(masks[i]);
   optimizer_.set_lr(lr);
+  if (scaled_) scale_.fill_(scaler_.get_scale());
   if (options_.graph && eager_steps_ >= kWarmUpSteps) {
     if (!graph_) capture();
-    get_accelerator().replay_graph(*graph_);
+    run_captured();
   } else {
     ++eager_steps_;
-    compute();
+    run_eagerly();
   }
   return {loss_.item<double>(), norm_.item<double>(), skipped_};
 }

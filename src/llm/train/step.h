@@ -30,9 +30,12 @@ class StepRunner {
   StepOutcome run(const at::Tensor& tokens, const DropoutMasks& masks, double lr);
 
  private:
-  void compute();
   void forward_backward();
+  void compute_gradients();
   void capture();
+  void run_captured();
+  void run_eagerly();
+  bool accept_gradients();
 
   ModelState& model_;
   AdamW& optimizer_;
@@ -41,9 +44,12 @@ class StepRunner {
   at::Tensor tokens_;  ///< on the device, as are the masks
   DropoutMasks masks_;
   at::Tensor loss_, norm_;
+  bool scaled_;                ///< fp16: the host looks at the gradients before the update
+  at::Tensor scale_, finite_;  ///< on the device: factor of the loss; whether all gradients are finite
   bool skipped_ = false;
   std::int64_t eager_steps_ = 0;
-  std::optional<Graph> graph_;
+  std::optional<Graph> graph_;         ///< the whole step; when scaled, up to the gradients
+  std::optional<Graph> update_graph_;  ///< when scaled, the rest
 };
 
 }  // namespace anyaccel::llm

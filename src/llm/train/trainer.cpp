@@ -129,8 +129,11 @@ struct Trainer::Impl {
 
   /// Share of the run that is done, when `elapsed` seconds and progress.step steps are.
   double share(double elapsed) const {
-    if (options.steps) return static_cast<double>(progress.step) / static_cast<double>(*options.steps);
     const double by_time = elapsed / (60.0 * options.minutes.value_or(kMinutes));
+    if (options.steps) {
+      const double by_steps = static_cast<double>(progress.step) / static_cast<double>(*options.steps);
+      return options.minutes ? std::max(by_steps, by_time) : by_steps;
+    }
     if (options.min_steps == 0) return by_time;
     const double by_steps = static_cast<double>(progress.step) / static_cast<double>(options.min_steps);
     return std::max(std::min(by_time, by_steps), by_time / kPatience);
@@ -139,8 +142,11 @@ struct Trainer::Impl {
   /// Seconds until the run ends, at `rate` steps a second.
   double seconds_left(double rate) const {
     const auto step = static_cast<double>(progress.step);
-    if (options.steps) return (static_cast<double>(*options.steps) - step) / rate;
     const double by_time = 60.0 * options.minutes.value_or(kMinutes) - progress.seconds;
+    if (options.steps) {
+      const double by_steps = (static_cast<double>(*options.steps) - step) / rate;
+      return options.minutes ? std::max(0.0, std::min(by_steps, by_time)) : by_steps;
+    }
     if (options.min_steps == 0) return std::max(0.0, by_time);
     const double by_steps = (static_cast<double>(options.min_steps) - step) / rate;
     return std::max(0.0, std::min(std::max(by_time, by_steps),

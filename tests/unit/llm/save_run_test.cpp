@@ -1,10 +1,13 @@
 // Checkpoints on disks that fail late.
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 
 #include "anyaccel/llm/trainer.h"
 #include "base/file.h"
@@ -13,7 +16,14 @@
 
 namespace {
 std::atomic<int> flushes_until_full{-1};  // negative: never
+std::atomic<int> renames_until_killed{-1};
 }  // namespace
+
+// Stands before libc's: a process can be killed between any two of them.
+extern "C" int rename(const char* from, const char* to) noexcept {
+  if (renames_until_killed >= 0 && renames_until_killed-- == 0) ::_exit(9);
+  return static_cast<int>(::syscall(SYS_rename, from, to));
+}
 
 // Stands before libc's: a disk with delayed allocation says that it is full only here.
 extern "C" int fsync(int descriptor) {
@@ -60,6 +70,34 @@ TEST(SaveRun, ADiskThatIsFullAtTheLastFileLeavesTheOldCheckpoint) {
     flushes_until_full = -1;
     EXPECT_EQ(all_files(folder.path() / "out"), before) << good;
   }
+  const auto files = std::filesystem::directory_iterator(folder.path() / "out");
+  EXPECT_EQ(std::distance(begin(files), end(files)), 6);
+}
+
+// Fails when a process that is killed while the files take their places leaves a mixture that cannot be resumed, or files that
+// nobody removes.
+TEST(SaveRun, AKillBetweenRenamesLeavesOneCheckpoint) {
+  const TemporaryFolder folder;
+  folder.write("text", std::string(1000, 'x'));
+  for (const int renames : {0, 1, 4, 6}) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      at::set_num_threads(1);  // other tests' threads are not here any more
+      Trainer(tiny(folder, 1)).run();
+      renames_until_killed = renames;
+      Trainer(tiny(folder, 2)).run();
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_EQ(WEXITSTATUS(status), 9);
+  }
+  TrainOptions options = tiny(folder, 4);
+  options.resume = true;
+  // The last child was killed after the note was written, so its two steps count.
+  EXPECT_EQ(Trainer(options).info().first_step, 2);
+  Trainer(options).run();
   const auto files = std::filesystem::directory_iterator(folder.path() / "out");
   EXPECT_EQ(std::distance(begin(files), end(files)), 6);
 }

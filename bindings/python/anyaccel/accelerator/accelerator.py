@@ -80,6 +80,13 @@ class Accelerator(_Native):
     def is_fp64_supported(self):
         return self._is_fp64_supported
 
+    def pin_memory(self, tensor, make_copy=True, match_shape=True, align_bytes=None):
+        """As in C++. Older DeepSpeed releases say `pin_memory(tensor, align_bytes)`: pinned memory is aligned to pages,
+        so a number of bytes, by name or as second argument, changes nothing."""
+        if not isinstance(make_copy, bool):
+            make_copy, align_bytes = True, make_copy
+        return super().pin_memory(tensor, make_copy, match_shape)
+
     def pin_memory_alignment(self):
         return self._pin_memory_alignment
 

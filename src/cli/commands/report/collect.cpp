@@ -16,6 +16,7 @@
 #include "anyaccel/sdk/backend.h"
 #include "anyaccel/version.h"
 #include "cli/commands/report/report.h"
+#include "cli/front/nodes_json.h"
 #include "topology/memory_limit.h"
 #include "topology/topology.h"
 
@@ -164,17 +165,11 @@ Json process_memory(Json& report, const Accelerator* accelerator) {
 
 Json machine() {
   const topology::Machine& machine = topology::this_machine();
-  Json nodes = Json::array();
-  for (const auto& node : machine.nodes)
-    nodes.push_back({{"os_index", node.os_index},
-                     {"kind", topology::to_string(node.kind)},
-                     {"memory", node.memory},
-                     {"cpus", topology::format_cpu_list(node.cpus)}});
   return {{"cpu_model", machine.cpu_model},
           {"packages", topology::package_count(machine)},
           {"cores", machine.cores.size()},
           {"cpus", topology::format_cpu_list(machine.cpus())},
-          {"nodes", nodes}};
+          {"nodes", nodes_json(machine)}};
 }
 
 /// What ranks on one node exchange data through.

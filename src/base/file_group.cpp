@@ -1,0 +1,96 @@
+#include "base/file_group.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <sstream>
+#include <utility>
+
+#include "anyaccel/error.h"
+
+namespace anyaccel {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kNote = ".anyaccel-commit";
+constexpr const char* kPart = ".part-";
+
+/// A writer holds a lock on the file that it writes aside; a file that can be locked is nobody's.
+void remove_if_abandoned(const fs::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (descriptor < 0) return;
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+  ::close(descriptor);
+}
+
+void remove_abandoned(const fs::path& folder, const std::string& name) {
+  std::error_code error;
+  for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator(); it.increment(error)) {
+    if (it->path().filename().string().starts_with(name + kPart)) remove_if_abandoned(it->path());
+  }
+}
+
+/// The note may have come with a folder from elsewhere: it can move files of this folder alone, and only onto the name that they bear.
+bool plausible(const std::string& aside, const std::string& name) {
+  return !name.empty() && name.find('/') == std::string::npos && aside.find('/') == std::string::npos &&
+         aside.starts_with(name + kPart);
+}
+
+}  // namespace
+
+FileGroup::FileGroup(fs::path folder) : folder_(std::move(folder)) {
+  finish_file_group(folder_);
+  remove_abandoned(folder_, kNote);
+}
+
+AtomicFile& FileGroup::add(const std::string& name) {
+  remove_abandoned(folder_, name);
+  return *files_.emplace_back(std::make_unique<AtomicFile>(folder_ / name));
+}
+
+void FileGroup::commit() {
+  for (const auto& file : files_) file->flush();
+  std::string note;
+  for (const auto& file : files_) {
+    if (file->path().parent_path() == folder_)
+      note += file->aside().filename().string() + '\n' + file->path().filename().string() + '\n';
+  }
+  write_file_atomically(folder_ / kNote, note);
+  for (const auto& file : files_) file->commit();
+  ::unlink((folder_ / kNote).c_str());
+}
+
+void finish_file_group(const fs::path& folder) {
+  const fs::path path = folder / kNote;
+  std::error_code error;
+  if (!fs::is_regular_file(fs::symlink_status(path, error))) return;
+  const auto note = try_read_file(path);
+  if (!note) return;  // whoever wrote it has just finished
+  std::istringstream lines(*note);
+  std::vector<std::pair<fs::path, fs::path>> moves;
+  for (std::string aside, name; std::getline(lines, aside) && std::getline(lines, name);) {
+    if (!plausible(aside, name)) {
+      throw Error(
+          ErrorCode::corrupt, "finish_save",
+          {.what = path.string() + " is not what a save leaves", .got = "'" + aside + "'", .hint = "remove it"});
+    }
+    moves.emplace_back(folder / aside, folder / name);
+  }
+  for (const auto& [aside, name] : moves) {
+    // Not there: renamed already, before the writer died or by another reader.
+    if (::rename(aside.c_str(), name.c_str()) != 0 && errno != ENOENT) {
+      throw Error(ErrorCode::io, "finish_save",
+                  {.what = "the last save into " + folder.string() +
+                           " was cut off and cannot be finished: " + std::strerror(errno),
+                   .hint = "make the folder writable"});
+    }
+  }
+  ::unlink(path.c_str());
+}
+
+}  // namespace anyaccel

@@ -1,0 +1,97 @@
+#include "base/file_group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "anyaccel/error.h"
+#include "unit/support/expect_error.h"
+
+namespace anyaccel {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kNote = ".anyaccel-commit";
+
+class FileGroupTest : public ::testing::Test {
+ protected:
+  FileGroupTest() {
+    std::string name = (fs::temp_directory_path() / "file_group_XXXXXX").string();
+    folder = ::mkdtemp(name.data());
+  }
+  ~FileGroupTest() override { fs::remove_all(folder); }
+  void put(const std::string& name, const std::string& text) const { std::ofstream(folder / name) << text; }
+  std::string text(const std::string& name) const { return read_file(folder / name); }
+  std::ptrdiff_t entries() const { return std::distance(fs::directory_iterator(folder), fs::directory_iterator()); }
+
+  fs::path folder;
+};
+
+// Fails when one of the files is not replaced, or the note or a file written aside stays.
+TEST_F(FileGroupTest, AllFilesTakeTheirPlaces) {
+  put("a", "old");
+  FileGroup group(folder);
+  group.add("a").write("new a");
+  group.add("b").write("new b");
+  EXPECT_EQ(text("a"), "old");
+  group.commit();
+  EXPECT_EQ(text("a") + text("b"), "new anew b");
+  EXPECT_EQ(entries(), 2);
+}
+
+// Fails when a reader sees a mixture after a writer died between two renames.
+TEST_F(FileGroupTest, WhatADeadWriterBeganIsFinished) {
+  put("a", "new a");
+  put("b", "old b");
+  put("b.part-1-1", "new b");
+  put(kNote, "a.part-1-0\na\nb.part-1-1\nb\n");
+  finish_file_group(folder);
+  EXPECT_EQ(text("a") + text("b"), "new anew b");
+  EXPECT_EQ(entries(), 2);
+  finish_file_group(folder);  // nothing to do
+  finish_file_group(folder / "none");
+}
+
+// Fails when a note from elsewhere can move files out of, or into, the folder, or onto another name.
+TEST_F(FileGroupTest, ANoteCannotReachOtherFiles) {
+  put("victim", "kept");
+  for (const std::string note : {"../x.part-1\nx\n", "x.part-1\n../x\n", "victim\nx\n", "x.part-1/../victim\nx\n"}) {
+    put(kNote, note);
+    EXPECT_ERROR(finish_file_group(folder), corrupt, kNote);
+    EXPECT_EQ(text("victim"), "kept");
+  }
+}
+
+// Fails when files of dead writers pile up, or those of a writer that lives are taken from it.
+TEST_F(FileGroupTest, LeftoversOfDeadWritersGo) {
+  put("a.part-1-0", "half");
+  AtomicFile living(folder / "a");
+  FileGroup group(folder);
+  group.add("a").write("new");
+  EXPECT_FALSE(fs::exists(folder / "a.part-1-0"));
+  EXPECT_TRUE(fs::exists(living.aside()));
+  group.commit();
+  living.write("later");
+  living.commit();
+  EXPECT_EQ(text("a"), "later");
+}
+
+// Fails when a reader that finishes the renames first makes the writer report a failure.
+TEST_F(FileGroupTest, AReaderMayFinishBeforeTheWriter) {
+  AtomicFile file(folder / "a");
+  file.write("new");
+  file.flush();
+  put(kNote, file.aside().filename().string() + "\na\n");
+  finish_file_group(folder);
+  file.commit();
+  EXPECT_EQ(text("a"), "new");
+}
+
+}  // namespace
+}  // namespace anyaccel
