@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Runs the ops of PyTorch's OpInfo database on the accelerator and compares each with the CPU, bit by bit.
+
+float32, the first four samples of each op, one thread. Ops listed in exceptions.txt are compared as it says there; any other
+op that differs fails the sweep, and so does a listed one that is equal after all. The last line counts.
+PYTHONPATH must have the package; DS_ACCELERATOR names the accelerator. Exit status 77: something it needs is missing.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+from unittest import mock
+
+HERE = pathlib.Path(__file__).resolve().parent
+KINDS = {
+    "random": "the CPU draws from the seed that the device's first draw is made from; else compared by value",
+    "uninitialized": "compared by shape and dtype",
+    "differs": "not equal",
+}
+
+
+def exceptions():
+    """name -> (kind, reason)."""
+    found = {}
+    for line in (HERE / "exceptions.txt").read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            name, kind, reason = (part.strip() for part in line.split("|"))
+            assert kind in KINDS and reason, line
+            found[name] = (kind, reason)
+    return found
+
+
+def names():
+    import torch
+    from torch.testing._internal.common_methods_invocations import op_db
+    found = []
+    for op in op_db:
+        if torch.float32 in op.supported_dtypes("cpu"):
+            found.append((op.name + ("." + op.variant_test_name if op.variant_test_name else ""), op))
+    return found
+
+
+# --- In the child: one op after the other, a line for each on the way in and out ---
+
+
+def moved(tree, device):
+    import torch
+    from torch.utils import _pytree
+
+    def move(leaf):
+        if isinstance(leaf, torch.Tensor):
+            return leaf.detach().clone(memory_format=torch.preserve_format).to(device) if leaf.layout is torch.strided else leaf.to(device)
+        if isinstance(leaf, torch.device) or leaf == "cpu":
+            return device
+        return leaf
+
+    return _pytree.tree_map(move, tree)
+
+
+def seed_of_first_draw(seed):
+    """What src/backends/sim/generator.cpp seeds the CPU's generator with for a device's first draw: hash.h, mix(seed, 1)."""
+    mask = (1 << 64) - 1
+    z = (seed + 0x9E3779B97F4A7C15 * 2) & mask
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+    return z ^ (z >> 31)
+
+
+def call_as_device(op, sample):
+    """On the CPU with a device's random numbers; ops of the database seed by themselves."""
+    import torch
+    seed = torch.manual_seed
+    with mock.patch("torch.manual_seed", lambda value: seed(seed_of_first_draw(value))):
+        return call(op, sample, torch.device("cpu"))
+
+
+def call(op, sample, device):
+    import torch
+    from torch.utils import _pytree
+    arguments, keywords, first = moved((sample.args, sample.kwargs, sample.input), device)
+    torch.manual_seed(1234)
+    out = op.op(first, *arguments, **keywords)
+    leaves = [leaf for leaf in _pytree.tree_leaves(out)]
+    return [leaf.detach().cpu() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+
+
+def differ(ours, reference, shapes_only):
+    """None when equal, otherwise in which way not."""
+    import torch
+    if len(ours) != len(reference):
+        return f"{len(ours)} results, {len(reference)} on the CPU"
+    worst = None
+    for mine, right in zip(ours, reference):
+        if not isinstance(right, torch.Tensor):
+            if mine != right and not shapes_only and not (mine != mine and right != right):
+                return f"{mine!r}, {right!r} on the CPU"
+            continue
+        if mine.shape != right.shape or mine.dtype != right.dtype:
+            return f"{mine.dtype}{list(mine.shape)}, {right.dtype}{list(right.shape)} on the CPU"
+        if not shapes_only:
+            try:
+                torch.testing.assert_close(mine, right, equal_nan=True, rtol=0, atol=0)
+            except AssertionError as error:
+                worst = "values: " + " ".join(str(error).split())[:160]
+    return worst
+
+
+def compare(op, device, kind):
+    import torch
+    count = 0
+    for sample in op.sample_inputs("cpu", torch.float32, requires_grad=False):
+        if count == 4:
+            break
+        count += 1
+        try:
+            reference = call_as_device(op, sample) if kind == "random" else call(op, sample, torch.device("cpu"))
+        except Exception as error:  # what the CPU refuses proves nothing
+            reference = error
+        try:
+            ours = call(op, sample, device)
+        except Exception as error:
+            if isinstance(reference, Exception):
+                continue
+            return f"sample {count}: {type(error).__name__}: " + " ".join(str(error).split())[:200]
+        if isinstance(reference, Exception):
+            continue
+        found = differ(ours, reference, kind == "uninitialized")
+        if found:
+            return f"sample {count}: {found}"
+    return None
+
+
+def child(wanted):
+    import warnings
+
+    import torch
+
+    import anyaccel
+    warnings.simplefilter("ignore")  # of the samples: deprecated ops, odd arguments
+    torch.set_num_threads(1)
+    device = anyaccel.get_accelerator().torch_device(0)
+    kinds = exceptions()
+
+    for index, (name, op) in enumerate(names()):
+        if index not in wanted:
+            continue
+        print(json.dumps({"begin": index, "name": name}), flush=True)
+        signal.alarm(60)  # ends the process, and the parent says so
+        try:
+            result = compare(op, device, kinds.get(name, (None,))[0])
+        except Exception as error:
+            result = f"{type(error).__name__}: " + " ".join(str(error).split())[:200]
+        signal.alarm(0)
+        print(json.dumps({"end": index, "name": name, "differs": result}), flush=True)
+
+
+# --- In the parent ---
+
+
+def sweep(wanted):
+    """index -> (name, how it differs or None). A child that dies is replaced, and the op it died in differs."""
+    results, left = {}, sorted(wanted)
+    while left:
+        process = subprocess.Popen([sys.executable, __file__, "--child", ",".join(map(str, left))], stdout=subprocess.PIPE, text=True)
+        current = None
+        for line in process.stdout:
+            if not line.startswith("{"):
+                continue
+            message = json.loads(line)
+            if "begin" in message:
+                current = message["begin"], message["name"]
+            else:
+                results[message["end"]] = message["name"], message["differs"]
+                current = None
+        status = process.wait()
+        if status == 0:
+            break
+        if current is None:
+            raise SystemExit(f"opinfo: the sweep's process ended with status {status} before an op")
+        results[current[0]] = current[1], f"the process died with status {status}"
+        left = [index for index in left if index not in results]
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--slice", default="1/1", help="K/N: every N-th op from the K-th on")
+    parser.add_argument("--only", help="regular expression of names")
+    parser.add_argument("--json", type=pathlib.Path, help="all results")
+    parser.add_argument("--at-least", type=int, default=0, help="how many ops must be equal")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        child(set(map(int, arguments.child.split(","))))
+        return 0
+    try:
+        known = [name for name, _ in names()]
+    except ImportError as error:
+        print(f"SKIP: {error}")
+        return 77
+    part, parts = map(int, arguments.slice.split("/"))
+    wanted = [i for i, name in enumerate(known) if i % parts == part - 1 and (not arguments.only or re.search(arguments.only, name))]
+    listed = exceptions()
+    wrong = [f"{name}: listed in exceptions.txt, but there is no such op" for name in listed if name not in known]
+    results = sweep(wanted)
+    equal = by_shape = exempt = 0
+    for index in sorted(results):
+        name, found = results[index]
+        kind = listed.get(name, (None,))[0]
+        if found is None and kind != "differs":
+            by_shape += kind == "uninitialized"
+            equal += kind != "uninitialized"
+        elif found is None:
+            wrong.append(f"{name}: equal, but exceptions.txt says that it differs; take it out there")
+        elif kind == "differs":
+            exempt += 1
+        else:
+            wrong.append(f"{name}: {found}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({name: found for name, found in results.values()}, indent=1))
+    for line in wrong:
+        print(line)
+    if equal < arguments.at_least:
+        wrong.append("too few")
+    print(f"opinfo: {equal} of {len(wanted)} ops equal to the CPU, {by_shape} without values compared by shape, "
+          f"{exempt} listed as different, {len(wrong)} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
