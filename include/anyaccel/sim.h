@@ -17,6 +17,8 @@ struct Options {
   std::string stands_in_for = {};  ///< SIM_STANDS_IN_FOR: a backend or device type whose place it takes; empty: none
   std::uint64_t seed = 0;          ///< SIM_SEED: decides faults that are given by probability
   std::string faults = {};         ///< SIM_FAULTS: what goes wrong, and when
+  std::string check = {};          ///< SIM_CHECK: "report" or "abort" watches for wrong use of devices; empty: off
+  std::string check_json = {};     ///< SIM_CHECK_JSON: a file that gets the problems; "%p" is the process's number
 };
 
 /// Reads the SIM_* variables. Throws `invalid_argument` naming the variable, what it holds and what it may hold.
@@ -27,6 +29,19 @@ Options options_from_environment();
 /// `invalid_argument` for options out of range, `unavailable` when torch has the device type already or the system
 /// refuses the memory. Call it before anything uses that device type: torch keeps what it found first. Thread-safe.
 void install(const Options& options);
+
+/// One wrong use of a device that the checker found; docs/checking.md says what each kind means.
+struct Problem {
+  std::string kind;     ///< "host_access", "wrong_device", "not_synchronized", "unordered_streams", "freed_in_use",
+                        ///< "memory_limit", "other_accelerator"
+  std::string op;       ///< "aten::mm"; "host code" outside of ops
+  std::string stream;   ///< "stream 3 of sim:0"; empty where none takes part
+  std::string shape;    ///< "float32 [8, 64]"
+  std::string message;  ///< all of it, as printed
+};
+
+/// What was found so far, each once; empty without a checker. Thread-safe.
+std::vector<Problem> problems();
 
 /// True once install() has succeeded in this process. Thread-safe.
 bool installed() noexcept;

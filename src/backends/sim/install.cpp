@@ -9,6 +9,7 @@
 
 #include "anyaccel/error.h"
 #include "backends/sim/allocator.h"
+#include "backends/sim/check/checker.h"
 #include "backends/sim/graph.h"
 #include "backends/sim/kernels.h"
 #include "backends/sim/memory_map.h"
@@ -104,6 +105,19 @@ torch::Library& device_library() {
 
 namespace anyaccel::sim {
 
+std::vector<Problem> problems() {
+  std::vector<Problem> all;
+  const auto* checker = backends::sim::checking::checker();
+  if (checker == nullptr) return all;
+  for (const auto& each : checker->reporter().problems())
+    all.push_back({.kind = name(each.kind),
+                   .op = each.now.op,
+                   .stream = each.now.stream,
+                   .shape = each.now.shape,
+                   .message = text(each)});
+  return all;
+}
+
 bool installed() noexcept { return backends::sim::state().installed.load(std::memory_order_acquire); }
 
 void install(const Options& options) {
@@ -122,6 +136,7 @@ void install(const Options& options) {
   now.failed = true;
   fill_runtime(options);
   register_all();
+  checking::start_checks();
   // Workers end before the kernels' own state is torn down.
   std::atexit([] { stop_streams(); });
   now.failed = false;

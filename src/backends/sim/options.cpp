@@ -111,6 +111,8 @@ void check(const Options& options) {
     refuse("SIM_MEMORY", "not a size of memory", std::to_string(options.memory), "1MiB to 4TiB");
   if (!(options.latency_us >= 0 && options.latency_us <= 60e6))
     refuse("SIM_LATENCY", "not a time", std::to_string(options.latency_us), "0 to 60s");
+  if (!options.check.empty() && options.check != "report" && options.check != "abort")
+    refuse("SIM_CHECK", "no such way to check", options.check, "report, abort, or off");
   dtype_bits(options);
   parse_faults(options.faults);
 }
@@ -129,7 +131,8 @@ std::uint64_t dtype_bits(const Options& options) {
 
 bool operator==(const Options& a, const Options& b) noexcept {
   return a.devices == b.devices && a.memory == b.memory && a.dtypes == b.dtypes && a.latency_us == b.latency_us &&
-         a.stands_in_for == b.stands_in_for && a.seed == b.seed && a.faults == b.faults;
+         a.stands_in_for == b.stands_in_for && a.seed == b.seed && a.faults == b.faults && a.check == b.check &&
+         a.check_json == b.check_json;
 }
 
 std::string device_type_name(const Options& options) {
@@ -154,6 +157,9 @@ Options options_from_environment() {
   options.stands_in_for = env("SIM_STANDS_IN_FOR").value_or("");
   options.seed = static_cast<std::uint64_t>(env_int("SIM_SEED", 0, std::numeric_limits<long>::max()).value_or(0));
   options.faults = env("SIM_FAULTS").value_or("");
+  options.check = env("SIM_CHECK").value_or("");
+  if (options.check == "off" || options.check == "0") options.check.clear();
+  options.check_json = env("SIM_CHECK_JSON").value_or("");
   check(options);
   return options;
 }

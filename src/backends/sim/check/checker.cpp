@@ -1,0 +1,289 @@
+#include "backends/sim/check/checker.h"
+
+#include <atomic>
+#include <cstdlib>
+
+#include "backends/sim/check/fault_handler.h"
+#include "backends/sim/check/stack.h"
+#include "backends/sim/check/tensors.h"
+#include "backends/sim/memory_map.h"
+#include "backends/sim/pinned.h"
+#include "backends/sim/runtime.h"
+#include "base/env.h"
+
+namespace anyaccel::backends::sim::checking {
+
+namespace {
+
+constexpr int kStreamsOfDevice = 1 + 2 * Device::kPooled;
+
+// Numbers need not be dense: clocks are as long as the highest one in use.
+StreamId id_of(const SimStream& stream) { return stream.device().index * kStreamsOfDevice + stream.id(); }
+
+std::string device_text(int index) { return runtime().device(index).str(); }
+
+std::string stream_text(StreamId id) {
+  const int number = id % kStreamsOfDevice;
+  return (number == 0 ? "the default stream" : "stream " + std::to_string(number)) + " of " +
+         device_text(id / kStreamsOfDevice);
+}
+
+std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+
+/// Where an operand's bytes are; nothing for those without any.
+std::optional<Touch> touch_of(const Operand& operand) {
+  if (operand.address == nullptr || operand.bytes == 0) return std::nullopt;
+  Touch touch{.storage = number(operand.address), .bytes = operand.bytes, .region = {}, .written = operand.written};
+  if (operand.tensor != nullptr) {
+    touch.region = region_of(*operand.tensor);
+  } else {
+    touch.region.low = touch.storage;
+    touch.region.high = touch.storage + operand.bytes;
+  }
+  if (touch.region.low == touch.region.high) return std::nullopt;
+  return touch;
+}
+
+std::string mebibytes(std::size_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f MiB", static_cast<double>(bytes) / (1 << 20));
+  return text;
+}
+
+std::vector<std::string> stack_here() { return stack_text(capture_stack()); }
+
+const char* did(const Use& use) { return use.written ? "writes" : "reads"; }
+
+std::string named(const Use& use) { return use.replayed ? std::string(use.op) + " (in a graph)" : use.op; }
+
+std::atomic<Checker*> running{nullptr};
+
+}  // namespace
+
+Checker::Checker(bool aborts, const std::string& json_file, bool keep_stacks)
+    : keep_stacks_(keep_stacks), reporter_(aborts, json_file) {}
+
+Part Checker::part(const Use& use) const {
+  Part result{.op = named(use), .stream = stream_text(use.stream), .shape = shape_text(use.region)};
+  if (use.frames) result.stack = stack_text(*use.frames, /*of_this_thread=*/false);
+  return result;
+}
+
+void Checker::report(const Conflict& conflict) {
+  Problem problem;
+  const auto& now = conflict.now;
+  const auto& before = conflict.before;
+  problem.now = part(now);
+  problem.now.stack = stack_here();
+  problem.before = part(before);
+  switch (conflict.kind) {
+    case Conflict::unordered:
+      problem.kind = Kind::unordered_streams;
+      problem.what = problem.now.op + " on " + problem.now.stream + " " + did(now) + " memory that " +
+                     problem.before.op + " on " + problem.before.stream + " " + did(before) +
+                     ", and nothing makes the one wait for the other";
+      break;
+    case Conflict::freed_in_use:
+      problem.kind = Kind::freed_in_use;
+      problem.what = "a tensor was freed while " + problem.before.op + " on " + problem.before.stream +
+                     " may still use it; its memory went back to " + problem.now.stream + ", whose next work, " +
+                     problem.now.op + ", may be given it";
+      // The tensor in question is the freed one.
+      problem.now.shape = problem.before.shape;
+      break;
+    case Conflict::freed_capture:
+      problem.kind = Kind::freed_in_use;
+      problem.what = "the graph runs " + problem.before.op +
+                     " on memory that was freed after the capture; another tensor may have it by now";
+      problem.now.shape = problem.before.shape;
+      problem.before.stream.clear();
+      break;
+  }
+  reporter_.report(std::move(problem));
+}
+
+void Checker::check_devices(SimStream& stream, const LaunchInfo& info) {
+  bool here = false;
+  int elsewhere = -1;
+  for (const auto& operand : info.operands) {
+    const int device = memory_map.device_of(operand.address);
+    if (device == stream.device().index) here = true;
+    if (device >= 0 && device != stream.device().index) elsewhere = device;
+  }
+  // A copy between devices has its source here.
+  if (elsewhere < 0 || here) return;
+  Problem problem{.kind = Kind::wrong_device, .what = {}, .now = {}};
+  problem.what = std::string(info.op) + " was launched on " + stream_text(id_of(stream)) + " and uses memory of " +
+                 device_text(elsewhere) + " alone";
+  problem.now = {.op = info.op, .stream = stream_text(id_of(stream)), .shape = {}, .stack = stack_here()};
+  if (const auto touch = touch_of(info.operands.front())) problem.now.shape = shape_text(touch->region);
+  reporter_.report(std::move(problem));
+}
+
+void Checker::on_launch(SimStream& stream, const LaunchInfo& info) {
+  const auto id = id_of(stream);
+  Detector::Conflicts found;
+  if (info.replay) {
+    found = detector_.replay(info.graph, id);
+  } else {
+    static thread_local std::vector<Touch> touches;
+    touches.clear();
+    bool elsewhere = false;
+    for (const auto& operand : info.operands) {
+      if (auto touch = touch_of(operand)) touches.push_back(*touch);
+      elsewhere |=
+          memory_map.contains(operand.address) && memory_map.device_of(operand.address) != stream.device().index;
+    }
+    if (elsewhere) check_devices(stream, info);
+    if (info.graph != nullptr)
+      found = detector_.capture(info.graph, id, info.op, touches);
+    else
+      found = detector_.launch(id, info.op, touches,
+                               keep_stacks_ ? std::make_shared<const Frames>(capture_stack()) : nullptr);
+  }
+  for (const auto& conflict : found) report(conflict);
+}
+
+void Checker::on_allocate(const void* address, std::size_t bytes, SimStream& stream) {
+  detector_.allocate(number(address), bytes, id_of(stream), stream.capture() != nullptr);
+}
+
+void Checker::on_free(const void* address, std::size_t /*bytes*/, SimStream& /*stream*/) noexcept {
+  detector_.free(number(address));
+}
+
+void Checker::on_out_of_memory(int device, std::size_t bytes) {
+  const auto low = number(memory_map.device_base(device));
+  const auto [used, largest] = detector_.live_in(low, low + memory_map.slice, 3);
+  Problem problem{.kind = Kind::memory_limit, .what = {}, .now = {}};
+  problem.what = "tried to allocate " + mebibytes(bytes) + " on " + device_text(device) + ", where tensors use " +
+                 mebibytes(used) + " of " + mebibytes(static_cast<std::size_t>(runtime().options.memory));
+  for (const auto& memory : largest)
+    problem.what += (&memory == largest.data() ? "; the largest: " : ", ") + mebibytes(memory.bytes) +
+                    (memory.last ? " (" + shape_text(memory.last->region) + ", last used by " + memory.last->op + ")"
+                                 : " (not used yet)");
+  problem.now = {.op = current_op(),
+                 .stream = stream_text(id_of(current_stream(device))),
+                 .shape = std::to_string(bytes) + " bytes",
+                 .stack = stack_here()};
+  reporter_.report(std::move(problem));
+  expect_error();
+}
+
+void Checker::on_record_stream(const void* address, std::size_t /*bytes*/, SimStream& stream) {
+  detector_.record_stream(number(address), id_of(stream));
+}
+
+void Checker::on_graph_end(const void* graph) noexcept { detector_.end_graph(graph); }
+
+void Checker::on_event_record(std::uint64_t record, SimStream& stream) { detector_.record(record, id_of(stream)); }
+
+void Checker::on_event_wait(std::uint64_t record, SimStream& stream) { detector_.wait(record, id_of(stream)); }
+
+void Checker::on_event_synchronize(std::uint64_t record) {
+  detector_.host_waits_for_event(record);
+  views_.open_known(detector_);
+}
+
+void Checker::on_stream_synchronize(SimStream& stream) {
+  detector_.host_waits_for_stream(id_of(stream));
+  views_.open_known(detector_);
+}
+
+void Checker::on_device_synchronize(int device) {
+  for (const auto& stream : runtime().devices[static_cast<std::size_t>(device)]->streams)
+    if (stream->last() != 0) detector_.host_waits_for_stream(id_of(*stream));
+  views_.open_known(detector_);
+}
+
+void Checker::on_pinned_copy(const Operand& host, SimStream& stream) {
+  // Captured copies run at a replay; memory of others has one view only.
+  if (stream.capture() != nullptr || device_view(const_cast<void*>(host.address)) == host.address) return;
+  const auto touch = touch_of(host);
+  if (!touch) return;
+  const auto id = id_of(stream);
+  const Use copy{.op = "aten::copy_",
+                 .stream = id,
+                 .time = detector_.now(id),
+                 .written = host.written,
+                 .replayed = false,
+                 .region = touch->region,
+                 .frames = nullptr};
+  const auto& region = touch->region;
+  const bool whole = region.dense && region.low == touch->storage && region.high == touch->storage + touch->bytes;
+  views_.close(copy, whole);
+}
+
+void Checker::on_pinned_allocate(const void* address, std::size_t bytes) {
+  views_.open(number(address), bytes);
+  detector_.allocate(number(address), bytes, -1);
+}
+
+bool Checker::on_fault(std::uintptr_t address, bool writes) {
+  const auto* pointer = reinterpret_cast<const void*>(address);
+  const bool device = memory_map.contains(pointer);
+  if (!device && device_view(const_cast<void*>(pointer)) == pointer) return false;
+  Problem problem;
+  const auto op = current_op();
+  if (device) {
+    problem.kind = Kind::host_access;
+    problem.now = {.op = op, .stream = {}, .shape = {}, .stack = stack_here()};
+    const auto memory = detector_.memory_at(address);
+    problem.what = op + (writes ? " writes to " : " reads ") + "memory of " +
+                   device_text(memory_map.device_of(pointer)) + " from the host";
+    if (!memory || !memory->live) {
+      problem.what += ", where no tensor is any more";
+    } else if (memory->last) {
+      problem.before = part(*memory->last);
+      problem.now.stream = problem.before.stream;
+      problem.now.shape = problem.before.shape;
+    } else {
+      problem.now.shape = std::to_string(memory->bytes) + " bytes";
+    }
+    reporter_.report(std::move(problem));
+    return false;
+  }
+  // Without a copy another thread has opened it between.
+  if (const auto copy = views_.touched(address, writes)) {
+    problem.kind = Kind::not_synchronized;
+    problem.before = part(*copy);
+    problem.now = {.op = op, .stream = problem.before.stream, .shape = problem.before.shape, .stack = stack_here()};
+    problem.what = op + (writes ? " writes to " : " reads ") + "pinned memory on the host while a copy " +
+                   (copy->written ? "into" : "out of") + " it on " + problem.before.stream + " may not have ended";
+    reporter_.report(std::move(problem));
+  }
+  return true;
+}
+
+void Checker::on_refused(const Refusal& refusal) {
+  Problem problem;
+  problem.now = {.op = refusal.op,
+                 .stream = stream_text(id_of(current_stream(current_device()))),
+                 .shape = refusal.tensors,
+                 .stack = stack_here()};
+  if (refusal.other_accelerator) {
+    problem.kind = Kind::other_accelerator;
+    problem.what =
+        refusal.op + " was asked for " + refusal.device + "; the accelerator of this program is " + device_text(0);
+  } else {
+    problem.kind = Kind::wrong_device;
+    problem.what = refusal.op + " got tensors of several devices: " + refusal.tensors;
+  }
+  reporter_.report(std::move(problem));
+}
+
+Checker* checker() noexcept { return running.load(std::memory_order_acquire); }
+
+void start_checks() {
+  const auto& options = runtime().options;
+  if (options.check.empty()) return;
+  // Never destroyed: work of other threads may end after static destruction began.
+  auto* one = new Checker(options.check == "abort", options.check_json, env_flag("SIM_CHECK_STACKS"));
+  running.store(one, std::memory_order_release);
+  set_observer(one);
+  watch_ops([one](const Refusal& refusal) { one->on_refused(refusal); });
+  handle_faults([](std::uintptr_t address, bool writes) { return checker()->on_fault(address, writes); });
+  std::atexit([] { checker()->reporter().finish(); });
+}
+
+}  // namespace anyaccel::backends::sim::checking

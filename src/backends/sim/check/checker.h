@@ -1,0 +1,60 @@
+// The observer of SIM_CHECK: turns what the simulator tells into what the detector knows, and what that finds into reports.
+#pragma once
+
+#include <c10/core/TensorImpl.h>
+
+#include <vector>
+
+#include "backends/sim/check/detector.h"
+#include "backends/sim/check/host_views.h"
+#include "backends/sim/check/op_context.h"
+#include "backends/sim/check/reporter.h"
+#include "backends/sim/observer.h"
+
+namespace anyaccel::backends::sim::checking {
+
+/// Thread-safe.
+class Checker final : public Observer {
+ public:
+  /// `keep_stacks`: remembers for each launch where it was, for both sides of a report; slow.
+  Checker(bool aborts, const std::string& json_file, bool keep_stacks);
+
+  void on_launch(SimStream& stream, const LaunchInfo& info) override;
+  void on_allocate(const void* address, std::size_t bytes, SimStream& stream) override;
+  void on_free(const void* address, std::size_t bytes, SimStream& stream) noexcept override;
+  void on_out_of_memory(int device, std::size_t bytes) override;
+  void on_record_stream(const void* address, std::size_t bytes, SimStream& stream) override;
+  void on_graph_end(const void* graph) noexcept override;
+  void on_event_record(std::uint64_t record, SimStream& stream) override;
+  void on_event_wait(std::uint64_t record, SimStream& stream) override;
+  void on_event_synchronize(std::uint64_t record) override;
+  void on_stream_synchronize(SimStream& stream) override;
+  void on_device_synchronize(int device) override;
+  void on_pinned_copy(const Operand& host, SimStream& stream) override;
+  void on_pinned_allocate(const void* address, std::size_t bytes) override;
+
+  /// True when the access can be made again.
+  bool on_fault(std::uintptr_t address, bool writes);
+  void on_refused(const Refusal& refusal);
+
+  Reporter& reporter() noexcept { return reporter_; }
+  const Reporter& reporter() const noexcept { return reporter_; }
+
+ private:
+  void check_devices(SimStream& stream, const LaunchInfo& info);
+  void report(const Conflict& conflict);
+  Part part(const Use& use) const;
+
+  const bool keep_stacks_;
+  Detector detector_;
+  HostViews views_;
+  Reporter reporter_;
+};
+
+/// Starts the checks that the options ask for; nothing without. Once in a process, before the first use of the device.
+void start_checks();
+
+/// Null when nothing is checked.
+Checker* checker() noexcept;
+
+}  // namespace anyaccel::backends::sim::checking

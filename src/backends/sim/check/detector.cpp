@@ -1,0 +1,239 @@
+#include "backends/sim/check/detector.h"
+
+#include <algorithm>
+
+namespace anyaccel::backends::sim::checking {
+
+namespace {
+
+// Memory that is written in many small pieces (a cache of keys and values) keeps this many uses; then the oldest go, and
+// what they could have shown is not seen.
+constexpr std::size_t kTidyAt = 64;
+constexpr std::size_t kMostUses = 512;
+constexpr std::size_t kMostFreed = 1024;
+
+bool both_matter(const Use& a, const Use& b) { return a.stream != b.stream && (a.written || b.written); }
+
+}  // namespace
+
+Detector::Blocks::iterator Detector::find(std::uintptr_t address) {
+  auto after = blocks_.upper_bound(address);
+  if (after == blocks_.begin()) return blocks_.end();
+  --after;
+  return address < after->first + after->second.bytes ? after : blocks_.end();
+}
+
+Detector::Blocks::const_iterator Detector::find(std::uintptr_t address) const {
+  return const_cast<Detector*>(this)->find(address);
+}
+
+Detector::Block& Detector::block_of(const Touch& touch) {
+  if (const auto found = find(touch.storage); found != blocks_.end()) return found->second;
+  // Host memory that others gave, such as registered memory.
+  auto& block = blocks_[touch.storage];
+  block = {.bytes = touch.bytes, .number = ++number_, .live = true};
+  return block;
+}
+
+void Detector::add(std::vector<Use>& uses, Use use, std::size_t bytes, Conflicts& found) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    auto& before = uses[i];
+    const bool ordered = clocks_.ordered(before.stream, before.time, use.stream);
+    if (!ordered && both_matter(before, use) && overlap(before.region, use.region))
+      found.push_back({.kind = Conflict::unordered, .now = use, .before = before, .bytes = bytes});
+    // What conflicts with the older use later conflicts with this one too.
+    const bool same_kind = before.stream == use.stream && (use.written || !before.written);
+    const bool replaced = (same_kind || (use.written && ordered)) && covers(use.region, before.region);
+    if (replaced) continue;
+    if (kept != i) uses[kept] = std::move(before);
+    ++kept;
+  }
+  uses.resize(kept);
+  if (uses.size() >= kTidyAt)
+    std::erase_if(uses, [&](const Use& each) { return clocks_.known_by_host(each.stream, each.time); });
+  if (uses.size() >= kMostUses) uses.erase(uses.begin(), uses.begin() + kMostUses / 2);
+  uses.push_back(std::move(use));
+}
+
+void Detector::check_freed(const Use& use, const Block& block, Conflicts& found) {
+  const auto list = freed_.find(use.stream);
+  if (list == freed_.end() || list->second.empty()) return;
+  std::erase_if(list->second, [&](const Freed& freed) {
+    if (clocks_.ordered(freed.use.stream, freed.use.time, use.stream)) return true;
+    // Only memory that was taken since could have been the freed one.
+    if (!use.written || block.owner != use.stream || block.number < freed.number) return false;
+    found.push_back({.kind = Conflict::freed_in_use, .now = use, .before = freed.use, .bytes = freed.bytes});
+    return true;
+  });
+}
+
+Detector::Conflicts Detector::launch(StreamId stream, const char* op, const std::vector<Touch>& touches,
+                                     std::shared_ptr<const Frames> frames) {
+  Conflicts found;
+  const std::lock_guard lock(mutex_);
+  const auto time = clocks_.tick(stream);
+  for (const auto& touch : touches) {
+    auto& block = block_of(touch);
+    Use use{.op = op,
+            .stream = stream,
+            .time = time,
+            .written = touch.written,
+            .replayed = false,
+            .region = touch.region,
+            .frames = frames};
+    check_freed(use, block, found);
+    add(block.uses, std::move(use), block.bytes, found);
+  }
+  return found;
+}
+
+Detector::Conflicts Detector::capture(const void* graph, StreamId stream, const char* op,
+                                      const std::vector<Touch>& touches) {
+  Conflicts found;
+  const std::lock_guard lock(mutex_);
+  const auto time = clocks_.tick(stream);
+  auto& blocks = graphs_[graph];
+  for (const auto& touch : touches) {
+    const auto& block = block_of(touch);
+    auto& captured = blocks[touch.storage];
+    if (captured.number != block.number) captured = {.touch = touch, .number = block.number, .uses = {}};
+    Use use{.op = op,
+            .stream = stream,
+            .time = time,
+            .written = touch.written,
+            .replayed = true,
+            .region = touch.region,
+            .frames = nullptr};
+    add(captured.uses, std::move(use), block.bytes, found);
+  }
+  return found;
+}
+
+Detector::Conflicts Detector::replay(const void* graph, StreamId stream) {
+  Conflicts found;
+  const std::lock_guard lock(mutex_);
+  const auto time = clocks_.tick(stream);
+  const auto known = graphs_.find(graph);
+  if (known == graphs_.end()) return found;
+  for (const auto& [storage, captured] : known->second) {
+    const auto at = find(storage);
+    const bool same = at != blocks_.end() && at->second.live && at->second.number == captured.number;
+    if (!same) {
+      // Memory of the graph's own is used again within it.
+      if (at != blocks_.end() && at->second.of_graph) continue;
+      if (captured.uses.empty()) continue;
+      Use now{.op = "graph.replay", .stream = stream, .time = time, .replayed = true, .region = {}, .frames = {}};
+      found.push_back({.kind = Conflict::freed_capture,
+                       .now = std::move(now),
+                       .before = captured.uses.back(),
+                       .bytes = captured.touch.bytes});
+      continue;
+    }
+    for (auto use : captured.uses) {
+      use.stream = stream;
+      use.time = time;
+      check_freed(use, at->second, found);
+      add(at->second.uses, std::move(use), at->second.bytes, found);
+    }
+  }
+  return found;
+}
+
+void Detector::end_graph(const void* graph) {
+  const std::lock_guard lock(mutex_);
+  graphs_.erase(graph);
+}
+
+void Detector::allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, bool of_graph) {
+  const std::lock_guard lock(mutex_);
+  auto at = find(address);
+  if (at == blocks_.end()) at = blocks_.lower_bound(address);
+  while (at != blocks_.end() && at->first < address + bytes) at = at->first == address ? ++at : blocks_.erase(at);
+  auto& block = blocks_[address];
+  block.bytes = bytes;
+  block.owner = owner;
+  block.number = ++number_;
+  block.live = true;
+  block.of_graph = of_graph;
+  block.recorded.clear();
+  block.uses.clear();
+}
+
+void Detector::free(std::uintptr_t address) {
+  const std::lock_guard lock(mutex_);
+  const auto at = blocks_.find(address);
+  if (at == blocks_.end() || !at->second.live) return;
+  auto& block = at->second;
+  block.live = false;
+  ++number_;
+  for (auto& use : block.uses) {
+    if (block.owner < 0 || block.of_graph || clocks_.ordered(use.stream, use.time, block.owner)) continue;
+    if (std::find(block.recorded.begin(), block.recorded.end(), use.stream) != block.recorded.end()) continue;
+    auto& list = freed_[block.owner];
+    if (list.size() >= kMostFreed) list.erase(list.begin(), list.begin() + kMostFreed / 2);
+    list.push_back({.use = std::move(use), .bytes = block.bytes, .number = number_});
+  }
+  block.uses.clear();
+}
+
+void Detector::record_stream(std::uintptr_t address, StreamId stream) {
+  const std::lock_guard lock(mutex_);
+  if (const auto at = find(address); at != blocks_.end()) at->second.recorded.push_back(stream);
+}
+
+void Detector::record(std::uint64_t event, StreamId stream) {
+  const std::lock_guard lock(mutex_);
+  clocks_.record(event, stream);
+}
+void Detector::wait(std::uint64_t event, StreamId stream) {
+  const std::lock_guard lock(mutex_);
+  clocks_.wait(event, stream);
+}
+void Detector::host_waits_for_event(std::uint64_t event) {
+  const std::lock_guard lock(mutex_);
+  clocks_.host_waits_for_event(event);
+}
+void Detector::host_waits_for_stream(StreamId stream) {
+  const std::lock_guard lock(mutex_);
+  clocks_.host_waits_for_stream(stream);
+}
+Time Detector::now(StreamId stream) const {
+  const std::lock_guard lock(mutex_);
+  return clocks_.now(stream);
+}
+bool Detector::known_by_host(StreamId stream, Time time) const {
+  const std::lock_guard lock(mutex_);
+  return clocks_.known_by_host(stream, time);
+}
+
+Memory Detector::describe(const Blocks::value_type& block) {
+  Memory memory{.address = block.first, .bytes = block.second.bytes, .live = block.second.live, .last = {}};
+  for (const auto& use : block.second.uses)
+    if (!memory.last || use.written || !memory.last->written) memory.last = use;
+  return memory;
+}
+
+std::optional<Memory> Detector::memory_at(std::uintptr_t address) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = find(address);
+  if (at == blocks_.end()) return std::nullopt;
+  return describe(*at);
+}
+
+std::pair<std::size_t, std::vector<Memory>> Detector::live_in(std::uintptr_t low, std::uintptr_t high,
+                                                              std::size_t most) const {
+  const std::lock_guard lock(mutex_);
+  std::size_t sum = 0;
+  std::vector<Memory> all;
+  for (auto at = blocks_.lower_bound(low); at != blocks_.end() && at->first < high; ++at) {
+    if (!at->second.live) continue;
+    sum += at->second.bytes;
+    all.push_back(describe(*at));
+  }
+  std::sort(all.begin(), all.end(), [](const Memory& a, const Memory& b) { return a.bytes > b.bytes; });
+  if (all.size() > most) all.resize(most);
+  return {sum, std::move(all)};
+}
+
+}  // namespace anyaccel::backends::sim::checking

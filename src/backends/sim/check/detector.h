@@ -1,0 +1,124 @@
+// Finds work on several streams that touches the same memory in no defined order, and memory that is given back while work
+// may still use it. Knows streams by number and memory by address. No torch.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/sim/check/clocks.h"
+#include "backends/sim/check/region.h"
+
+namespace anyaccel::backends::sim::checking {
+
+/// Addresses of a call stack, innermost first.
+using Frames = std::vector<void*>;
+
+/// One tensor of a piece of work.
+struct Touch {
+  std::uintptr_t storage = 0;  ///< where the memory that holds it begins
+  std::size_t bytes = 0;       ///< of that memory
+  Region region;
+  bool written = false;
+};
+
+/// A touch that happened.
+struct Use {
+  const char* op = "";
+  StreamId stream = 0;
+  Time time = 0;
+  bool written = false;
+  bool replayed = false;  ///< as part of a graph
+  Region region;
+  std::shared_ptr<const Frames> frames;  ///< where it was launched, when that is kept
+};
+
+struct Conflict {
+  enum Kind {
+    unordered,  ///< `now` and `before` touch the same bytes, one writes, and nothing orders them
+    freed_in_use,  ///< the memory of `before` was given back to its stream, which goes on with `now` while it may be in use
+    freed_capture,  ///< the graph that is replayed uses memory that was given back since: `before` is its use
+  };
+  Kind kind = unordered;
+  Use now, before;
+  std::size_t bytes = 0;  ///< of the memory
+};
+
+/// Memory of one address.
+struct Memory {
+  std::uintptr_t address = 0;
+  std::size_t bytes = 0;
+  bool live = false;
+  std::optional<Use> last;  ///< the last use, a write where there was one
+};
+
+/// Thread-safe.
+class Detector {
+ public:
+  using Conflicts = std::vector<Conflict>;
+
+  Conflicts launch(StreamId stream, const char* op, const std::vector<Touch>& touches,
+                   std::shared_ptr<const Frames> frames = nullptr);
+  /// The same for work that `graph` captures: what it touches counts at each replay().
+  Conflicts capture(const void* graph, StreamId stream, const char* op, const std::vector<Touch>& touches);
+  Conflicts replay(const void* graph, StreamId stream);
+  void end_graph(const void* graph);
+
+  /// `owner`: the stream whose work may use it from now on, and again once it is freed; -1 for memory of the host.
+  /// Memory of graphs stays theirs when tensors in it are freed.
+  void allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, bool of_graph = false);
+  void free(std::uintptr_t address);
+  void record_stream(std::uintptr_t address, StreamId stream);
+
+  void record(std::uint64_t event, StreamId stream);
+  void wait(std::uint64_t event, StreamId stream);
+  void host_waits_for_event(std::uint64_t event);
+  void host_waits_for_stream(StreamId stream);
+  Time now(StreamId stream) const;
+  bool known_by_host(StreamId stream, Time time) const;
+
+  std::optional<Memory> memory_at(std::uintptr_t address) const;
+  /// Live memory in [low, high), largest first, and the sum.
+  std::pair<std::size_t, std::vector<Memory>> live_in(std::uintptr_t low, std::uintptr_t high, std::size_t most) const;
+
+ private:
+  struct Block {
+    std::size_t bytes = 0;
+    StreamId owner = -1;
+    std::uint64_t number = 0;  ///< counts allocations and frees
+    bool live = false;
+    bool of_graph = false;
+    std::vector<StreamId> recorded;
+    std::vector<Use> uses;
+  };
+  struct Freed {
+    Use use;
+    std::size_t bytes = 0;
+    std::uint64_t number = 0;
+  };
+  struct Captured {
+    Touch touch;
+    std::uint64_t number = 0;  ///< of the block at capture
+    std::vector<Use> uses;
+  };
+  using Blocks = std::map<std::uintptr_t, Block>;
+
+  Blocks::iterator find(std::uintptr_t address);
+  Blocks::const_iterator find(std::uintptr_t address) const;
+  Block& block_of(const Touch& touch);
+  void add(std::vector<Use>& uses, Use use, std::size_t bytes, Conflicts& found);
+  void check_freed(const Use& use, const Block& block, Conflicts& found);
+  static Memory describe(const Blocks::value_type& block);
+
+  mutable std::mutex mutex_;
+  Clocks clocks_;
+  Blocks blocks_;
+  std::uint64_t number_ = 0;
+  std::unordered_map<StreamId, std::vector<Freed>> freed_;  ///< by the stream that the memory went back to
+  std::unordered_map<const void*, std::map<std::uintptr_t, Captured>> graphs_;
+};
+
+}  // namespace anyaccel::backends::sim::checking

@@ -1,0 +1,56 @@
+#include "backends/sim/check/fault_handler.h"
+
+#include <signal.h>
+#include <ucontext.h>
+
+#include <cerrno>
+
+namespace anyaccel::backends::sim::checking {
+
+namespace {
+
+FaultFunction ours = nullptr;
+struct sigaction former;
+
+bool was_write([[maybe_unused]] void* context) {
+#if defined(__x86_64__)
+  constexpr greg_t kWrite = 2;
+  return (static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & kWrite) != 0;
+#else
+  return false;
+#endif
+}
+
+void pass_on(int signal, siginfo_t* info, void* context) {
+  if ((former.sa_flags & SA_SIGINFO) != 0) {
+    former.sa_sigaction(signal, info, context);
+  } else if (former.sa_handler != SIG_DFL && former.sa_handler != SIG_IGN) {
+    former.sa_handler(signal);
+  } else {
+    // The access is made again, and ends the program as it would have.
+    ::sigaction(signal, &former, nullptr);
+  }
+}
+
+void handle(int signal, siginfo_t* info, void* context) {
+  const int error = errno;
+  const bool again = ours(reinterpret_cast<std::uintptr_t>(info->si_addr), was_write(context));
+  errno = error;
+  if (!again) pass_on(signal, info, context);
+}
+
+}  // namespace
+
+void handle_faults(FaultFunction function) {
+  if (ours != nullptr) return;
+  ours = function;
+  struct sigaction action = {};
+  action.sa_sigaction = handle;
+  // A report takes locks and memory, which is fine here: the fault came from the program's own access to memory that
+  // neither malloc nor the checker holds, and never from within them.
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  ::sigemptyset(&action.sa_mask);
+  ::sigaction(SIGSEGV, &action, &former);
+}
+
+}  // namespace anyaccel::backends::sim::checking

@@ -1,0 +1,173 @@
+#include "backends/sim/check/op_context.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
+#include <c10/util/Backtrace.h>
+#include <c10/util/Logging.h>
+
+#include <array>
+#include <cstring>
+
+#include "backends/sim/check/tensors.h"
+#include "backends/sim/runtime.h"
+
+namespace anyaccel::backends::sim::checking {
+
+namespace {
+
+struct OpFrame {
+  const char* op;  // the schema's own text
+  bool several_devices;
+  bool other_accelerator;
+  // Filled only for ops that look wrong.
+  std::string* tensors;
+  std::string* device;
+};
+
+/// Ops in ops; deeper ones are counted and not kept.
+struct OpStack {
+  std::array<OpFrame, 32> frames;
+  std::size_t depth;
+  bool expect_error;
+  bool in_report;
+};
+
+OpStack& ops() noexcept {
+  static thread_local OpStack stack;
+  return stack;
+}
+
+std::function<void(const Refusal&)>& on_refused() {
+  static auto* function = new std::function<void(const Refusal&)>;
+  return *function;
+}
+
+/// Ops that take tensors of several devices, or index tensors of the host.
+bool may_mix(const char* op, bool on_host_and_one_device) {
+  static constexpr const char* kCopies[] = {"aten::copy_",         "aten::_copy_from", "aten::_copy_from_and_resize",
+                                            "aten::_to_copy",      "aten::to",         "aten::set_",
+                                            "aten::_foreach_copy_"};
+  static constexpr const char* kIndices[] = {
+      "aten::index",         "aten::index_put",         "aten::index_put_",   "aten::_index_put_impl_",
+      "aten::_unsafe_index", "aten::_unsafe_index_put", "aten::tensor_split", "aten::_ctc_loss",
+      "aten::ctc_loss"};
+  for (const auto* name : kCopies)
+    if (std::strcmp(op, name) == 0) return true;
+  if (on_host_and_one_device)
+    for (const auto* name : kIndices)
+      if (std::strcmp(op, name) == 0) return true;
+  return false;
+}
+
+/// What the arguments of one op say about devices.
+struct Devices {
+  std::uint32_t ours = 0;  // a bit for each index
+  bool host = false;
+  std::optional<c10::Device> other;
+
+  void add_device(c10::Device device) {
+    const auto type = device.type();
+    if (type == runtime().type) {
+      if (device.has_index()) ours |= 1U << static_cast<unsigned>(device.index());
+    } else if (type != c10::kCPU && type != c10::kMeta) {
+      other = device;
+    }
+  }
+  void add(const c10::IValue& value) {
+    if (value.isTensor()) {
+      const auto& tensor = value.toTensor();
+      if (!tensor.defined()) return;
+      if (tensor.device().is_cpu())
+        host |= tensor.dim() > 0;
+      else
+        add_device(tensor.device());
+    } else if (value.isList()) {
+      for (const auto& each : value.toListRef())
+        if (each.isTensor()) add(each);
+    } else if (value.isDevice()) {
+      if (value.toDevice().type() != runtime().type) add_device(value.toDevice());
+    } else if (value.isStream()) {
+      add_device(value.toStream().device());
+    }
+  }
+  bool several() const { return (ours & (ours - 1)) != 0 || (host && ours != 0); }
+};
+
+void describe(const c10::IValue& value, std::string& out) {
+  if (value.isTensor() && value.toTensor().defined()) {
+    if (!out.empty()) out += ", ";
+    out += shape_text(region_of(*value.toTensor().unsafeGetTensorImpl())) + " on " + value.toTensor().device().str();
+  } else if (value.isList() && out.size() < 400) {
+    for (const auto& each : value.toListRef())
+      if (each.isTensor()) describe(each, out);
+  } else if (value.isStream()) {
+    out += (out.empty() ? "" : ", ") + std::string("a stream of ") + value.toStream().device().str();
+  }
+}
+
+std::unique_ptr<at::ObserverContext> begin_op(const at::RecordFunction& function) {
+  auto& stack = ops();
+  const auto depth = stack.depth++;
+  if (depth >= stack.frames.size()) return nullptr;
+  auto& frame = stack.frames[depth];
+  frame = {.op = function.name(), .several_devices = false, .other_accelerator = false, .tensors = {}, .device = {}};
+  Devices devices;
+  for (const auto& value : function.inputs()) devices.add(value);
+  frame.other_accelerator = devices.other.has_value();
+  frame.several_devices = devices.several() && !may_mix(frame.op, (devices.ours & (devices.ours - 1)) == 0);
+  if (frame.other_accelerator || frame.several_devices) {
+    frame.tensors = new std::string;
+    for (const auto& value : function.inputs()) describe(value, *frame.tensors);
+    frame.device = new std::string(devices.other ? devices.other->str() : "");
+  }
+  return nullptr;
+}
+
+void end_op(const at::RecordFunction& /*function*/, at::ObserverContext* /*context*/) {
+  auto& stack = ops();
+  if (stack.depth == 0) return;
+  if (--stack.depth >= stack.frames.size()) return;
+  auto& frame = stack.frames[stack.depth];
+  delete frame.tensors;
+  delete frame.device;
+  frame.tensors = frame.device = nullptr;
+}
+
+/// torch asks for a stack trace for each error that it makes.
+void error_was_made() {
+  auto& stack = ops();
+  if (std::exchange(stack.expect_error, false) || stack.in_report) return;
+  stack.in_report = true;
+  for (auto i = std::min(stack.depth, stack.frames.size()); i-- > 0;) {
+    const auto& frame = stack.frames[i];
+    if (!frame.several_devices && !frame.other_accelerator) continue;
+    on_refused()({.other_accelerator = frame.other_accelerator,
+                  .op = frame.op,
+                  .tensors = *frame.tensors,
+                  .device = *frame.device});
+    break;
+  }
+  stack.in_report = false;
+}
+
+}  // namespace
+
+std::string current_op() {
+  const auto& stack = ops();
+  const auto depth = std::min(stack.depth, stack.frames.size());
+  return depth == 0 ? "host code" : stack.frames[depth - 1].op;
+}
+
+void expect_error() noexcept { ops().expect_error = true; }
+
+void watch_ops(std::function<void(const Refusal&)> refused) {
+  on_refused() = std::move(refused);
+  at::addGlobalCallback(
+      at::RecordFunctionCallback(&begin_op, &end_op).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+  c10::SetStackTraceFetcher(std::function<c10::Backtrace()>([] {
+    error_was_made();
+    return c10::get_lazy_backtrace(/*frames_to_skip=*/1);
+  }));
+}
+
+}  // namespace anyaccel::backends::sim::checking

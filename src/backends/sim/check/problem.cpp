@@ -1,0 +1,106 @@
+#include "backends/sim/check/problem.h"
+
+#include <array>
+#include <cstdio>
+
+namespace anyaccel::backends::sim::checking {
+
+namespace {
+
+struct Words {
+  const char* name;
+  const char* title;
+  const char* remedy;
+};
+
+// In the order of Kind.
+constexpr std::array<Words, 7> kWords{{
+    {"host_access", "host access to device memory",
+     "copy the tensor to the host first (tensor.cpu(), item()), or run the code as an op on the device"},
+    {"wrong_device", "tensor on the wrong device", "move the tensors to one device first (tensor.to(device))"},
+    {"not_synchronized", "host uses pinned memory before the copy has ended",
+     "wait first: synchronize the stream or the device, or an event recorded after the copy"},
+    {"unordered_streams", "use on two streams that nothing orders",
+     "record an event on the first stream and let the second wait for it (stream.wait_stream, event.wait)"},
+    {"freed_in_use", "memory freed while it is in use",
+     "call tensor.record_stream(stream) for the stream that uses it, or keep the tensor until that work is waited for"},
+    {"memory_limit", "more memory than the device has", "use less memory, free tensors earlier, or raise SIM_MEMORY"},
+    {"other_accelerator", "device of another accelerator",
+     "take the device from get_accelerator() (device_name(), current_device_name()) or from a tensor"},
+}};
+
+const Words& words(Kind kind) { return kWords[static_cast<std::size_t>(kind)]; }
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char code[8];
+      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(c));
+      out += code;
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string list(const std::vector<std::string>& values) {
+  std::string out = "[";
+  for (const auto& value : values) out += (out.size() == 1 ? "" : ", ") + quoted(value);
+  return out + "]";
+}
+
+std::string json(const Part& part) {
+  return "{\"op\": " + quoted(part.op) + ", \"stream\": " + quoted(part.stream) + ", \"shape\": " + quoted(part.shape) +
+         ", \"stack\": " + list(part.stack) + "}";
+}
+
+std::string json(const Problem& problem) {
+  std::string out = std::string("{\"kind\": ") + quoted(name(problem.kind)) + ", \"what\": " + quoted(problem.what) +
+                    ", \"op\": " + quoted(problem.now.op) + ", \"stream\": " + quoted(problem.now.stream) +
+                    ", \"shape\": " + quoted(problem.now.shape) + ", \"stack\": " + list(problem.now.stack);
+  if (!problem.before.op.empty()) out += ", \"before\": " + json(problem.before);
+  return out + ", \"remedy\": " + quoted(remedy(problem.kind)) + ", \"seen\": " + std::to_string(problem.seen) + "}";
+}
+
+void add_part(std::string& out, const char* label, const Part& part) {
+  out += std::string("  ") + label + part.op;
+  if (!part.stream.empty()) out += ", " + part.stream;
+  if (!part.shape.empty()) out += ", " + part.shape;
+  out += '\n';
+}
+
+void add_stack(std::string& out, const char* label, const std::vector<std::string>& stack) {
+  if (stack.empty()) return;
+  out += std::string("  ") + label + "\n";
+  for (const auto& frame : stack) out += "    " + frame + "\n";
+}
+
+}  // namespace
+
+const char* name(Kind kind) noexcept { return words(kind).name; }
+const char* title(Kind kind) noexcept { return words(kind).title; }
+const char* remedy(Kind kind) noexcept { return words(kind).remedy; }
+
+std::string text(const Problem& problem) {
+  std::string out = std::string("anyaccel: sim check: ") + title(problem.kind) + " (" + name(problem.kind) + ")\n";
+  out += "  " + problem.what + "\n";
+  add_part(out, "op:     ", problem.now);
+  if (!problem.before.op.empty()) add_part(out, "before: ", problem.before);
+  out += std::string("  do:     ") + remedy(problem.kind) + "\n";
+  add_stack(out, "at:", problem.now.stack);
+  add_stack(out, "before, at:", problem.before.stack);
+  return out;
+}
+
+std::string json(const std::vector<Problem>& problems) {
+  std::string out = "{\"tool\": \"anyaccel sim check\", \"version\": 1, \"problems\": [";
+  for (const auto& problem : problems) out += (&problem == problems.data() ? "\n" : ",\n") + json(problem);
+  return out + "]}\n";
+}
+
+}  // namespace anyaccel::backends::sim::checking

@@ -1,0 +1,47 @@
+// What the checker says: the kinds of problems, and their form as text and JSON. No torch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace anyaccel::backends::sim::checking {
+
+enum class Kind {
+  host_access,        ///< host access to device memory
+  wrong_device,       ///< use of a tensor on the wrong device
+  not_synchronized,   ///< the host uses pinned memory before a copy has ended
+  unordered_streams,  ///< use on two streams that nothing orders
+  freed_in_use,       ///< memory given back while work may use it
+  memory_limit,       ///< more memory than the device has
+  other_accelerator,  ///< the program names another accelerator's device
+};
+
+/// "unordered_streams": stable, for programs.
+const char* name(Kind kind) noexcept;
+/// "use on two streams without an order": for people.
+const char* title(Kind kind) noexcept;
+/// What to do about it: one sentence.
+const char* remedy(Kind kind) noexcept;
+
+/// One side of a problem: what was done, where, to what.
+struct Part {
+  std::string op;      ///< "aten::mm"; "host code" where no op runs
+  std::string stream;  ///< "stream 3 of sim:0"; empty where none takes part
+  std::string shape;   ///< "float32 [8, 64]"; empty where there is no tensor
+  std::vector<std::string> stack = {};
+};
+
+struct Problem {
+  Kind kind = Kind::host_access;
+  std::string what;  ///< one sentence
+  Part now;
+  Part before = {};        ///< the other side; without an op where there is none
+  std::uint64_t seen = 1;  ///< how often, at the same place
+};
+
+std::string text(const Problem& problem);
+/// {"tool": ..., "problems": [...]}, one problem a line.
+std::string json(const std::vector<Problem>& problems);
+
+}  // namespace anyaccel::backends::sim::checking

@@ -1,0 +1,36 @@
+// Which bytes a piece of work touches. No torch.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace anyaccel::backends::sim::checking {
+
+/// Bytes of one tensor: all of [low, high) when dense, else the items that sizes and strides name from `low` on.
+struct Region {
+  static constexpr int kMostDims = 6;
+
+  std::uintptr_t low = 0;
+  std::uintptr_t high = 0;
+  std::uint32_t item = 1;  ///< bytes of an item
+  std::uint8_t dims = 0;   ///< entries of `sizes`; tensors of more dimensions have none and count as dense
+  bool dense = true;
+  const char* type = "";  ///< "float32"; lives for ever
+  std::array<std::int64_t, kMostDims> sizes{};
+  std::array<std::int64_t, kMostDims> strides{};  ///< in items
+};
+
+/// True when a byte is in both. Exact but for tensors of very many separate pieces, which overlap where their ends do.
+bool overlap(const Region& a, const Region& b);
+
+/// True when `outer` surely has all bytes of `inner`.
+inline bool covers(const Region& outer, const Region& inner) noexcept {
+  return outer.dense && outer.low <= inner.low && inner.high <= outer.high;
+}
+
+/// "float32 [8, 64]", or "4096 bytes" for memory that is no tensor.
+std::string shape_text(const Region& region);
+
+}  // namespace anyaccel::backends::sim::checking

@@ -1,0 +1,93 @@
+#include "backends/sim/check/reporter.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace anyaccel::backends::sim::checking {
+
+namespace {
+
+constexpr std::size_t kMostProblems = 100;
+
+void write_all(int file, const std::string& text) {
+  for (std::size_t done = 0; done < text.size();) {
+    const auto count = ::write(file, text.data() + done, text.size() - done);
+    if (count <= 0) {
+      if (count < 0 && errno == EINTR) continue;
+      return;
+    }
+    done += static_cast<std::size_t>(count);
+  }
+}
+
+std::string with_process(std::string name) {
+  if (const auto at = name.find("%p"); at != std::string::npos) name.replace(at, 2, std::to_string(::getpid()));
+  return name;
+}
+
+}  // namespace
+
+Reporter::Reporter(bool aborts, const std::string& json_file)
+    : aborts_(aborts), file_(with_process(json_file)), process_(::getpid()) {}
+
+bool Reporter::known(const Problem& problem) {
+  for (auto& each : problems_) {
+    if (each.kind != problem.kind || each.now.op != problem.now.op || each.before.op != problem.before.op ||
+        each.now.stream != problem.now.stream || each.before.stream != problem.before.stream ||
+        each.now.stack != problem.now.stack)
+      continue;
+    ++each.seen;
+    return true;
+  }
+  return false;
+}
+
+void Reporter::report(Problem problem) {
+  const std::lock_guard lock(mutex_);
+  if (known(problem)) return;
+  if (problems_.size() == kMostProblems) {
+    ++left_out_;
+    return;
+  }
+  write_all(STDERR_FILENO, text(problem));
+  problems_.push_back(std::move(problem));
+  write_file();
+  if (aborts_) std::abort();
+}
+
+std::vector<Problem> Reporter::problems() const {
+  const std::lock_guard lock(mutex_);
+  return problems_;
+}
+
+void Reporter::finish() {
+  const std::lock_guard lock(mutex_);
+  if (::getpid() != process_) return;
+  write_file();
+  if (problems_.empty()) return;
+  std::uint64_t seen = left_out_;
+  for (const auto& problem : problems_) seen += problem.seen;
+  write_all(STDERR_FILENO, "anyaccel: sim check: " + std::to_string(problems_.size()) +
+                               (problems_.size() == 1 ? " problem" : " problems") + ", seen " + std::to_string(seen) +
+                               (seen == 1 ? " time" : " times") + (left_out_ != 0 ? ", more were left out" : "") +
+                               "; each is above\n");
+}
+
+void Reporter::write_file() const {
+  if (file_.empty() || ::getpid() != process_) return;
+  const auto draft = file_ + ".part";
+  const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  bool written = false;
+  if (file >= 0) {
+    write_all(file, json(problems_));
+    written = ::close(file) == 0 && ::rename(draft.c_str(), file_.c_str()) == 0;
+  }
+  if (!written)
+    write_all(STDERR_FILENO, "anyaccel: sim check: cannot write " + file_ + ": " + std::strerror(errno) + "\n");
+}
+
+}  // namespace anyaccel::backends::sim::checking

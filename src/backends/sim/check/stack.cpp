@@ -1,0 +1,125 @@
+#include "backends/sim/check/stack.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <fcntl.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+#include "backends/sim/check/symbols.h"
+
+namespace anyaccel::backends::sim::checking {
+
+namespace {
+
+constexpr int kMostFrames = 96;
+constexpr std::size_t kMostShown = 40;
+constexpr std::size_t kLongestName = 160;
+
+std::string demangled(const char* name) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+  std::string result = status == 0 && text != nullptr ? text : name;
+  std::free(text);
+  // Names of templates run over pages.
+  if (result.size() > kLongestName) result = result.substr(0, kLongestName) + "...";
+  return result;
+}
+
+const char* file_name(const char* path) {
+  const char* slash = std::strrchr(path, '/');
+  return slash == nullptr ? path : slash + 1;
+}
+
+std::string in_hex(std::uintptr_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%zx", static_cast<std::size_t>(value));
+  return text;
+}
+
+/// Libraries that come without names for their inner functions; frames there tell nothing.
+bool is_torch(const char* file) {
+  return std::strncmp(file, "libtorch", 8) == 0 || std::strncmp(file, "libc10", 6) == 0;
+}
+
+/// Empty for a frame that tells nothing.
+std::string frame_text(void* address, const Dl_info& info, bool of_program) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  const auto base = reinterpret_cast<std::uintptr_t>(info.dli_fbase);
+  const std::string place = std::string(" (") + file_name(info.dli_fname) + ")";
+  if (info.dli_sname != nullptr)
+    return demangled(info.dli_sname) + " + " + in_hex(at - reinterpret_cast<std::uintptr_t>(info.dli_saddr)) + place;
+  if (is_torch(file_name(info.dli_fname))) return {};
+  const auto symbol = symbol_in_file(of_program ? "/proc/self/exe" : info.dli_fname, at - base - 1);
+  if (symbol.name.empty()) return in_hex(at - base) + place;
+  return demangled(symbol.name.c_str()) + " + " + in_hex(at - base - symbol.start) + place;
+}
+
+/// Where the program itself is loaded: its path may be a relative one of another folder.
+void* program_base() {
+  static void* const base = [] {
+    Dl_info info{};
+    const auto* entry = reinterpret_cast<void*>(::getauxval(AT_ENTRY));
+    return ::dladdr(entry, &info) != 0 ? info.dli_fbase : nullptr;
+  }();
+  return base;
+}
+
+/// What Python's faulthandler prints, by the function that it uses itself: it needs no lock and takes no memory.
+std::vector<std::string> python_stack() {
+  using Dump = void (*)(int, void*);
+  using State = void* (*)();
+  static const auto dump = reinterpret_cast<Dump>(::dlsym(RTLD_DEFAULT, "_Py_DumpTraceback"));
+  static const auto state = reinterpret_cast<State>(::dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
+  std::vector<std::string> lines;
+  if (dump == nullptr || state == nullptr || state() == nullptr) return lines;
+  const int file = ::memfd_create("anyaccel-stack", MFD_CLOEXEC);
+  if (file < 0) return lines;
+  dump(file, state());
+  std::string text(1 << 14, '\0');
+  const auto size = ::pread(file, text.data(), text.size(), 0);
+  ::close(file);
+  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    const auto first = line.find_first_not_of(' ');
+    if (first != std::string::npos && line.rfind("Stack (most", 0) != 0) lines.push_back(line.substr(first));
+  }
+  return lines;
+}
+
+}  // namespace
+
+Frames capture_stack() {
+  void* addresses[kMostFrames];
+  const int count = ::backtrace(addresses, kMostFrames);
+  return Frames(addresses + (count > 0 ? 1 : 0), addresses + count);
+}
+
+std::vector<std::string> stack_text(const Frames& frames, bool of_this_thread) {
+  auto lines = of_this_thread ? python_stack() : std::vector<std::string>();
+  Dl_info own{};
+  ::dladdr(reinterpret_cast<void*>(&capture_stack), &own);
+  bool outside = false;
+  std::size_t number = 0;
+  for (void* address : frames) {
+    Dl_info info{};
+    if (::dladdr(address, &info) == 0 || info.dli_fname == nullptr) continue;
+    outside |= info.dli_fbase != own.dli_fbase;
+    if (!outside) continue;
+    const auto line = frame_text(address, info, info.dli_fbase == program_base());
+    if (line.empty()) continue;
+    lines.push_back("#" + std::to_string(number++) + " " + line);
+    if (number == kMostShown) break;
+  }
+  return lines;
+}
+
+}  // namespace anyaccel::backends::sim::checking

@@ -1,0 +1,27 @@
+// Prompt and decode run on streams of their own and share the cache of keys: a decode step reads the whole cache while the
+// prompt's part of another sequence is written. Rows that only one stream touches are no problem.
+#include "bug.h"
+
+namespace anyaccel::sim_bugs {
+
+SIM_BUG(kv_cache_shared, "unordered_streams", "aten::bmm", "float32 [4, 16, 128]") {
+  auto& accelerator = get_accelerator();
+  const auto prompt = accelerator.Stream(), decode = accelerator.Stream();
+  const auto cache = at::zeros({4, 128, 16}, on());
+  const auto keys = at::ones({16}, on());
+  const auto query = at::ones({4, 1, 16}, on());
+  prompt.wait_stream(accelerator.current_stream());
+  decode.wait_stream(accelerator.current_stream());
+  for (int position = 0; position < 100; ++position) {
+    const auto guard = accelerator.stream(position % 2 == 0 ? prompt : decode);
+    cache[position % 2][position].copy_(keys);
+  }
+  if (fixed) decode.wait_stream(prompt);
+  {
+    const auto guard = accelerator.stream(decode);
+    const auto scores = at::bmm(query, cache.transpose(1, 2));
+  }
+  for (const auto& stream : {prompt, decode}) stream.synchronize();
+}
+
+}  // namespace anyaccel::sim_bugs

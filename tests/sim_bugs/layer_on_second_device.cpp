@@ -1,0 +1,12 @@
+// One layer of a model that is split over two devices gets its input from the first device.
+#include "bug.h"
+
+namespace anyaccel::sim_bugs {
+
+SIM_BUG(layer_on_second_device, "wrong_device", "aten::", "float32 [6, 6] on sim:1") {
+  const auto input = at::ones({2, 6}, on(0));
+  const auto weight = at::ones({6, 6}, on(1));
+  at::linear(fixed ? input.to(on(1).device()) : input, weight).relu();
+}
+
+}  // namespace anyaccel::sim_bugs

@@ -1,0 +1,12 @@
+// The loss is read through data_ptr(), as code for the CPU does.
+#include "bug.h"
+
+namespace anyaccel::sim_bugs {
+
+SIM_BUG(loss_by_pointer, "host_access", "host code", "float32 []") {
+  const auto loss = at::ones({16}, on()).mean();
+  const float value = fixed ? loss.item<float>() : *loss.const_data_ptr<float>();
+  std::fprintf(stderr, "loss %g\n", value);
+}
+
+}  // namespace anyaccel::sim_bugs

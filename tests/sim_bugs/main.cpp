@@ -1,0 +1,124 @@
+// sim_bugs NAME bug|fixed: runs one of the programs; SIM_CHECK and the other variables hold as ever.
+// sim_bugs --all: runs each, both ways and in processes of their own, and compares what the checker says with what it has to.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "anyaccel/sim.h"
+#include "bug.h"
+
+namespace anyaccel::sim_bugs {
+namespace {
+
+constexpr unsigned kSeconds = 60;
+
+/// What goes wrong with an exception is a part of some bugs, and of no corrected program.
+int run(const Bug& bug, bool fixed) {
+  try {
+    get_accelerator();  // as every program of ours begins
+    bug.run(fixed);
+    get_accelerator().synchronize(0);
+    get_accelerator().synchronize(1);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %.300s\n", bug.name, error.what());
+    return fixed ? 1 : 0;
+  }
+  return 0;
+}
+
+std::string content(const std::string& file) {
+  std::ifstream in(file);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+[[noreturn]] void child(const Bug& bug, bool fixed, const std::string& folder) {
+  const int log = ::open((folder + "/log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  ::dup2(log, STDERR_FILENO);
+  ::alarm(kSeconds);
+  ::setenv("SIM_CHECK", "report", 1);
+  ::setenv("SIM_CHECK_JSON", (folder + "/json").c_str(), 1);
+  ::setenv("SIM_MEMORY", "256MiB", 1);
+  ::setenv("DS_ACCELERATOR", "sim", 1);
+  std::exit(run(bug, fixed));
+}
+
+/// Empty when all is as it has to be.
+std::string judged(const Bug& bug, bool fixed, int status, const nlohmann::json& report) {
+  const bool crashed = WIFSIGNALED(status) && std::strcmp(bug.kind, "host_access") == 0 && !fixed;
+  if (!crashed && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
+    return "ended with status " + std::to_string(status);
+  if (!report.contains("problems")) return "left no report";
+  const auto& problems = report["problems"];
+  if (fixed) return problems.empty() ? "" : "is reported, though it is right";
+  if (problems.empty()) return "is not found";
+  for (const auto& problem : problems)
+    if (problem["kind"] != bug.kind) return "is taken for " + problem["kind"].get<std::string>();
+  const auto& first = problems[0];
+  const auto has = [&](const char* key, const char* text) {
+    return first[key].get<std::string>().find(text) != std::string::npos;
+  };
+  if (!has("op", bug.op)) return "is laid on the op " + first["op"].get<std::string>();
+  if (!has("shape", bug.shape)) return "is laid on a tensor " + first["shape"].get<std::string>();
+  const bool host_code = !has("stream", "of sim:");
+  if (host_code && std::strcmp(bug.kind, "host_access") != 0) return "has no stream";
+  for (const auto& frame : first["stack"])
+    if (frame.get<std::string>().find("sim_bugs") != std::string::npos) return "";
+  return "has no stack that leads to the program";
+}
+
+std::string try_one(const Bug& bug, bool fixed, const std::string& folder) {
+  std::remove((folder + "/json").c_str());
+  std::fflush(nullptr);
+  const pid_t process = ::fork();
+  if (process == 0) child(bug, fixed, folder);
+  int status = 0;
+  ::waitpid(process, &status, 0);
+  const auto report = nlohmann::json::parse(content(folder + "/json"), nullptr, /*allow_exceptions=*/false);
+  return judged(bug, fixed, status, report);
+}
+
+int run_all(const std::string& part) {
+  char folder[] = "/tmp/sim_bugs.XXXXXX";
+  if (::mkdtemp(folder) == nullptr) return 1;
+  int wrong = 0, tried = 0;
+  for (const auto& bug : bugs()) {
+    if (std::string(bug.name).find(part) == std::string::npos) continue;
+    for (const bool fixed : {false, true}) {
+      ++tried;
+      const auto fault = try_one(bug, fixed, folder);
+      if (fault.empty()) continue;
+      ++wrong;
+      std::printf("%s (%s) %s\n%s\n", bug.name, fixed ? "fixed" : "bug", fault.c_str(),
+                  content(std::string(folder) + "/log").c_str());
+    }
+  }
+  for (const char* file : {"/log", "/json"}) std::remove((std::string(folder) + file).c_str());
+  ::rmdir(folder);
+  std::printf("%d programs, %d judged wrongly\n", tried, wrong);
+  return tried == 0 || wrong != 0 ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace anyaccel::sim_bugs
+
+int main(int argc, char** argv) {
+  using namespace anyaccel::sim_bugs;
+  const std::string first = argc > 1 ? argv[1] : "";
+  if (first == "--all") return run_all(argc > 2 ? argv[2] : "");
+  for (const auto& bug : bugs())
+    if (first == bug.name && argc == 3) return run(bug, std::strcmp(argv[2], "fixed") == 0);
+  std::printf("usage: sim_bugs NAME bug|fixed, or sim_bugs --all [PART]\n");
+  for (const auto& bug : bugs()) std::printf("  %-28s %s\n", bug.name, bug.kind);
+  return 2;
+}

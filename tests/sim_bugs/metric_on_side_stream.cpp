@@ -1,0 +1,21 @@
+// A metric is computed on a stream of its own and read by item(), which waits for the current stream only.
+#include "bug.h"
+
+namespace anyaccel::sim_bugs {
+
+SIM_BUG(metric_on_side_stream, "unordered_streams", "aten::item", "float32 []") {
+  auto& accelerator = get_accelerator();
+  const auto side = accelerator.Stream();
+  const auto logits = at::ones({64, 10}, on());
+  auto accuracy = at::zeros({}, on());
+  side.wait_stream(accelerator.current_stream());
+  {
+    const auto guard = accelerator.stream(side);
+    accuracy.copy_(logits.mean());
+  }
+  if (fixed) side.synchronize();
+  accuracy.item<float>();
+  side.synchronize();
+}
+
+}  // namespace anyaccel::sim_bugs

@@ -1,0 +1,123 @@
+// The checker with tensors. tests/sim_bugs has whole programs; here is what they do not show.
+#include "backends/sim/check/checker.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/StreamGuard.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "anyaccel/sim.h"
+#include "backends/sim/check/tensors.h"
+#include "backends/sim/kernels.h"
+#include "unit/support/expect_error.h"
+
+namespace anyaccel::backends::sim::checking {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+at::TensorOptions on(int index = 0) { return at::TensorOptions().device(runtime().device(index)); }
+SimStream& stream(int id) { return *runtime().devices[0]->streams[id]; }
+
+struct SimChecker : testing::Test {
+  SimChecker() { anyaccel::sim::install({.check = "report"}); }
+};
+
+// Fails when a value is accepted that nobody has heard of: the program would run unchecked.
+TEST(SimCheckOptions, AreChecked) {
+  EXPECT_ERROR(anyaccel::sim::install({.check = "yes"}), invalid_argument, "SIM_CHECK");
+}
+
+// Fails when something is watched, and paid for, that nobody asked for.
+TEST(SimCheckOptions, NothingIsWatchedUnasked) {
+  anyaccel::sim::install({});
+  EXPECT_EQ(observer(), nullptr);
+  EXPECT_EQ(checker(), nullptr);
+  EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
+}
+
+// Fails when the first call of an op, whose result the simulator waits for, counts as a wait of the program: the same bug
+// would be seen the second time only.
+TEST_F(SimChecker, TheSimulatorsOwnWaitsOrderNothing) {
+  auto matrix = at::ones({16, 16}, on());
+  {
+    const c10::StreamGuard guard(to_torch(stream(1)));
+    auto copy = at::empty({16, 16}, on());
+    copy.copy_(matrix).flip({0}).matrix_exp();
+  }
+  EXPECT_THAT(anyaccel::sim::problems(), SizeIs(1));
+}
+
+// Fails when halves of one tensor on two streams are reported, or the half that they share is not.
+TEST_F(SimChecker, ViewsAreOnlyTheirOwnPart) {
+  auto tensor = at::zeros({8, 8}, on());
+  stream(0).device().synchronize();
+  const auto use = [&](int id, const at::Tensor& part) {
+    const c10::StreamGuard guard(to_torch(stream(id)));
+    part.add_(1);
+  };
+  use(1, tensor.narrow(1, 0, 4));
+  use(2, tensor.narrow(1, 4, 4));
+  EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
+  use(3, tensor.narrow(1, 3, 2));
+  EXPECT_THAT(anyaccel::sim::problems(), SizeIs(2));
+  EXPECT_EQ(anyaccel::sim::problems()[0].shape, "float32 [8, 2]");
+}
+
+// Fails when a query that says "done" does not count as a wait, as programs that poll rely on.
+TEST_F(SimChecker, AQueryThatSaysDoneIsAWait) {
+  auto tensor = at::zeros({8}, on());
+  while (!stream(0).idle()) {
+  }
+  EXPECT_TRUE(to_torch(stream(0)).query());
+  const c10::StreamGuard guard(to_torch(stream(1)));
+  tensor.add_(1);
+  EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
+}
+
+// Fails when a kernel of the program's own on the wrong device's stream is not told.
+TEST_F(SimChecker, KernelsAreToldFromTheirMemory) {
+  const auto tensor = at::ones({4}, on(1));
+  const Operand operands[] = {operand(tensor, true)};
+  launch_function(stream(0), "my_kernel", operands, [] {});
+  const auto problems = anyaccel::sim::problems();
+  ASSERT_THAT(problems, Not(IsEmpty()));
+  EXPECT_EQ(problems[0].kind, "wrong_device");
+  EXPECT_EQ(problems[0].op, "my_kernel");
+  EXPECT_THAT(problems[0].message, HasSubstr("sim:1"));
+}
+
+// Fails when an error of another kind is taken for one of devices, or the right one is not told again later.
+TEST_F(SimChecker, OtherErrorsAreNoProblems) {
+  const auto matrix = at::ones({2, 3}, on());
+  EXPECT_ANY_THROW(at::mm(matrix, matrix));
+  EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
+  EXPECT_ANY_THROW(at::mm(matrix, at::ones({3, 2})));
+  EXPECT_THAT(anyaccel::sim::problems(), SizeIs(1));
+  EXPECT_ANY_THROW(at::mm(matrix, matrix));
+  EXPECT_THAT(anyaccel::sim::problems(), SizeIs(1));
+}
+
+// Fails when a tensor's bytes are not where its offset and strides say.
+TEST(SimCheckTensors, HaveTheirBytes) {
+  const auto tensor = at::zeros({4, 6});
+  const auto base = reinterpret_cast<std::uintptr_t>(tensor.data_ptr());
+  const auto part = tensor.narrow(0, 1, 2).narrow(1, 2, 3);
+  const auto region = region_of(*part.unsafeGetTensorImpl());
+  EXPECT_EQ(region.low, base + 8 * 4);
+  EXPECT_EQ(region.high, base + 17 * 4);
+  EXPECT_FALSE(region.dense);
+  EXPECT_EQ(shape_text(region), "float32 [2, 3]");
+  const auto turned = region_of(*tensor.t().unsafeGetTensorImpl());
+  EXPECT_TRUE(turned.dense);
+  EXPECT_EQ(turned.high - turned.low, 96U);
+}
+
+}  // namespace
+}  // namespace anyaccel::backends::sim::checking

@@ -1,0 +1,62 @@
+#include "backends/sim/check/clocks.h"
+
+#include <gtest/gtest.h>
+
+namespace anyaccel::backends::sim::checking {
+namespace {
+
+// Fails when two streams count as ordered without a reason, or one stream's own work does not.
+TEST(SimCheckClocks, StreamsAreApart) {
+  Clocks clocks;
+  const auto first = clocks.tick(0);
+  clocks.tick(5);
+  EXPECT_TRUE(clocks.ordered(0, first, 0));
+  EXPECT_FALSE(clocks.ordered(0, first, 5));
+  EXPECT_FALSE(clocks.known_by_host(0, first));
+}
+
+// Fails when a wait orders more than what the event stands for, or less, or does not pass through a third stream.
+TEST(SimCheckClocks, EventsOrderWhatCameBeforeThem) {
+  Clocks clocks;
+  const auto before = clocks.tick(0);
+  clocks.record(1, 0);
+  const auto after = clocks.tick(0);
+  clocks.wait(1, 1);
+  EXPECT_TRUE(clocks.ordered(0, before, 1));
+  EXPECT_FALSE(clocks.ordered(0, after, 1));
+  clocks.record(2, 1);
+  clocks.wait(2, 2);
+  EXPECT_TRUE(clocks.ordered(0, before, 2));
+  EXPECT_FALSE(clocks.ordered(0, after, 2));
+}
+
+// Fails when what the host waited for does not come before what it launches next, on every stream.
+TEST(SimCheckClocks, TheHostOrdersWhatItLaunches) {
+  Clocks clocks;
+  const auto work = clocks.tick(3);
+  clocks.record(1, 3);
+  const auto later = clocks.tick(3);
+  clocks.host_waits_for_event(1);
+  clocks.tick(4);
+  EXPECT_TRUE(clocks.known_by_host(3, work));
+  EXPECT_FALSE(clocks.known_by_host(3, later));
+  EXPECT_TRUE(clocks.ordered(3, work, 4));
+  EXPECT_FALSE(clocks.ordered(3, later, 4));
+  clocks.host_waits_for_stream(3);
+  EXPECT_TRUE(clocks.ordered(3, later, 4));
+}
+
+// Fails when an event that is no longer remembered orders nothing: a right program would be reported.
+TEST(SimCheckClocks, ForgottenEventsOrderEverything) {
+  Clocks clocks;
+  const auto work = clocks.tick(0);
+  for (std::uint64_t event = 1; event < 40000; ++event) clocks.record(event, 1);
+  EXPECT_FALSE(clocks.ordered(0, work, 2));
+  clocks.wait(39999, 2);
+  EXPECT_FALSE(clocks.ordered(0, work, 2));
+  clocks.wait(1, 2);
+  EXPECT_TRUE(clocks.ordered(0, work, 2));
+}
+
+}  // namespace
+}  // namespace anyaccel::backends::sim::checking

@@ -1,0 +1,193 @@
+// The detector without tensors: streams and memory are numbers.
+#include "backends/sim/check/detector.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace anyaccel::backends::sim::checking {
+namespace {
+
+constexpr std::uintptr_t kA = 0x1000, kB = 0x2000;
+
+Touch touch(std::uintptr_t storage, bool written, std::uintptr_t from = 0, std::uintptr_t to = 0x100) {
+  return {
+      .storage = storage, .bytes = 0x100, .region = {.low = storage + from, .high = storage + to}, .written = written};
+}
+Touch reads(std::uintptr_t storage) { return touch(storage, false); }
+Touch writes(std::uintptr_t storage) { return touch(storage, true); }
+
+struct SimCheckDetector : testing::Test {
+  SimCheckDetector() {
+    detector.allocate(kA, 0x100, 0);
+    detector.allocate(kB, 0x100, 0);
+  }
+  /// The number of problems.
+  std::size_t launch(StreamId stream, std::vector<Touch> touches) {
+    last = detector.launch(stream, "op", touches);
+    return last.size();
+  }
+  Detector detector;
+  Detector::Conflicts last;
+};
+
+// Fails when a conflict is missed in one of its three forms, or reading twice is taken for one.
+TEST_F(SimCheckDetector, TellsUsesThatNothingOrders) {
+  launch(0, {writes(kA)});
+  EXPECT_EQ(launch(1, {reads(kA)}), 1U);
+  EXPECT_EQ(last[0].kind, Conflict::unordered);
+  EXPECT_EQ(last[0].before.stream, 0);
+  EXPECT_TRUE(last[0].before.written);
+  EXPECT_EQ(last[0].now.stream, 1);
+  EXPECT_EQ(launch(2, {reads(kB)}), 0U);
+  EXPECT_EQ(launch(3, {reads(kB)}), 0U);
+  EXPECT_EQ(launch(4, {writes(kB)}), 2U);
+  EXPECT_EQ(launch(5, {writes(kB)}), 3U);
+}
+
+// Fails when an event, or a wait of the host, does not order.
+TEST_F(SimCheckDetector, IsContentWithOrder) {
+  launch(0, {writes(kA)});
+  detector.record(1, 0);
+  detector.wait(1, 1);
+  EXPECT_EQ(launch(1, {reads(kA)}), 0U);
+  detector.host_waits_for_stream(1);
+  EXPECT_EQ(launch(2, {writes(kA)}), 0U);
+  EXPECT_EQ(launch(0, {reads(kA)}), 1U) << "stream 0 did not wait for stream 2";
+}
+
+// Fails when parts of one tensor count as the whole, or an earlier use hides behind a later one of other bytes.
+TEST_F(SimCheckDetector, KnowsPartsOfMemory) {
+  launch(0, {touch(kA, true, 0x00, 0x40)});
+  detector.record(1, 0);
+  launch(0, {touch(kA, true, 0x40, 0x80)});
+  detector.wait(1, 1);
+  EXPECT_EQ(launch(1, {touch(kA, false, 0x00, 0x40)}), 0U);
+  EXPECT_EQ(launch(1, {touch(kA, false, 0x80, 0x100)}), 0U);
+  EXPECT_EQ(launch(1, {touch(kA, false, 0x20, 0x60)}), 1U);
+}
+
+// Fails when a tensor that was freed while another stream may use it is not told, or told though nothing took memory.
+TEST_F(SimCheckDetector, TellsMemoryThatIsFreedInUse) {
+  launch(0, {writes(kA)});
+  detector.record(1, 0);
+  detector.wait(1, 1);
+  launch(1, {reads(kA)});
+  detector.free(kA);
+  EXPECT_EQ(launch(0, {writes(kB)}), 0U) << "this memory was taken before";
+  detector.allocate(kA, 0x80, 0);
+  EXPECT_EQ(launch(0, {touch(kA, true, 0, 0x80)}), 1U);
+  EXPECT_EQ(last[0].kind, Conflict::freed_in_use);
+  EXPECT_EQ(last[0].before.stream, 1);
+  EXPECT_EQ(launch(0, {touch(kA, true, 0, 0x80)}), 0U) << "once is enough";
+}
+
+// Fails when one of the right ways to free memory of another stream is reported.
+TEST_F(SimCheckDetector, IsContentWithRecordStreamAndWaits) {
+  const auto use_and_free = [&](auto between) {
+    detector.allocate(kA, 0x100, 0);
+    launch(1, {writes(kA)});
+    between();
+    detector.free(kA);
+    detector.allocate(kA, 0x100, 0);
+    return launch(0, {writes(kA)});
+  };
+  EXPECT_EQ(use_and_free([] {}), 1U);
+  EXPECT_EQ(use_and_free([&] { detector.record_stream(kA, 1); }), 0U);
+  EXPECT_EQ(use_and_free([&] { detector.host_waits_for_stream(1); }), 0U);
+  EXPECT_EQ(use_and_free([&] {
+              detector.record(1, 1);
+              detector.wait(1, 0);
+            }),
+            0U);
+  EXPECT_EQ(use_and_free([&] { detector.record_stream(kA, 2); }), 1U) << "another stream's record";
+}
+
+// Fails when a wait after the free comes too late though no memory was taken between: it is in time.
+TEST_F(SimCheckDetector, WaitsUntilMemoryIsTaken) {
+  launch(1, {writes(kA)});
+  detector.free(kA);
+  detector.record(1, 1);
+  detector.wait(1, 0);
+  detector.allocate(kA, 0x100, 0);
+  EXPECT_EQ(launch(0, {writes(kA)}), 0U);
+}
+
+// Fails when captured work counts before it runs, or a replay does not count, or memory that is gone is not told.
+TEST_F(SimCheckDetector, GraphsUseMemoryWhenTheyAreReplayed) {
+  const int graph = 0;
+  EXPECT_TRUE(detector.capture(&graph, 1, "captured", {reads(kA), writes(kB)}).empty());
+  EXPECT_EQ(launch(2, {writes(kA)}), 0U);
+  last = detector.replay(&graph, 1);
+  ASSERT_EQ(last.size(), 1U);
+  EXPECT_STREQ(last[0].now.op, "captured");
+  detector.host_waits_for_stream(1);
+  detector.host_waits_for_stream(2);
+  EXPECT_TRUE(detector.replay(&graph, 1).empty());
+  detector.free(kA);
+  last = detector.replay(&graph, 1);
+  ASSERT_EQ(last.size(), 1U);
+  EXPECT_EQ(last[0].kind, Conflict::freed_capture);
+  detector.allocate(kA, 0x100, 0);
+  EXPECT_EQ(detector.replay(&graph, 1).size(), 1U) << "another tensor has it now";
+  detector.end_graph(&graph);
+  EXPECT_TRUE(detector.replay(&graph, 1).empty());
+}
+
+// Fails when memory of a graph's own, which it uses again within itself, is told as freed.
+TEST_F(SimCheckDetector, AGraphsOwnMemoryStaysItsOwn) {
+  const int graph = 0;
+  detector.allocate(kA, 0x100, 1, /*of_graph=*/true);
+  detector.capture(&graph, 1, "op", {writes(kA)});
+  detector.free(kA);
+  EXPECT_TRUE(detector.replay(&graph, 1).empty());
+}
+
+// Fails when many small writes take ever more memory, or lose what nobody has waited for too soon.
+TEST_F(SimCheckDetector, ManySmallUsesStayFew) {
+  detector.allocate(kA, 1 << 20, 0);
+  for (std::uintptr_t i = 0; i < 100; ++i) launch(0, {touch(kA, true, i * 16, i * 16 + 16)});
+  EXPECT_EQ(launch(1, {touch(kA, false, 0, 16)}), 1U);
+  for (std::uintptr_t i = 0; i < 20000; ++i) launch(0, {touch(kA, true, i * 16, i * 16 + 16)});
+  EXPECT_GE(launch(1, {touch(kA, false, 0, 1 << 20)}), 100U);
+  EXPECT_LE(last.size(), 512U);
+}
+
+// Fails when what a report says of memory is another tensor's, or a read hides the write that made the values.
+TEST_F(SimCheckDetector, DescribesMemory) {
+  launch(0, {writes(kA)});
+  launch(0, {touch(kA, false, 0, 0x10)});
+  const auto memory = detector.memory_at(kA + 0x20);
+  ASSERT_TRUE(memory && memory->last);
+  EXPECT_TRUE(memory->last->written);
+  EXPECT_FALSE(detector.memory_at(kB + 0x100));
+  const auto [sum, largest] = detector.live_in(0, 0x10000, 1);
+  EXPECT_EQ(sum, 0x200U);
+  EXPECT_EQ(largest.size(), 1U);
+}
+
+// Fails under the thread sanitizer when two threads' events and launches are not kept apart.
+TEST_F(SimCheckDetector, ManyThreadsMayTellIt) {
+  std::vector<std::thread> threads;
+  std::atomic<std::uint64_t> event{0};
+  std::atomic<std::size_t> problems{0};
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      const auto mine = 0x10000 + static_cast<std::uintptr_t>(i) * 0x1000;
+      for (int turn = 0; turn < 500; ++turn) {
+        detector.allocate(mine, 0x100, i);
+        problems += detector.launch(i, "op", {writes(mine)}).size();
+        const auto number = ++event;
+        detector.record(number, i);
+        detector.wait(number, (i + 1) % 4);
+        if (turn % 50 == 0) detector.host_waits_for_stream(i);
+        detector.free(mine);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(problems, 0U);
+}
+
+}  // namespace
+}  // namespace anyaccel::backends::sim::checking

@@ -1,0 +1,117 @@
+// Closed memory, and the handler that tells its faults.
+#include "backends/sim/check/host_views.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include "backends/sim/check/fault_handler.h"
+
+namespace anyaccel::backends::sim::checking {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+struct SimCheckHostViews : testing::Test {
+  SimCheckHostViews() {
+    pages = static_cast<char*>(::mmap(nullptr, 4 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    now = this;
+    handle_faults([](std::uintptr_t address, bool writes) {
+      const auto base = reinterpret_cast<std::uintptr_t>(now->pages);
+      if (address < base || address >= base + 4 * kPage) return false;
+      ++(writes ? now->early_writes : now->early_reads);
+      now->copy = now->views.touched(address, writes);
+      return true;
+    });
+  }
+  ~SimCheckHostViews() override { ::munmap(pages, 4 * kPage); }
+
+  Use copy_of(std::size_t from, std::size_t to, bool written) const {
+    const auto base = reinterpret_cast<std::uintptr_t>(pages);
+    return {
+        .op = "copy", .stream = 7, .time = 1, .written = written, .region = {.low = base + from, .high = base + to}};
+  }
+  char read(std::size_t at) const { return static_cast<volatile char*>(pages)[at]; }
+  void write(std::size_t at) const { static_cast<volatile char*>(pages)[at] = 1; }
+
+  static inline SimCheckHostViews* now = nullptr;
+  char* pages = nullptr;
+  HostViews views;
+  std::optional<Use> copy;
+  int early_reads = 0, early_writes = 0;
+};
+
+// Fails when an early read is not seen, is seen twice, or the program cannot go on after it.
+TEST_F(SimCheckHostViews, AnEarlyReadIsSeenOnce) {
+  views.close(copy_of(0, 100, /*written=*/true), /*whole=*/true);
+  read(8);
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(copy->stream, 7);
+  write(8);
+  EXPECT_EQ(early_reads + early_writes, 1);
+}
+
+// Fails when reading what is only copied out counts, or writing to it does not.
+TEST_F(SimCheckHostViews, WhatIsCopiedOutMayBeRead) {
+  views.close(copy_of(0, kPage, /*written=*/false), true);
+  read(8);
+  EXPECT_EQ(early_reads, 0);
+  write(8);
+  EXPECT_EQ(early_writes, 1);
+  EXPECT_TRUE(copy);
+}
+
+// Fails when what the host waited for stays closed, or what it did not wait for is opened with it.
+TEST_F(SimCheckHostViews, WaitingOpens) {
+  Detector detector;
+  detector.launch(7, "copy", {});
+  auto later = copy_of(kPage, 2 * kPage, true);
+  later.time = 2;
+  views.close(copy_of(0, kPage, true), true);
+  views.close(later, true);
+  detector.host_waits_for_stream(7);
+  views.open_known(detector);
+  read(0);
+  EXPECT_EQ(early_reads, 0);
+  read(kPage);
+  EXPECT_EQ(early_reads, 1);
+}
+
+// Fails when a part of a buffer closes its neighbours on the same page.
+TEST_F(SimCheckHostViews, PartsLeaveTheirNeighboursOpen) {
+  views.close(copy_of(100, 2 * kPage + 100, true), /*whole=*/false);
+  read(0);
+  read(2 * kPage + 200);
+  EXPECT_EQ(early_reads, 0);
+  read(kPage);
+  EXPECT_EQ(early_reads, 1);
+}
+
+// Fails when memory that another user gets is still closed.
+TEST_F(SimCheckHostViews, ANewUserFindsItOpen) {
+  views.close(copy_of(0, 100, true), true);
+  views.open(reinterpret_cast<std::uintptr_t>(pages), kPage);
+  write(0);
+  EXPECT_EQ(early_writes, 0);
+}
+
+// Fails when one of two copies ends and takes the other one's guard with it.
+TEST_F(SimCheckHostViews, TwoCopiesOfOneBuffer) {
+  Detector detector;
+  detector.launch(7, "copy", {});
+  auto other = copy_of(0, kPage, true);
+  other.stream = 8;
+  views.close(other, true);
+  views.close(copy_of(0, kPage, false), true);
+  detector.host_waits_for_stream(7);
+  views.open_known(detector);
+  read(0);
+  EXPECT_EQ(early_reads, 1);
+}
+
+// Fails when a crash of the program's own is swallowed.
+TEST_F(SimCheckHostViews, OtherFaultsEndTheProgram) {
+  EXPECT_EXIT(*reinterpret_cast<volatile int*>(8) = 1, testing::KilledBySignal(SIGSEGV), "");
+}
+
+}  // namespace
+}  // namespace anyaccel::backends::sim::checking

@@ -1,0 +1,105 @@
+// Problems as text and JSON, and where they go.
+#include "backends/sim/check/reporter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "unit/llm/temporary_folder.h"
+
+namespace anyaccel::backends::sim::checking {
+namespace {
+
+using testing::HasSubstr;
+
+Problem example() {
+  return {.kind = Kind::unordered_streams,
+          .what = "one \"reads\"\twhat another writes",
+          .now = {.op = "aten::mm", .stream = "stream 1 of sim:0", .shape = "float32 [2, 3]", .stack = {"#0 main"}},
+          .before = {.op = "aten::copy_", .stream = "stream 2 of sim:0", .shape = "float32 [2, 3]"}};
+}
+
+nlohmann::json read(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  return nlohmann::json::parse(in);
+}
+
+// Fails when a report lacks op, stream, shape, stack or what to do.
+TEST(SimCheckReport, TextHasAllThatIsKnown) {
+  const auto all = text(example());
+  for (const char* part : {"unordered_streams", "aten::mm, stream 1 of sim:0, float32 [2, 3]", "aten::copy_, stream 2",
+                           "#0 main", "wait_stream", "what another writes"})
+    EXPECT_THAT(all, HasSubstr(part));
+}
+
+// Fails when two kinds share a name, or one has no words.
+TEST(SimCheckReport, KindsHaveNamesOfTheirOwn) {
+  std::set<std::string> names;
+  for (int i = 0; i < 7; ++i) {
+    names.insert(name(static_cast<Kind>(i)));
+    EXPECT_GT(std::string(title(static_cast<Kind>(i))).size(), 10U);
+    EXPECT_GT(std::string(remedy(static_cast<Kind>(i))).size(), 10U);
+  }
+  EXPECT_EQ(names.size(), 7U);
+}
+
+// Fails when the file is no JSON, is not there after the first report, or the same problem is in it twice.
+TEST(SimCheckReport, FileHasEachProblemOnce) {
+  const llm::TemporaryFolder folder;
+  const auto file = folder.path() / "problems.json";
+  Reporter reporter(false, file.string());
+  testing::internal::CaptureStderr();
+  reporter.report(example());
+  EXPECT_EQ(read(file)["problems"][0]["shape"], "float32 [2, 3]");
+  reporter.report(example());
+  auto other = example();
+  other.now.stack = {"#0 elsewhere"};
+  reporter.report(other);
+  reporter.finish();
+  const auto printed = testing::internal::GetCapturedStderr();
+  const auto problems = read(file)["problems"];
+  ASSERT_EQ(problems.size(), 2U);
+  EXPECT_EQ(problems[0]["seen"], 2);
+  EXPECT_EQ(problems[0]["what"], example().what);
+  EXPECT_EQ(problems[0]["before"]["op"], "aten::copy_");
+  EXPECT_THAT(printed, HasSubstr("2 problems, seen 3 times"));
+  EXPECT_EQ(reporter.problems().size(), 2U);
+}
+
+// Fails when a right program leaves no file, or says something.
+TEST(SimCheckReport, NothingIsAReportToo) {
+  const llm::TemporaryFolder folder;
+  Reporter reporter(false, (folder.path() / "%p.json").string());
+  testing::internal::CaptureStderr();
+  reporter.finish();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_TRUE(read(folder.path() / (std::to_string(::getpid()) + ".json"))["problems"].empty());
+}
+
+// Fails when a program goes on after a problem that has to end it, or the file is not written first.
+TEST(SimCheckReport, AbortEndsTheProgramAfterTheReport) {
+  const llm::TemporaryFolder folder;
+  const auto file = folder.path() / "%p.json";
+  EXPECT_EXIT(Reporter(true, file.string()).report(example()), testing::KilledBySignal(SIGABRT), "unordered_streams");
+  EXPECT_FALSE(std::filesystem::is_empty(folder.path()));
+}
+
+// Fails when a child that was forked writes over its parent's file.
+TEST(SimCheckReport, OnlyItsProcessWritesTheFile) {
+  const llm::TemporaryFolder folder;
+  const auto file = folder.path() / "problems.json";
+  Reporter reporter(false, file.string());
+  EXPECT_EXIT(
+      {
+        reporter.report(example());
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(0), "aten::mm");
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
+}  // namespace
+}  // namespace anyaccel::backends::sim::checking

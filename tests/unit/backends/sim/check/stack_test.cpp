@@ -1,0 +1,47 @@
+// Call stacks, and names that only a file's own table has.
+#include "backends/sim/check/stack.h"
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "backends/sim/check/symbols.h"
+#include "unit/llm/temporary_folder.h"
+
+namespace anyaccel::backends::sim::checking {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+[[gnu::noinline]] std::vector<std::string> a_function_of_the_program() {
+  auto lines = stack_text(capture_stack());
+  asm volatile("");  // or the call above would end this function, and its frame
+  return lines;
+}
+
+// Fails when a stack does not lead to the program, by name, or shows the checker itself.
+TEST(SimCheckStack, NamesTheProgramsFunctions) {
+  const auto lines = a_function_of_the_program();
+  ASSERT_FALSE(lines.empty());
+  EXPECT_THAT(lines, Contains(HasSubstr("a_function_of_the_program")));
+  EXPECT_THAT(lines, testing::Not(Contains(HasSubstr("capture_stack"))));
+  EXPECT_THAT(lines[0], HasSubstr("#0 "));
+}
+
+// Fails when a file that is no ELF file, or a cut-off one, is trusted.
+TEST(SimCheckStack, BrokenFilesHaveNoSymbols) {
+  const llm::TemporaryFolder folder;
+  EXPECT_TRUE(symbol_in_file((folder.path() / "none").string(), 16).name.empty());
+  EXPECT_TRUE(symbol_in_file(folder.write("text", "no program").string(), 16).name.empty());
+  std::ifstream in("/proc/self/exe", std::ios::binary);
+  std::string start(4096, '\0');
+  in.read(start.data(), static_cast<std::streamsize>(start.size()));
+  EXPECT_TRUE(symbol_in_file(folder.write("cut", start).string(), 16).name.empty());
+  EXPECT_TRUE(symbol_in_file("/proc/self/exe", 1).name.empty());
+}
+
+}  // namespace
+}  // namespace anyaccel::backends::sim::checking
