@@ -54,6 +54,11 @@ install(FILES ${PROJECT_BINARY_DIR}/anyaccelConfig.cmake ${PROJECT_BINARY_DIR}/a
               ${PROJECT_SOURCE_DIR}/cmake/AnyAccelTorch.cmake ${PROJECT_SOURCE_DIR}/cmake/AnyAccelPlugin.cmake
               ${PROJECT_SOURCE_DIR}/cmake/AnyAccelPluginFile.cmake
         DESTINATION ${package_dir})
+# What `anyaccel new-backend` copies.
+if(NOT ANYACCEL_MINIMAL)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/out_of_tree_backend/
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/anyaccel/backend_template)
+endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 configure_file(${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake.in ${PROJECT_BINARY_DIR}/uninstall.cmake @ONLY)

@@ -5,7 +5,6 @@ namespace hostcard_backend {
 anyaccel::DeviceProperties HostcardBackend::properties(anyaccel::DeviceIndex index) const {
   auto properties = TorchBackend::properties(index);
   properties.name = "Hostcard";
-  properties.vendor = "none: host memory";
   properties.multi_processor_count = 1;
   return properties;
 }

@@ -1,55 +1,27 @@
 """Install, build examples/ten_lines outside against it, run it, uninstall."""
-import os
-import pathlib
 import re
 import shutil
-import subprocess
-import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ["ANYACCEL_SOURCE_DIR"])
-BUILD = pathlib.Path(os.environ["ANYACCEL_BUILD_DIR"])
-
-
-def run(*command, check=True, **options):
-    result = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
-    if check and result.returncode:
-        raise AssertionError(f"{' '.join(map(str, command))}: exit status {result.returncode}\n{result.stdout}")
-    return result
-
-
-def cached(name):
-    match = re.search(rf"^{name}:\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M)
-    return match.group(1) if match else ""
+from installed import BUILD, ENVIRONMENT, SOURCE, build, configure, install, run
 
 
 class Install(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = pathlib.Path(tempfile.mkdtemp())
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
-        cls.prefix = cls.folder / "prefix with a space"
-        # The manifest of a real install from this build must stay the one that `uninstall` reads.
-        manifest = BUILD / "install_manifest.txt"
-        kept = manifest.read_bytes() if manifest.exists() else None
-        if kept is not None:
-            cls.addClassCleanup(manifest.write_bytes, kept)
-        run("cmake", "--install", BUILD, "--prefix", cls.prefix)
+        cls.folder, cls.prefix = install(cls)
         # The examples lie outside the tree, so that nothing of the tree is found by accident.
         cls.example = shutil.copytree(SOURCE / "examples/ten_lines", cls.folder / "example")
         cls.captured_step = shutil.copytree(SOURCE / "examples/captured_step", cls.folder / "captured_step")
-        # An outside project does not know about our environment.
-        cls.environment = {key: value for key, value in os.environ.items() if not key.startswith(("ANYACCEL_", "Torch_DIR"))}
+        cls.environment = ENVIRONMENT
 
-    def configure(self, build, *options, check=True, source=None):
-        flags = [f"-DCMAKE_CXX_FLAGS={'-fsanitize=' + cached('ANYACCEL_SANITIZE') if cached('ANYACCEL_SANITIZE') else ''}"]
-        return run("cmake", "-S", source or self.example, "-B", self.folder / build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}",
-                   *flags, *options, check=check, env=self.environment)
+    def configure(self, name, *options, check=True, source=None):
+        return configure(source or self.example, self.folder / name, self.prefix, *options, check=check)
 
     # Breaks when a header, a library or the package file is not installed, or names the build tree.
     def test_1_example_builds_and_runs_outside(self):
         self.configure("built")
-        run("cmake", "--build", self.folder / "built", env=self.environment)
+        build(self.folder / "built", self.prefix)
         output = run(self.folder / "built/ten_lines", env={**self.environment, "DS_ACCELERATOR": "cpu"}).stdout
         number = re.fullmatch(r"cpu of (\d+): trace ([0-9.e+]+), (\d+) bytes in use\n", output)
         self.assertTrue(number, output)

@@ -37,5 +37,6 @@ void register_guard();
 void register_hooks();
 void register_fallback();
 void register_kernels();
+void register_autocast();
 
 }  // namespace hostcard_backend

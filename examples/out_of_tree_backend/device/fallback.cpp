@@ -144,8 +144,6 @@ void register_fallback() {
   ops.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
   static torch::Library autograd(torch::Library::IMPL, "_", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__);
   autograd.fallback(torch::CppFunction::makeFallthrough());
-  static torch::Library autocast(torch::Library::IMPL, "_", c10::DispatchKey::AutocastPrivateUse1, __FILE__, __LINE__);
-  autocast.fallback(torch::CppFunction::makeFallthrough());
 }
 
 }  // namespace hostcard_backend

@@ -99,6 +99,7 @@ void install_device(const std::string& name) {
     register_hooks();
     register_fallback();
     register_kernels();
+    register_autocast();
   });
 }
 

@@ -53,8 +53,8 @@ void add_commands(CLI::App& app, Context& context) {
   app.set_version_flag("--version", "anyaccel " ANYACCEL_VERSION);
   app.require_subcommand(1);
   app.fallthrough();
-#define ANYACCEL_TORCH_COMMAND(name, summary) add_##name(*app.add_subcommand(#name, summary), context);
-#define ANYACCEL_FRONT_COMMAND(name, summary)
+#define ANYACCEL_TORCH_COMMAND(name, text, summary) add_##name(*app.add_subcommand(text, summary), context);
+#define ANYACCEL_FRONT_COMMAND(name, text, summary)
 #include "cli/command_list.inc"
 #undef ANYACCEL_TORCH_COMMAND
 #undef ANYACCEL_FRONT_COMMAND

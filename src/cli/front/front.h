@@ -25,12 +25,15 @@ class UsageError : public std::runtime_error {
 /// All subcommands of this build, in the order of the help text.
 std::span<const Command> commands() noexcept;
 
+/// Folder of this program's file, symbolic links followed.
+std::string own_folder();
+
 /// Opens libanyaccel_cli.so and runs a command of it; `argv[1]` is the command's name. Throws `unavailable`
 /// with the folders that were searched, or the loader's reason, when it cannot be opened.
 int run_in_module(int argc, const char* const* argv);
 
-#define ANYACCEL_TORCH_COMMAND(name, summary)
-#define ANYACCEL_FRONT_COMMAND(name, summary) int run_##name(std::span<const char* const> arguments);
+#define ANYACCEL_TORCH_COMMAND(name, text, summary)
+#define ANYACCEL_FRONT_COMMAND(name, text, summary) int run_##name(std::span<const char* const> arguments);
 #include "cli/command_list.inc"
 #undef ANYACCEL_TORCH_COMMAND
 #undef ANYACCEL_FRONT_COMMAND

@@ -16,15 +16,6 @@ namespace {
 
 constexpr const char* kModule = "libanyaccel_cli.so";
 
-/// Folder of this program's file, symbolic links followed.
-std::string own_folder() {
-  std::array<char, PATH_MAX> buffer{};
-  const ssize_t length = ::readlink("/proc/self/exe", buffer.data(), buffer.size() - 1);
-  if (length <= 0) return ".";
-  const std::string path(buffer.data(), static_cast<std::size_t>(length));
-  return path.substr(0, path.rfind('/'));
-}
-
 std::string find_module(const char* command) {
   const std::string folder = own_folder();
   // Where CMake installs libraries on this system; in the build tree; beside the program.
@@ -51,6 +42,14 @@ void limit_spinning() {
 }
 
 }  // namespace
+
+std::string own_folder() {
+  std::array<char, PATH_MAX> buffer{};
+  const ssize_t length = ::readlink("/proc/self/exe", buffer.data(), buffer.size() - 1);
+  if (length <= 0) return ".";
+  const std::string path(buffer.data(), static_cast<std::size_t>(length));
+  return path.substr(0, path.rfind('/'));
+}
 
 int run_in_module(int argc, const char* const* argv) {
   const std::string file = find_module(argv[1]);

@@ -22,8 +22,8 @@ constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
 constexpr auto kCommands = std::to_array<Command>({
-#define ANYACCEL_TORCH_COMMAND(name, summary) {#name, summary, nullptr},
-#define ANYACCEL_FRONT_COMMAND(name, summary) {#name, summary, run_##name},
+#define ANYACCEL_TORCH_COMMAND(name, text, summary) {text, summary, nullptr},
+#define ANYACCEL_FRONT_COMMAND(name, text, summary) {text, summary, run_##name},
 #include "cli/command_list.inc"
 #undef ANYACCEL_TORCH_COMMAND
 #undef ANYACCEL_FRONT_COMMAND
@@ -114,8 +114,10 @@ bool took_log_level(const std::vector<const char*>& words, std::size_t& i) {
 }
 
 /// Runs `words[0]` with the words after it.
-int run_command(const char* program, const std::vector<const char*>& words) {
-  const std::string_view name = words.front();
+int run_command(const char* program, std::vector<const char*> words) {
+  std::string name = words.front();
+  std::replace(name.begin(), name.end(), '_', '-');
+  words.front() = name.c_str();
   const auto command =
       std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == name; });
   if (command == kCommands.end()) return unknown_command(name);

@@ -1,0 +1,153 @@
+// Copies the example backend under another name. The template is that example itself: it is built and run by the tests.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "anyaccel/error.h"
+#include "base/file.h"
+#include "base/plugin/plugin_file.h"
+#include "cli/front/front.h"
+
+namespace anyaccel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kWhere = "new-backend";
+constexpr const char* kHelp =
+    "Usage: anyaccel new-backend NAME DIR\n\n"
+    "Write a project of a backend outside AnyAccel's tree: a device over host memory that builds and passes its tests "
+    "as\n"
+    "it is, to be replaced file by file by a real one. docs/new-backend.md walks through it.\n\n"
+    "  NAME        What DS_ACCELERATOR will say, and torch's device type: letters a-z and '_'\n"
+    "  DIR         A folder that is not there yet, or is empty\n\n"
+    "Options:\n"
+    "  -h, --help  Print this help and end\n";
+/// The template's own name; it occurs in no other meaning there.
+constexpr std::string_view kTemplate = "hostcard";
+
+[[noreturn]] void refuse(const std::string& what, const std::string& got, const std::string& want) {
+  throw Error(ErrorCode::invalid_argument, kWhere, {.what = what, .got = "'" + got + "'", .want = want});
+}
+
+void check_name(const std::string& name) {
+  const bool letters = std::all_of(name.begin(), name.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
+  // torch's device names have no digits; C++ keeps names with "__" for itself.
+  if (!is_plugin_name(name) || !letters || name.back() == '_' || name.find("__") != std::string::npos)
+    refuse("not a name for a backend", name, "2 to 32 of a-z, with single '_' inside, for example mycard");
+  if (is_reserved_name(name)) refuse("this name is AnyAccel's own or torch's", name, "another one");
+}
+
+void check_folder(const fs::path& folder) {
+  std::error_code error;
+  const auto status = fs::symlink_status(folder, error);
+  if (status.type() == fs::file_type::not_found) return;
+  if (!fs::is_directory(folder, error)) refuse("something that is no folder is there", folder.string(), "a new folder");
+  if (!fs::is_empty(folder, error) || error)
+    refuse("the folder is not empty, and nothing is overwritten", folder.string(), "a new folder or an empty one");
+}
+
+fs::path find_template() {
+  const fs::path folder = fs::path(own_folder()) / ".." / ANYACCEL_DATADIR / "anyaccel" / "backend_template";
+  if (fs::is_regular_file(folder / "CMakeLists.txt")) return fs::canonical(folder);
+  throw Error(ErrorCode::not_found, kWhere,
+              {.what = "the project that is to be copied is not there",
+               .got = "nothing in " + folder.string(),
+               .hint = "install AnyAccel again, or keep its bin and share folders side by side"});
+}
+
+/// "my_card" is "MyCard" in names of classes.
+std::string class_name(const std::string& name) {
+  std::string out;
+  bool upper = true;
+  for (const char c : name) {
+    if (c != '_') out += static_cast<char>(upper ? std::toupper(static_cast<unsigned char>(c)) : c);
+    upper = c == '_';
+  }
+  return out;
+}
+
+std::string renamed(std::string text, const std::string& name) {
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    for (auto place = text.find(from); place != std::string::npos; place = text.find(from, place + to.size()))
+      text.replace(place, from.size(), to);
+  };
+  // In this order: the new name may hold the template's.
+  const std::string own(kTemplate);
+  replace(class_name(own), "\x01");
+  replace(own, name);
+  replace("\x01", class_name(name));
+  return text;
+}
+
+void copy_project(const fs::path& from, const fs::path& to, const std::string& name) {
+  for (const auto& entry : fs::recursive_directory_iterator(from)) {
+    const auto place = to / renamed(fs::relative(entry.path(), from).string(), name);
+    if (entry.is_directory()) {
+      fs::create_directories(place);
+    } else {
+      fs::create_directories(place.parent_path());
+      write_file_atomically(place, renamed(read_file(entry.path()), name));
+    }
+  }
+}
+
+/// Complete or not at all: made aside, then put in place.
+void make_project(const fs::path& folder, const std::string& name) {
+  const auto source = find_template();
+  const fs::path whole = fs::absolute(folder).lexically_normal();
+  const fs::path target = whole.has_filename() ? whole : whole.parent_path();
+  const fs::path aside = target.string() + ".part-" + std::to_string(::getpid());
+  try {
+    fs::create_directories(target.parent_path());
+    copy_project(source, aside, name);
+    if (fs::is_directory(target)) {
+      // An empty folder stays the one it is: a shell may stand in it.
+      for (const auto& entry : fs::directory_iterator(aside))
+        fs::rename(entry.path(), target / entry.path().filename());
+      fs::remove(aside);
+    } else {
+      fs::rename(aside, target);
+    }
+  } catch (const fs::filesystem_error& error) {
+    std::error_code ignored;
+    fs::remove_all(aside, ignored);
+    throw Error(ErrorCode::io, kWhere, {.what = "the project cannot be written: " + std::string(error.what())});
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(aside, ignored);
+    throw;
+  }
+}
+
+}  // namespace
+
+int run_new_backend(std::span<const char* const> arguments) {
+  std::vector<std::string> words(arguments.begin(), arguments.end());
+  for (const auto& word : words) {
+    if (word == "-h" || word == "--help") return std::fputs(kHelp, stdout), 0;
+    if (word.size() > 1 && word.front() == '-') throw UsageError("new-backend: unknown option '" + word + "'");
+  }
+  if (words.size() != 2) throw UsageError("new-backend wants a name and a folder: anyaccel new-backend NAME DIR");
+  const auto& name = words[0];
+  const fs::path folder = words[1];
+  if (folder.empty()) throw UsageError("new-backend: the folder's name is empty");
+  check_name(name);
+  check_folder(folder);
+  make_project(folder, name);
+  const auto prefix = fs::path(own_folder()).parent_path().string();
+  std::printf(
+      "The project of the backend %s is in %s. Build and test it:\n"
+      "  cmake -S %s -B %s/build -DCMAKE_PREFIX_PATH=%s\n"
+      "  cmake --build %s/build\n"
+      "  ctest --test-dir %s/build --output-on-failure\n",
+      name.c_str(), words[1].c_str(), words[1].c_str(), words[1].c_str(), prefix.c_str(), words[1].c_str(),
+      words[1].c_str());
+  return 0;
+}
+
+}  // namespace anyaccel::cli

@@ -1,0 +1,62 @@
+"""`anyaccel new-backend`: names and folders that it refuses, and that it overwrites nothing. plugin_test.py builds what it writes."""
+import os
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+from shell import shell
+
+
+class NewBackend(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def refused(self, line, words, status=1):
+        before = sorted(self.folder.rglob("*"))
+        done = shell(f"anyaccel new-backend {line}", cwd=self.folder)
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
+        self.assertIn(words, done.stderr)
+        self.assertEqual(sorted(self.folder.rglob("*")), before)
+
+    # Fails when the project is not whole, or the command needs LibTorch or another folder than the one named.
+    def test_writes_a_project(self):
+        done = shell("anyaccel new-backend mycard 'new folder/project/' && LD_DEBUG=libs anyaccel new-backend yours here 2>&1 | "
+                     "grep -c libtorch", cwd=self.folder)
+        self.assertEqual((done.stderr, done.stdout.splitlines()[-1]), ("", "0"))
+        project = self.folder / "new folder/project"
+        self.assertIn("anyaccel_add_plugin(mycard", (project / "CMakeLists.txt").read_text())
+        self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["here", "new folder"])
+        self.assertEqual([p.name for p in project.parent.iterdir()], ["project"])
+
+    # Fails when an empty folder is refused, or a file of somebody's is lost.
+    def test_folders(self):
+        (self.folder / "empty").mkdir()
+        done = shell("cd empty && anyaccel new-backend mycard . && ls", cwd=self.folder)
+        self.assertIn("CMakeLists.txt", done.stdout, done.stderr)
+        self.refused("mycard empty", "nothing is overwritten")
+        (self.folder / "file").write_text("mine")
+        self.refused("mycard file", "no folder is there")
+        self.refused("mycard file/under", "cannot be written")
+        os.symlink("nowhere", self.folder / "link")
+        self.refused("mycard link", "no folder is there")
+        self.assertEqual((self.folder / "file").read_text(), "mine")
+
+    # Fails when a name is taken that AnyAccel, torch, C++ or CMake cannot have.
+    def test_names(self):
+        for name in ("Card", "card2", "my-card", "a", "_card", "card_", "my__card", "../x", "x" * 33):
+            self.refused(f"'{name}' new", "not a name for a backend")
+        for name in ("cuda", "sim", "meta", "auto"):
+            self.refused(f"{name} new", "own or torch's")
+
+    # Fails when wrong usage is not said as such.
+    def test_usage(self):
+        self.refused("mycard", "wants a name and a folder", status=2)
+        self.refused("mycard new --force", "unknown option '--force'", status=2)
+        done = shell("anyaccel new_backend --help && anyaccel help new-backend")
+        self.assertEqual((done.returncode, done.stdout.count("Usage: anyaccel new-backend NAME DIR")), (0, 2))
+
+
+if __name__ == "__main__":
+    unittest.main()

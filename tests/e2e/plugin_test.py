@@ -1,0 +1,105 @@
+"""examples/out_of_tree_backend built outside the tree against the installed package, and run in the installed program."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import unittest
+
+from installed import ENVIRONMENT, SOURCE, build, configure, install, run
+
+NAME = "hostcard"
+
+
+class Plugin(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder, cls.prefix = install(cls)
+        cls.project = shutil.copytree(SOURCE / "examples/out_of_tree_backend", cls.folder / "project")
+        cls.built = cls.folder / "built"
+        configure(cls.project, cls.built, cls.prefix)
+        build(cls.built, cls.prefix)
+        cls.plugins = cls.built / "plugins"
+
+    def anyaccel(self, *words, check=True, path=None, **variables):
+        variables = {"ANYACCEL_PLUGIN_PATH": str(path or self.plugins), **variables}
+        return run(self.prefix / "bin/anyaccel", *words, check=check, env={**ENVIRONMENT, **variables})
+
+    def report(self, check=True, **variables):
+        # Warnings come first, on standard error.
+        text = self.anyaccel("report", "--json", check=check, **variables).stdout
+        return text[:text.index("{")], json.loads(text[text.index("{"):])
+
+    def losses(self, text):
+        return json.loads([line[line.index("{"):] for line in text.splitlines() if '"losses"' in line][-1])
+
+    # Fails when the plugin does not load into the unchanged program, cannot run tensors or training, trains to other numbers than
+    # the CPU, whose kernels it uses, or its op does not build from the plugin's own folder.
+    def test_1_its_own_tests(self):
+        said = run("ctest", "--test-dir", self.built, "-V", env={**ENVIRONMENT, "OMP_NUM_THREADS": "1"}).stdout
+        self.assertIn("100% tests passed, 0 tests failed", said)
+        ours = self.losses(said)
+        self.assertEqual(ours["accelerator"], NAME)
+        words = re.search(r'Test command: \S.*?anyaccel" ("train".*)', said).group(1)
+        words = [word.replace("/model", "/model-cpu") for word in re.findall(r'"([^"]*)"', words)]
+        cpu = self.losses(self.anyaccel(*words, DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1").stdout)
+        self.assertEqual(ours["losses"], cpu["losses"])
+
+    # Fails when what new-backend writes is not the example, which the tests here build, or keeps its name.
+    def test_2_new_backend(self):
+        self.anyaccel("new-backend", NAME, self.folder / "same")
+        run("diff", "-r", self.project, self.folder / "same")
+        said = self.anyaccel("new-backend", "my_card", self.folder / "other").stdout
+        self.assertIn(str(self.prefix), said)
+        texts = {p.relative_to(self.folder / "other"): p.read_text() for p in (self.folder / "other").rglob("*") if p.is_file()}
+        self.assertEqual(len(texts), len([p for p in self.project.rglob("*") if p.is_file()]))
+        for path, text in texts.items():
+            self.assertNotIn("hostcard", f"{path}\n{text}".lower())
+        self.assertIn("class MyCardBackend final", texts[pathlib.Path("backend.h")])
+        self.assertIn("device_type = my_card\n", texts[pathlib.Path("my_card.traits")])
+        configure(self.folder / "other", self.folder / "other/build", self.prefix)
+
+    # Fails when the report leaves a plugin out, or says something else of it than what happened.
+    def test_3_report(self):
+        said, data = self.report(DS_ACCELERATOR=NAME)
+        self.assertEqual((said, data["accelerator"]), ("", NAME))
+        (plugin,) = data["plugins"]
+        self.assertEqual((plugin["name"], plugin["verdict"]), (NAME, "loaded"))
+        self.assertEqual(plugin["path"], str(self.plugins / f"{NAME}.plugin"))
+        self.assertEqual(plugin["library"], str(self.plugins / f"libanyaccel_{NAME}.so"))
+        self.assertEqual([b["class_name"] for b in data["op_builders"]], ["AxpyBuilder"])
+        self.assertEqual(len(data["devices"]), 2)
+        _, data = self.report(DS_ACCELERATOR="cpu")
+        self.assertEqual(data["plugins"][0]["verdict"], "found")
+
+    # Fails when a broken plugin stops a program that does not want it, or one that wants it goes on without.
+    def test_4_broken(self):
+        broken = self.folder / "broken"
+        broken.mkdir(mode=0o755)
+        text = (self.plugins / f"{NAME}.plugin").read_text()
+        shutil.copy(self.plugins / f"libanyaccel_{NAME}.so", broken)
+        (broken / f"{NAME}.plugin").write_text(re.sub(r"libtorch = .*", "libtorch = 2.99.0", text))
+        os.chmod(broken / f"{NAME}.plugin", 0o644)
+        said, data = self.report(path=broken, DS_ACCELERATOR="")
+        self.assertIn("LibTorch 2.99.0", said)
+        self.assertEqual(data["plugins"][0]["verdict"], "refused")
+        self.assertIn("LibTorch 2.99.0, this AnyAccel with LibTorch 2.1", data["plugins"][0]["reason"])
+        self.assertNotEqual(data["accelerator"], NAME)
+        done = self.anyaccel("report", check=False, path=broken, DS_ACCELERATOR=NAME)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("LibTorch 2.99.0", done.stdout)
+        os.chmod(broken, 0o777)
+        done = self.anyaccel("report", check=False, path=broken, DS_ACCELERATOR=NAME)
+        self.assertIn("may be written by everyone", " ".join(done.stdout.split()))
+
+    # Fails when a plugin that was installed beside AnyAccel needs the variable.
+    def test_5_installed_beside(self):
+        run("cmake", "--install", self.built, "--prefix", self.prefix, env=ENVIRONMENT)
+        done = run(self.prefix / "bin/anyaccel", "report", env={**ENVIRONMENT, "DS_ACCELERATOR": NAME})
+        self.assertIn("lib", done.stdout)
+        self.assertRegex(done.stdout, rf"(?m)^accelerator +{NAME}$")
+        self.assertIn("yes", re.search(r"AxpyBuilder.*", done.stdout).group(0))
+
+
+if __name__ == "__main__":
+    unittest.main()
