@@ -10,6 +10,10 @@ class HostcardBackend final : public anyaccel::sdk::TorchBackend {
  public:
   using TorchBackend::TorchBackend;
   anyaccel::DeviceProperties properties(anyaccel::DeviceIndex index) const override;
+  anyaccel::DtypeSupport dtype_support(anyaccel::DeviceIndex index, c10::ScalarType dtype) const override;
+  /// None: host memory is the device's memory. A real device leaves this out and gives torch its pinned memory by
+  /// getPinnedMemoryAllocator() of the hooks.
+  c10::Allocator* host_allocator() const override { return nullptr; }
 };
 
 }  // namespace hostcard_backend
