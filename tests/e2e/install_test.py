@@ -1,9 +1,10 @@
 """Install, build examples/ten_lines outside against it, run it, uninstall."""
+import os
 import re
 import shutil
 import unittest
 
-from installed import BUILD, ENVIRONMENT, SOURCE, build, configure, install, run
+from installed import BUILD, ENVIRONMENT, SOURCE, build, cached, configure, install, run
 
 
 class Install(unittest.TestCase):
@@ -34,7 +35,7 @@ class Install(unittest.TestCase):
     # Breaks when the headers for graphs are not installed, or a replayed step gives other bits than an eager one.
     def test_1_captured_step_is_equal_outside(self):
         self.configure("captured", source=self.captured_step)
-        run("cmake", "--build", self.folder / "captured", env=self.environment)
+        build(self.folder / "captured", self.prefix)
         output = run(self.folder / "captured/captured_step", env={**self.environment, "DS_ACCELERATOR": "cpu"}).stdout
         self.assertRegex(output, r"^cpu: loss [0-9.e-]+, losses equal bit by bit, a step takes [0-9.]+ us, replayed [0-9.]+ us\n$")
 

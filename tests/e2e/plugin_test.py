@@ -40,10 +40,13 @@ class Plugin(unittest.TestCase):
         self.assertIn("100% tests passed, 0 tests failed", said)
         ours = self.losses(said)
         self.assertEqual(ours["accelerator"], NAME)
-        words = re.search(r'Test command: \S.*?anyaccel" ("train".*)', said).group(1)
+        words = re.search(r'Test command: .*?anyaccel ("train".*)', said).group(1)
         words = [word.replace("/model", "/model-cpu") for word in re.findall(r'"([^"]*)"', words)]
         cpu = self.losses(self.anyaccel(*words, DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1").stdout)
-        self.assertEqual(ours["losses"], cpu["losses"])
+        # Attention has a kernel of its own on the CPU and is made of others elsewhere: the last bits differ.
+        self.assertEqual(len(ours["losses"]), 3)
+        for mine, its in zip(ours["losses"], cpu["losses"]):
+            self.assertAlmostEqual(mine, its, delta=1e-5 * its)
 
     # Fails when what new-backend writes is not the example, which the tests here build, or keeps its name.
     def test_2_new_backend(self):
