@@ -28,6 +28,15 @@ double epsilon(ScalarType type) {
   }
 }
 
+/// Below it numbers are equally far apart, so that an error relative to the number itself means nothing.
+double smallest_normal(ScalarType type) {
+  switch (type) {
+    case c10::kHalf: return 0x1p-14;
+    case c10::kDouble: return 0x1p-1022;
+    default: return 0x1p-126;
+  }
+}
+
 /// The same numbers on every machine.
 at::Tensor made(const Input& input, std::uint64_t seed) {
   auto tensor = at::empty(input.shape, at::TensorOptions().dtype(c10::kDouble));
@@ -69,13 +78,13 @@ at::Tensor evaluate(const Op& op, const Inputs& inputs, bool backward) {
   return at::cat(gradients);
 }
 
-void compare(const Op& op, const at::Tensor& got, const at::Tensor& want, double tolerance) {
+void compare(const Op& op, const at::Tensor& got, const at::Tensor& want, double tolerance, double smallest) {
   expect(got.sizes() == want.sizes(), "the result has another shape");
   const auto x = values(got.reshape({-1})), y = values(want.reshape({-1}));
   double largest = 0;
   for (const double value : y) largest = std::max(largest, std::abs(value));
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const double allowed = tolerance * (op.summed ? largest : std::abs(y[i])) + 1e-300;
+    const double allowed = tolerance * std::max(smallest, op.summed ? largest : std::abs(y[i]));
     if (std::abs(x[i] - y[i]) <= allowed || (std::isnan(x[i]) && std::isnan(y[i])) || x[i] == y[i]) continue;
     char text[160];
     std::snprintf(text, sizeof(text), "element %zu of %zu; got %.9g, want %.9g, off by %.3g where %.3g is allowed", i,
@@ -97,7 +106,7 @@ void check(const Accelerator& accelerator, const Op& op, ScalarType type, bool b
   const bool exact = type == c10::kLong || !got.is_floating_point();
   // A gradient passes through more roundings than a result.
   const double factor = op.factor * (backward ? 2 : 1);
-  compare(op, got, evaluate(op, reference, backward), exact ? 0 : factor * epsilon(type));
+  compare(op, got, evaluate(op, reference, backward), exact ? 0 : factor * epsilon(type), smallest_normal(type));
 }
 
 bool add_case(const Op& op, ScalarType type, Grade grade, bool backward) {

@@ -163,41 +163,15 @@ ANYACCEL_CONFORMANCE_CASE(streams, work_in_a_stream_is_in_order, required) {
 
 ANYACCEL_CONFORMANCE_CASE(streams, wait_stream_orders_streams, required) {
   need_asynchronous(accelerator);
-  const auto a = new_stream(accelerator), b = new_stream(accelerator);
-  auto x = filled(accelerator, 0), y = filled(accelerator, 0);
-  accelerator.synchronize();
-  {
-    const auto guard = accelerator.stream(a);
-    queue_work(accelerator, 60);
-    x.fill_(1);
-  }
-  b.wait_stream(a);
-  {
-    const auto guard = accelerator.stream(b);
-    y.copy_(x);
-  }
-  b.synchronize();
-  expect_equal(first(y), 1.0, "what a stream read after wait_stream()");
+  const double got = copied_in_another_stream(accelerator, [](const Stream& from, const Stream& to) { to.wait_stream(from); });
+  expect_equal(got, 1.0, "what a stream read after wait_stream()");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, dependencies_are_resolved_where_claimed, required) {
   need_asynchronous(accelerator);
   if (!accelerator.resolves_data_dependency()) skip("it says that streams need explicit waits");
-  const auto a = new_stream(accelerator), b = new_stream(accelerator);
-  auto x = filled(accelerator, 0), y = filled(accelerator, 0);
-  accelerator.synchronize();
-  {
-    const auto guard = accelerator.stream(a);
-    queue_work(accelerator, 60);
-    x.fill_(1);
-  }
-  {
-    const auto guard = accelerator.stream(b);
-    y.copy_(x);
-  }
-  accelerator.synchronize();
-  expect_equal(first(y), 1.0,
-               "what a stream read of another's work, which resolves_data_dependency() promises to order");
+  const double got = copied_in_another_stream(accelerator, [](const Stream&, const Stream&) {});
+  expect_equal(got, 1.0, "what a stream read of another's work, which resolves_data_dependency() promises to order");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, record_stream_keeps_memory, recommended) {

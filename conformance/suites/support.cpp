@@ -112,6 +112,27 @@ void queue_work(const Accelerator& accelerator, double milliseconds) {
   for (int i = 0; i < static_cast<int>(std::ceil(milliseconds / work.ms)); ++i) at::mm_out(product, a, a);
 }
 
+double copied_in_another_stream(Accelerator& accelerator, const std::function<void(const Stream& from, const Stream& to)>& order) {
+  const auto from = feature([&] { return accelerator.Stream(); });
+  const auto to = accelerator.Stream();
+  auto x = filled(accelerator, 0), y = filled(accelerator, 0);
+  // The first run of an operation may wait for the device, and would give an order that nobody asked for.
+  y.copy_(x.fill_(0));
+  accelerator.synchronize();
+  {
+    const auto guard = accelerator.stream(from);
+    queue_work(accelerator, 60);
+    x.fill_(1);
+  }
+  order(from, to);
+  {
+    const auto guard = accelerator.stream(to);
+    y.copy_(x);
+  }
+  accelerator.synchronize();
+  return first(y);
+}
+
 void sleep_ms(double milliseconds) {
   std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(milliseconds));
 }

@@ -69,7 +69,7 @@ class Mutant final : public sdk::Backend {
     if (is("denies_float32") && dtype == c10::kFloat) return {};
     if (is("fast_but_not_computable")) support.fast = !support.computable;
     if (is("computable_but_not_storable")) support.storable = false;
-    if (is("dtype_of_no_device")) support.fast = calls_++ % 2 == 0;
+    if (is("dtype_of_no_device")) support.fast = (calls_++ * 2654435761U >> 16) % 2 == 0;
     return support;
   }
 
@@ -117,7 +117,7 @@ class Mutant final : public sdk::Backend {
     auto stats = inner_.memory_stats(is("stats_of_device_0") ? 0 : index);
     auto& bytes = stats.allocated_bytes;
     if (is("stats_zero")) bytes = {};
-    if (is("stats_never_fall")) bytes.current = most_ = std::max(most_.load(), bytes.current);
+    if (is("stats_never_fall")) bytes.current = bytes.peak;
     if (is("stats_in_kilobytes")) bytes = {bytes.current / 1024, bytes.peak / 1024};
     if (is("peak_is_current")) bytes.peak = bytes.current;
     if (is("peak_resets_to_zero")) bytes.peak = 0;
@@ -223,7 +223,6 @@ class Mutant final : public sdk::Backend {
   const std::string defect_;
   const pid_t pid_ = ::getpid();
   mutable std::atomic<int> calls_{0};
-  mutable std::atomic<std::int64_t> most_{0};
   std::atomic<DeviceIndex> shared_device_{0};
   mutable std::mutex mutex_;
   std::map<DeviceIndex, Stream> shared_streams_, one_stream_;
