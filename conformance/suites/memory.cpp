@@ -215,7 +215,7 @@ ANYACCEL_CONFORMANCE_CASE(memory, free_falls_when_memory_is_taken, required) {
   accelerator.synchronize();
   accelerator.empty_cache();
   const auto before = info_of(accelerator);
-  const auto bytes = std::min<std::int64_t>(before.free / 4, 256 * kMiB);
+  const auto bytes = std::min<std::int64_t>(before.free / 4, 64 * kMiB);
   const auto tensor = bytes_on(accelerator, bytes).fill_(1);
   accelerator.synchronize();
   const auto fallen = before.free - info_of(accelerator).free;

@@ -62,7 +62,12 @@ DeviceProperties DeviceInterface::properties(DeviceIndex /*index*/) const { retu
 DtypeSupport DeviceInterface::dtype_support(DeviceIndex /*index*/, c10::ScalarType dtype) const {
   const bool plain = c10::isIntegralType(dtype, true) || dtype == c10::kFloat || dtype == c10::kHalf ||
                      dtype == c10::kBFloat16 || dtype == c10::kDouble;
-  return {.storable = plain, .computable = plain, .fast = plain && dtype != c10::kDouble, .reducible = plain};
+  // torch has no arithmetic for the wider unsigned types, and little for bool.
+  const bool arithmetic = plain && dtype != c10::kBool && !c10::isBarebonesUnsignedType(dtype);
+  return {.storable = plain,
+          .computable = arithmetic,
+          .fast = arithmetic && dtype != c10::kDouble,
+          .reducible = arithmetic || dtype == c10::kBool};
 }
 
 Stream StreamInterface::default_stream(DeviceIndex index) const {

@@ -71,7 +71,8 @@ class DeviceInterface {
   virtual bool is_initialized() const noexcept;
   /// Optional: what the traits say (vendor, triton) and nothing else.
   virtual DeviceProperties properties(DeviceIndex index) const;
-  /// Optional: IEEE types up to 32 bits and integers are storable and computable, fp64 as traits say.
+  /// Optional: IEEE types up to 32 bits and integers are storable, and computable as far as torch has arithmetic for them
+  /// (not bool, uint16, uint32, uint64); fp64 as traits say.
   virtual DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const;
 };
 

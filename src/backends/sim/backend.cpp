@@ -13,6 +13,7 @@ sdk::Traits running_traits() {
   if (!anyaccel::sim::installed()) anyaccel::sim::install(anyaccel::sim::options_from_environment());
   auto result = traits();
   result.device_type = device_type_name(runtime().options);
+  result.fp64 = ((dtype_bits(runtime().options) >> static_cast<unsigned>(c10::kDouble)) & 1U) != 0;
   return result;
 }
 
