@@ -163,7 +163,8 @@ ANYACCEL_CONFORMANCE_CASE(streams, work_in_a_stream_is_in_order, required) {
 
 ANYACCEL_CONFORMANCE_CASE(streams, wait_stream_orders_streams, required) {
   need_asynchronous(accelerator);
-  const double got = copied_in_another_stream(accelerator, [](const Stream& from, const Stream& to) { to.wait_stream(from); });
+  const double got =
+      copied_in_another_stream(accelerator, [](const Stream& from, const Stream& to) { to.wait_stream(from); });
   expect_equal(got, 1.0, "what a stream read after wait_stream()");
 }
 

@@ -112,7 +112,8 @@ void queue_work(const Accelerator& accelerator, double milliseconds) {
   for (int i = 0; i < static_cast<int>(std::ceil(milliseconds / work.ms)); ++i) at::mm_out(product, a, a);
 }
 
-double copied_in_another_stream(Accelerator& accelerator, const std::function<void(const Stream& from, const Stream& to)>& order) {
+double copied_in_another_stream(Accelerator& accelerator,
+                                const std::function<void(const Stream& from, const Stream& to)>& order) {
   const auto from = feature([&] { return accelerator.Stream(); });
   const auto to = accelerator.Stream();
   auto x = filled(accelerator, 0), y = filled(accelerator, 0);

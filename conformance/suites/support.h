@@ -47,7 +47,8 @@ void queue_work(const Accelerator& accelerator, double milliseconds);
 
 /// Sets a tensor to 1 in a stream behind such work, calls `order` with that stream and another one, and copies the tensor in
 /// the other one: 1 where the copy came after, 0 where it came too early.
-double copied_in_another_stream(Accelerator& accelerator, const std::function<void(const Stream& from, const Stream& to)>& order);
+double copied_in_another_stream(Accelerator& accelerator,
+                                const std::function<void(const Stream& from, const Stream& to)>& order);
 
 void sleep_ms(double milliseconds);
 /// Asks until `done` says true; fails after some seconds.

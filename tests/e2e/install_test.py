@@ -1,4 +1,5 @@
-"""Install, build examples/ten_lines outside against it, run it, uninstall."""
+"""Install, build examples outside against it, run them, uninstall."""
+import json
 import os
 import re
 import shutil
@@ -38,6 +39,20 @@ class Install(unittest.TestCase):
         build(self.folder / "captured", self.prefix)
         output = run(self.folder / "captured/captured_step", env={**self.environment, "DS_ACCELERATOR": "cpu"}).stdout
         self.assertRegex(output, r"^cpu: loss [0-9.e-]+, losses equal bit by bit, a step takes [0-9.]+ us, replayed [0-9.]+ us\n$")
+
+    # Breaks when the kit cannot be linked from outside, or cases of others do not run beside its own.
+    def test_1_conformance_program_builds_and_runs_outside(self):
+        if cached("ANYACCEL_CONFORMANCE") != "ON":
+            self.skipTest("this build has no conformance kit")
+        project = shutil.copytree(SOURCE / "examples/conformance_program", self.folder / "conformance")
+        self.configure("kit", source=project)
+        run("cmake", "--build", self.folder / "kit", env=self.environment)
+        done = subprocess.run([self.folder / "kit/my_conformance", "--backend=cpu", "--suite", "vendor", "--suite", "identity", "--json", "-"],
+                              capture_output=True, text=True, env=self.environment)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        outcomes = {f"{case['suite']}.{case['name']}": case["outcome"] for case in json.loads(done.stdout)["cases"]}
+        self.assertEqual(outcomes["vendor.names_are_short"], "passed")
+        self.assertEqual(outcomes["identity.name_is_set"], "passed")
 
     # Breaks when the installed program needs the build tree.
     def test_2_program_runs_from_the_prefix(self):
