@@ -152,7 +152,7 @@ int conformance_main(int argc, const char* const* argv) {
   } catch (const Error& error) {
     std::cout.flush();
     std::cerr << "error: " << error.what() << "\n";
-    return 1;
+    return error.code() == ErrorCode::invalid_argument ? 2 : 1;
   }
 }
 

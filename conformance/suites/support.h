@@ -32,6 +32,8 @@ at::Tensor to_device(const Accelerator& accelerator, const at::Tensor& host);
 bool on_host(const Accelerator& accelerator);
 /// True when something simulated stands in for the device.
 bool standing_in();
+/// Why what the hardware promises is not asked of its stand-in.
+inline constexpr const char* kNotImitated = "a promise of the hardware that the simulated device does not keep for it";
 
 /// These skip the case where their condition does not hold.
 void need_devices(const Accelerator& accelerator, int count);

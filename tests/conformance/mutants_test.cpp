@@ -53,6 +53,7 @@ conformance::Report judge(const std::string& mutant, const std::string& base, co
   conformance::Options options;
   options.backend = "mutant";
   options.cases = cases;
+  options.timeout = 15;  // a defect may well make the device hang
   return conformance::run(options);
 }
 

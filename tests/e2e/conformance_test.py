@@ -57,7 +57,7 @@ class Conformance(unittest.TestCase):
                          [line.split(" ")[0].split(".")[1] for line in listed if line.startswith("memory.peak_")])
         for line in ("--suite nosuch", "--case nosuch", "--backend nosuch"):
             done = shell("anyaccel conformance " + line)
-            self.assertEqual((done.returncode, done.stdout), (1, ""), line)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), line)
             self.assertIn("nosuch", done.stderr)
         self.assertEqual(shell("anyaccel conformance --timeout soon").returncode, 2)
         self.assertEqual(shell("anyaccel conformance --no-such").returncode, 2)

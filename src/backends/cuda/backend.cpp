@@ -126,6 +126,7 @@ MemoryInfo CudaBackend::memory_info(DeviceIndex index) const {
 // As torch.cuda.cudart().cudaHostRegister.
 bool CudaBackend::register_host_memory(void* address, std::size_t bytes) {
   start();
+  if (!driver_runs()) refuse("register_host_memory", "registering host memory", "the CUDA driver is not loaded");
   const auto reason = driver_register_host(address, bytes, current_device());
   if (reason.empty()) return true;
   throw Error(ErrorCode::device_error, "register_host_memory",
