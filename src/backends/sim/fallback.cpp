@@ -48,22 +48,28 @@ struct Result {
         offset(alias.storage_offset()) {}
 
   bool moved() const { return alias.storage().data() != data; }
+  bool bits_changed() const { return alias.is_conj() != geometry.conj || alias.is_neg() != geometry.neg; }
 
   /// The device memory as it was given, once more.
   at::Tensor original() const {
     auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
                                                          c10::DataPtr(data, c10::Device(c10::kCPU)), nullptr, false);
     auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), kHostKeys, alias.dtype());
-    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(geometry.sizes, geometry.strides, offset);
+    auto* impl = tensor.unsafeGetTensorImpl();
+    impl->set_sizes_and_strides(geometry.sizes, geometry.strides, offset);
+    if (geometry.conj) impl->_set_conj(true);
+    if (geometry.neg) impl->_set_neg(true);
     return tensor;
   }
 
-  /// A kernel may have resized the alias on the way, so that the values are elsewhere.
+  /// A kernel may have resized the alias on the way, so that the values are elsewhere, or left a conjugation to do.
   void bring_back(const char* op) const {
-    if (!moved() || alias.numel() == 0) return;
+    if ((!moved() && !bits_changed()) || alias.numel() == 0) return;
     TORCH_CHECK(alias.sizes() == c10::IntArrayRef(geometry.sizes), op, " changed the shape of its result from ",
                 c10::IntArrayRef(geometry.sizes), " to ", alias.sizes(), " while it ran");
-    original().copy_(alias);
+    at::Tensor values(at::detail::empty_cpu(alias.sizes(), alias.scalar_type()));
+    values.copy_(alias);
+    original().copy_(values);
   }
 
   /// For the next replay.
@@ -76,6 +82,8 @@ struct Result {
     }
     if (alias.sizes() != c10::IntArrayRef(geometry.sizes))
       impl->set_sizes_and_strides(geometry.sizes, geometry.strides, offset);
+    impl->_set_conj(geometry.conj);
+    impl->_set_neg(geometry.neg);
   }
 };
 
@@ -252,7 +260,10 @@ void run_now(const Call& call, Stack& host) {
 /// After run_now(): what a kernel did to the shape or place of a written tensor is done to the device's.
 void take_over(const at::Tensor& tensor, const Result& result, SimStream& stream) {
   const auto& host = result.alias;
-  if (host.sizes() == c10::IntArrayRef(result.geometry.sizes) && !result.moved()) return;
+  if (host.sizes() == c10::IntArrayRef(result.geometry.sizes) && !result.moved()) {
+    result.bring_back("");
+    return;
+  }
   if (host.sizes() != tensor.sizes()) {
     resize(tensor, host.sizes(), host.strides());
     stream.wait(stream.last());

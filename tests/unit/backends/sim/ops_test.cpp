@@ -16,6 +16,8 @@
 #include <ATen/ops/imag.h>
 #include <ATen/ops/index.h>
 #include <ATen/ops/layer_norm.h>
+#include <ATen/ops/linalg_lu_factor.h>
+#include <ATen/ops/linalg_lu_solve.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mse_loss.h>
@@ -138,6 +140,18 @@ TEST_F(SimOps, ConjugatesAndNegativesAreHonoured) {
   EXPECT_EQ(tensor.conj()[2].item<c10::complex<double>>(), host.conj()[2].item<c10::complex<double>>());
   EXPECT_TRUE(at::view_as_real(tensor.conj().resolve_conj()).cpu().equal(at::view_as_real(host.conj().resolve_conj())));
   EXPECT_TRUE(at::imag(tensor.conj()).clone().cpu().equal(at::imag(host.conj()).clone()));
+}
+
+// Fails when a kernel that leaves the conjugation of its result to be done later, as this one does, gives other numbers.
+TEST_F(SimOps, AConjugationThatAKernelLeavesIsDone) {
+  const auto a = at::complex(at::randn({3, 3}), at::randn({3, 3})),
+             b = at::complex(at::randn({4, 3}), at::randn({4, 3}));
+  const auto [lu, pivots] = at::linalg_lu_factor(a);
+  const auto expected = at::linalg_lu_solve(lu, pivots, b, /*left=*/false);
+  for (int round = 0; round < 2; ++round) {
+    const auto got = at::linalg_lu_solve(lu.to(device()), pivots.to(device()), b.to(device()), false);
+    EXPECT_TRUE(got.cpu().equal(expected.resolve_conj()));
+  }
 }
 
 // Fails when tensors of two devices mix, a copy between devices is wrong or unordered, or a host tensor is taken silently.
