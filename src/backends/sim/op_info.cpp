@@ -64,7 +64,8 @@ const std::unordered_map<std::string, std::vector<c10::OperatorHandle>>& structu
     auto& dispatcher = c10::Dispatcher::singleton();
     for (const auto& name : dispatcher.getAllOpNames())
       if (const auto op = dispatcher.findSchema(name);
-          op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional))
+          op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional) &&
+          !op->hasTag(at::Tag::dynamic_output_shape))
         (*found)[name.name].push_back(*op);
     return found;
   }();

@@ -58,7 +58,8 @@ std::tuple<at::Tensor, at::Tensor> dropout(const at::Tensor& input, double p, st
 /// whether an op has a kernel for the device.
 bool needs_name(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) && !op.hasKernelForDispatchKey(runtime().key) &&
-         !op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
+         (!op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional) ||
+          op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd));
 }
 
 void name_host_kernels(torch::Library& library) {

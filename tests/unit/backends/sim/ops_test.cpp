@@ -27,6 +27,7 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/silu.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/where.h>
@@ -105,6 +106,8 @@ TEST_F(SimOps, GiveTheCpusBits) {
   expect_equal("where", {x}, [](const Tensors& t) { return at::where(t[0] > 0, t[0], t[0] * 0.1); });
   expect_equal("in place", {x}, [](const Tensors& t) { return t[0].clone().add_(1).mul_(t[0]).clamp_(-1, 2); });
   expect_equal("index", {x, at::arange(3)}, [](const Tensors& t) { return t[0].index({t[1]}); });
+  expect_equal("index by mask", {x, x.gt(0)}, [](const Tensors& t) { return t[0].index({t[1]}); });
+  expect_equal("silu", {at::randn({20})}, [](const Tensors& t) { return at::silu(t[0]); });
   expect_equal("mask", {x}, [](const Tensors& t) { return t[0].masked_select(t[0] > 0); });
   expect_equal("nonzero", {x.gt(0)}, [](const Tensors& t) { return at::nonzero(t[0]); });
   expect_equal("embedding", {x, at::arange(4)}, [](const Tensors& t) { return at::embedding(t[0], t[1]); });
