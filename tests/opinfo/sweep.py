@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Runs the ops of PyTorch's OpInfo database on the accelerator and compares each with the CPU, bit by bit.
 
-float32, the first four samples of each op, one thread. Ops listed in exceptions.txt are compared as it says there; any other
+float32, the first four samples of each op, and the gradients of two where it has some; one thread. Ops listed in exceptions.txt are compared as it says there; any other
 op that differs fails the sweep, and so does a listed one that is equal after all. The last line counts.
 PYTHONPATH must have the package; DS_ACCELERATOR names the accelerator. Exit status 77: something it needs is missing.
 """
 
 import argparse
+import itertools
 import json
 import pathlib
 import re
@@ -54,7 +55,8 @@ def moved(tree, device):
 
     def move(leaf):
         if isinstance(leaf, torch.Tensor):
-            return leaf.detach().clone(memory_format=torch.preserve_format).to(device) if leaf.layout is torch.strided else leaf.to(device)
+            copy = leaf.detach().clone(memory_format=torch.preserve_format) if leaf.layout is torch.strided else leaf.detach()
+            return copy.to(device).requires_grad_(leaf.requires_grad)
         if isinstance(leaf, torch.device) or leaf == "cpu":
             return device
         return leaf
@@ -89,6 +91,23 @@ def call(op, sample, device):
     return [leaf.detach().cpu() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
 
 
+def gradients(op, sample, device):
+    """Of the sum of all results; None where the sample has none."""
+    import torch
+    from torch.utils import _pytree
+    arguments, keywords, first = moved((sample.args, sample.kwargs, sample.input), device)
+    torch.manual_seed(1234)
+    out = op(first, *arguments, **keywords)
+    if sample.output_process_fn_grad is not None:
+        out = sample.output_process_fn_grad(out)
+    results = [leaf for leaf in _pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    leaves = [leaf for leaf in _pytree.tree_leaves((first, arguments, keywords)) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if not results or not leaves:
+        return None
+    found = torch.autograd.grad(results, leaves, [torch.ones_like(result) for result in results], allow_unused=True)
+    return [None if gradient is None else gradient.cpu() for gradient in found]
+
+
 def differ(ours, reference, kind):
     """None when equal, otherwise in which way not."""
     import torch
@@ -112,11 +131,7 @@ def differ(ours, reference, kind):
 
 def compare(op, device, kind):
     import torch
-    count = 0
-    for sample in op.sample_inputs("cpu", torch.float32, requires_grad=False):
-        if count == 4:
-            break
-        count += 1
+    for count, sample in enumerate(itertools.islice(op.sample_inputs("cpu", torch.float32, requires_grad=False), 4), 1):
         try:
             reference = call_as_device(op, sample) if kind == "random" else call(op, sample, torch.device("cpu"))
         except Exception as error:  # what the CPU refuses proves nothing
@@ -132,7 +147,33 @@ def compare(op, device, kind):
         found = differ(ours, reference, kind)
         if found:
             return f"sample {count}: {found}"
+    if kind not in (None, "close") or not op.supports_autograd:
+        return None
+    for count, sample in enumerate(itertools.islice(op.sample_inputs("cpu", torch.float32, requires_grad=True), 2), 1):
+        try:
+            reference = gradients(op, sample, torch.device("cpu"))
+        except Exception:
+            continue
+        found = differ(gradients(op, sample, device), reference, kind) if reference is not None else None
+        if found:
+            return f"gradient of sample {count}: {found}"
     return None
+
+
+def add_module(accelerator):
+    """torch's Python asks the module of a device type for these."""
+    import types
+
+    import torch
+    kind = accelerator.torch_device(0).type
+    if hasattr(torch, kind):
+        return
+    module = types.ModuleType(f"torch.{kind}")
+    module._lazy_init = lambda: None
+    module._is_in_bad_fork = lambda: False
+    module.is_available, module.device_count = accelerator.is_available, accelerator.device_count
+    module.manual_seed_all = accelerator.manual_seed_all
+    torch._register_device_module(kind, module)
 
 
 def child(wanted):
@@ -143,6 +184,7 @@ def child(wanted):
     import anyaccel
     warnings.simplefilter("ignore")  # of the samples: deprecated ops, odd arguments
     torch.set_num_threads(1)
+    add_module(anyaccel.get_accelerator())
     device = anyaccel.get_accelerator().torch_device(0)
     kinds = exceptions()
 
