@@ -1,0 +1,38 @@
+"""Judges one of DeepSpeed's accelerators: judge.py NAME ADAPTER_FOLDER [OPTION OF THE KIT]...
+
+Exit status as the kit's (0 conforms, 1 does not); 3 with one line on standard output where it cannot be judged here.
+"""
+import importlib
+import sys
+
+
+def refuse(reason):
+    print(" ".join(str(reason).split()))
+    sys.exit(3)
+
+
+def main():
+    name, folder, options = sys.argv[1], sys.argv[2], sys.argv[3:]
+    import torch
+
+    # Without these torch has the type and none of the Python functions that the accelerator calls.
+    built = {"cuda": torch.backends.cuda.is_built, "xpu": torch.xpu._is_compiled, "mps": torch.backends.mps.is_built}
+    if not built.get(name, lambda: True)():
+        refuse(f"this torch was built without {name}")
+    try:
+        module = importlib.import_module(f"deepspeed.accelerator.{name}_accelerator")
+        classes = [value for key, value in vars(module).items() if key.lower() == f"{name}_accelerator"]
+        accelerator = classes[0]()
+        count = accelerator.device_count()
+    except Exception as error:  # noqa: BLE001: whatever it throws is the reason
+        refuse(f"{type(error).__name__}: {error}")
+    if count < 1:
+        refuse("it counts no devices here")
+    sys.path.insert(0, folder)
+    import deepspeed_adapter
+
+    return deepspeed_adapter.judge(accelerator, f"deepspeed-{name}", options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+// Calls into Python from any thread; what Python throws comes out as C++ exceptions that need no Python.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "anyaccel/error.h"
+
+namespace anyaccel::deepspeed {
+
+namespace py = pybind11;
+
+/// Runs `body`, which must not return a Python object. NotImplementedError is the one exception that is a typed "no".
+template <typename Body>
+auto in_python(const std::string& where, Body&& body) {
+  const py::gil_scoped_acquire gil;
+  try {
+    return body();
+  } catch (py::error_already_set& error) {
+    const std::string text = error.what();
+    const auto line = where + ": " + text.substr(0, text.find('\n'));
+    if (error.matches(PyExc_NotImplementedError)) throw Error(ErrorCode::unsupported, where, {.what = line});
+    throw std::runtime_error(line);
+  } catch (const py::cast_error&) {
+    throw std::runtime_error(where + " is of another type than the interface says");
+  }
+}
+
+/// What an accelerator answered, as a T; None and other types are faults that the text names.
+template <typename T>
+T answer(const py::object& value, const std::string& what) {
+  const std::string got = py::repr(value);
+  if (value.is_none()) throw std::runtime_error(what + " is None");
+  if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, int>)
+    if (!py::isinstance<py::int_>(value)) throw std::runtime_error(what + " is " + got + " and no int");
+  if constexpr (std::is_same_v<T, bool>)
+    if (!py::isinstance<py::bool_>(value)) throw std::runtime_error(what + " is " + got + " and no bool");
+  return value.cast<T>();
+}
+
+}  // namespace anyaccel::deepspeed
