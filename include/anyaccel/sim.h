@@ -17,7 +17,8 @@ struct Options {
   std::string stands_in_for = {};  ///< SIM_STANDS_IN_FOR: a backend or device type whose place it takes; empty: none
   std::uint64_t seed = 0;          ///< SIM_SEED: decides faults that are given by probability
   std::string faults = {};         ///< SIM_FAULTS: what goes wrong, and when
-  std::string check = {};          ///< SIM_CHECK: "report" or "abort" watches for wrong use of devices; empty: off
+  std::string check = {};          ///< SIM_CHECK: "report" or "abort" watches for wrong use of devices; empty: what
+                                   ///< the variable says, else off
   std::string check_json = {};     ///< SIM_CHECK_JSON: a file that gets the problems; "%p" is the process's number
 };
 

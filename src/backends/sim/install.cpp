@@ -120,8 +120,10 @@ std::vector<Problem> problems() {
 
 bool installed() noexcept { return backends::sim::state().installed.load(std::memory_order_acquire); }
 
-void install(const Options& options) {
+void install(const Options& given) {
   using namespace backends::sim;
+  auto options = given;
+  take_checks_from_environment(options);
   check(options);
   auto& now = state();
   const std::lock_guard lock(now.mutex);

@@ -129,6 +129,13 @@ std::uint64_t dtype_bits(const Options& options) {
   return bits;
 }
 
+void take_checks_from_environment(Options& options) {
+  if (!options.check.empty()) return;
+  options.check = env("SIM_CHECK").value_or("");
+  if (options.check == "off" || options.check == "0") options.check.clear();
+  options.check_json = env("SIM_CHECK_JSON").value_or("");
+}
+
 bool operator==(const Options& a, const Options& b) noexcept {
   return a.devices == b.devices && a.memory == b.memory && a.dtypes == b.dtypes && a.latency_us == b.latency_us &&
          a.stands_in_for == b.stands_in_for && a.seed == b.seed && a.faults == b.faults && a.check == b.check &&
@@ -157,9 +164,7 @@ Options options_from_environment() {
   options.stands_in_for = env("SIM_STANDS_IN_FOR").value_or("");
   options.seed = static_cast<std::uint64_t>(env_int("SIM_SEED", 0, std::numeric_limits<long>::max()).value_or(0));
   options.faults = env("SIM_FAULTS").value_or("");
-  options.check = env("SIM_CHECK").value_or("");
-  if (options.check == "off" || options.check == "0") options.check.clear();
-  options.check_json = env("SIM_CHECK_JSON").value_or("");
+  take_checks_from_environment(options);
   check(options);
   return options;
 }

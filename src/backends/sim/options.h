@@ -17,6 +17,9 @@ void check(const Options& options);
 /// torch's bits of the types that `options` allows; all bits for no list. Throws for an unknown name.
 std::uint64_t dtype_bits(const Options& options);
 
+/// SIM_CHECK and SIM_CHECK_JSON, where `options` say nothing of checks. Throws for a wrong value.
+void take_checks_from_environment(Options& options);
+
 bool operator==(const Options& a, const Options& b) noexcept;
 
 /// torch's name of the device type that the simulator takes: "sim", or that of the backend or type it stands in for.

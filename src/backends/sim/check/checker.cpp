@@ -50,8 +50,6 @@ std::string mebibytes(std::size_t bytes) {
   return text;
 }
 
-std::vector<std::string> stack_here() { return stack_text(capture_stack()); }
-
 const char* did(const Use& use) { return use.written ? "writes" : "reads"; }
 
 std::string named(const Use& use) { return use.replayed ? std::string(use.op) + " (in a graph)" : use.op; }
@@ -64,9 +62,7 @@ Checker::Checker(bool aborts, const std::string& json_file, bool keep_stacks)
     : keep_stacks_(keep_stacks), reporter_(aborts, json_file) {}
 
 Part Checker::part(const Use& use) const {
-  Part result{.op = named(use), .stream = stream_text(use.stream), .shape = shape_text(use.region)};
-  if (use.frames) result.stack = stack_text(*use.frames, /*of_this_thread=*/false);
-  return result;
+  return {.op = named(use), .stream = stream_text(use.stream), .shape = shape_text(use.region)};
 }
 
 void Checker::report(const Conflict& conflict) {
@@ -74,7 +70,6 @@ void Checker::report(const Conflict& conflict) {
   const auto& now = conflict.now;
   const auto& before = conflict.before;
   problem.now = part(now);
-  problem.now.stack = stack_here();
   problem.before = part(before);
   switch (conflict.kind) {
     case Conflict::unordered:
@@ -99,6 +94,15 @@ void Checker::report(const Conflict& conflict) {
       problem.before.stream.clear();
       break;
   }
+  report(std::move(problem), before.frames.get());
+}
+
+void Checker::report(Problem problem, const Frames* before) {
+  const auto stack = capture_stack();
+  problem.place = place(stack);
+  if (reporter_.count(problem)) return;
+  problem.now.stack = stack_text(stack);
+  if (before != nullptr) problem.before.stack = stack_text({.frames = *before, .interpreter = {}});
   reporter_.report(std::move(problem));
 }
 
@@ -115,9 +119,9 @@ void Checker::check_devices(SimStream& stream, const LaunchInfo& info) {
   Problem problem{.kind = Kind::wrong_device, .what = {}, .now = {}};
   problem.what = std::string(info.op) + " was launched on " + stream_text(id_of(stream)) + " and uses memory of " +
                  device_text(elsewhere) + " alone";
-  problem.now = {.op = info.op, .stream = stream_text(id_of(stream)), .shape = {}, .stack = stack_here()};
+  problem.now = {.op = info.op, .stream = stream_text(id_of(stream)), .shape = {}};
   if (const auto touch = touch_of(info.operands.front())) problem.now.shape = shape_text(touch->region);
-  reporter_.report(std::move(problem));
+  report(std::move(problem));
 }
 
 void Checker::on_launch(SimStream& stream, const LaunchInfo& info) {
@@ -139,7 +143,7 @@ void Checker::on_launch(SimStream& stream, const LaunchInfo& info) {
       found = detector_.capture(info.graph, id, info.op, touches);
     else
       found = detector_.launch(id, info.op, touches,
-                               keep_stacks_ ? std::make_shared<const Frames>(capture_stack()) : nullptr);
+                               keep_stacks_ ? std::make_shared<const Frames>(capture_frames()) : nullptr);
   }
   for (const auto& conflict : found) report(conflict);
 }
@@ -164,9 +168,8 @@ void Checker::on_out_of_memory(int device, std::size_t bytes) {
                                  : " (not used yet)");
   problem.now = {.op = current_op(),
                  .stream = stream_text(id_of(current_stream(device))),
-                 .shape = std::to_string(bytes) + " bytes",
-                 .stack = stack_here()};
-  reporter_.report(std::move(problem));
+                 .shape = std::to_string(bytes) + " bytes"};
+  report(std::move(problem));
   expect_error();
 }
 
@@ -227,7 +230,7 @@ bool Checker::on_fault(std::uintptr_t address, bool writes) {
   const auto op = current_op();
   if (device) {
     problem.kind = Kind::host_access;
-    problem.now = {.op = op, .stream = {}, .shape = {}, .stack = stack_here()};
+    problem.now = {.op = op, .stream = {}, .shape = {}};
     const auto memory = detector_.memory_at(address);
     problem.what = op + (writes ? " writes to " : " reads ") + "memory of " +
                    device_text(memory_map.device_of(pointer)) + " from the host";
@@ -240,17 +243,17 @@ bool Checker::on_fault(std::uintptr_t address, bool writes) {
     } else {
       problem.now.shape = std::to_string(memory->bytes) + " bytes";
     }
-    reporter_.report(std::move(problem));
+    report(std::move(problem));
     return false;
   }
   // Without a copy another thread has opened it between.
   if (const auto copy = views_.touched(address, writes)) {
     problem.kind = Kind::not_synchronized;
     problem.before = part(*copy);
-    problem.now = {.op = op, .stream = problem.before.stream, .shape = problem.before.shape, .stack = stack_here()};
+    problem.now = {.op = op, .stream = problem.before.stream, .shape = problem.before.shape};
     problem.what = op + (writes ? " writes to " : " reads ") + "pinned memory on the host while a copy " +
                    (copy->written ? "into" : "out of") + " it on " + problem.before.stream + " may not have ended";
-    reporter_.report(std::move(problem));
+    report(std::move(problem));
   }
   return true;
 }
@@ -259,8 +262,7 @@ void Checker::on_refused(const Refusal& refusal) {
   Problem problem;
   problem.now = {.op = refusal.op,
                  .stream = stream_text(id_of(current_stream(current_device()))),
-                 .shape = refusal.tensors,
-                 .stack = stack_here()};
+                 .shape = refusal.tensors};
   if (refusal.other_accelerator) {
     problem.kind = Kind::other_accelerator;
     problem.what =
@@ -269,7 +271,7 @@ void Checker::on_refused(const Refusal& refusal) {
     problem.kind = Kind::wrong_device;
     problem.what = refusal.op + " got tensors of several devices: " + refusal.tensors;
   }
-  reporter_.report(std::move(problem));
+  report(std::move(problem));
 }
 
 Checker* checker() noexcept { return running.load(std::memory_order_acquire); }

@@ -43,6 +43,8 @@ class Checker final : public Observer {
  private:
   void check_devices(SimStream& stream, const LaunchInfo& info);
   void report(const Conflict& conflict);
+  /// With the calling thread's stack; `before`: that of the other side, where it was kept.
+  void report(Problem problem, const Frames* before = nullptr);
   Part part(const Use& use) const;
 
   const bool keep_stacks_;

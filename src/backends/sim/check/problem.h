@@ -37,7 +37,8 @@ struct Problem {
   std::string what;  ///< one sentence
   Part now;
   Part before = {};        ///< the other side; without an op where there is none
-  std::uint64_t seen = 1;  ///< how often, at the same place
+  std::size_t place = 0;   ///< of the program: with the same place, ops and streams it is the same problem
+  std::uint64_t seen = 1;  ///< how often
 };
 
 std::string text(const Problem& problem);

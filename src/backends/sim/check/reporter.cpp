@@ -34,11 +34,11 @@ std::string with_process(std::string name) {
 Reporter::Reporter(bool aborts, const std::string& json_file)
     : aborts_(aborts), file_(with_process(json_file)), process_(::getpid()) {}
 
-bool Reporter::known(const Problem& problem) {
+bool Reporter::count_locked(const Problem& problem) {
   for (auto& each : problems_) {
-    if (each.kind != problem.kind || each.now.op != problem.now.op || each.before.op != problem.before.op ||
-        each.now.stream != problem.now.stream || each.before.stream != problem.before.stream ||
-        each.now.stack != problem.now.stack)
+    if (each.kind != problem.kind || each.place != problem.place || each.now.op != problem.now.op ||
+        each.now.stream != problem.now.stream || each.before.op != problem.before.op ||
+        each.before.stream != problem.before.stream)
       continue;
     ++each.seen;
     return true;
@@ -46,9 +46,14 @@ bool Reporter::known(const Problem& problem) {
   return false;
 }
 
+bool Reporter::count(const Problem& problem) {
+  const std::lock_guard lock(mutex_);
+  return count_locked(problem);
+}
+
 void Reporter::report(Problem problem) {
   const std::lock_guard lock(mutex_);
-  if (known(problem)) return;
+  if (count_locked(problem)) return;
   if (problems_.size() == kMostProblems) {
     ++left_out_;
     return;

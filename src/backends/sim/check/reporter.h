@@ -17,15 +17,16 @@ class Reporter {
   /// `json_file`: empty for none; "%p" in it becomes the process's number. `aborts`: a problem ends the program (SIGABRT).
   Reporter(bool aborts, const std::string& json_file);
 
-  /// Prints a problem of a new kind or place; counts one that was printed before. The file is written each time, for the
-  /// next thing to happen may be a crash.
+  /// Counts a problem that was reported before. Needs no stack in it.
+  bool count(const Problem& problem);
+  /// Prints a new one, or counts it. The file is written each time, for the next thing to happen may be a crash.
   void report(Problem problem);
   std::vector<Problem> problems() const;
   /// At the program's end: the last word on standard error, and the file with all counts.
   void finish();
 
  private:
-  bool known(const Problem& problem);
+  bool count_locked(const Problem& problem);
   void write_file() const;
 
   const bool aborts_;

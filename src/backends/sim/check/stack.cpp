@@ -97,19 +97,29 @@ std::vector<std::string> python_stack() {
 
 }  // namespace
 
-Frames capture_stack() {
+Frames capture_frames() {
   void* addresses[kMostFrames];
   const int count = ::backtrace(addresses, kMostFrames);
   return Frames(addresses + (count > 0 ? 1 : 0), addresses + count);
 }
 
-std::vector<std::string> stack_text(const Frames& frames, bool of_this_thread) {
-  auto lines = of_this_thread ? python_stack() : std::vector<std::string>();
+Stack capture_stack() { return {.frames = capture_frames(), .interpreter = python_stack()}; }
+
+std::size_t place(const Stack& stack) {
+  std::size_t hash = stack.frames.size();
+  const auto mix = [&hash](std::size_t value) { hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL; };
+  for (void* frame : stack.frames) mix(reinterpret_cast<std::size_t>(frame));
+  for (const auto& line : stack.interpreter) mix(std::hash<std::string>()(line));
+  return hash;
+}
+
+std::vector<std::string> stack_text(const Stack& stack) {
+  auto lines = stack.interpreter;
   Dl_info own{};
-  ::dladdr(reinterpret_cast<void*>(&capture_stack), &own);
+  ::dladdr(reinterpret_cast<void*>(&capture_frames), &own);
   bool outside = false;
   std::size_t number = 0;
-  for (void* address : frames) {
+  for (void* address : stack.frames) {
     Dl_info info{};
     if (::dladdr(address, &info) == 0 || info.dli_fname == nullptr) continue;
     outside |= info.dli_fbase != own.dli_fbase;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 
 #include "backends/sim/check/symbols.h"
 #include "unit/llm/temporary_folder.h"
@@ -27,8 +28,17 @@ TEST(SimCheckStack, NamesTheProgramsFunctions) {
   const auto lines = a_function_of_the_program();
   ASSERT_FALSE(lines.empty());
   EXPECT_THAT(lines, Contains(HasSubstr("a_function_of_the_program")));
-  EXPECT_THAT(lines, testing::Not(Contains(HasSubstr("capture_stack"))));
+  EXPECT_THAT(lines, testing::Not(Contains(HasSubstr("capture_frames"))));
   EXPECT_THAT(lines[0], HasSubstr("#0 "));
+}
+
+// Fails when two places count as one problem, or one place as many.
+TEST(SimCheckStack, PlacesAreTold) {
+  std::set<std::size_t> places;
+  for (int i = 0; i < 3; ++i) places.insert(place(capture_stack()));
+  EXPECT_EQ(places.size(), 1U);
+  places.insert(place(capture_stack()));
+  EXPECT_EQ(places.size(), 2U);
 }
 
 // Fails when a file that is no ELF file, or a cut-off one, is trusted.
