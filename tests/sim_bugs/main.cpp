@@ -55,7 +55,12 @@ std::string content(const std::string& file) {
 
 /// Empty when all is as it has to be.
 std::string judged(const Bug& bug, bool fixed, int status, const nlohmann::json& report) {
-  const bool crashed = WIFSIGNALED(status) && std::strcmp(bug.kind, "host_access") == 0 && !fixed;
+#ifdef __SANITIZE_ADDRESS__
+  const bool crash = WIFEXITED(status) && WEXITSTATUS(status) == 1;
+#else
+  const bool crash = WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+#endif
+  const bool crashed = crash && std::strcmp(bug.kind, "host_access") == 0 && !fixed;
   if (!crashed && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
     return "ended with status " + std::to_string(status);
   if (!report.contains("problems")) return "left no report";

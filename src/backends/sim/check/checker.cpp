@@ -260,9 +260,8 @@ bool Checker::on_fault(std::uintptr_t address, bool writes) {
 
 void Checker::on_refused(const Refusal& refusal) {
   Problem problem;
-  problem.now = {.op = refusal.op,
-                 .stream = stream_text(id_of(current_stream(current_device()))),
-                 .shape = refusal.tensors};
+  problem.now = {
+      .op = refusal.op, .stream = stream_text(id_of(current_stream(current_device()))), .shape = refusal.tensors};
   if (refusal.other_accelerator) {
     problem.kind = Kind::other_accelerator;
     problem.what =

@@ -27,14 +27,16 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   } else if (former.sa_handler != SIG_DFL && former.sa_handler != SIG_IGN) {
     former.sa_handler(signal);
   } else {
-    // The access is made again, and ends the program as it would have.
+    // The access is made again, and ends the program as it would have. A signal that someone sent comes once.
     ::sigaction(signal, &former, nullptr);
+    if (info->si_code <= 0) ::raise(signal);
   }
 }
 
 void handle(int signal, siginfo_t* info, void* context) {
   const int error = errno;
-  const bool again = ours(reinterpret_cast<std::uintptr_t>(info->si_addr), was_write(context));
+  const bool is_fault = info->si_code > 0;  // the kernel's own, not sent
+  const bool again = is_fault && ours(reinterpret_cast<std::uintptr_t>(info->si_addr), was_write(context));
   errno = error;
   if (!again) pass_on(signal, info, context);
 }

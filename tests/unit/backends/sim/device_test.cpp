@@ -149,7 +149,7 @@ TEST(SimEvents, OrderStreamsAndMeasure) {
   anyaccel::sim::install({});
   const auto first = to_torch(stream(0, 1)), second = to_torch(stream(0, 2));
   auto tensor = at::zeros({1}, on(0));
-  stream(0, 0).wait(stream(0, 0).last());
+  synchronize(stream(0, 0));
   c10::Event start(runtime().type, c10::EventFlag::BACKEND_DEFAULT),
       end(runtime().type, c10::EventFlag::BACKEND_DEFAULT);
   start.record(first);

@@ -1,0 +1,87 @@
+"""The simulator's checker as a user meets it: silent about right programs, clear and machine-readable about wrong ones."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+from shell import BIN, shell
+from sim_python_test import MODULE
+from small_model import SMALL, SmallModelTest
+
+LIBRARY = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "lib", "libanyaccel_sim.so")
+
+WRONG = """
+import sys, torch
+torch.ops.load_library(sys.argv[1])
+
+# Its own lines:
+def train_step():
+    side = torch.Stream("sim:0")
+    with side:
+        hidden = torch.ones(8, 8).to("sim:0") * 2
+    return hidden @ hidden
+
+train_step()
+"""
+
+
+class SimCheck(SmallModelTest):
+    def run_checked(self, line, check="abort"):
+        """The program's end, and the problems in its file."""
+        file = os.path.join(self.folder, "problems.json")
+        done = shell(line, DS_ACCELERATOR="sim", SIM_CHECK=check, SIM_CHECK_JSON=file, OMP_NUM_THREADS="1")
+        with open(file, encoding="utf-8") as opened:
+            return done, json.load(opened)["problems"]
+
+    # Fails when a right program is reported. Training and generation were not written for the checker.
+    def test_right_programs(self):
+        train = f"anyaccel train --data {self.data} --out {self.folder}/model {SMALL} --steps 10"
+        generate = f"anyaccel generate --model {self.folder}/model --prompt line --max-new-tokens 20"
+        for line in (train, train + " --dropout 0.1 --dtype bf16", train + " --graph", generate):
+            with self.subTest(line):
+                done, problems = self.run_checked(line)
+                self.assertEqual((done.returncode, problems), (0, []), done.stderr)
+
+    # Fails when a report does not reach standard error and the file, or `report` changes how the program ends.
+    def test_wrong_program_is_reported(self):
+        done, problems = self.run_checked("sim_bugs prefetch_without_wait bug", "report")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([problem["kind"] for problem in problems], ["unordered_streams"])
+        self.assertIn("aten::mm", problems[0]["op"])
+        for part in ("(unordered_streams)", "float32 [32, 32]", "prefetch_without_wait", "wait_stream"):
+            self.assertIn(part, done.stderr)
+
+    # Fails when `abort` lets the program go on, or ends it before the file is written.
+    def test_abort_ends_the_program(self):
+        done, problems = self.run_checked("exec sim_bugs kv_cache_shared bug")
+        self.assertEqual(done.returncode, -signal.SIGABRT, done.stderr)
+        self.assertEqual(len(problems), 1)
+
+    # Fails when a report leads to the interpreter's C code only, and not to the line in Python.
+    def test_python_lines(self):
+        if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
+            self.skipTest("no torch in this Python")
+        program = os.path.join(self.folder, "wrong.py")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(WRONG.replace("# Its own lines:", MODULE))
+        with open(program, encoding="utf-8") as file:
+            line = file.read().split("\n").index("    return hidden @ hidden") + 1
+        done, problems = self.run_checked(f"{sys.executable} {program} {LIBRARY}", "report")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual({problem["kind"] for problem in problems} - {"freed_in_use"}, {"unordered_streams"})
+        self.assertIn(f'wrong.py", line {line} in train_step', problems[0]["stack"][0])
+
+    # Fails when a wrong value starts a program unchecked.
+    def test_wrong_value(self):
+        done = shell("sim_bugs kv_cache_shared fixed", DS_ACCELERATOR="sim", SIM_CHECK="yes")
+        self.assertIn("SIM_CHECK", done.stderr)
+        self.assertEqual(done.returncode, 1)
+
+
+if __name__ == "__main__":
+    if not os.path.exists(os.path.join(BIN, "sim_bugs")):
+        print("SKIP: this build has no simulated accelerator (-DANYACCEL_SIM=OFF)")
+        sys.exit(77)
+    unittest.main()
