@@ -117,7 +117,8 @@ std::vector<std::string> stack_text(const Stack& stack) {
   auto lines = stack.interpreter;
   Dl_info own{};
   ::dladdr(reinterpret_cast<void*>(&capture_frames), &own);
-  bool outside = false;
+  // Linked into the program itself, ours cannot be told from the program's.
+  bool outside = own.dli_fbase == program_base();
   std::size_t number = 0;
   for (void* address : stack.frames) {
     Dl_info info{};
