@@ -38,3 +38,7 @@ endif()
 if(ANYACCEL_SANITIZE AND NOT ANYACCEL_PYTHON_ERROR)
   set(ANYACCEL_PYTHON_ERROR "a Python without sanitizers cannot load what is built with them")
 endif()
+if(NOT ANYACCEL_PYTHON_ERROR)
+  set(ANYACCEL_PYTHON_DIR ${CMAKE_INSTALL_LIBDIR}/python${ANYACCEL_PYTHON_VERSION}/site-packages
+      CACHE STRING "Where the Python package is installed, under the prefix")
+endif()

@@ -8,7 +8,7 @@ const sdk::Traits& traits() {
       .class_name = "MPS_Accelerator",
       .device_type = "mps",
       .vendor = "Apple",
-      .communication_backend = "gloo",
+      .communication_backend = "staged",  // torch's gloo takes host tensors alone, and no vendor has another
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},
       .synchronized = true,  // one queue without user streams: a program cannot observe work out of order

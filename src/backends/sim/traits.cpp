@@ -7,7 +7,7 @@ const sdk::Traits& traits() {
       .name = "sim",
       .class_name = "SIM_Accelerator",
       .device_type = "sim",
-      .communication_backend = "gloo",
+      .communication_backend = "staged",  // torch's gloo takes host tensors alone
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},
       .priority = -2000,           // below the host, which is always there: only its name chooses a simulation

@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
                         "inductor",
                         {"CUDA_VISIBLE_DEVICES"},
                         {"BKCL", "XPU", "XMLIR", "LD_LIBRARY", "PATH"}},
-                    Row{"mps", "MPS_Accelerator", "mps", "gloo", "inductor", {}, {}}),
+                    Row{"mps", "MPS_Accelerator", "mps", "staged", "inductor", {}, {}}),
     [](const auto& row) { return std::string(row.param.name); });
 
 // Fails when a stack that imitates another one would be asked after it and so never be found.

@@ -5,7 +5,7 @@ import functools
 
 import torch
 
-from .. import _native
+from .. import _native, comm, device_module
 from ..errors import make_error
 from ..op_builder import builder_class
 from ..stream import Event, Stream
@@ -50,6 +50,8 @@ class Accelerator(_Native):
         self._export_envs = super().export_envs()
         self._visible_devices_envs = super().visible_devices_envs()
         self._op_builders = {}
+        device_module.register(self)
+        comm.register(self)
 
     def __repr__(self):
         return f"<anyaccel.Accelerator {self._name!r}>"

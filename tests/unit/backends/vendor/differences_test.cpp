@@ -83,7 +83,7 @@ TEST_F(DifferencesTest, MpsTypes) {
   test::TestDevice::get().macos14 = false;
   EXPECT_FALSE(mps.is_bf16_supported());
   EXPECT_TRUE(mps.is_fp16_supported());
-  EXPECT_EQ(mps.communication_backend_name(), "gloo");
+  EXPECT_EQ(mps.communication_backend_name(), "staged");
   EXPECT_TRUE(mps.visible_devices_envs().empty());
 }
 

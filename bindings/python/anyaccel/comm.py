@@ -1,0 +1,40 @@
+"""Backends for torch.distributed where no vendor's own is loaded.
+
+    torch.distributed.init_process_group(get_accelerator().communication_backend_name())
+
+works on every accelerator: its name is offered to torch when the accelerator is chosen, unless torch or a vendor's
+package has a backend of that name. "staged" is always offered.
+"""
+
+from torch import distributed
+
+STAGED = "staged"
+
+
+def register(accelerator):
+    """Offers "staged", and the accelerator's own name of a backend where nobody else has it."""
+    if not distributed.is_available():
+        return
+    devices = list(dict.fromkeys(["cpu", accelerator.device_type()]))
+    for name in (STAGED, accelerator.communication_backend_name()):
+        taken = distributed.Backend._plugins.get(name.upper())
+        if taken is not None and not hasattr(taken.creator_fn, "anyaccel_name"):
+            continue  # a vendor's
+        if name in _built_in():
+            continue
+        distributed.Backend.register_backend(name, _maker(name), devices=devices)
+
+
+def _built_in():
+    backend = distributed.Backend
+    return {backend.GLOO, backend.NCCL, backend.UCC, backend.MPI, getattr(backend, "XCCL", "xccl")}
+
+
+def _maker(name):
+
+    def make(store, rank, size, timeout):
+        from . import _comm
+        return _comm.make_backend(name, store, rank, size, timeout.total_seconds())
+
+    make.anyaccel_name = name
+    return make

@@ -1,0 +1,198 @@
+// How operations run, and what their arguments must be; what each one is: collectives.cpp.
+#include "comm/staged.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+
+#include "anyaccel/error.h"
+
+namespace anyaccel::comm {
+
+StagedWork::StagedWork(int rank, c10d::OpType type, const char* title, std::vector<at::Tensor> outputs,
+                       std::vector<c10::Device> devices)
+    : c10d::Work(rank, type, title),
+      outputs_(std::move(outputs)),
+      future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), devices)) {}
+
+void StagedWork::succeed(Staging& staging, int source_rank) {
+  done_ = staging.finish();
+  source_rank_ = source_rank;
+  // A future records events on the current streams, which must then be behind the copies.
+  auto& accelerator = get_accelerator();
+  std::vector<std::unique_ptr<DeviceGuard>> guards;
+  for (const auto& [index, event] : done_) {
+    guards.push_back(std::make_unique<DeviceGuard>(accelerator, index));
+    event.wait(accelerator.current_stream(index));
+  }
+  finish();
+  future_->markCompleted(c10::IValue(outputs_));
+}
+
+void StagedWork::fail(std::exception_ptr error) {
+  finish(error);
+  future_->setError(std::move(error));
+}
+
+void StagedWork::synchronize() {
+  auto& accelerator = get_accelerator();
+  for (const auto& [index, event] : done_) event.wait(accelerator.current_stream(index));
+}
+
+StagedBackend::StagedBackend(c10::intrusive_ptr<c10d::Backend> host, const GroupOptions& options)
+    : Backend(options.rank, options.size),
+      host_(std::move(host)),
+      options_(c10::make_intrusive<Options>(kStaged, options.timeout)),
+      collectives_(std::make_unique<Lane>()),
+      messages_(std::make_unique<Lane>()) {}
+
+StagedBackend::~StagedBackend() {
+  if (::getpid() != process_) {
+    // A forked child has no such threads to end.
+    collectives_.release();
+    messages_.release();
+    for (auto& waiter : waiters_) waiter.thread.detach();
+    return;
+  }
+  collectives_.reset();
+  messages_.reset();
+  join_finished(/*all=*/true);
+}
+
+void StagedBackend::setTimeout(std::chrono::milliseconds timeout) {
+  options_->timeout = timeout;
+  host_->setTimeout(timeout);
+}
+
+StagedBackend::Operation StagedBackend::operation(const char* name, c10d::OpType type) const {
+  if (::getpid() != process_)
+    throw Error(ErrorCode::invalid_state, name,
+                {.what = "the process group was made before fork()", .hint = "make a new one in the child"});
+  return {.name = name, .type = type, .staging = std::make_shared<Staging>(name, channels_), .posts = {}};
+}
+
+c10::intrusive_ptr<StagedWork> StagedBackend::start(const Operation& operation) {
+  ++sequence_;
+  auto work = c10::make_intrusive<StagedWork>(rank_, operation.type, operation.name, operation.outputs,
+                                              operation.staging->devices());
+  operation.staging->start();
+  return work;
+}
+
+StagedBackend::WorkPtr StagedBackend::post(const Post& post) {
+  const std::lock_guard lock(host_mutex_);
+  return post(*host_);
+}
+
+StagedBackend::WorkPtr StagedBackend::run(Operation operation) {
+  auto work = start(operation);
+  collectives_->post([this, operation = std::move(operation), work] {
+    try {
+      operation.staging->wait_until_read();
+      for (const auto& step : operation.posts) post(step)->wait();
+      if (operation.finish_on_host) operation.finish_on_host();
+      work->succeed(*operation.staging, -1);
+    } catch (...) {
+      work->fail(explained(operation.name, std::current_exception()));
+    }
+  });
+  return work;
+}
+
+/// Sends and receives are posted in their order and waited for side by side: one may well depend on a later one.
+StagedBackend::WorkPtr StagedBackend::run_beside(Operation operation) {
+  auto work = start(operation);
+  join_finished(/*all=*/false);
+  messages_->post([this, operation = std::move(operation), work] {
+    try {
+      operation.staging->wait_until_read();
+      auto posted = post(operation.posts.front());
+      auto done = std::make_shared<std::atomic<bool>>(false);
+      const std::lock_guard lock(waiters_mutex_);
+      waiters_.push_back({done, std::thread([this, operation, work, posted, done] {
+                            try {
+                              posted->wait();
+                              const bool any = operation.type == c10d::OpType::RECVANYSOURCE;
+                              work->succeed(*operation.staging, any ? posted->sourceRank() : -1);
+                            } catch (...) {
+                              work->fail(explained(operation.name, std::current_exception()));
+                            }
+                            *done = true;
+                          })});
+    } catch (...) {
+      work->fail(explained(operation.name, std::current_exception()));
+    }
+  });
+  return work;
+}
+
+void StagedBackend::join_finished(bool all) {
+  std::vector<Waiter> finished;
+  {
+    const std::lock_guard lock(waiters_mutex_);
+    std::erase_if(waiters_, [&](Waiter& waiter) {
+      if (!all && !*waiter.done) return false;
+      finished.push_back(std::move(waiter));
+      return true;
+    });
+  }
+  for (auto& waiter : finished) waiter.thread.join();
+}
+
+/// gloo's errors in our form.
+std::exception_ptr StagedBackend::explained(const char* name, std::exception_ptr error) const {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error&) {
+    return error;
+  } catch (const std::exception& failure) {
+    const std::string text = failure.what();
+    const bool late = text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
+    return std::make_exception_ptr(
+        Error(late ? ErrorCode::timeout : ErrorCode::unavailable, name,
+              {.what = (late ? "a peer did not come within " + std::to_string(options_->timeout.count()) + " ms, rank "
+                             : "the group failed, rank ") +
+                       std::to_string(rank_) + " of " + std::to_string(size_),
+               .got = text,
+               .hint = "look at what the other ranks say"}));
+  }
+}
+
+const at::Tensor& StagedBackend::only(const char* name, const Tensors& tensors) const {
+  if (tensors.size() != 1)
+    throw Error(ErrorCode::invalid_argument, name,
+                {.what = "one tensor a call", .got = std::to_string(tensors.size()), .want = "1"});
+  return tensors.front();
+}
+
+void StagedBackend::check_rank(const char* name, int64_t rank) const {
+  if (rank < 0 || rank >= size_)
+    throw Error(
+        ErrorCode::invalid_argument, name,
+        {.what = "there is no such rank", .got = std::to_string(rank), .want = "0 to " + std::to_string(size_ - 1)});
+}
+
+void StagedBackend::check_lists(const char* name, const Lists& lists, const Tensors& single) const {
+  only(name, single);
+  if (lists.size() != 1 || std::ssize(lists[0]) != size_)
+    throw Error(ErrorCode::invalid_argument, name,
+                {.what = "a list with a tensor for each rank is wanted",
+                 .got = std::to_string(lists.empty() ? 0 : lists[0].size()) + " tensors",
+                 .want = std::to_string(size_)});
+  if (!single[0].defined()) return;
+  for (const auto& tensor : lists[0])
+    if (tensor.numel() != single[0].numel() || tensor.scalar_type() != single[0].scalar_type())
+      throw Error(ErrorCode::invalid_argument, name,
+                  {.what = "the tensors of the list differ from the single one in size or dtype",
+                   .got = std::to_string(tensor.numel()) + " numbers of " + dtype_name(tensor.scalar_type()),
+                   .want = std::to_string(single[0].numel()) + " of " + dtype_name(single[0].scalar_type())});
+}
+
+void StagedBackend::check_multiple(const char* name, const at::Tensor& large, const at::Tensor& small) const {
+  if (large.numel() != small.numel() * size_ || large.scalar_type() != small.scalar_type())
+    throw Error(ErrorCode::invalid_argument, name,
+                {.what = "the large tensor must hold the small one once for each rank",
+                 .got = std::to_string(large.numel()) + " and " + std::to_string(small.numel()) + " numbers",
+                 .want = std::to_string(small.numel() * size_) + " of the same dtype"});
+}
+
+}  // namespace anyaccel::comm

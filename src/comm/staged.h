@@ -1,0 +1,107 @@
+// The c10d backend that stages through host memory.
+#pragma once
+
+#include <unistd.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "anyaccel/comm.h"
+#include "comm/lane.h"
+#include "comm/work.h"
+
+namespace anyaccel::comm {
+
+class StagedBackend final : public c10d::Backend {
+ public:
+  using Tensors = std::vector<at::Tensor>;
+  using Lists = std::vector<std::vector<at::Tensor>>;
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+  /// `host` moves host tensors.
+  StagedBackend(c10::intrusive_ptr<c10d::Backend> host, const GroupOptions& options);
+  ~StagedBackend() override;
+
+  const std::string getBackendName() const override { return kStaged; }
+  c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+  void setTimeout(std::chrono::milliseconds timeout) override;
+  void setSequenceNumberForGroup() override {}
+  uint64_t getSequenceNumberForGroup() override { return sequence_; }
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPtr allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_coalesced(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override;
+  WorkPtr gather(Lists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
+  WorkPtr scatter(Tensors& outputs, Lists& inputs, const c10d::ScatterOptions& options) override;
+  WorkPtr reduce_scatter(Tensors& outputs, Lists& inputs, const c10d::ReduceScatterOptions& options) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& options) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
+                        std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& options) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
+  WorkPtr send(Tensors& tensors, int rank, int tag) override;
+  WorkPtr recv(Tensors& tensors, int rank, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+  WorkPtr barrier(const c10d::BarrierOptions& options) override;
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all) override;
+
+ private:
+  /// Posts an operation on the host backend and returns its work.
+  using Post = std::function<WorkPtr(c10d::Backend&)>;
+
+  /// One operation: what it copies, what it does on the host.
+  struct Operation {
+    const char* name;  // as torch.distributed has it, for messages
+    c10d::OpType type;
+    std::shared_ptr<Staging> staging;
+    std::vector<Post> posts;                 // each waits for the one before
+    std::function<void()> finish_on_host{};  // after them
+    Tensors outputs{};
+  };
+
+  Operation operation(const char* name, c10d::OpType type) const;
+  /// Checks a reduction and adds its tensor; `options.reduceOp` becomes what the host backend can do.
+  at::Tensor add_reduced(Operation& operation, const at::Tensor& tensor, c10d::ReduceOp& reduce, Use use) const;
+  WorkPtr run(Operation operation);
+  WorkPtr run_beside(Operation operation);
+  c10::intrusive_ptr<StagedWork> start(const Operation& operation);
+  WorkPtr post(const Post& post);
+  std::exception_ptr explained(const char* name, std::exception_ptr error) const;
+  const at::Tensor& only(const char* name, const Tensors& tensors) const;
+  void check_rank(const char* name, int64_t rank) const;
+  void check_lists(const char* name, const Lists& lists, const Tensors& single) const;
+  void check_multiple(const char* name, const at::Tensor& large, const at::Tensor& small) const;
+  void join_finished(bool all);
+
+  c10::intrusive_ptr<c10d::Backend> host_;
+  c10::intrusive_ptr<Options> options_;
+  std::shared_ptr<Channels> channels_ = std::make_shared<Channels>();
+  std::mutex host_mutex_;  // posting on the host backend
+  std::atomic<uint64_t> sequence_{0};
+  pid_t process_ = ::getpid();
+
+  struct Waiter {
+    std::shared_ptr<std::atomic<bool>> done;
+    std::thread thread;
+  };
+  std::mutex waiters_mutex_;
+  std::vector<Waiter> waiters_;  // of sends and receives
+  // Last, so that they end first: they use the others.
+  std::unique_ptr<Lane> collectives_;
+  std::unique_ptr<Lane> messages_;
+};
+
+}  // namespace anyaccel::comm

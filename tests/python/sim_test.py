@@ -1,0 +1,179 @@
+"""The simulated accelerator from Python: torch's own Python code works on it, and gives the CPU's numbers."""
+
+import os
+import threading
+import time
+
+import pytest
+
+os.environ["DS_ACCELERATOR"] = "sim"
+os.environ["SIM_LATENCY"] = "50us"
+
+import torch  # noqa: E402
+
+import anyaccel  # noqa: E402
+
+if "sim" not in anyaccel.registered_backends():
+    pytest.skip("this build has no simulator", allow_module_level=True)
+accelerator = anyaccel.get_accelerator()
+
+torch.set_num_threads(1)
+DEVICE = "sim:0"
+
+
+class Net(torch.nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = torch.nn.Conv2d(1, 4, 3, padding=1)
+        self.attention = torch.nn.MultiheadAttention(16, 2, batch_first=True)
+        self.norm = torch.nn.LayerNorm(16)
+        self.head = torch.nn.Linear(16, 10)
+
+    def forward(self, x):
+        y = torch.relu(self.convolution(x)).flatten(2)
+        y = self.norm(y + self.attention(y, y, y, need_weights=False)[0])
+        return self.head(y.mean(1))
+
+
+def train(device):
+    torch.manual_seed(0)
+    model = Net().to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(8, 1, 4, 4, generator=generator).to(device)
+    y = torch.randint(0, 10, (8,), generator=generator).to(device)
+    losses = []
+    for _ in range(8):
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# Breaks when convolution, attention or AdamW, forward or backward, compute something else than on the CPU.
+def test_training_equals_the_cpu():
+    ours, reference = train(DEVICE), train("cpu")
+    assert ours == pytest.approx(reference, rel=1e-6)
+    assert ours[-1] < ours[0] * 0.75
+
+
+# Breaks when torch's own names for the device do not reach it.
+def test_torch_knows_the_device():
+    x = torch.ones(3, device="sim")
+    assert x.device == torch.device("sim", 0) and x.is_sim and str(x.sum()).startswith("tensor(3.")
+    assert torch.sim.device_count() == accelerator.device_count() == torch.accelerator.device_count()
+    assert torch.accelerator.current_accelerator().type == "sim"
+    with torch.sim.device(1):
+        assert torch.empty(1, device="sim").device.index == 1 == accelerator.current_device()
+    assert accelerator.current_device() == 0
+    torch.accelerator.synchronize()
+    assert torch.get_device_module("sim") is torch.sim
+
+
+# Breaks when a copy or a kernel overtakes another stream's work that it waits for.
+def test_streams_and_events():
+    side = accelerator.Stream()
+    x = torch.zeros(1000, device=DEVICE)
+    start, end = (accelerator.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    with accelerator.stream(side):
+        for _ in range(20):
+            x += 1
+        done = side.record_event()
+    done.wait()
+    y = x * 2
+    end.record()
+    end.synchronize()
+    assert y.sum().item() == 40000
+    assert start.elapsed_time(end) > 0.5  # twenty kernels of 50 us
+    x.record_stream(side)
+    other = torch.Stream("sim:1")
+    assert isinstance(accelerator.Stream(1), torch.Stream) and other.device.index == 1
+
+
+# Breaks when synchronize() or an event's wait keeps other Python threads from running.
+def test_waiting_lets_other_threads_run():
+    ticks, stop = [], threading.Event()
+
+    def tick():
+        while not stop.wait(0.001):
+            ticks.append(time.monotonic())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    x = torch.zeros(10, device=DEVICE)
+    for _ in range(4000):  # 0.2 s of waiting at the least
+        x += 1
+    event = accelerator.current_stream().record_event()
+    begin = time.monotonic()
+    event.synchronize()
+    accelerator.synchronize()
+    end = time.monotonic()
+    stop.set()
+    thread.join()
+    if end - begin > 0.05:
+        assert any(begin < tick < end for tick in ticks)
+    assert x.sum().item() == 40000
+
+
+# Breaks when the numbers of memory are not those of the device, or the limit is no OutOfMemoryError of torch.
+def test_memory():
+    before = accelerator.memory_allocated(0)
+    x = torch.empty(1 << 20, dtype=torch.uint8, device=DEVICE)
+    assert accelerator.memory_allocated(0) - before >= 1 << 20
+    assert torch.sim.memory_allocated() == accelerator.memory_allocated()
+    del x
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(1 << 42, dtype=torch.uint8, device=DEVICE)
+    pinned = accelerator.pin_memory(torch.arange(4.0))
+    assert accelerator.is_pinned(pinned) and pinned.is_pinned()
+
+
+# Breaks when seeds and states of the device's generator do not decide its numbers.
+def test_random():
+    accelerator.manual_seed(7)
+    first = torch.rand(5, device=DEVICE)
+    state = accelerator.get_rng_state()
+    second = torch.rand(5, device=DEVICE)
+    accelerator.set_rng_state(state)
+    assert torch.equal(second, torch.rand(5, device=DEVICE))
+    torch.manual_seed(7)  # all devices, as torch has it
+    assert torch.equal(first, torch.rand(5, device=DEVICE))
+    generator = torch.Generator(DEVICE).manual_seed(3)
+    assert torch.rand(2, device=DEVICE, generator=generator).device.type == "sim"
+
+
+# Breaks when a captured training step does not replay to eager's numbers.
+def test_graph():
+    x = torch.ones(4, device=DEVICE)
+    graph = accelerator.create_graph()
+    side = accelerator.Stream()
+    with accelerator.stream(side):
+        (x * 2 + 1).sum()
+    accelerator.synchronize()
+    with accelerator.capture_to_graph(graph):
+        y = x * 2 + 1
+    x.fill_(3)
+    accelerator.replay_graph(graph)
+    accelerator.synchronize()
+    assert y.tolist() == [7, 7, 7, 7]
+
+
+# Breaks when mixed precision, checkpointing or saving fail on the device.
+def test_torch_utilities(tmp_path):
+    a, b = torch.ones(4, 4, device=DEVICE), torch.ones(4, 4, device=DEVICE)
+    with torch.autocast("sim", dtype=torch.bfloat16):
+        assert (a @ b).dtype is torch.bfloat16
+    with accelerator.autocast(torch.bfloat16):
+        assert (a @ b).dtype is torch.bfloat16
+    from torch.utils.checkpoint import checkpoint
+    weight = torch.ones(4, 4, device=DEVICE, requires_grad=True)
+    checkpoint(lambda t: (t @ weight).relu(), a, use_reentrant=False).sum().backward()
+    assert weight.grad.sum().item() == 64
+    torch.save(weight, tmp_path / "weight.pt")
+    assert torch.load(tmp_path / "weight.pt").device.type == "sim"
+    assert torch.load(tmp_path / "weight.pt", map_location="cpu").device.type == "cpu"
+    assert torch.tensor([1.0, 2.0], device=DEVICE).cpu().numpy().tolist() == [1, 2]
