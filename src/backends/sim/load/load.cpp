@@ -1,5 +1,6 @@
 // libanyaccel_sim.so: opening it starts the simulator with the SIM_* variables. For programs that do not call AnyAccel:
 // `torch.ops.load_library(path)` or `ctypes.CDLL(path)`, before `import torch` where torch looks at the type while it starts.
+#include <cstdlib>
 #include <string>
 
 #include "anyaccel/sim.h"
@@ -15,6 +16,8 @@ const std::string& failure() {
       return std::string();
     } catch (const std::exception& error) {
       anyaccel::log(anyaccel::LogLevel::error, error.what());
+      // `anyaccel sim run`: the program was to run on this and on nothing else.
+      if (std::getenv("ANYACCEL_SIM_LIBRARY") != nullptr) std::_Exit(1);
       return std::string(error.what());
     }
   }();

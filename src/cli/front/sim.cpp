@@ -1,0 +1,168 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "anyaccel/error.h"
+#include "cli/front/front.h"
+
+namespace anyaccel::cli {
+namespace {
+
+constexpr const char* kWhere = "sim run";
+constexpr const char* kHelp =
+    "Usage: anyaccel sim run [OPTION]... -- PROGRAM [ARGUMENT]...\n\n"
+    "Run a program on a simulated accelerator: separate device memory that the host cannot touch, asynchronous\n"
+    "streams, several devices, a memory limit. For programs that use get_accelerator(), at::accelerator or\n"
+    "torch.accelerator, torch.Stream and torch.Event, or the name of the device: Python with torch, or a binary\n"
+    "that links LibTorch. The program keeps its exit code.\n\n"
+    "Options:\n"
+    "  -h, --help            Print this help and end\n"
+    "  --devices N           Devices to simulate (SIM_DEVICES)\n"
+    "  --memory BYTES        Memory of each, also as 512MiB (SIM_MEMORY)\n"
+    "  --stands-in-for NAME  Take the place of this backend or device type (SIM_STANDS_IN_FOR)\n"
+    "  --faults LIST         What goes wrong, and when (SIM_FAULTS)\n"
+    "  --check report|abort  Watch for wrong use, and report it or end the program (SIM_CHECK)\n"
+    "  --json FILE           Where the reports go, as JSON (SIM_CHECK_JSON); alone it means --check report too\n";
+
+struct Option {
+  std::string_view word;
+  const char* variable;
+};
+constexpr Option kOptions[] = {
+    {"--devices", "SIM_DEVICES"}, {"--memory", "SIM_MEMORY"}, {"--stands-in-for", "SIM_STANDS_IN_FOR"},
+    {"--faults", "SIM_FAULTS"},   {"--check", "SIM_CHECK"},   {"--json", "SIM_CHECK_JSON"}};
+
+/// The arguments after `run`; what options say goes into the environment. Returns the program and its arguments.
+std::vector<const char*> parse(std::span<const char* const> arguments) {
+  std::size_t i = 0;
+  for (; i < arguments.size(); ++i) {
+    const std::string_view word = arguments[i];
+    if (word == "--") {
+      ++i;
+      break;
+    }
+    if (word.empty() || word.front() != '-') break;
+    const auto equals = word.find('=');
+    const auto name = word.substr(0, equals);
+    const Option* option = nullptr;
+    for (const auto& one : kOptions)
+      if (one.word == name) option = &one;
+    if (option == nullptr) throw UsageError("sim run: unknown option '" + std::string(word) + "'");
+    std::string value;
+    if (equals != std::string_view::npos) {
+      value = word.substr(equals + 1);
+    } else if (i + 1 < arguments.size()) {
+      value = arguments[++i];
+    } else {
+      throw UsageError("sim run: " + std::string(name) + " wants a value");
+    }
+    if (name == "--check" && value != "report" && value != "abort")
+      throw UsageError("sim run: --check wants report or abort, not '" + value + "'");
+    ::setenv(option->variable, value.c_str(), /*overwrite=*/1);
+  }
+  if (i == arguments.size()) throw UsageError("sim run: no program was given; write -- PROGRAM [ARGUMENT]...");
+  std::vector<const char*> program(arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end());
+  program.push_back(nullptr);
+  return program;
+}
+
+void prepend(const char* variable, const std::string& value, char separator) {
+  const char* before = ::getenv(variable);
+  ::setenv(variable, (before != nullptr && *before != 0 ? value + separator + before : value).c_str(), 1);
+}
+
+std::string find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  const char* path = ::getenv("PATH");
+  const std::string folders = path != nullptr ? path : "/usr/bin:/bin";
+  for (std::size_t begin = 0; begin <= folders.size();) {
+    const auto end = std::min(folders.find(':', begin), folders.size());
+    const auto candidate = folders.substr(begin, end - begin) + "/" + name;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+    begin = end + 1;
+  }
+  return name;
+}
+
+/// True for an ELF file that names LibTorch's libraries among what it needs. Python does not: its hook loads the simulator.
+bool links_libtorch(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  const std::string content{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  return content.starts_with(
+             "\x7f"
+             "ELF") &&
+         (content.find("libtorch") != std::string::npos || content.find("libc10.so") != std::string::npos);
+}
+
+/// `file` is one of ours; says so when it is not there.
+void need_file(const std::string& file) {
+  if (::access(file.c_str(), R_OK) == 0) return;
+  throw Error(ErrorCode::unavailable, kWhere,
+              {.what = "a part of AnyAccel is not where it was installed",
+               .got = "no " + file,
+               .hint = "install AnyAccel again, or keep its bin, lib and share folders side by side"});
+}
+
+}  // namespace
+
+int run_sim(std::span<const char* const> arguments) {
+  const std::string_view word = arguments.empty() ? "" : arguments[0];
+  const bool help = word == "-h" || word == "--help" ||
+                    (word == "run" && arguments.size() > 1 &&
+                     (std::string_view(arguments[1]) == "-h" || std::string_view(arguments[1]) == "--help"));
+  if (help) {
+    std::fputs(kHelp, stdout);
+    return 0;
+  }
+  if (word != "run") throw UsageError("sim: want `anyaccel sim run [OPTION]... -- PROGRAM [ARGUMENT]...`");
+  const auto program = parse(arguments.subspan(1));
+  if (!ANYACCEL_WITH_SIM)
+    throw Error(ErrorCode::unsupported, kWhere,
+                {.what = "this AnyAccel was built without the simulated accelerator",
+                 .hint = "build it with -DANYACCEL_SIM=ON"});
+  if (::getenv("SIM_CHECK_JSON") != nullptr) ::setenv("SIM_CHECK", "report", /*overwrite=*/0);
+  const std::string bin = own_folder();
+  const std::string prefix = bin.substr(0, bin.rfind('/'));
+  // The build tree has lib, also where the system's name for it is another.
+  std::string library = prefix + "/" ANYACCEL_LIBDIR "/libanyaccel_sim.so";
+  if (::access(library.c_str(), R_OK) != 0) library = prefix + "/lib/libanyaccel_sim.so";
+  const auto hook = prefix + "/" ANYACCEL_DATADIR "/anyaccel/python_hook/sitecustomize.py";
+  need_file(library);
+  need_file(hook);
+
+  const char* stands_in = ::getenv("SIM_STANDS_IN_FOR");
+  const bool stand_in = stands_in != nullptr && *stands_in != 0;
+  // get_accelerator() of the program takes the simulator, or the backend whose place it has.
+  if (!stand_in) ::setenv("DS_ACCELERATOR", ANYACCEL_SIM_NAME, 1);
+  // Where it cannot start, the program must not run on something else.
+  ::setenv("ANYACCEL_SIM_LIBRARY", library.c_str(), 1);
+  for (const std::string& place : {prefix + "/" ANYACCEL_PYTHON_DIR, prefix + "/python"})
+    if (::access((place + "/anyaccel").c_str(), R_OK) == 0) {
+      ::setenv("ANYACCEL_PYTHON_PACKAGE", place.c_str(), 1);
+      break;
+    }
+  prepend("PYTHONPATH", hook.substr(0, hook.rfind('/')), ':');
+  if (links_libtorch(find_program(program[0]))) {
+    if (library.find_first_of(" :") != std::string::npos)
+      throw Error(ErrorCode::unsupported, kWhere,
+                  {.what = "the system cannot preload a library whose path has a space or ':'",
+                   .got = library,
+                   .hint = "install AnyAccel into another folder"});
+    prepend("LD_PRELOAD", library, ' ');
+  }
+
+  std::fflush(stdout);
+  ::execvp(program[0], const_cast<char* const*>(program.data()));
+  throw Error(errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, kWhere,
+              {.what = "the program cannot be started", .got = std::string(program[0]) + ": " + std::strerror(errno)});
+}
+
+}  // namespace anyaccel::cli

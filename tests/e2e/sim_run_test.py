@@ -1,0 +1,82 @@
+"""`anyaccel sim run`: programs that know nothing of it run on the simulated accelerator."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = os.environ["ANYACCEL_PROGRAM"]
+PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
+
+
+def run(*arguments, **environment):
+    variables = {key: value for key, value in os.environ.items() if not key.startswith(("SIM_", "DS_"))}
+    return subprocess.run([PROGRAM, "sim", "run", *map(str, arguments)], capture_output=True, text=True, env={**variables, **environment},
+                          timeout=300)
+
+
+def has_torch():
+    return subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncode == 0
+
+
+class SimRun(unittest.TestCase):
+    # Breaks when a wrong command line runs something, or its error does not name what is wrong.
+    def test_wrong_use(self):
+        for arguments, words in (((), "no program"), (("--nonsense", "--", "true"), "--nonsense"), (("--devices",), "--devices"),
+                                 (("--check", "maybe", "--", "true"), "maybe")):
+            result = run(*arguments)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(words, result.stderr)
+        result = run("--", "no-such-program-here")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no-such-program-here", result.stderr)
+
+    # Breaks when arguments, options or the exit code do not reach the program or come back.
+    def test_arguments_and_exit_code(self):
+        result = run("--devices", "3", "--memory=64MiB", "--", "sh", "-c", 'echo "$1 $SIM_DEVICES $SIM_MEMORY $DS_ACCELERATOR"; exit 7', "sh", "a b")
+        self.assertEqual((result.returncode, result.stdout), (7, "a b 3 64MiB sim\n"), result.stderr)
+
+    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
+    # Breaks when a Python program that knows torch alone does not find the simulated devices.
+    def test_python_with_torch_alone(self):
+        code = "import torch; x = torch.ones(4, device=torch.accelerator.current_accelerator()); print(x.device, x.sum().item(), torch.accelerator.device_count())"
+        result = run("--devices", "3", "--", PYTHON, "-c", code)
+        self.assertEqual(result.stdout, "sim:0 4.0 3\n", result.stderr)
+
+    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
+    # Breaks when the simulator comes too late to take a vendor's place in Python.
+    def test_python_stands_in(self):
+        code = "import torch; x = torch.ones(4, device='hpu'); x.requires_grad_(); (x * 2).sum().backward(); print(x.device, x.grad.sum().item())"
+        result = run("--stands-in-for", "hpu", "--", PYTHON, "-c", code)
+        self.assertEqual(result.stdout, "hpu:0 8.0\n", result.stderr)
+
+    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
+    # Breaks when a torch that was imported before is passed over in silence, or the user's sitecustomize is.
+    def test_torch_was_imported_already(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "sitecustomize.py").write_text("import torch\nprint('mine ran')\n")
+            result = run("--stands-in-for", "cuda", "--", PYTHON, "-c", "print('program ran')", PYTHONPATH=folder)
+            self.assertEqual((result.returncode, result.stdout), (1, "mine ran\n"), result.stderr)
+            self.assertIn("torch was imported before", result.stderr)
+            result = run("--", PYTHON, "-c", "import torch; print(torch.ones(2, device='sim').sum().item())", PYTHONPATH=folder)
+            self.assertEqual(result.stdout, "mine ran\n2.0\n", result.stderr)
+            self.assertIn("torch was imported before", result.stderr)
+
+    # Breaks when a Python that needs no torch is slowed or changed.
+    def test_python_without_torch(self):
+        result = run("--", sys.executable, "-c", "import sys; print('torch' in sys.modules)")
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "False\n", ""))
+
+    # Breaks when a binary that uses get_accelerator() does not get the simulator.
+    def test_binary(self):
+        result = run("--devices", "2", "--", PROGRAM, "report")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("sim", result.stdout)
+
+
+if __name__ == "__main__":
+    if subprocess.run([PROGRAM, "sim", "--help"], capture_output=True).returncode:
+        print("SKIP: this build has no simulator")
+        sys.exit(77)
+    unittest.main()
