@@ -3,6 +3,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import unittest
 
 from installed import BUILD, ENVIRONMENT, SOURCE, build, cached, configure, install, run
