@@ -24,6 +24,10 @@ def train_step():
     return hidden @ hidden
 
 train_step()
+try:
+    torch.zeros(3, device="cuda")
+except AssertionError:
+    pass
 """
 
 
@@ -59,7 +63,8 @@ class SimCheck(SmallModelTest):
         self.assertEqual(done.returncode, -signal.SIGABRT, done.stderr)
         self.assertEqual(len(problems), 1)
 
-    # Fails when a report leads to the interpreter's C code only, and not to the line in Python.
+    # Fails when a report leads to the interpreter's C code only, and not to the line in Python, or when a name that torch's
+    # Python code refuses is not seen.
     def test_python_lines(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("no torch in this Python")
@@ -70,7 +75,8 @@ class SimCheck(SmallModelTest):
             line = file.read().split("\n").index("    return hidden @ hidden") + 1
         done, problems = self.run_checked(f"{sys.executable} {program} {LIBRARY}", "report")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual({problem["kind"] for problem in problems} - {"freed_in_use"}, {"unordered_streams"})
+        self.assertEqual({problem["kind"] for problem in problems} - {"freed_in_use"},
+                         {"unordered_streams", "other_accelerator"})
         self.assertIn(f'wrong.py", line {line} in train_step', problems[0]["stack"][0])
 
     # Fails when a wrong value starts a program unchecked.

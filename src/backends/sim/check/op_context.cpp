@@ -6,8 +6,10 @@
 #include <c10/util/Logging.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
 
+#include "backends/sim/check/python_names.h"
 #include "backends/sim/check/tensors.h"
 #include "backends/sim/runtime.h"
 
@@ -105,7 +107,21 @@ void describe(const c10::IValue& value, std::string& out) {
   }
 }
 
+/// Names in Python have to be watched once torch is imported there.
+std::atomic<bool> python_waits{false};
+
+void refused_by_python(const char* device_type) {
+  on_refused()({.other_accelerator = true, .op = current_op(), .tensors = {}, .device = device_type});
+}
+
+void watch_python() {
+  python_waits = false;
+  if (!watch_python_names(c10::DeviceTypeName(runtime().type, /*lower_case=*/true).c_str(), &refused_by_python))
+    python_waits = true;
+}
+
 std::unique_ptr<at::ObserverContext> begin_op(const at::RecordFunction& function) {
+  if (python_waits.load(std::memory_order_relaxed)) watch_python();
   auto& stack = ops();
   const auto depth = stack.depth++;
   if (depth >= stack.frames.size()) return nullptr;
@@ -162,6 +178,7 @@ void expect_error() noexcept { ops().expect_error = true; }
 
 void watch_ops(std::function<void(const Refusal&)> refused) {
   on_refused() = std::move(refused);
+  watch_python();
   at::addGlobalCallback(
       at::RecordFunctionCallback(&begin_op, &end_op).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
   c10::SetStackTraceFetcher(std::function<c10::Backtrace()>([] {
