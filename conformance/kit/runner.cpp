@@ -38,14 +38,16 @@ std::vector<const Case*> chosen_cases(const Options& options) {
   return chosen;
 }
 
+bool alone(const Case& item) { return item.own_process || item.processes > 1; }
+
 /// What runs in one process: as many as possible, those that ask for it alone.
 std::vector<std::vector<const Case*>> grouped(const std::vector<const Case*>& cases) {
   std::vector<std::vector<const Case*>> groups(1);
   for (const Case* item : cases)
-    if (!item->own_process) groups.front().push_back(item);
+    if (!alone(*item)) groups.front().push_back(item);
   if (groups.front().empty()) groups.clear();
   for (const Case* item : cases)
-    if (item->own_process) groups.push_back({item});
+    if (alone(*item)) groups.push_back({item});
   return groups;
 }
 

@@ -13,8 +13,11 @@
 #include <cstring>
 #include <filesystem>
 
+#include <memory>
+
 #include "anyaccel/accelerator.h"
 #include "anyaccel/plugins.h"
+#include "peers.h"
 #include "pipe.h"
 
 namespace anyaccel::conformance {
@@ -106,9 +109,21 @@ Subject look_at(Accelerator& accelerator) {
   return subject;
 }
 
+/// Another process of a case, from its start.
+Result run_alone(const Case& item, const Options& options, const RunCase& run_case) {
+  try {
+    return run_one(item, start(options), run_case);
+  } catch (const std::exception& error) {
+    return {item.suite, item.name, item.grade, Outcome::failed, error.what(), 0};
+  }
+}
+
 void run_cases(int out, const std::vector<const Case*>& cases, const Options& options, const RunCase& run_case) {
   Accelerator* accelerator = nullptr;
+  std::unique_ptr<Peers> peers;  // of the first case: one that has them runs alone
   try {
+    // Before the device starts, which a fork may not survive.
+    peers = std::make_unique<Peers>(*cases[0], [&](const Case& item) { return run_alone(item, options, run_case); });
     accelerator = &start(options);
     const auto subject = look_at(*accelerator);
     Fields fields;
@@ -128,7 +143,7 @@ void run_cases(int out, const std::vector<const Case*>& cases, const Options& op
   for (const Case* item : cases) {
     send(out, Message::begin, {});
     const auto begin = std::chrono::steady_clock::now();
-    const auto result = run_one(*item, *accelerator, run_case);
+    const auto result = peers->merged(run_one(*item, *accelerator, run_case));
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     Fields fields;
     fields.add(std::to_string(static_cast<int>(result.outcome))).add(std::to_string(seconds.count()));

@@ -60,6 +60,8 @@ struct Case {
   std::function<void(Accelerator&)> run;
   /// True: in a process that nothing ran in before.
   bool own_process = false;
+  /// Above 1: the case runs in so many fresh processes at once and passes when it passes in all; see process_number().
+  int processes = 1;
 
   std::string full_name() const { return suite + "." + name; }
 };
@@ -75,8 +77,13 @@ const std::vector<Case>& all_speed_cases();
 /// Gives the running case's result words although it passes, for example a measured time.
 void note(const std::string& text);
 
+/// Which one of the processes of a case this is, from 0.
+int process_number() noexcept;
+/// A file, empty at first, that all processes of a case may meet in, for example by c10d's FileStore; "" when there is one process.
+const std::string& meeting_file() noexcept;
+
 /// Defines and registers a case: `ANYACCEL_CONFORMANCE_CASE(devices, count_is_stable, required) { ... accelerator ... }`.
-/// A fourth argument `true` asks for a process of its own.
+/// A fourth argument `true` asks for a process of its own, a fifth one for that many processes.
 #define ANYACCEL_CONFORMANCE_CASE(suite, name, grade, ...)                                                 \
   static void suite##_##name(::anyaccel::Accelerator& accelerator);                                        \
   [[maybe_unused]] static const bool registered_##suite##_##name = ::anyaccel::conformance::register_case( \

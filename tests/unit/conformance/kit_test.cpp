@@ -43,6 +43,17 @@ ANYACCEL_CONFORMANCE_CASE(lone, alone, required, true) {
   expect_equal(process_of_last_case, 0, "the process that another case ran in");
 }
 
+ANYACCEL_CONFORMANCE_CASE(pair, meets, required, false, 2) {
+  std::ofstream(meeting_file(), std::ios::app) << process_number();
+  for (std::string met; met.size() < 2;) std::ifstream(meeting_file()) >> met;
+}
+ANYACCEL_CONFORMANCE_CASE(pair, second_fails, required, false, 2) {
+  if (process_number() == 1) fail("only here");
+}
+ANYACCEL_CONFORMANCE_CASE(pair, second_crashes, required, false, 2) {
+  if (process_number() == 1) ::abort();
+}
+
 Report run_trial(const std::string& cases, const std::string& list = {}) {
   Options options;
   options.backend = "cpu";
@@ -91,6 +102,20 @@ TEST(Kit, CaseGetsItsOwnProcess) {
   options.backend = "cpu";
   options.suites = {"lone"};
   EXPECT_TRUE(run(options).conforms());
+}
+
+// Fails when the processes of a case do not run at once, or what one of them finds is lost.
+TEST(Kit, CaseOfTwoProcessesIsOneResult) {
+  Options options;
+  options.backend = "cpu";
+  options.suites = {"pair"};
+  options.timeout = 20;
+  const auto report = run(options);
+  ASSERT_EQ(report.results.size(), 3U);
+  EXPECT_EQ(report.results[0].outcome, Outcome::passed) << report.results[0].message;
+  EXPECT_EQ(report.results[1].outcome, Outcome::failed);
+  EXPECT_EQ(report.results[1].message, "process 1: only here");
+  EXPECT_EQ(report.results[2].message, "process 1: ended without a result");
 }
 
 // Fails when only skipped cases, or a failed recommended one, are told apart wrongly.
