@@ -8,7 +8,7 @@ import xml.etree.ElementTree as xml
 from shell import shell
 
 SUITES = {"identity", "devices", "random", "streams", "memory", "dtypes", "graphs", "pinned", "ops", "op_builders",
-          "environment", "threads", "fork", "errors"}
+          "environment", "threads", "fork", "errors", "collectives"}
 
 
 class Conformance(unittest.TestCase):
