@@ -13,6 +13,7 @@
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/comm.h"
+#include "comm/dispatch.h"
 #include "comm/staged.h"
 
 namespace anyaccel::comm {
@@ -92,7 +93,10 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
   constexpr auto kType = c10d::ProcessGroup::BackendType::CUSTOM;
   group->setDefaultBackend(kType);
   group->setBackend(c10::kCPU, kType, backend);
-  if (accelerator.device_type() != c10::kCPU) group->setBackend(accelerator.device_type(), kType, backend);
+  if (accelerator.device_type() != c10::kCPU) {
+    group->setBackend(accelerator.device_type(), kType, backend);
+    register_operators(accelerator.device_type());
+  }
   return group;
 }
 
