@@ -48,6 +48,14 @@ class SimCheck(SmallModelTest):
                 done, problems = self.run_checked(line)
                 self.assertEqual((done.returncode, problems), (0, []), done.stderr)
 
+    # Fails when one of the ways to order streams is not understood.
+    def test_right_streams(self):
+        if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
+            self.skipTest("no torch in this Python")
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "right_streams.py")
+        done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program}")
+        self.assertEqual((done.returncode, problems), (0, []), done.stderr)
+
     # Fails when a report does not reach standard error and the file, or `report` changes how the program ends.
     def test_wrong_program_is_reported(self):
         done, problems = self.run_checked("sim_bugs prefetch_without_wait bug", "report")

@@ -79,6 +79,7 @@ def test_streams_and_events():
     x = torch.zeros(1000, device=DEVICE)
     start, end = (accelerator.Event(enable_timing=True) for _ in range(2))
     start.record()
+    side.wait_stream(accelerator.current_stream())
     with accelerator.stream(side):
         for _ in range(20):
             x += 1
@@ -151,6 +152,7 @@ def test_graph():
     x = torch.ones(4, device=DEVICE)
     graph = accelerator.create_graph()
     side = accelerator.Stream()
+    side.wait_stream(accelerator.current_stream())
     with accelerator.stream(side):
         (x * 2 + 1).sum()
     accelerator.synchronize()
