@@ -31,6 +31,7 @@ SimStream& Device::next_stream(bool urgent) noexcept {
 }
 
 void Device::synchronize() {
+  refuse_fork();
   if (auto* watching = observer()) watching->on_device_synchronize(index);
   for (const auto& stream : streams) {
     TORCH_CHECK(stream->capture() == nullptr,

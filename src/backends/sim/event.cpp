@@ -113,6 +113,7 @@ void SimEvent::synchronize() const {
   const auto record = last();
   if (record == nullptr) return;
   TORCH_CHECK(record->capture() == nullptr, "[sim] an event recorded while a graph captures cannot be waited for");
+  refuse_fork();
   if (auto* watching = observer()) watching->on_event_synchronize(record->number());
   record->wait();
   record->stream().device().raise();

@@ -33,14 +33,6 @@ void rest(double microseconds) {
 
 std::atomic<bool> forked{false};
 
-void refuse_fork() {
-  static const int once = ::pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
-  static_cast<void>(once);
-  TORCH_CHECK(!forked.load(std::memory_order_relaxed),
-              "[sim] the simulated device runs in the parent process only; its worker threads do not survive fork(). "
-              "Start it in the child alone, or start the child by exec (multiprocessing's 'spawn')");
-}
-
 /// Kernels of less urgent streams start only while no urgent stream has something to run.
 void let_urgent_first(SimStream& stream) {
   auto& device = stream.device();
@@ -64,7 +56,15 @@ void let_urgent_first(SimStream& stream) {
 
 }  // namespace
 
+void refuse_fork() {
+  TORCH_CHECK(!forked.load(std::memory_order_relaxed),
+              "[sim] the simulated device runs in the parent process only; its worker threads do not survive fork(). "
+              "Start it in the child alone, or start the child by exec (multiprocessing's 'spawn')");
+}
+
 void SimStream::start_locked() {
+  static const int once = ::pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
+  static_cast<void>(once);
   worker_ = std::thread([this] { work(); });
   if (priority_ < 0) device_.urgent_streams.fetch_add(1);
 }
@@ -95,6 +95,7 @@ void SimStream::wait(Ticket ticket) {
     if (done(ticket)) return;
     relax();
   }
+  if (forked.load(std::memory_order_relaxed)) return;  // nobody works on it; those who need an error ask refuse_fork()
   waiters_.fetch_add(1);
   {
     std::unique_lock lock(mutex_);
@@ -188,6 +189,7 @@ void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& inf
 void synchronize(SimStream& stream) {
   TORCH_CHECK(stream.capture() == nullptr,
               "[sim] a stream cannot be waited for while a graph captures it; wait after capture_end()");
+  refuse_fork();
   if (auto* watching = observer()) watching->on_stream_synchronize(stream);
   stream.wait(stream.last());
   stream.device().raise();

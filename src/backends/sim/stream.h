@@ -89,6 +89,9 @@ class SimStream {
   std::thread worker_;
 };
 
+/// Throws in a process that was forked after the first stream started.
+void refuse_fork();
+
 /// The one way to run a kernel: tells the observer, counts faults, submits. Throws when the device is lost.
 void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& info);
 

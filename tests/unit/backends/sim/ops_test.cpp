@@ -38,10 +38,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+
 #include "anyaccel/accelerator.h"
 #include "anyaccel/error.h"
 #include "anyaccel/registry.h"
 #include "anyaccel/sim.h"
+#include "backends/sim/kernels.h"
 #include "unit/support/expect_error.h"
 #include "unit/support/scoped_env.h"
 
@@ -221,15 +225,27 @@ TEST(SimBackend, IsChosenByNameOnly) {
 TEST_F(SimOps, AForkIsToldThatItHasNoDevice) {
   const auto tensor = at::ones({4}).to(device());
   tensor.add_(1).cpu();
-  const auto child = ::fork();
-  if (child == 0) {
+  const auto told = [](const auto& work) {
     try {
-      tensor.add_(1);
+      work();
     } catch (const c10::Error& error) {
-      std::_Exit(std::string(error.what()).find("fork") == std::string::npos ? 2 : 0);
+      return std::string(error.what()).find("fork") != std::string::npos;
     }
-    std::_Exit(1);
-  }
+    return false;
+  };
+  // Work is on its way, which nobody does in the child: neither a wait nor the end of the process may wait for it.
+  std::atomic<bool> open{false};
+  backends::sim::launch_function(*backends::sim::runtime().devices[0]->streams[0], "gate", {}, [&open] {
+    while (!open.load()) std::this_thread::yield();
+  });
+  const auto child = ::fork();
+  if (child == 0)
+    std::exit(told([&] { tensor.add_(1); }) && told([&] {
+                synchronize(*backends::sim::runtime().devices[0]->streams[0]);
+              }) && told([&] { backends::sim::runtime().devices[0]->synchronize(); })
+                  ? 0
+                  : 1);
+  open = true;
   int status = 0;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
