@@ -215,6 +215,8 @@ void Checker::on_pinned_copy(const Operand& host, SimStream& stream) {
   const auto& region = touch->region;
   const bool whole = region.dense && region.low == touch->storage && region.high == touch->storage + touch->bytes;
   views_.close(copy, whole);
+  // Another thread may have waited for it between its launch and now.
+  if (detector_.known_by_host(id, copy.time)) views_.open_known(detector_);
 }
 
 void Checker::on_pinned_allocate(const void* address, std::size_t bytes) {
