@@ -52,6 +52,31 @@ class SimRun(unittest.TestCase):
         self.assertEqual(result.stdout, "hpu:0 8.0\n", result.stderr)
 
     @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
+    # Breaks when a program that knows one vendor alone, in a torch that was not built for it, misses a part of that vendor's module;
+    # or when it runs somewhere else because no backend of AnyAccel has the name.
+    def test_python_written_for_a_vendor(self):
+        code = """import sys, torch
+name = sys.argv[1]
+module = getattr(torch, name)
+assert module.is_available() and module.device_count() == 2 == torch.accelerator.device_count()
+x = torch.ones(4, 4, device=name, requires_grad=True)
+with torch.autocast(name, dtype=torch.bfloat16):
+    assert (x @ x).dtype is torch.bfloat16
+stream = module.Stream()
+stream.wait_stream(module.current_stream())
+with module.stream(stream):
+    (x * 2).sum().backward()
+stream.synchronize()
+torch.optim.AdamW([x]).step()
+module.synchronize()
+import anyaccel
+accelerator = anyaccel.get_accelerator()
+print(module.current_device(), accelerator.device_type(), accelerator.name(), x.grad.sum().item(), x.to(name + ":1").device, module.memory_allocated() > 0)"""
+        for name, accelerator in (("cuda", "cuda"), ("mtia", "sim"), ("my_card", "sim")):
+            result = run("--stands-in-for", name, "--check", "abort", "--", PYTHON, "-c", code, name)
+            self.assertEqual(result.stdout, f"0 {name} {accelerator} 32.0 {name}:1 True\n", result.stderr)
+
+    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
     # Breaks when a torch that was imported before is passed over in silence, or the user's sitecustomize is.
     def test_torch_was_imported_already(self):
         with tempfile.TemporaryDirectory() as folder:

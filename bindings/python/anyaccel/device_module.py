@@ -1,6 +1,7 @@
 """The module `torch.<device type>` for a device type that torch has none for, such as that of the simulator: what
 torch's own Python code (random numbers, autocast, checkpointing, DataLoader, torch.accelerator) asks there."""
 
+import os
 import sys
 import types
 
@@ -10,9 +11,20 @@ from .stream import Event, Stream
 
 
 def register(accelerator):
-    """Gives torch a module for the accelerator's device type, once, where it has none."""
+    """Gives torch a module for the accelerator's device type, once, where it has none.
+
+    Where the simulator stands in for a type that torch has a module for, that module asks the vendor's parts of a torch
+    that was built for it, which are not there: its functions are replaced by ours.
+    """
     name = accelerator.device_type()
-    if hasattr(torch, name) or name == "cpu":
+    if name == "cpu":
+        return
+    present = getattr(torch, name, None)
+    if present is not None:
+        if os.environ.get("SIM_STANDS_IN_FOR") and not hasattr(present, "_anyaccel"):
+            for key, value in vars(_make(name, accelerator)).items():
+                if not key.startswith("__"):
+                    setattr(present, key, value)
         return
     module = _make(name, accelerator)
     torch._register_device_module(name, module)
@@ -62,6 +74,7 @@ def _make(name, accelerator):
     def set_rng_state(state, device=None):
         accelerator.set_rng_state(state, index_of(device))
 
+    module._anyaccel = True
     module.device = DeviceContext
     module.Stream, module.Event = Stream, Event
     module._lazy_init = module.init = lambda: accelerator.synchronize()

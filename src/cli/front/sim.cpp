@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "anyaccel/error.h"
+#include "base/built_traits.h"
+#include "base/env.h"
 #include "cli/front/front.h"
 
 namespace anyaccel::cli {
@@ -72,6 +74,14 @@ std::vector<const char*> parse(std::span<const char* const> arguments) {
   std::vector<const char*> program(arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end());
   program.push_back(nullptr);
   return program;
+}
+
+/// What get_accelerator() of the program shall take: the backend whose place the simulator has, or the simulator itself.
+std::string accelerator_name() {
+  const std::string stands_in = env("SIM_STANDS_IN_FOR").value_or("");
+  for (const auto* traits : built_traits())
+    if (traits->name == stands_in) return stands_in;
+  return ANYACCEL_SIM_NAME;
 }
 
 void prepend(const char* variable, const std::string& value, char separator) {
@@ -138,10 +148,7 @@ int run_sim(std::span<const char* const> arguments) {
   need_file(library);
   need_file(hook);
 
-  const char* stands_in = ::getenv("SIM_STANDS_IN_FOR");
-  const bool stand_in = stands_in != nullptr && *stands_in != 0;
-  // get_accelerator() of the program takes the simulator, or the backend whose place it has.
-  if (!stand_in) ::setenv("DS_ACCELERATOR", ANYACCEL_SIM_NAME, 1);
+  ::setenv("DS_ACCELERATOR", accelerator_name().c_str(), 1);
   // Where it cannot start, the program must not run on something else.
   ::setenv("ANYACCEL_SIM_LIBRARY", library.c_str(), 1);
   for (const std::string& place : {prefix + "/" ANYACCEL_PYTHON_DIR, prefix + "/python"})
