@@ -20,7 +20,7 @@ class Sim(SmallModelTest):
 
     # Fails when an op of training gives other bits than the CPU's kernel, or does not wait for what it needs.
     def test_losses_are_the_cpus(self):
-        for options in ("", "--dropout 0.1", "--dtype bf16", "--graph"):
+        for options in ("", "--dropout 0.1", "--dtype bf16", "--dtype fp16", "--graph"):
             with self.subTest(options):
                 simulated = self.train("sim", options)
                 self.assertEqual(simulated["losses"], self.train("cpu", options)["losses"])
