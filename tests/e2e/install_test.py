@@ -74,6 +74,14 @@ class Install(unittest.TestCase):
         (extension,) = site.glob("anyaccel/_native*.so")
         self.assertNotIn(str(BUILD), run("ldd", extension, env=self.environment).stdout)
 
+    # Breaks when the simulator's library, its hook or the package is not where the installed program looks.
+    def test_2_sim_run(self):
+        if cached("ANYACCEL_SIM") != "ON" or cached("ANYACCEL_BUILD_PYTHON") != "ON":
+            self.skipTest("this build has no simulator or no Python package")
+        code = "import torch, anyaccel; print(torch.ones(2, device='sim').sum().item(), anyaccel.__file__)"
+        done = run(self.prefix / "bin/anyaccel", "sim", "run", "--", os.environ["ANYACCEL_TEST_PYTHON"], "-c", code, env=self.environment)
+        self.assertEqual(done.stdout.strip(), f"2.0 {self.prefix / cached('ANYACCEL_PYTHON_DIR')}/anyaccel/__init__.py")
+
     # Breaks when a LibTorch of another version is taken without a word, or the message names only one side.
     def test_3_other_libtorch_is_refused(self):
         other = self.folder / "libtorch"

@@ -93,6 +93,15 @@ print(module.current_device(), accelerator.device_type(), accelerator.name(), x.
         result = run("--", sys.executable, "-c", "import sys; print('torch' in sys.modules)")
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "False\n", ""))
 
+    # Breaks when a binary that knows torch alone does not find the simulator, or goes on without one that cannot start.
+    def test_binary_with_torch_alone(self):
+        program = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "tests/fakes/torch_program")
+        result = run("--devices", "3", "--", program)
+        self.assertEqual((result.returncode, result.stdout), (0, "sim 3 4\n"), result.stderr)
+        result = run("--devices", "many", "--", program)
+        self.assertEqual((result.returncode, result.stdout), (1, ""), result.stderr)
+        self.assertIn("SIM_DEVICES", result.stderr)
+
     # Breaks when a binary that uses get_accelerator() does not get the simulator.
     def test_binary(self):
         result = run("--devices", "2", "--", PROGRAM, "report")
