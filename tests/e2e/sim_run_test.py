@@ -77,6 +77,20 @@ print(module.current_device(), accelerator.device_type(), accelerator.name(), x.
             self.assertEqual(result.stdout, f"0 {name} {accelerator} 32.0 {name}:1 True\n", result.stderr)
 
     @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
+    # Breaks when a vendor's name of a backend is not offered where the vendor's package is not, or torch's default fails.
+    def test_torch_distributed(self):
+        code = """import sys, torch, torch.distributed as dist
+name, backend = sys.argv[1], sys.argv[2] or None
+dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+x = torch.ones(3, device=name) * 2
+dist.all_reduce(x)
+print(x.sum().item(), dist.group.WORLD._get_backend(torch.device(name)).name())
+dist.destroy_process_group()"""
+        for name, backend in (("npu", "hccl"), ("npu", ""), ("cuda", ""), ("cuda", "staged")):
+            result = run("--stands-in-for", name, "--", PYTHON, "-c", code, name, backend)
+            self.assertEqual(result.stdout, "6.0 staged\n", result.stderr)
+
+    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
     # Breaks when a torch that was imported before is passed over in silence, or the user's sitecustomize is.
     def test_torch_was_imported_already(self):
         with tempfile.TemporaryDirectory() as folder:

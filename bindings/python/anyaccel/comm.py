@@ -3,7 +3,8 @@
     torch.distributed.init_process_group(get_accelerator().communication_backend_name())
 
 works on every accelerator: its name is offered to torch when the accelerator is chosen, unless torch or a vendor's
-package has a backend of that name. "staged" is always offered.
+package has a backend of that name. "staged" is always offered. torch itself refuses "nccl" and "xccl" where it was built
+without them; its default for the device, init_process_group() without a name, is then "staged".
 """
 
 from torch import distributed
@@ -21,6 +22,9 @@ def register(accelerator):
         if taken is not None and not hasattr(taken.creator_fn, "anyaccel_name"):
             continue  # a vendor's
         if name in _built_in():
+            # Not for others to offer; where this torch lacks it, the default for the device is ours.
+            if not getattr(distributed, f"is_{name}_available", lambda: True)():
+                distributed.Backend.default_device_backend_map[accelerator.device_type()] = STAGED
             continue
         distributed.Backend.register_backend(name, _maker(name), devices=devices)
 
