@@ -98,7 +98,8 @@ void write_markdown(std::ostream& out, const Report& report) {
       << (report.conforms() ? "Conforms: every required case passed or does not apply.\n\n"
                             : "Does not conform: a required case failed.\n\n")
       << "| | |\n| --- | --- |\n"
-      << "| device | " << cell(report.device) << ", " << report.device_count << " |\n"
+      << "| device | " << cell(report.device) << "; " << report.device_count
+      << (report.device_count == 1 ? " device" : " devices") << " |\n"
       << "| date | " << report.date << " |\n"
       << "| AnyAccel, LibTorch | " << report.version << ", " << report.torch_version << " |\n"
       << "| run on | "

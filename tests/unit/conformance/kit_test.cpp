@@ -194,7 +194,7 @@ TEST(Kit, ReportsAreWellFormed) {
   EXPECT_THAT(junit.str(), HasSubstr("message=\"a &quot;sum&quot; &lt;&amp;&gt;; got 2, want 3&#10;?|??\""));
   EXPECT_THAT(junit.str(), HasSubstr("tests=\"1\" failures=\"1\" skipped=\"0\""));
   write_markdown(page, report);
-  EXPECT_THAT(page.str(), HasSubstr("| device | a\\|b \xc3\xbc, "));
+  EXPECT_THAT(page.str(), HasSubstr("| device | a\\|b \xc3\xbc; "));
   EXPECT_THAT(page.str(), HasSubstr("| trial | 0 of 1 |  |  | 0 |"));
   write_text(text, report);
   EXPECT_THAT(text.str(), HasSubstr("FAILED  trial.fails (required)"));
