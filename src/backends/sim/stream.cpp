@@ -151,6 +151,14 @@ void SimStream::work() {
   }
 }
 
+namespace {
+
+thread_local Running running_now;
+
+}  // namespace
+
+Running running() noexcept { return running_now; }
+
 void execute_task(SimStream& stream, Task& task, bool again) {
   auto& device = stream.device();
   try {
@@ -160,6 +168,7 @@ void execute_task(SimStream& stream, Task& task, bool again) {
       if (task.fault.lost || device.lost()) return;
       TORCH_CHECK(!task.fault.fails, "SIM_FAULTS made this kernel fail");
     }
+    running_now = {.stream = &stream, .op = task.name()};
     task.run(again);
   } catch (const c10::Error& error) {
     device.fail(task.name(), error.what_without_backtrace());

@@ -95,6 +95,13 @@ void refuse_fork();
 /// The one way to run a kernel: tells the observer, counts faults, submits. Throws when the device is lost.
 void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& info);
 
+/// What this thread runs as a stream's worker; no stream elsewhere.
+struct Running {
+  const SimStream* stream = nullptr;
+  const char* op = "";
+};
+Running running() noexcept;
+
 /// Runs one task as a worker does: with the device's latency and the task's fault. What it throws is kept by the device.
 void execute_task(SimStream& stream, Task& task, bool again);
 

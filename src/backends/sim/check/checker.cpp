@@ -54,7 +54,7 @@ const char* did(const Use& use) { return use.written ? "writes" : "reads"; }
 
 std::string named(const Use& use) { return use.replayed ? std::string(use.op) + " (in a graph)" : use.op; }
 
-std::atomic<Checker*> running{nullptr};
+std::atomic<Checker*> started{nullptr};
 
 }  // namespace
 
@@ -236,6 +236,13 @@ bool Checker::on_fault(std::uintptr_t address, bool writes) {
     const auto memory = detector_.memory_at(address);
     problem.what = op + (writes ? " writes to " : " reads ") + "memory of " +
                    device_text(memory_map.device_of(pointer)) + " from the host";
+    const auto kernel = running();
+    if (kernel.stream != nullptr) {
+      problem.now.op = kernel.op;
+      problem.what =
+          std::string(kernel.op) + " on " + stream_text(id_of(*kernel.stream)) +
+          " uses an address that is the tensor's and not the kernel's; take it from alias() when it is launched";
+    }
     if (!memory || !memory->live) {
       problem.what += ", where no tensor is any more";
     } else if (memory->last) {
@@ -275,14 +282,14 @@ void Checker::on_refused(const Refusal& refusal) {
   report(std::move(problem));
 }
 
-Checker* checker() noexcept { return running.load(std::memory_order_acquire); }
+Checker* checker() noexcept { return started.load(std::memory_order_acquire); }
 
 void start_checks() {
   const auto& options = runtime().options;
   if (options.check.empty()) return;
   // Never destroyed: work of other threads may end after static destruction began.
   auto* one = new Checker(options.check == "abort", options.check_json, env_flag("SIM_CHECK_STACKS"));
-  running.store(one, std::memory_order_release);
+  started.store(one, std::memory_order_release);
   set_observer(one);
   watch_ops([one](const Refusal& refusal) { one->on_refused(refusal); });
   handle_faults([](std::uintptr_t address, bool writes) { return checker()->on_fault(address, writes); });

@@ -14,6 +14,7 @@
 #include "backends/sim/check/tensors.h"
 #include "backends/sim/kernels.h"
 #include "unit/support/expect_error.h"
+#include "unit/support/scoped_env.h"
 
 namespace anyaccel::backends::sim::checking {
 namespace {
@@ -37,6 +38,27 @@ struct SimChecker : testing::Test {
 // Fails when a value is accepted that nobody has heard of: the program would run unchecked.
 TEST(SimCheckOptions, AreChecked) {
   EXPECT_ERROR(anyaccel::sim::install({.check = "yes"}), invalid_argument, "SIM_CHECK");
+}
+
+// Fails when a program that sets options of its own, and none of checks, cannot be checked from outside.
+TEST(SimCheckOptions, TheEnvironmentAsksForProgramsToo) {
+  const test::ScopedEnv variable("SIM_CHECK", "report");
+  anyaccel::sim::install({.devices = 1});
+  EXPECT_NE(observer(), nullptr);
+}
+
+// Fails when a kernel that takes the tensor's address for its own is laid on the program's host code.
+TEST(SimCheckOptions, KernelsWithTheWrongAddressAreNamed) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH(
+      {
+        anyaccel::sim::install({.check = "report"});
+        const auto tensor = at::ones({4}, on());
+        auto* data = tensor.mutable_data_ptr<float>();
+        launch_function(stream(0), "my_kernel", {}, [data] { *data = 1; });
+        synchronize(stream(0));
+      },
+      "my_kernel on the default stream of sim:0 uses an address");
 }
 
 // Fails when something is watched, and paid for, that nobody asked for.
