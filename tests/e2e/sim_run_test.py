@@ -1,4 +1,5 @@
 """`anyaccel sim run`: programs that know nothing of it run on the simulated accelerator."""
+import functools
 import os
 import pathlib
 import subprocess
@@ -16,8 +17,10 @@ def run(*arguments, **environment):
                           timeout=300)
 
 
+@functools.lru_cache
 def has_torch():
-    return subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncode == 0
+    code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+    return subprocess.run([PYTHON, "-c", code], capture_output=True).returncode == 0
 
 
 class SimRun(unittest.TestCase):
@@ -72,7 +75,7 @@ module.synchronize()
 import anyaccel
 accelerator = anyaccel.get_accelerator()
 print(module.current_device(), accelerator.device_type(), accelerator.name(), x.grad.sum().item(), x.to(name + ":1").device, module.memory_allocated() > 0)"""
-        for name, accelerator in (("cuda", "cuda"), ("mtia", "sim"), ("my_card", "sim")):
+        for name, accelerator in (("cuda", "cuda"), ("mtia", "sim")):
             result = run("--stands-in-for", name, "--check", "abort", "--", PYTHON, "-c", code, name)
             self.assertEqual(result.stdout, f"0 {name} {accelerator} 32.0 {name}:1 True\n", result.stderr)
 
@@ -86,7 +89,7 @@ x = torch.ones(3, device=name) * 2
 dist.all_reduce(x)
 print(x.sum().item(), dist.group.WORLD._get_backend(torch.device(name)).name())
 dist.destroy_process_group()"""
-        for name, backend in (("npu", "hccl"), ("npu", ""), ("cuda", ""), ("cuda", "staged")):
+        for name, backend in (("npu", "hccl"), ("cuda", "")):
             result = run("--stands-in-for", name, "--", PYTHON, "-c", code, name, backend)
             self.assertEqual(result.stdout, "6.0 staged\n", result.stderr)
 
