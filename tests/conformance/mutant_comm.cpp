@@ -26,6 +26,7 @@ class MutantComm final : public c10d::Backend {
   MutantComm(c10::intrusive_ptr<c10d::Backend> inner, std::string defect)
       : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), defect_(std::move(defect)) {}
 
+  void setTimeout(std::chrono::milliseconds timeout) override { inner_->setTimeout(timeout); }
   const std::string getBackendName() const override { return "mutant"; }
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
