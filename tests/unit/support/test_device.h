@@ -271,27 +271,18 @@ struct TestGraph final : at::GraphImplInterface {
 };
 #endif
 
+/// Makes hooks, with the argument that some of LibTorch's versions give or without.
+template <typename Hooks>
+struct MakeHooks {
+  std::unique_ptr<Hooks> operator()(auto&&...) const { return std::make_unique<Hooks>(); }
+};
+
 inline void register_hooks(c10::DeviceType type) {
   switch (type) {
-    case c10::DeviceType::CUDA:
-      at::CUDAHooksRegistry()->Register("CUDAHooks",
-                                        [](const at::CUDAHooksArgs&) { return std::make_unique<CudaHooks>(); });
-      break;
-    case c10::DeviceType::HPU:
-      at::HPUHooksRegistry()->Register("HPUHooks",
-                                       [](const at::HPUHooksArgs&) { return std::make_unique<HpuHooks>(); });
-      break;
-    case c10::DeviceType::XPU:
-#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 12
-      at::XPUHooksRegistry()->Register("XPUHooks", [] { return std::make_unique<XpuHooks>(); });
-#else
-      at::XPUHooksRegistry()->Register("XPUHooks",
-                                       [](const at::XPUHooksArgs&) { return std::make_unique<XpuHooks>(); });
-#endif
-      break;
-    case c10::DeviceType::MPS:
-      at::MPSHooksRegistry()->Register("MPSHooks", [] { return std::make_unique<MpsHooks>(); });
-      break;
+    case c10::DeviceType::CUDA: at::CUDAHooksRegistry()->Register("CUDAHooks", MakeHooks<CudaHooks>()); break;
+    case c10::DeviceType::HPU: at::HPUHooksRegistry()->Register("HPUHooks", MakeHooks<HpuHooks>()); break;
+    case c10::DeviceType::XPU: at::XPUHooksRegistry()->Register("XPUHooks", MakeHooks<XpuHooks>()); break;
+    case c10::DeviceType::MPS: at::MPSHooksRegistry()->Register("MPSHooks", MakeHooks<MpsHooks>()); break;
     default: at::RegisterPrivateUse1HooksInterface(new PrivateHooks);
   }
 }
