@@ -83,9 +83,10 @@ if(NOT ANYACCEL_TORCH_ERROR AND NOT TARGET anyaccel_torch)
     $<BUILD_INTERFACE:${ANYACCEL_TORCH_PREFIX}/include>
     $<BUILD_INTERFACE:${ANYACCEL_TORCH_PREFIX}/include/torch/csrc/api/include>)
   # libtorch.so needs the libraries of the devices that this LibTorch was built for; none of our symbols does, so
-  # without no-as-needed the linker would drop it and a GPU would not be seen.
+  # without no-as-needed the linker would drop it and a GPU would not be seen. The C++ library stands before it: libtorch.so of
+  # CUDA builds exports parts of an old std::filesystem, which crash.
   target_link_options(anyaccel_torch INTERFACE $<BUILD_INTERFACE:-Wl,-rpath,${anyaccel_lib}>
-    $<BUILD_INTERFACE:-Wl,--push-state,--no-as-needed,${anyaccel_lib}/libtorch.so,--pop-state>)
+    $<BUILD_INTERFACE:-Wl,--push-state,--no-as-needed,-lstdc++,${anyaccel_lib}/libtorch.so,--pop-state>)
   target_link_libraries(anyaccel_torch INTERFACE
     $<BUILD_INTERFACE:${anyaccel_lib}/libtorch_cpu.so> $<BUILD_INTERFACE:${anyaccel_lib}/libc10.so>)
   target_compile_features(anyaccel_torch INTERFACE cxx_std_20)

@@ -1,4 +1,5 @@
 // Registers the simulated device with torch, once in a process.
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/TensorOptions.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -32,6 +33,17 @@ State& state() noexcept {
   return *instance;
 }
 
+/// Whether this LibTorch has devices of a type of its own; PrivateUse1's may stand beside them.
+bool another_accelerator(c10::DeviceType type) {
+  for (int i = 0; i < c10::COMPILE_TIME_MAX_DEVICE_TYPES; ++i) {
+    const auto other = static_cast<c10::DeviceType>(i);
+    if (other != type && other != c10::DeviceType::PrivateUse1 && at::accelerator::isAccelerator(other) &&
+        c10::impl::hasDeviceGuardImpl(other))
+      return true;
+  }
+  return false;
+}
+
 /// The type of that name, or PrivateUse1 with the name from now on.
 c10::DeviceType take_type(const std::string& name) {
   const auto known = find_device_type(name);
@@ -41,6 +53,12 @@ c10::DeviceType take_type(const std::string& name) {
         {.what = "the LibTorch of this process has devices of this type already, so nothing can stand in for it",
          .got = "'" + name + "'",
          .hint = "use a CPU-only LibTorch, or another SIM_STANDS_IN_FOR"});
+  if (known && another_accelerator(*known))
+    throw Error(
+        ErrorCode::unavailable, "sim",
+        {.what = "the LibTorch of this process is built for another accelerator, and its autograd takes one at most",
+         .got = "'" + name + "'",
+         .hint = "use a CPU-only LibTorch, or a name that torch has no type for"});
   if (known) return *known;
   try {
     c10::register_privateuse1_backend(name);

@@ -23,6 +23,7 @@
 
 #include "anyaccel/sim.h"
 #include "backends/sim/runtime.h"
+#include "unit/support/cuda_libtorch.h"
 #include "unit/support/expect_error.h"
 
 namespace anyaccel::backends::sim {
@@ -31,6 +32,7 @@ namespace {
 class SimStandsIn : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
+    ANYACCEL_SKIP_IF_TAKEN(GetParam(), /*autograd=*/true);
     at::set_num_threads(1);
     anyaccel::sim::install({.memory = 64 << 20, .stands_in_for = GetParam()});
   }

@@ -7,6 +7,7 @@
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/sdk/backend.h"
+#include "unit/support/cuda_libtorch.h"
 #include "unit/support/expect_error.h"
 #include "unit/support/test_device.h"
 
@@ -23,6 +24,7 @@ constexpr const char* kFast = "GPU-00000000-0000-0000-0000-00000000000b";
 class CudaTest : public testing::Test {
  protected:
   void SetUp() override {
+    ANYACCEL_SKIP_IF_TAKEN("cuda");
     setenv("ANYACCEL_DEVICE_ROOT", "/nonexistent", 1);
     setenv("ANYACCEL_NVML_LIBRARY", fake("fake_nvml").c_str(), 1);
     unsetenv("CUDA_VISIBLE_DEVICES");

@@ -9,6 +9,7 @@
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/sdk/backend.h"
+#include "unit/support/cuda_libtorch.h"
 #include "unit/support/test_device.h"
 
 namespace anyaccel {
@@ -96,6 +97,7 @@ TEST_F(DetectionTest, SetsGaudisVariablesBeforeItsBridgeStarts) {
 TEST_F(DetectionTest, KunlunIsFoundBeforeTheCudaItPosesAs) {
   add("dev/xpu0");
   add("dev/xpuctrl");
+  ANYACCEL_SKIP_IF_TAKEN("cuda");
   test::install_test_device("cuda", 1);
   ASSERT_EQ(detect().accelerator, "klxpu") << detect().reason;
   auto& accelerator = get_accelerator();
@@ -108,6 +110,7 @@ TEST_F(DetectionTest, KunlunIsFoundBeforeTheCudaItPosesAs) {
 
 // Fails when a real CUDA device is taken for one that poses as CUDA.
 TEST_F(DetectionTest, CudaStaysCudaWithoutTheOthersFiles) {
+  ANYACCEL_SKIP_IF_TAKEN("cuda");
   test::install_test_device("cuda", 1);
   EXPECT_EQ(detect().accelerator, "cuda") << detect().reason;
 }
@@ -116,6 +119,7 @@ TEST_F(DetectionTest, CudaStaysCudaWithoutTheOthersFiles) {
 TEST_F(DetectionTest, KunlunsThirdGenerationTimesWithEvents) {
   add("dev/xpu0");
   setenv("XPU_EVENT_KL3_ENABLE", "1", 1);
+  ANYACCEL_SKIP_IF_TAKEN("cuda");
   test::install_test_device("cuda", 1);
   EXPECT_FALSE(get_accelerator().use_host_timers());
 }

@@ -8,6 +8,7 @@
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/sdk/backend.h"
+#include "unit/support/cuda_libtorch.h"
 #include "unit/support/expect_error.h"
 #include "unit/support/test_device.h"
 
@@ -109,6 +110,7 @@ TEST_F(DifferencesTest, NpuHasNoTriton) { EXPECT_FALSE(start("npu").is_triton_su
 TEST_F(DifferencesTest, CudaRangesReachTheProfiler) {
   const auto path = std::string(ANYACCEL_BUILD_DIR) + "/lib/libfake_nvtx.so";
   setenv("NVTX_INJECTION64_PATH", path.c_str(), 1);
+  ANYACCEL_SKIP_IF_TAKEN("cuda");
   auto& cuda = start("cuda");
   ASSERT_TRUE(cuda.supports_nvtx_domain());
   cuda.range_push("step", "train", "forward");

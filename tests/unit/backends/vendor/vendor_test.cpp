@@ -7,6 +7,7 @@
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/sdk/backend.h"
+#include "unit/support/cuda_libtorch.h"
 #include "unit/support/test_device.h"
 
 namespace anyaccel {
@@ -18,6 +19,7 @@ class VendorTest : public testing::TestWithParam<const char*> {
   void SetUp() override {
     const auto names = registered_backends();
     if (std::find(names.begin(), names.end(), GetParam()) == names.end()) GTEST_SKIP() << "not in this build";
+    ANYACCEL_SKIP_IF_TAKEN(GetParam());
     setenv("ANYACCEL_DEVICE_ROOT", "/nonexistent", 1);
     setenv("ANYACCEL_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
     setenv("DS_ACCELERATOR", GetParam(), 1);

@@ -1,0 +1,22 @@
+// LibTorch of a build for CUDA has its own devices in the places that tests put theirs.
+#pragma once
+
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace anyaccel::test {
+
+/// Whether torch's own type `name` ("cuda", "hpu", "xpu", "mps", "mtia") is taken, or may not stand beside CUDA's.
+inline bool place_is_taken(const std::string& name, bool autograd = false) {
+  const bool cuda = c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA);
+  return cuda && (name == "cuda" || (autograd && (name == "hpu" || name == "xpu" || name == "mps" || name == "mtia")));
+}
+
+}  // namespace anyaccel::test
+
+#define ANYACCEL_SKIP_IF_TAKEN(...)                    \
+  if (::anyaccel::test::place_is_taken(__VA_ARGS__)) { \
+    GTEST_SKIP() << "this LibTorch is built for CUDA"; \
+  }
