@@ -103,6 +103,7 @@ void register_all() {
   register_memory_kernels();
   register_copy_kernels();
   register_special_kernels();
+  register_rnn_kernels();
   register_autocast();
 }
 

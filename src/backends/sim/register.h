@@ -10,6 +10,7 @@ void register_fallback();
 void register_memory_kernels();
 void register_copy_kernels();
 void register_special_kernels();
+void register_rnn_kernels();
 void register_autocast();
 
 }  // namespace anyaccel::backends::sim

@@ -1,0 +1,69 @@
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/gru.h>
+#include <ATen/ops/lstm.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include "anyaccel/sim.h"
+#include "backends/sim/runtime.h"
+
+namespace anyaccel::backends::sim {
+namespace {
+
+class SimRnn : public testing::Test {
+ protected:
+  void SetUp() override {
+    at::set_num_threads(1);
+    anyaccel::sim::install({.memory = 64 << 20});
+  }
+  /// Two layers, in both directions: outputs and gradients of input, first state and the first layer's weights.
+  static std::vector<at::Tensor> run(int gates, bool bias, c10::Device where) {
+    at::manual_seed(1);
+    const auto leaf = [&](at::IntArrayRef sizes) {
+      return at::randn(sizes).mul(0.5).to(where).detach().requires_grad_(true);
+    };
+    std::vector<at::Tensor> weights;
+    for (int layer = 0; layer < 2; ++layer) {
+      for (int direction = 0; direction < 2; ++direction) {
+        weights.push_back(leaf({gates * 5, layer == 0 ? 3 : 10}));
+        weights.push_back(leaf({gates * 5, 5}));
+        if (bias) weights.insert(weights.end(), {leaf({gates * 5}), leaf({gates * 5})});
+      }
+    }
+    const auto x = leaf({4, 2, 3}), h = leaf({4, 2, 5}), c = leaf({4, 2, 5});
+    at::Tensor loss;
+    if (gates == 4) {
+      const auto [y, last_h, last_c] = at::lstm(x, {h, c}, weights, bias, 2, 0.0, true, true, false);
+      loss = y.square().sum() + last_h.sum() + last_c.square().sum();
+    } else {
+      const auto [y, last_h] = at::gru(x, h, weights, bias, 2, 0.0, true, true, false);
+      loss = y.square().sum() + last_h.sum();
+    }
+    loss.backward();
+    std::vector<at::Tensor> out{loss.detach(), x.grad(), h.grad()};
+    if (gates == 4) out.push_back(c.grad());
+    for (std::size_t i = 0; i < (bias ? 4 : 2); ++i) out.push_back(weights[i].grad());
+    for (auto& tensor : out) tensor = tensor.cpu();
+    return out;
+  }
+  static void compare(int gates, bool bias) {
+    const auto expected = run(gates, bias, c10::kCPU), got = run(gates, bias, runtime().device(0));
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(got[i].allclose(expected[i], 1e-5, 1e-6)) << i;
+  }
+};
+
+// Fails when a cell's formula or its gradient is wrong, or its gates are in another order than torch's.
+TEST_F(SimRnn, LstmIsTheCpus) {
+  compare(4, true);
+  compare(4, false);
+}
+TEST_F(SimRnn, GruIsTheCpus) {
+  compare(3, true);
+  compare(3, false);
+}
+
+}  // namespace
+}  // namespace anyaccel::backends::sim
