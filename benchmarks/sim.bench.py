@@ -7,6 +7,7 @@ TRAIN = ["{build}/bin/anyaccel", "train", "--json", "--steps", "40", "--data", "
          "864", "--held-out-tokens", "0"]
 # Without the simulator the build has nothing to compare.
 NEEDS = ["env", "DS_ACCELERATOR=sim", "{build}/bin/anyaccel", "report"]
+CHECKED = "train on sim, checked"
 OPS = ("add_", "add", "mm", "gelu", "layer_norm")
 
 
@@ -14,9 +15,13 @@ def ops(name):
     return Side(f"ops on {name}", ["{build}/bin/bench_sim"], env={"DS_ACCELERATOR": name, **ONE}, needs=NEEDS)
 
 
-def train(name):
-    return Side(f"train on {name}", [*TRAIN, "--out", "{build}/benchmarks/sim_" + name],
-                env={"DS_ACCELERATOR": name, **ONE}, keep=("tokens_per_second",), needs=NEEDS)
+def train(name, label=None, **variables):
+    return Side(label or f"train on {name}", [*TRAIN, "--out", "{build}/benchmarks/sim_" + name],
+                env={"DS_ACCELERATOR": name, **ONE, **variables}, keep=("tokens_per_second",), needs=NEEDS)
+
+
+def step_over_cpu(label):
+    return lambda sides: sides["train on cpu"]["tokens_per_second"] / sides[label]["tokens_per_second"]
 
 
 def more(op, n):
@@ -25,12 +30,12 @@ def more(op, n):
 
 targets = [Target(f"{op}, 64 elements: until complete, more than the CPU", more(op, 64), at_most=5, unit="us") for op in OPS]
 targets.append(Target("a training step's time over the CPU's, one thread each",
-                      lambda n: n["train on cpu"]["tokens_per_second"] / n["train on sim"]["tokens_per_second"],
-                      at_most=1.3, unit="times"))
+                      step_over_cpu("train on sim"), at_most=1.3, unit="times"))
+targets.append(Target("the same with SIM_CHECK=report", step_over_cpu(CHECKED), at_most=2, unit="times"))
 
 benchmark = Benchmark(
     title="The simulated accelerator",
     about="""Microseconds of single ops on n float32 elements on the CPU and on the simulated accelerator, until the call returns
         and until the result is there, and tokens per second of the demo's model. One thread on each side.""",
-    sides=[ops("cpu"), ops("sim"), train("cpu"), train("sim")],
+    sides=[ops("cpu"), ops("sim"), train("cpu"), train("sim"), train("sim", CHECKED, SIM_CHECK="report")],
     targets=targets)
