@@ -139,7 +139,10 @@ int run_new_backend(std::span<const char* const> arguments) {
   check_name(name);
   check_folder(folder);
   make_project(folder, name);
-  const auto prefix = fs::path(own_folder()).parent_path().string();
+  auto prefix = fs::path(own_folder()).parent_path().string();
+  // A build tree has no package that other projects find.
+  if (!fs::exists(prefix + "/" ANYACCEL_LIBDIR "/cmake/anyaccel/anyaccelConfig.cmake"))
+    prefix = "WHERE_ANYACCEL_IS_INSTALLED";
   std::printf(
       "The project of the backend %s is in %s. Build and test it:\n"
       "  cmake -S %s -B %s/build -DCMAKE_PREFIX_PATH=%s\n"
