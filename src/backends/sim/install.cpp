@@ -28,7 +28,7 @@ struct State {
   bool failed = false;
 };
 
-State& state() noexcept {
+State& state() {
   static auto* instance = new State;
   return *instance;
 }

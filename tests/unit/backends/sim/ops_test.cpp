@@ -52,7 +52,6 @@
 namespace anyaccel {
 namespace {
 
-using testing::HasSubstr;
 using Tensors = std::vector<at::Tensor>;
 
 c10::Device device(int index = 0) { return {c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(index)}; }

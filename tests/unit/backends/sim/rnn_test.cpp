@@ -20,7 +20,7 @@ class SimRnn : public testing::Test {
     anyaccel::sim::install({.memory = 64 << 20});
   }
   /// Two layers, in both directions: outputs and gradients of input, first state and the first layer's weights.
-  static std::vector<at::Tensor> run(int gates, bool bias, c10::Device where) {
+  static std::vector<at::Tensor> run(std::int64_t gates, bool bias, c10::Device where) {
     at::manual_seed(1);
     const auto leaf = [&](at::IntArrayRef sizes) {
       return at::randn(sizes).mul(0.5).to(where).detach().requires_grad_(true);
@@ -49,7 +49,7 @@ class SimRnn : public testing::Test {
     for (auto& tensor : out) tensor = tensor.cpu();
     return out;
   }
-  static void compare(int gates, bool bias) {
+  static void compare(std::int64_t gates, bool bias) {
     const auto expected = run(gates, bias, c10::kCPU), got = run(gates, bias, runtime().device(0));
     for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(got[i].allclose(expected[i], 1e-5, 1e-6)) << i;
   }
