@@ -1,0 +1,57 @@
+"""A training that is killed again and again, at any moment, goes on each time and ends with the weights of one that was not."""
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../e2e"))
+
+from small_model import SMALL, SmallModelTest  # noqa: E402
+
+KILLS = 50
+
+
+class TrainKilled(SmallModelTest):
+    def start(self, options, out):
+        words = [os.environ["ANYACCEL_PROGRAM"], "train", "--out", out, "--json", *options]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("ANYACCEL_", "DS_", "SIM_"))}
+        return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
+
+    def finish(self, options, out):
+        with self.start(options, out) as process:
+            errors = process.stderr.read()
+        self.assertEqual(process.returncode, 0, errors)
+
+    def weights(self, out):
+        return (pathlib.Path(out) / "model.safetensors").read_bytes()
+
+    # Fails when a kill leaves a checkpoint of two moments, or none, or one that does not go on where it stopped.
+    def test_kills_change_nothing(self):
+        seed = random.SystemRandom().randrange(1 << 32)
+        moments = random.Random(seed)
+        new = ["--data", self.data, *SMALL.split(), "--steps", "2000", "--dropout", "0.1", "--save-every", "1"]
+        whole, killed = os.path.join(self.folder, "whole"), os.path.join(self.folder, "killed")
+        self.finish(new, whole)
+        # The first checkpoint; from here on there is always one.
+        with self.start(new, killed) as process:
+            while not os.path.exists(os.path.join(killed, "config.json")) and process.poll() is None:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGKILL)
+        for number in range(KILLS):
+            with self.subTest(seed=seed, number=number):
+                with self.start(["--resume"], killed) as process:
+                    time.sleep(moments.uniform(0.0, 1.2))
+                    process.send_signal(signal.SIGKILL)
+                    errors = process.stderr.read()
+                self.assertIn(process.returncode, (0, -signal.SIGKILL), errors)
+        self.finish(["--resume"], killed)
+        self.assertEqual(self.weights(killed), self.weights(whole), f"seed {seed}")
+        self.assertEqual([name for name in os.listdir(killed) if name.endswith(".part")], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
