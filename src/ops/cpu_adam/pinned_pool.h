@@ -1,0 +1,88 @@
+// Threads on given processors that share one loop at a time.
+#pragma once
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace anyaccel::ops {
+
+/// run() is for one caller at a time. The threads belong to this process: a forked child has none.
+class PinnedPool {
+ public:
+  using Range = std::function<void(std::int64_t begin, std::int64_t end)>;
+
+  /// A thread for each processor; one without a place of its own for an empty list.
+  explicit PinnedPool(std::vector<std::int64_t> processors) {
+    if (processors.empty()) processors.push_back(-1);
+    count_ = static_cast<std::int64_t>(processors.size());
+    for (std::int64_t i = 0; i < count_; ++i)
+      threads_.emplace_back([this, i, processor = processors[static_cast<std::size_t>(i)]] { work(i, processor); });
+  }
+  ~PinnedPool() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    start_.notify_all();
+    for (auto& thread : threads_) thread.join();
+  }
+  PinnedPool(const PinnedPool&) = delete;
+  PinnedPool& operator=(const PinnedPool&) = delete;
+
+  /// Splits [0, total) among the threads and returns when all have done their part.
+  void run(std::int64_t total, const Range& range) {
+    std::unique_lock lock(mutex_);
+    range_ = &range;
+    total_ = total;
+    left_ = count_;
+    ++round_;
+    start_.notify_all();
+    done_.wait(lock, [this] { return left_ == 0; });
+  }
+
+ private:
+  void work(std::int64_t index, std::int64_t processor) {
+    if (processor >= 0 && processor < CPU_SETSIZE) {
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      CPU_SET(static_cast<std::size_t>(processor), &set);
+      pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // not allowed there: it runs where it may
+    }
+    std::uint64_t seen = 0;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      start_.wait(lock, [&] { return stop_ || round_ != seen; });
+      if (stop_) return;
+      seen = round_;
+      const Range& range = *range_;
+      const std::int64_t part = ((total_ + count_ - 1) / count_ + 63) / 64 * 64;  // no cache line for two threads
+      const std::int64_t begin = std::min(total_, index * part);
+      const std::int64_t end = std::min(total_, begin + part);
+      lock.unlock();
+      if (begin < end) range(begin, end);
+      lock.lock();
+      if (--left_ == 0) done_.notify_one();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable start_;
+  std::condition_variable done_;
+  std::vector<std::thread> threads_;
+  const Range* range_ = nullptr;
+  std::int64_t count_ = 0;
+  std::int64_t total_ = 0;
+  std::int64_t left_ = 0;
+  std::uint64_t round_ = 0;
+  bool stop_ = false;
+};
+
+}  // namespace anyaccel::ops

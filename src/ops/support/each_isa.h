@@ -1,0 +1,73 @@
+// Compiles the file that ANYACCEL_KERNEL names once for each instruction set of this architecture, in the namespace
+// anyaccel::ops::<set>, where `Vec` is a vector of floats. Included once, by the source that has the kernels.
+//
+// What is compiled under a target must not use inline functions of the standard library: the linker could give the copy
+// with these instructions to the rest of the program. IWYU pragma: private
+#include <cstdint>
+
+#include "ops/support/element.h"
+#include "ops/support/isa.h"
+
+#if defined(__clang__)
+#define ANYACCEL_TARGET_PRAGMA(text) _Pragma(#text)
+#define ANYACCEL_TARGET(list) \
+  ANYACCEL_TARGET_PRAGMA(clang attribute push(__attribute__((target(list))), apply_to = function))
+#define ANYACCEL_TARGET_END _Pragma("clang attribute pop")
+#else
+#define ANYACCEL_TARGET_PRAGMA(text) _Pragma(#text)
+#define ANYACCEL_TARGET(list) _Pragma("GCC push_options") ANYACCEL_TARGET_PRAGMA(GCC target(list))
+#define ANYACCEL_TARGET_END _Pragma("GCC pop_options")
+#endif
+
+namespace anyaccel::ops::scalar {
+namespace {
+#include "ops/support/vec_scalar.h"
+}
+#include ANYACCEL_KERNEL
+}  // namespace anyaccel::ops::scalar
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 reports its own headers
+#endif
+
+ANYACCEL_TARGET("avx2,fma,f16c")
+namespace anyaccel::ops::avx2 {
+namespace {
+#include "ops/support/vec_avx2.h"
+}
+#include ANYACCEL_KERNEL
+}  // namespace anyaccel::ops::avx2
+ANYACCEL_TARGET_END
+
+ANYACCEL_TARGET("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")
+namespace anyaccel::ops::avx512 {
+namespace {
+#include "ops/support/vec_avx512.h"
+}
+#include ANYACCEL_KERNEL
+}  // namespace anyaccel::ops::avx512
+ANYACCEL_TARGET_END
+
+/// Calls `function` of the namespace of the instruction set.
+#define ANYACCEL_CALL_ISA(isa, function, ...)                                             \
+  ((isa) == ::anyaccel::ops::Isa::avx512 ? ::anyaccel::ops::avx512::function(__VA_ARGS__) \
+   : (isa) == ::anyaccel::ops::Isa::avx2 ? ::anyaccel::ops::avx2::function(__VA_ARGS__)   \
+                                         : ::anyaccel::ops::scalar::function(__VA_ARGS__))
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+
+namespace anyaccel::ops::neon {
+namespace {
+#include "ops/support/vec_neon.h"
+}
+#include ANYACCEL_KERNEL
+}  // namespace anyaccel::ops::neon
+
+#define ANYACCEL_CALL_ISA(isa, function, ...)                                         \
+  ((isa) == ::anyaccel::ops::Isa::neon ? ::anyaccel::ops::neon::function(__VA_ARGS__) \
+                                       : ::anyaccel::ops::scalar::function(__VA_ARGS__))
+#else
+#define ANYACCEL_CALL_ISA(isa, function, ...) ::anyaccel::ops::scalar::function(__VA_ARGS__)
+#endif

@@ -1,0 +1,20 @@
+// Element types of kernels that know nothing of torch.
+#pragma once
+
+#include <cstdint>
+
+namespace anyaccel::ops {
+
+/// One bfloat16 or IEEE half in memory; kernels calculate in float.
+struct Bf16 {
+  std::uint16_t bits;
+};
+struct Fp16 {
+  std::uint16_t bits;
+};
+
+enum class Element { f32, bf16, fp16 };
+
+constexpr int size_of(Element element) { return element == Element::f32 ? 4 : 2; }
+
+}  // namespace anyaccel::ops

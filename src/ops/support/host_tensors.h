@@ -1,0 +1,72 @@
+// Checks of the tensors that optimizers on host memory are given.
+#pragma once
+
+#include <cmath>
+#include <sstream>
+
+#include "ATen/core/Tensor.h"
+#include "ops/support/check.h"
+#include "ops/support/element.h"
+
+namespace anyaccel::ops {
+
+inline std::string words(const at::Tensor& tensor) {
+  std::ostringstream out;
+  if (!tensor.defined()) return "none";
+  out << tensor.scalar_type() << " " << tensor.sizes() << " on " << tensor.device();
+  return out.str();
+}
+
+/// The element type of a tensor, which must be float, bfloat16 or half.
+inline Element element_of(std::string_view where, const char* name, const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat: return Element::f32;
+    case at::kBFloat16: return Element::bf16;
+    case at::kHalf: return Element::fp16;
+    default:
+      refuse(where, std::string("the dtype of ") + name + " is not supported", words(tensor),
+             "float32, bfloat16 or float16");
+  }
+}
+
+/// `tensor` belongs to `params`: same shape, and elements in the same order in memory, without gaps.
+inline void check_beside(std::string_view where, const char* name, const at::Tensor& tensor, const at::Tensor& params) {
+  if (!tensor.defined() || tensor.layout() != at::kStrided)
+    refuse(where, std::string(name) + " is no dense tensor", words(tensor), "one like the parameters");
+  if (tensor.sizes() != params.sizes())
+    refuse(where, std::string("the shape of ") + name + " differs from the parameters'", words(tensor), words(params));
+  if (tensor.is_contiguous() && params.is_contiguous()) return;
+  if (tensor.strides() != params.strides() || !params.is_non_overlapping_and_dense())
+    refuse(where, std::string(name) + " lies otherwise in memory than the parameters, or has gaps",
+           "strides " + c10::str(tensor.strides()), "contiguous tensors", "call contiguous() and copy the result back");
+}
+
+/// `tensor` is in memory that this processor reads. Not asked of meta tensors.
+inline void check_on_host(std::string_view where, const char* name, const at::Tensor& tensor) {
+  if (!tensor.is_cpu())
+    refuse(where, std::string(name) + " is not in host memory", words(tensor), "a tensor on the device type CPU");
+}
+
+/// Type of the state and gradients beside that of the parameters.
+inline Element element_beside(std::string_view where, const char* name, const at::Tensor& tensor, Element params) {
+  const Element element = element_of(where, name, tensor);
+  if (element != Element::f32 && element != params)
+    refuse(where, std::string("the dtype of ") + name + " fits no parameters of this dtype", words(tensor),
+           "float32 or the parameters' dtype");
+  return element;
+}
+
+inline void check_number(std::string_view where, const char* name, double value, bool right, const char* want) {
+  if (!right || !std::isfinite(value))
+    refuse(where, std::string(name) + " is out of range", std::to_string(value), want);
+}
+
+inline void check_beta(std::string_view where, const char* name, double value) {
+  check_number(where, name, value, value >= 0 && value < 1, "0 <= beta < 1");
+}
+
+inline void check_not_negative(std::string_view where, const char* name, double value) {
+  check_number(where, name, value, value >= 0, "0 or more");
+}
+
+}  // namespace anyaccel::ops
