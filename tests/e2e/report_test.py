@@ -28,7 +28,7 @@ class Report(unittest.TestCase):
             self.assertIn(backend["verdict"], ("available", "unavailable"))
             self.assertTrue(backend["reason"], backend)
         self.assertEqual(data["problems"], [])
-        self.assertTrue({"anyaccel", "libtorch", "libtorch_built_with", "compiler"} <= set(data["versions"]))
+        self.assertTrue({"anyaccel", "libtorch", "libtorch_built_with", "libtorch_accelerator", "compiler"} <= set(data["versions"]))
         self.assertGreater(len(data["devices"]), 0)
         for device in data["devices"]:
             self.assertGreater(device["total_memory"], 0)

@@ -1,4 +1,6 @@
 """Runs command lines through a real shell, as a user does."""
+import functools
+import json
 import os
 import subprocess
 
@@ -13,3 +15,9 @@ def shell(line, cwd=None, **variables):
     environment.update(variables)
     return subprocess.run(["bash", "-c", line], cwd=cwd, env=environment, capture_output=True, text=True, timeout=150,
                           check=False)
+
+
+@functools.lru_cache
+def libtorch_accelerator():
+    """What the LibTorch of this build is built for; None for a CPU build. Others' places are not given away by one that has its own."""
+    return json.loads(shell("anyaccel report --json", DS_ACCELERATOR="cpu").stdout)["versions"]["libtorch_accelerator"]

@@ -4,6 +4,8 @@ import subprocess
 import sys
 import unittest
 
+from shell import libtorch_accelerator
+
 LIBRARY = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "lib", "libanyaccel_sim.so")
 
 # torch asks the module of a device type that it does not know for these.
@@ -74,11 +76,19 @@ class SimPython(unittest.TestCase):
 
     # Fails when the library does not make devices of the type for torch's Python, or an op of training differs there.
     def test_trains_as_on_the_cpu(self):
-        for name, module in (("sim", MODULE), ("mtia", "")):
+        for name, module in (("sim", MODULE), *(() if libtorch_accelerator() else (("mtia", ""),))):
             with self.subTest(name):
                 done = self.run_program(name, module)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertIn(f"device='{name}:1'", done.stdout)
+
+    # Fails when a place that LibTorch keeps is taken all the same, and autograd or torch's own module then fails on the way.
+    @unittest.skipUnless(libtorch_accelerator(), "this LibTorch has no accelerator of its own")
+    def test_places_that_libtorch_keeps(self):
+        for name in ("cuda", "mtia"):
+            done = self.run_program(name)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("[sim] the LibTorch of this process", done.stderr)
 
 
 if __name__ == "__main__":

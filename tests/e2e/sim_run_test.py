@@ -7,6 +7,8 @@ import sys
 import tempfile
 import unittest
 
+from shell import libtorch_accelerator
+
 PROGRAM = os.environ["ANYACCEL_PROGRAM"]
 PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
 
@@ -50,9 +52,15 @@ class SimRun(unittest.TestCase):
     @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
     # Breaks when the simulator comes too late to take a vendor's place in Python.
     def test_python_stands_in(self):
-        code = "import torch; x = torch.ones(4, device='hpu'); x.requires_grad_(); (x * 2).sum().backward(); print(x.device, x.grad.sum().item())"
-        result = run("--stands-in-for", "hpu", "--", PYTHON, "-c", code)
-        self.assertEqual(result.stdout, "hpu:0 8.0\n", result.stderr)
+        code = """import sys, torch
+x = torch.ones(4, device=sys.argv[1]); x.requires_grad_(); (x * 2).sum().backward(); print(x.device, x.grad.sum().item())"""
+        for name in ("npu", "hpu"):
+            result = run("--stands-in-for", name, "--", PYTHON, "-c", code, name)
+            if name == "hpu" and libtorch_accelerator():
+                self.assertEqual((result.returncode, result.stdout), (1, ""), result.stderr)
+                self.assertIn("is built for another accelerator", result.stderr)
+            else:
+                self.assertEqual(result.stdout, f"{name}:0 8.0\n", result.stderr)
 
     @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
     # Breaks when a program that knows one vendor alone, in a torch that was not built for it, misses a part of that vendor's module;
@@ -75,7 +83,7 @@ module.synchronize()
 import anyaccel
 accelerator = anyaccel.get_accelerator()
 print(module.current_device(), accelerator.device_type(), accelerator.name(), x.grad.sum().item(), x.to(name + ":1").device, module.memory_allocated() > 0)"""
-        for name, accelerator in (("cuda", "cuda"), ("mtia", "sim")):
+        for name, accelerator in (("npu", "npu"), ("mycard", "sim")) if libtorch_accelerator() else (("cuda", "cuda"), ("mtia", "sim")):
             result = run("--stands-in-for", name, "--check", "abort", "--", PYTHON, "-c", code, name)
             self.assertEqual(result.stdout, f"0 {name} {accelerator} 32.0 {name}:1 True\n", result.stderr)
 
@@ -89,7 +97,7 @@ x = torch.ones(3, device=name) * 2
 dist.all_reduce(x)
 print(x.sum().item(), dist.group.WORLD._get_backend(torch.device(name)).name())
 dist.destroy_process_group()"""
-        for name, backend in (("npu", "hccl"), ("cuda", "")):
+        for name, backend in (("npu", "hccl"), ("mlu" if libtorch_accelerator() else "cuda", "")):
             result = run("--stands-in-for", name, "--", PYTHON, "-c", code, name, backend)
             self.assertEqual(result.stdout, "6.0 staged\n", result.stderr)
 

@@ -4,9 +4,11 @@ import os
 import sys
 import unittest
 
-from shell import shell
+from shell import libtorch_accelerator, shell
 from small_model import SMALL, SmallModelTest
 
+# Backends of device types that torch itself names.
+TORCHS_OWN = ("cuda", "hpu", "klxpu", "mps", "xpu")
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
@@ -37,15 +39,25 @@ class Sim(SmallModelTest):
     # Fails when detection chooses the simulator unasked, or does not choose what it stands in for.
     def test_chosen_only_by_name(self):
         self.assertNotEqual(json.loads(shell("anyaccel report --json").stdout)["accelerator"], "sim")
-        report = json.loads(shell("anyaccel report --json", SIM_STANDS_IN_FOR="hpu").stdout)
-        self.assertEqual(report["accelerator"], "hpu")
+        report = json.loads(shell("anyaccel report --json", SIM_STANDS_IN_FOR="npu").stdout)
+        self.assertEqual(report["accelerator"], "npu")
 
     # Fails when a vendor's own backend, unchanged, does not run on the simulated device type.
     def test_stands_in_for_a_vendor(self):
         expected = self.train("cpu")["losses"]
-        for name in ("cuda", "hpu", "klxpu", "mlu", "mps", "npu", "sdaa", "supa", "xpu"):
+        for name in ("mlu", "npu", "sdaa", "supa", *(() if libtorch_accelerator() else TORCHS_OWN)):
             with self.subTest(name):
                 self.assertEqual(self.train(name, SIM_STANDS_IN_FOR=name)["losses"], expected)
+
+    # Fails when a place that LibTorch keeps is taken all the same, or the program then runs somewhere else without a word.
+    def test_places_that_libtorch_keeps(self):
+        for name in TORCHS_OWN if libtorch_accelerator() else ():
+            with self.subTest(name):
+                done = shell(f"anyaccel train --data {self.data} --out {self.folder}/x {SMALL} --steps 1", DS_ACCELERATOR=name,
+                             SIM_STANDS_IN_FOR=name)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("[sim] the LibTorch of this process", done.stderr)
+                self.assertIn("CPU-only LibTorch", done.stderr)
 
     # Fails when a wrong value is a crash, or a message that does not say what would be right.
     def test_wrong_values_are_clear_errors(self):

@@ -8,6 +8,12 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROGRAM = """#!{python}
 import json, os, sys
+if sys.argv[1] == "report":
+    name = os.environ.get("DS_ACCELERATOR")
+    taken = name in ("one", "three")
+    print(json.dumps(dict(versions=dict(libtorch_accelerator={accelerator!r}), backends=[
+        dict(name=name, verdict="unavailable" if taken else "available", reason="[sim] the LibTorch of this process is another's")])))
+    sys.exit()
 name = sys.argv[sys.argv.index("--backend") + 1]
 if name == "mute":
     sys.exit("no such device")
@@ -22,7 +28,7 @@ print(json.dumps(dict(backend=name, device="x", device_count=2, standing_in=None
 
 
 class Conformance(unittest.TestCase):
-    def judge(self, cache, *options):
+    def judge(self, cache, *options, accelerator=None):
         with tempfile.TemporaryDirectory() as folder:
             build = pathlib.Path(folder)
             (build / "CMakeCache.txt").write_text(cache)
@@ -30,7 +36,7 @@ class Conformance(unittest.TestCase):
             program = build / "bin/anyaccel"
             log = build / "log"
             log.touch()
-            program.write_text(PROGRAM.format(python=sys.executable, log=str(log)))
+            program.write_text(PROGRAM.format(python=sys.executable, log=str(log), accelerator=accelerator))
             program.chmod(0o755)
             done = subprocess.run([sys.executable, "-B", ROOT / "tools/conformance", "--build", build, *options], capture_output=True, text=True)
             return done.returncode, done.stdout, [line.split() for line in log.read_text().splitlines()]
@@ -50,6 +56,18 @@ class Conformance(unittest.TestCase):
     def test_all_have_their_stand_in(self):
         cache = "ANYACCEL_BACKENDS:STRING=cpu;one;two\nANYACCEL_SIM:BOOL=ON\n"
         self.assertEqual(self.judge(cache)[2], [["cpu", "-"], ["one", "one"], ["two", "two"], ["sim", "-"]])
+
+    # Fails when a backend whose place LibTorch keeps is judged or passed over in silence, when one is left out with a LibTorch
+    # that keeps none, or when the short run takes fewer than it can.
+    def test_places_that_libtorch_keeps(self):
+        cache = "ANYACCEL_BACKENDS:STRING=cpu;one;two;three;four\nANYACCEL_SIM:BOOL=ON\n"
+        for options in ((), ("--some",)):
+            status, said, judged = self.judge(cache, *options, accelerator="another")
+            self.assertEqual((status, sorted(name for name, _ in judged)), (0, ["cpu", "four", "sim", "two"]))
+            self.assertIn("one    is not judged: [sim] the LibTorch of this process", said)
+            self.assertIn("three  is not judged", said)
+        self.assertEqual([name for name, _ in self.judge(cache)[2]], ["cpu", "one", "two", "three", "four", "sim"])
+        self.assertEqual([name for name, _ in self.judge(cache, "one", accelerator="another")[2]], ["one"])
 
     # Fails when the short run is not cpu, sim and two others, or judges what cannot be without the simulated device.
     def test_some(self):

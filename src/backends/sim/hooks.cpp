@@ -119,15 +119,9 @@ std::function<void(const std::string&)> in_registry(Registry* registry) {
   };
 }
 
-}  // namespace
-
-void register_hooks() {
-  if (runtime().type == c10::DeviceType::PrivateUse1) {
-    at::RegisterPrivateUse1HooksInterface(new PrivateUse1);
-    return;
-  }
+std::function<void()> hooks_of(c10::DeviceType type) {
   // torch's keys are the types' names in capitals and "Hooks".
-  const std::string key = c10::DeviceTypeName(runtime().type, /*lower_case=*/false) + "Hooks";
+  const std::string key = c10::DeviceTypeName(type, /*lower_case=*/false) + "Hooks";
   const std::pair<const char*, std::function<void(const std::string&)>> known[] = {
       {"HPUHooks", in_registry<Hpu>(at::HPUHooksRegistry())},
       {"XPUHooks", in_registry<Xpu>(at::XPUHooksRegistry())},
@@ -135,11 +129,22 @@ void register_hooks() {
       {"MPSHooks", in_registry<Mps>(at::MPSHooksRegistry())},
       {"CUDAHooks", in_registry<Cuda>(at::CUDAHooksRegistry())}};
   for (const auto& [name, put] : known)
-    if (key == name) return put(key);
+    if (key == name) return [put, key] { put(key); };
   throw Error(ErrorCode::invalid_argument, "SIM_STANDS_IN_FOR",
               {.what = "torch has no hooks for this device type, so nothing can stand in for it",
-               .got = "'" + c10::DeviceTypeName(runtime().type, true) + "'",
+               .got = "'" + c10::DeviceTypeName(type, true) + "'",
                .want = "a backend of this build, or another name, which becomes PrivateUse1's"});
+}
+
+}  // namespace
+
+void need_hooks(c10::DeviceType type) { hooks_of(type); }
+
+void register_hooks() {
+  if (runtime().type == c10::DeviceType::PrivateUse1)
+    at::RegisterPrivateUse1HooksInterface(new PrivateUse1);
+  else
+    hooks_of(runtime().type)();
 }
 
 }  // namespace anyaccel::backends::sim

@@ -53,6 +53,8 @@ c10::DeviceType take_type(const std::string& name) {
         {.what = "the LibTorch of this process has devices of this type already, so nothing can stand in for it",
          .got = "'" + name + "'",
          .hint = "use a CPU-only LibTorch, or another SIM_STANDS_IN_FOR"});
+  if (known == c10::DeviceType::PrivateUse1) return *known;
+  if (known) need_hooks(*known);
   if (known && another_accelerator(*known))
     throw Error(
         ErrorCode::unavailable, "sim",

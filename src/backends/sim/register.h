@@ -1,10 +1,13 @@
 // The parts that install() registers with torch, in their order.
 #pragma once
 
+#include <c10/core/DeviceType.h>
+
 namespace anyaccel::backends::sim {
 
 void register_guard();
-/// Throws when torch has no place for hooks of the device type.
+/// Throws when torch has no place for hooks of a device type of its own.
+void need_hooks(c10::DeviceType type);
 void register_hooks();
 void register_fallback();
 void register_memory_kernels();

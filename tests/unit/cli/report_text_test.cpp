@@ -32,7 +32,7 @@ Json report() {
     "accelerator": "x", "reason": "the only one", "communication_backend": "c", "compile_backend": null,
     "backends": [{"name": "x", "verdict": "available", "reason": "two devices", "device_count": 2},
                  {"name": "other", "verdict": "unavailable", "reason": "none", "device_count": 0}],
-    "versions": {"anyaccel": "1.2.3"}, "problems": [],
+    "versions": {"anyaccel": "1.2.3", "libtorch_accelerator": null}, "problems": [],
     "op_builders": [{"class_name": "AdamBuilder", "compatible": false, "reason": "no compiler"}],
     "host": {"instruction_set": "AVX2", "threads": 1},
     "topology": {"cpu_model": "CPU", "packages": 1, "cores": 2, "cpus": "0-1", "nodes": []},
@@ -50,6 +50,11 @@ TEST(ReportText, DeviceLine) {
   EXPECT_THAT(text, Not(HasSubstr("NUMA node null")));
   EXPECT_THAT(text, HasSubstr("/dev/shm unknown, unknown free"));
   EXPECT_THAT(text, HasSubstr("locked 64.0 KiB, stack 8.0 MiB, control group unlimited"));
+}
+
+// Fails when a version that is null ends the report, or its line is lost.
+TEST(ReportText, VersionThatIsNotThere) {
+  EXPECT_THAT(report_text(report(), 100), ContainsRegex("libtorch_accelerator +none\n"));
 }
 
 // Fails when the chosen backend is not marked or another one is.

@@ -1,3 +1,4 @@
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <sys/resource.h>
@@ -40,6 +41,12 @@ std::string torch_version_in_use() {
          std::to_string((abi >> 40) & 0xff);
 }
 
+/// Of the types that LibTorch is built for, whether or not a device is there; null for CPU builds.
+Json torch_accelerator() {
+  const auto type = at::accelerator::getAccelerator();
+  return type ? Json(c10::DeviceTypeName(*type, /*lower_case=*/true)) : Json(nullptr);
+}
+
 Json versions() {
 #if defined(__clang__)
   constexpr const char* kCompiler = "Clang " __clang_version__;
@@ -49,6 +56,7 @@ Json versions() {
   Json out{{"anyaccel", ANYACCEL_VERSION},
            {"libtorch", torch_version_in_use()},
            {"libtorch_built_with", TORCH_VERSION},
+           {"libtorch_accelerator", torch_accelerator()},
            {"compiler", kCompiler}};
   utsname system{};
   if (::uname(&system) == 0) out["system"] = std::string(system.sysname) + " " + system.release + " " + system.machine;
