@@ -187,7 +187,8 @@ void environment(Page& page, const Json& report) {
 void versions(Page& page, const Json& report) {
   page.title("Versions");
   std::vector<Row> rows;
-  for (const auto& [name, value] : report["versions"].items()) rows.push_back({name, value.is_null() ? "none" : value.get<std::string>()});
+  for (const auto& [name, value] : report["versions"].items())
+    rows.push_back({name, value.is_null() ? "none" : value.get<std::string>()});
   page.table(rows);
 }
 
