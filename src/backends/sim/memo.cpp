@@ -4,7 +4,6 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "backends/sim/fork.h"
 #include "backends/sim/hash.h"
 
 namespace anyaccel::backends::sim {
@@ -22,7 +21,7 @@ struct Hash {
 };
 
 struct Memo {
-  HeldAtFork mutex{ForkOrder::inner};
+  std::mutex mutex;
   std::unordered_map<CallKey, std::shared_ptr<const Geometry>, Hash> calls;
 };
 

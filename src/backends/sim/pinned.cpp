@@ -12,7 +12,6 @@
 #include <set>
 #include <vector>
 
-#include "backends/sim/fork.h"
 #include "backends/sim/memory_map.h"
 #include "backends/sim/runtime.h"
 
@@ -53,7 +52,7 @@ class PinnedAllocator final : public at::HostAllocator {
   char* take_addresses(std::size_t size);
   void collect_waiting();
 
-  HeldAtFork mutex_{ForkOrder::outer};
+  std::mutex mutex_;
   std::atomic<char*> base_{nullptr};
   std::ptrdiff_t delta_ = 0;
   int file_ = -1;
@@ -69,7 +68,7 @@ PinnedAllocator& instance() noexcept {
 }
 
 struct Registered {
-  HeldAtFork mutex{ForkOrder::inner};
+  std::mutex mutex;
   std::map<const char*, std::size_t> ranges;
 };
 

@@ -1,0 +1,202 @@
+// Waiting, posting and failing. The collectives are in collectives.cpp.
+#include "communicator.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "anyaccel/error.h"
+#include "layout.h"
+
+namespace anyaccel::ops::shm {
+
+namespace {
+
+constexpr std::uint32_t kDied = 1;
+constexpr std::uint32_t kLeft = 2;
+constexpr std::uint32_t kLate = 3;
+constexpr std::uint32_t kDiffers = 4;
+constexpr auto kLook = std::chrono::milliseconds(20);  // between looks at the peers while asleep
+
+std::atomic<unsigned> forks{0};
+
+unsigned forks_now() {
+  static const int registered =
+      ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+  (void)registered;
+  return forks.load(std::memory_order_relaxed);
+}
+
+std::uint64_t this_process() {
+  static const std::uint64_t mark = std::strtoull(random_token().substr(0, 16).c_str(), nullptr, 16);
+  return mark ^ static_cast<std::uint64_t>(::getpid());  // forked children have the same mark
+}
+
+int usable_cpus() {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+}  // namespace
+
+void spin_pause() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+Communicator::Communicator(std::shared_ptr<const Memory> memory, const Options& options)
+    : memory_(std::move(memory)),
+      rank_(options.rank),
+      size_(options.size),
+      chunk_(chunk_bytes_of(options)),
+      timeout_(options.timeout),
+      // More ranks than CPUs: the one waited for needs this one's.
+      spin_(options.size <= usable_cpus() ? std::chrono::microseconds(100) : std::chrono::microseconds(2)),
+      shared_(static_cast<Shared*>(memory_->data())),
+      slots_(static_cast<char*>(memory_->data()) + slots_offset(size_)),
+      forks_(forks_now()),
+      process_(this_process()),
+      seen_(static_cast<std::size_t>(size_), 0),
+      sources_(static_cast<std::size_t>(size_)) {
+  memory_->hold(rank_);
+  place(rank_).process.store(process_, std::memory_order_relaxed);
+  place(rank_).state.store(Place::kHere, std::memory_order_release);
+}
+
+Communicator::~Communicator() {
+  if (forks_ != forks_now()) return;  // a child's copy: the rank is the parent
+  place(rank_).state.store(Place::kGone, std::memory_order_release);
+  place(rank_).posted.wake_all();
+}
+
+Communicator::Place& Communicator::place(int rank) const noexcept { return shared_->places()[rank]; }
+
+char* Communicator::slot(int rank, std::uint32_t round) const noexcept {
+  return slots_ + (static_cast<std::size_t>(rank) * kSlots + round % kSlots) * chunk_;
+}
+
+void Communicator::begin(Call call, std::size_t bytes, std::uint32_t detail) {
+  static constexpr const char* kNames[] = {"", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "barrier"};
+  name_ = kNames[static_cast<int>(call)];
+  if (forks_ != forks.load(std::memory_order_relaxed))
+    throw Error(ErrorCode::invalid_state, name_, {.what = "a forked child has no place in its parent's group"});
+  if (failed_) tell(shared_->failure.load(std::memory_order_acquire));
+  // A mixed number for the call: two ranks that differ in it are told apart but for one case in four thousand million.
+  std::uint64_t mixed =
+      bytes * 0x9e3779b97f4a7c15ULL + detail * 0xc2b2ae3d27d4eb4fULL + static_cast<std::uint32_t>(call);
+  mixed ^= mixed >> 29;
+  what_ = static_cast<std::uint32_t>(mixed * 0xbf58476d1ce4e5b9ULL >> 32);
+}
+
+void Communicator::post(std::uint32_t round) noexcept {
+  auto& mine = place(rank_);
+  mine.what[round % kSlots].store(what_, std::memory_order_relaxed);
+  mine.posted.set(round);
+}
+
+void Communicator::wait_until_free(std::uint32_t round) {
+  // Who has posted round p has read everything up to p - 2.
+  for (int rank = 0; rank < size_; ++rank)
+    if (rank != rank_ && after(round - 2, seen_[static_cast<std::size_t>(rank)])) wait_for(rank, round - 2);
+}
+
+void Communicator::wait_for(int rank, std::uint32_t round) {
+  auto& last = seen_[static_cast<std::size_t>(rank)];
+  if (!after(round, last)) return;
+  const auto& word = place(rank).posted;
+  // Without pauses first: a peer that comes at the same time is seen fifty nanoseconds earlier.
+  for (int i = 0; i < 400; ++i) {
+    last = word.get();
+    if (!after(round, last)) return;
+  }
+  wait_slowly(rank, round);
+  last = word.get();
+}
+
+void Communicator::wait_for_all(std::uint32_t round) {
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    wait_for(rank, round);
+    // A rank that is ahead may have posted more, but not the fourth round after this one, which needs this rank's word.
+    if (place(rank).what[round % kSlots].load(std::memory_order_relaxed) != what_) fail(kDiffers, rank);
+  }
+}
+
+void Communicator::wait_slowly(int rank, std::uint32_t round) {
+  using Clock = std::chrono::steady_clock;
+  auto& word = place(rank).posted;
+  const auto start = Clock::now();
+  while (Clock::now() - start < spin_)
+    for (int i = 0; i < 16; ++i) {
+      if (!after(round, word.get())) return;
+      spin_pause();
+    }
+  while (after(round, word.get())) {
+    const auto left = timeout_ - (Clock::now() - start);
+    if (left <= left.zero()) {
+      check_peers();
+      if (after(round, word.get())) fail(kLate, rank);
+      return;
+    }
+    word.sleep_until_changed(round, std::min<std::chrono::nanoseconds>(left, kLook));
+    if (!after(round, word.get())) return;
+    if (const auto failure = shared_->failure.load(std::memory_order_acquire)) {
+      failed_ = true;
+      tell(failure);
+    }
+    // Who left may have posted all that others need.
+    if (place(rank).state.load(std::memory_order_acquire) == Place::kGone && after(round, word.get()))
+      fail(kLeft, rank);
+    check_peers();
+  }
+}
+
+void Communicator::check_peers() {
+  for (int rank = 0; rank < size_; ++rank) {
+    const auto& peer = place(rank);
+    if (rank == rank_ || peer.state.load(std::memory_order_acquire) != Place::kHere) continue;
+    if (peer.process.load(std::memory_order_relaxed) == process_) continue;
+    if (!memory_->held_by_another(rank) && peer.state.load(std::memory_order_acquire) == Place::kHere)
+      fail(kDied, rank);
+  }
+}
+
+void Communicator::fail(std::uint32_t why, int rank) {
+  std::uint32_t none = 0;
+  const auto mine = why | static_cast<std::uint32_t>(rank) << 8;
+  shared_->failure.compare_exchange_strong(none, mine, std::memory_order_acq_rel);
+  failed_ = true;
+  for (int other = 0; other < size_; ++other) place(other).posted.wake_all();
+  tell(none == 0 ? mine : none);
+}
+
+void Communicator::tell(std::uint32_t failure) const {
+  const auto who = "rank " + std::to_string(failure >> 8);
+  const auto where = std::string(name_) + " over shared memory";
+  constexpr const char* kHint = "end all ranks, or make a new group of those that are left";
+  switch (failure & 0xff) {
+    case kDied: throw Error(ErrorCode::unavailable, where, {.what = who + " has died", .hint = kHint});
+    case kLeft: throw Error(ErrorCode::unavailable, where, {.what = who + " has left the group", .hint = kHint});
+    case kLate:
+      throw Error(
+          ErrorCode::timeout, where,
+          {.what = who + " did not come in time",
+           .want = "every rank within " +
+                   std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(timeout_).count()) + " ms",
+           .hint = kHint});
+    case kDiffers:
+      throw Error(ErrorCode::invalid_argument, where,
+                  {.what = who + " called another operation, or the same with another size, dtype or reduction",
+                   .want = "the same calls in the same order on every rank"});
+    default: throw Error(ErrorCode::invalid_state, where, {.what = "this group has failed before"});
+  }
+}
+
+}  // namespace anyaccel::ops::shm

@@ -1,0 +1,25 @@
+// The loops with AVX-512, called where the CPU has it. Empty on other architectures.
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include "reduce.h"
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c,fma"))), \
+                             apply_to = function)
+#else
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 reports its own headers
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c,fma,prefer-vector-width=512")
+#endif
+#define ANYACCEL_SHM_SET avx512
+#define ANYACCEL_SHM_AVX512 1
+#include "reduce_loops.h"
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+
+namespace anyaccel::ops::shm {
+extern const Kernels kernels_avx512;
+const Kernels kernels_avx512{"avx512", &avx512::reduce_all};
+}  // namespace anyaccel::ops::shm
+#endif

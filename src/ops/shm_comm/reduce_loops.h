@@ -1,0 +1,272 @@
+// The loops, compiled once for each instruction set: the source that includes this defines ANYACCEL_SHM_SET first.
+// Everything is in that set's namespace, and nothing inline of the standard library is used, so that the linker cannot take
+// one set's code for another's. That source includes reduce.h, <cstring> and <immintrin.h> before it sets the target.
+
+#if defined(__clang__)
+#define ANYACCEL_SHM_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define ANYACCEL_SHM_LOOP _Pragma("GCC ivdep")
+#endif
+
+namespace anyaccel::ops::shm::ANYACCEL_SHM_SET {
+namespace {
+
+constexpr std::size_t kBlock = 512;  // accumulators of half-width floats: 2 KiB, in the first cache
+
+struct Sum {
+  template <class T>
+  static constexpr T of(T a, T b) {
+    return static_cast<T>(a + b);
+  }
+};
+struct Product {
+  template <class T>
+  static constexpr T of(T a, T b) {
+    return static_cast<T>(a * b);
+  }
+};
+struct Min {
+  template <class T>
+  static constexpr T of(T a, T b) {
+    return ((b < a) | (b != b)) ? b : a;  // b != b: a NaN
+  }
+};
+struct Max {
+  template <class T>
+  static constexpr T of(T a, T b) {
+    return ((b > a) | (b != b)) ? b : a;
+  }
+};
+
+template <bool Signed>
+struct WideOf {
+  using type = std::int32_t;
+};
+template <>
+struct WideOf<false> {
+  using type = std::uint32_t;
+};
+template <class T>
+using Wide = typename WideOf<(static_cast<T>(-1) < T{0})>::type;
+
+template <class T, class Op>
+T apply(T a, T b) {
+  // 16-bit products would be computed in int, which does not wrap.
+  if constexpr (sizeof(T) == 2)
+    return static_cast<T>(Op::of(static_cast<Wide<T>>(a), static_cast<Wide<T>>(b)));
+  else
+    return Op::of(a, b);
+}
+
+/// The average's division comes after the last rank.
+template <class T>
+void divide(T* out, std::size_t count, int by) {
+  ANYACCEL_SHM_LOOP
+  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<T>(out[i] / static_cast<T>(by));
+}
+
+template <class T, class Op>
+void two(T* out, const T* a, const T* b, std::size_t count) {
+  ANYACCEL_SHM_LOOP
+  for (std::size_t i = 0; i < count; ++i) out[i] = apply<T, Op>(a[i], b[i]);
+}
+
+template <class T, class Op>
+void fold(void* out, const void* const* in, int ranks, std::size_t count, int by) {
+  T block[kBlock];
+  auto* to = static_cast<T*>(out);
+  for (std::size_t start = 0; start < count; start += kBlock) {
+    const auto n = count - start < kBlock ? count - start : kBlock;
+    const auto source = [&](int rank) { return static_cast<const T*>(in[rank]) + start; };
+    if (ranks == 1) {
+      __builtin_memmove(to + start, source(0), n * sizeof(T));
+    } else if (ranks == 2) {
+      two<T, Op>(to + start, source(0), source(1), n);
+    } else {
+      // `out` may be one of the inputs: it is written last.
+      two<T, Op>(block, source(0), source(1), n);
+      for (int rank = 2; rank + 1 < ranks; ++rank) two<T, Op>(block, block, source(rank), n);
+      two<T, Op>(to + start, block, source(ranks - 1), n);
+    }
+    if (by > 1) divide(to + start, n, by);
+  }
+}
+
+// bfloat16 <-> float32
+void widen_bf16(const std::uint16_t* from, float* to, std::size_t count) {
+  ANYACCEL_SHM_LOOP
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t bits = static_cast<std::uint32_t>(from[i]) << 16;
+    __builtin_memcpy(to + i, &bits, sizeof(bits));
+  }
+}
+
+void narrow_bf16(const float* from, std::uint16_t* to, std::size_t count) {
+  ANYACCEL_SHM_LOOP
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint32_t bits;
+    __builtin_memcpy(&bits, from + i, sizeof(bits));
+    // To the nearest, ties to even; a NaN stays one.
+    const std::uint32_t rounded = bits + 0x7fffU + ((bits >> 16) & 1U);
+    const std::uint32_t value = (bits & 0x7fffffffU) > 0x7f800000U ? (bits | 0x400000U) : rounded;
+    to[i] = static_cast<std::uint16_t>(value >> 16);
+  }
+}
+
+// float16 <-> float32
+#if defined(__aarch64__)
+void widen_f16(const std::uint16_t* from, float* to, std::size_t count) {
+  const auto* half = reinterpret_cast<const __fp16*>(from);
+  for (std::size_t i = 0; i < count; ++i) to[i] = half[i];
+}
+void narrow_f16(const float* from, std::uint16_t* to, std::size_t count) {
+  auto* half = reinterpret_cast<__fp16*>(to);
+  for (std::size_t i = 0; i < count; ++i) half[i] = static_cast<__fp16>(from[i]);
+}
+#else
+[[maybe_unused]] float widen_one(std::uint16_t half) {
+  // The exponent is moved by a multiplication, which also makes subnormal numbers right.
+  std::uint32_t bits = static_cast<std::uint32_t>(half & 0x7fffU) << 13;
+  float value;
+  if ((half & 0x7c00U) == 0x7c00U) {
+    bits |= 0x7f800000U;
+    __builtin_memcpy(&value, &bits, sizeof(value));
+  } else {
+    __builtin_memcpy(&value, &bits, sizeof(value));
+    value *= 0x1p112F;
+  }
+  __builtin_memcpy(&bits, &value, sizeof(bits));
+  bits |= static_cast<std::uint32_t>(half & 0x8000U) << 16;
+  __builtin_memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+[[maybe_unused]] std::uint16_t narrow_one(float value) {
+  std::uint32_t bits;
+  __builtin_memcpy(&bits, &value, sizeof(bits));
+  const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000U);
+  bits &= 0x7fffffffU;
+  if (bits > 0x7f800000U) return static_cast<std::uint16_t>(sign | 0x7e00U | (bits >> 13 & 0x3ffU));
+  if (bits >= 0x47800000U) return static_cast<std::uint16_t>(sign | 0x7c00U);
+  if (bits < 0x38800000U) {  // subnormal: the float addition rounds as wanted
+    float magnitude;
+    __builtin_memcpy(&magnitude, &bits, sizeof(magnitude));
+    magnitude += 0.5F;
+    __builtin_memcpy(&bits, &magnitude, sizeof(bits));
+    return static_cast<std::uint16_t>(sign | (bits - 0x3f000000U));
+  }
+  bits += 0xc8000fffU + (bits >> 13 & 1U);  // exponent from bias 127 to 15, and half of the last place
+  return static_cast<std::uint16_t>(sign | bits >> 13);
+}
+void widen_f16(const std::uint16_t* from, float* to, std::size_t count) {
+  std::size_t i = 0;
+#if defined(ANYACCEL_SHM_AVX512)
+  for (; i + 16 <= count; i += 16)
+    _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i))));
+#elif defined(ANYACCEL_SHM_F16C)
+  for (; i + 8 <= count; i += 8)
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+#endif
+  for (; i < count; ++i) to[i] = widen_one(from[i]);
+}
+void narrow_f16(const float* from, std::uint16_t* to, std::size_t count) {
+  std::size_t i = 0;
+#if defined(ANYACCEL_SHM_AVX512)
+  for (; i + 16 <= count; i += 16)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i),
+                        _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif defined(ANYACCEL_SHM_F16C)
+  for (; i + 8 <= count; i += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#endif
+  for (; i < count; ++i) to[i] = narrow_one(from[i]);
+}
+#endif
+
+struct Bf16 {
+  static void widen(const std::uint16_t* from, float* to, std::size_t n) { widen_bf16(from, to, n); }
+  static void narrow(const float* from, std::uint16_t* to, std::size_t n) { narrow_bf16(from, to, n); }
+};
+struct F16 {
+  static void widen(const std::uint16_t* from, float* to, std::size_t n) { widen_f16(from, to, n); }
+  static void narrow(const float* from, std::uint16_t* to, std::size_t n) { narrow_f16(from, to, n); }
+};
+
+template <class Half, class Op>
+void fold_half(void* out, const void* const* in, int ranks, std::size_t count, int by) {
+  float total[kBlock];
+  float next[kBlock];
+  for (std::size_t start = 0; start < count; start += kBlock) {
+    const auto n = count - start < kBlock ? count - start : kBlock;
+    Half::widen(static_cast<const std::uint16_t*>(in[0]) + start, total, n);
+    for (int rank = 1; rank < ranks; ++rank) {
+      Half::widen(static_cast<const std::uint16_t*>(in[rank]) + start, next, n);
+      two<float, Op>(total, total, next, n);
+    }
+    if (by > 1) divide(total, n, by);
+    Half::narrow(total, static_cast<std::uint16_t*>(out) + start, n);
+  }
+}
+
+template <class Op>
+void fold_float(Kind kind, void* out, const void* const* in, int ranks, std::size_t count, int by) {
+  switch (kind) {
+    case Kind::f32: return fold<float, Op>(out, in, ranks, count, by);
+    case Kind::f64: return fold<double, Op>(out, in, ranks, count, by);
+    case Kind::f16: return fold_half<F16, Op>(out, in, ranks, count, by);
+    default: return fold_half<Bf16, Op>(out, in, ranks, count, by);
+  }
+}
+
+template <class Op>
+void fold_unsigned(std::size_t width, void* out, const void* const* in, int ranks, std::size_t count) {
+  switch (width) {
+    case 1: return fold<std::uint8_t, Op>(out, in, ranks, count, 1);
+    case 2: return fold<std::uint16_t, Op>(out, in, ranks, count, 1);
+    case 4: return fold<std::uint32_t, Op>(out, in, ranks, count, 1);
+    default: return fold<std::uint64_t, Op>(out, in, ranks, count, 1);
+  }
+}
+
+template <class Op>
+void fold_signed(std::size_t width, void* out, const void* const* in, int ranks, std::size_t count) {
+  switch (width) {
+    case 1: return fold<std::int8_t, Op>(out, in, ranks, count, 1);
+    case 2: return fold<std::int16_t, Op>(out, in, ranks, count, 1);
+    case 4: return fold<std::int32_t, Op>(out, in, ranks, count, 1);
+    default: return fold<std::int64_t, Op>(out, in, ranks, count, 1);
+  }
+}
+
+template <class Op, bool Compares>
+void fold_kind(Kind kind, void* out, const void* const* in, int ranks, std::size_t count, int by) {
+  switch (kind) {
+    case Kind::f32:
+    case Kind::f64:
+    case Kind::f16:
+    case Kind::bf16: return fold_float<Op>(kind, out, in, ranks, count, by);
+    default: break;
+  }
+  const auto width = size_of(kind);
+  if constexpr (Compares)
+    if (kind == Kind::i8 || kind == Kind::i16 || kind == Kind::i32 || kind == Kind::i64)
+      return fold_signed<Op>(width, out, in, ranks, count);
+  fold_unsigned<Op>(width, out, in, ranks, count);  // sums and products wrap alike with and without a sign
+}
+
+void reduce_all(Kind kind, Reduce reduce, void* out, const void* const* in, int ranks, std::size_t count) {
+  if (kind == Kind::boolean) {  // 0 and 1: as NCCL, the sum of truths is truth when one is
+    kind = Kind::u8;
+    reduce = reduce == Reduce::sum || reduce == Reduce::max ? Reduce::max : Reduce::min;
+  }
+  switch (reduce) {
+    case Reduce::sum: return fold_kind<Sum, false>(kind, out, in, ranks, count, 1);
+    case Reduce::avg: return fold_kind<Sum, false>(kind, out, in, ranks, count, ranks);
+    case Reduce::product: return fold_kind<Product, false>(kind, out, in, ranks, count, 1);
+    case Reduce::min: return fold_kind<Min, true>(kind, out, in, ranks, count, 1);
+    case Reduce::max: return fold_kind<Max, true>(kind, out, in, ranks, count, 1);
+  }
+}
+
+}  // namespace
+}  // namespace anyaccel::ops::shm::ANYACCEL_SHM_SET

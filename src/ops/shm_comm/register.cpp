@@ -1,0 +1,388 @@
+// Torch's side: groups by the name of their process group, tensors of every kind and device, and c10d where ranks share no memory.
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "anyaccel/error.h"
+#include "communicator.h"
+
+namespace anyaccel::ops::shm {
+
+namespace {
+
+using at::Tensor;
+using c10::ScalarType;
+
+struct Group {
+  std::string name;
+  int rank = 0;
+  int size = 1;
+  std::unique_ptr<Communicator> communicator;  // empty: c10d
+  std::string reason;
+  std::mutex mutex;  // operations of one group, one after the other
+};
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<Group>> groups;
+  std::string chosen;  // of DeepSpeed's names, which have no argument for it
+};
+
+Registry& registry() {
+  static auto* instance = new Registry;  // never destroyed: the system tells the others when this process ends
+  return *instance;
+}
+
+std::shared_ptr<Group> find(const std::string& name) {
+  auto& state = registry();
+  const std::lock_guard lock(state.mutex);
+  const auto found = state.groups.find(name);
+  if (found == state.groups.end())
+    throw Error(
+        ErrorCode::invalid_state, "shm_comm",
+        {.what = "this group was not initialized", .got = "'" + name + "'", .hint = "call shm_comm_init first"});
+  return found->second;
+}
+
+/// One of c10d's operators, whose schema differs between LibTorch's versions.
+Tensor c10d(const char* name, std::vector<c10::IValue> arguments) {
+  const auto call = [](const char* op, torch::jit::Stack& stack) {
+    c10::Dispatcher::singleton()
+        .findSchemaOrThrow((std::string("_c10d_functional::") + op).c_str(), "")
+        .callBoxed(stack);
+  };
+  torch::jit::Stack stack = std::move(arguments);
+  call(name, stack);
+  call("wait_tensor", stack);
+  return stack.at(0).toTensor();
+}
+
+std::vector<std::string> exchange_texts(const Group& group, const std::string& mine) {
+  constexpr std::int64_t kBytes = kMostText + 1;
+  const auto text = at::empty({kBytes}, at::kByte).zero_();
+  std::memcpy(text.mutable_data_ptr(), mine.c_str(), std::min<std::size_t>(mine.size(), kMostText));
+  const auto all = c10d("all_gather_into_tensor", {text, std::int64_t{group.size}, group.name});
+  std::vector<std::string> texts;
+  for (int rank = 0; rank < group.size; ++rank)
+    texts.emplace_back(static_cast<const char*>(all.const_data_ptr()) + rank * kBytes);
+  return texts;
+}
+
+std::string init(const std::string& name, std::int64_t rank, std::int64_t size, double timeout_seconds) {
+  auto& state = registry();
+  {
+    const std::lock_guard lock(state.mutex);
+    if (const auto found = state.groups.find(name); found != state.groups.end()) {
+      if (found->second->rank == rank && found->second->size == size) return found->second->reason;
+      throw Error(ErrorCode::invalid_state, "shm_comm_init",
+                  {.what = "a group of this name is there with another rank or size",
+                   .got = "'" + name + "'",
+                   .hint = "call shm_comm_close first"});
+    }
+  }
+  auto group = std::make_shared<Group>();
+  group->name = name;
+  group->rank = static_cast<int>(rank);
+  group->size = static_cast<int>(size);
+  Options options{.rank = group->rank, .size = group->size};
+  options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout_seconds * 1000));
+  auto connected = connect(options, [&](const std::string& mine) {
+    return group->size == 1 ? std::vector<std::string>{mine} : exchange_texts(*group, mine);
+  });
+  group->communicator = std::move(connected.communicator);
+  group->reason = connected.reason;
+  const std::lock_guard lock(state.mutex);
+  state.groups[name] = group;
+  if (state.chosen.empty()) state.chosen = name;
+  return group->reason;
+}
+
+bool has(const std::string& name) {
+  auto& state = registry();
+  const std::lock_guard lock(state.mutex);
+  return state.groups.contains(name);
+}
+
+void close(const std::string& name) {
+  std::shared_ptr<Group> group;
+  auto& state = registry();
+  const std::lock_guard lock(state.mutex);
+  if (const auto found = state.groups.find(name); found != state.groups.end()) {
+    group = found->second;
+    state.groups.erase(found);
+  }
+  if (state.chosen == name) state.chosen.clear();
+}
+
+/// The numbers of a tensor: kind, and how many make one element.
+std::pair<Kind, int> numbers(const char* where, ScalarType type) {
+  switch (type) {
+    case ScalarType::Float: return {Kind::f32, 1};
+    case ScalarType::Double: return {Kind::f64, 1};
+    case ScalarType::Half: return {Kind::f16, 1};
+    case ScalarType::BFloat16: return {Kind::bf16, 1};
+    case ScalarType::Char: return {Kind::i8, 1};
+    case ScalarType::Byte: return {Kind::u8, 1};
+    case ScalarType::Short: return {Kind::i16, 1};
+    case ScalarType::UInt16: return {Kind::u16, 1};
+    case ScalarType::Int: return {Kind::i32, 1};
+    case ScalarType::UInt32: return {Kind::u32, 1};
+    case ScalarType::Long: return {Kind::i64, 1};
+    case ScalarType::UInt64: return {Kind::u64, 1};
+    case ScalarType::Bool: return {Kind::boolean, 1};
+    case ScalarType::ComplexFloat: return {Kind::f32, 2};
+    case ScalarType::ComplexDouble: return {Kind::f64, 2};
+    case ScalarType::ComplexHalf: return {Kind::f16, 2};
+    default:
+      throw Error(ErrorCode::unsupported, where,
+                  {.what = "this dtype cannot be reduced",
+                   .got = c10::toString(type),
+                   .want = "floats of 16 to 64 bits, integers, bool or complex numbers",
+                   .hint = "reduce it as float32"});
+  }
+}
+
+Reduce reduction(const char* where, const std::string& name, ScalarType type) {
+  static const std::map<std::string, Reduce> kNames{{"sum", Reduce::sum},  {"avg", Reduce::avg},
+                                                    {"mean", Reduce::avg}, {"product", Reduce::product},
+                                                    {"min", Reduce::min},  {"max", Reduce::max}};
+  const auto found = kNames.find(name);
+  if (found == kNames.end())
+    throw Error(
+        ErrorCode::invalid_argument, where,
+        {.what = "there is no such reduction", .got = "'" + name + "'", .want = "sum, avg, product, min or max"});
+  const auto reduce = found->second;
+  const auto [kind, parts] = numbers(where, type);
+  if (parts == 2 && reduce != Reduce::sum && reduce != Reduce::avg)
+    throw Error(ErrorCode::unsupported, where, {.what = "complex numbers can only be summed or averaged", .got = name});
+  if (!can_reduce(kind, reduce))
+    throw Error(
+        ErrorCode::unsupported, where,
+        {.what = "an average of integers is no integer", .got = c10::toString(type), .want = "a floating dtype"});
+  return reduce;
+}
+
+/// Host memory in the order of elements: the tensor itself where that can be.
+struct Plain {
+  Tensor tensor;
+  bool same;
+  explicit Plain(const Tensor& from, bool read = true)
+      : same(from.is_cpu() && from.is_contiguous() && !from.is_conj() && !from.is_neg()) {
+    tensor = same ? from : at::empty(from.sizes(), from.options().device(at::kCPU));
+    if (!same && read) tensor.copy_(from);
+  }
+  /// Writes the result back where it does not lie there already.
+  void finish(const Tensor& to) const {
+    if (!same) to.copy_(tensor);
+  }
+  void* data() const { return tensor.mutable_data_ptr(); }
+  std::size_t bytes() const { return tensor.nbytes(); }
+};
+
+Tensor as_bytes(const Tensor& tensor) { return tensor.view({-1}).view(at::kByte); }
+
+const char* c10d_name(Reduce reduce) {
+  switch (reduce) {
+    case Reduce::product: return "product";
+    case Reduce::min: return "min";
+    case Reduce::max: return "max";
+    default: return "sum";  // not every backend of c10d has averages
+  }
+}
+
+void reduce_plain(Group& group, const Tensor& tensor, Reduce reduce) {
+  if (tensor.numel() == 0) return;
+  const std::lock_guard lock(group.mutex);
+  if (group.communicator) {
+    const auto [kind, parts] = numbers("shm_all_reduce", tensor.scalar_type());
+    auto* const data = tensor.mutable_data_ptr();
+    group.communicator->all_reduce(data, data, static_cast<std::size_t>(tensor.numel() * parts), kind, reduce);
+    return;
+  }
+  const auto result = c10d("all_reduce_", {tensor, c10d_name(reduce), group.name});
+  if (reduce == Reduce::avg) tensor.div_(group.size);
+}
+
+void all_reduce_(const Tensor& self, const std::string& op, const std::string& name) {
+  const auto reduce = reduction("shm_all_reduce_", op, self.scalar_type());
+  const auto group = find(name);
+  const Plain plain(self);
+  reduce_plain(*group, plain.tensor, reduce);
+  plain.finish(self);
+}
+
+Tensor all_reduce(const Tensor& self, const std::string& op, const std::string& name) {
+  const auto reduce = reduction("shm_all_reduce", op, self.scalar_type());
+  const auto group = find(name);
+  auto result = at::empty(self.sizes(), self.options());
+  const Plain plain(result, false);
+  plain.tensor.copy_(self);
+  reduce_plain(*group, plain.tensor, reduce);
+  plain.finish(result);
+  return result;
+}
+
+std::vector<std::int64_t> gathered_sizes(const Tensor& self, int ranks) {
+  auto sizes = self.sizes().vec();
+  if (sizes.empty()) sizes.push_back(1);
+  sizes[0] *= ranks;
+  return sizes;
+}
+
+Tensor all_gather(const Tensor& self, const std::string& name) {
+  const auto group = find(name);
+  auto result = at::empty(gathered_sizes(self, group->size), self.options());
+  if (result.numel() == 0) return result;
+  const Plain in(self);
+  const Plain out(result, false);
+  const std::lock_guard lock(group->mutex);
+  if (group->communicator)
+    group->communicator->all_gather(in.data(), out.data(), in.bytes());
+  else
+    as_bytes(out.tensor)
+        .copy_(c10d("all_gather_into_tensor", {as_bytes(in.tensor), std::int64_t{group->size}, group->name}));
+  out.finish(result);
+  return result;
+}
+
+std::vector<std::int64_t> scattered_sizes(const Tensor& self, int ranks) {
+  auto sizes = self.sizes().vec();
+  if (sizes.empty() || sizes[0] % ranks != 0)
+    throw Error(ErrorCode::invalid_argument, "shm_reduce_scatter",
+                {.what = "the first dimension must be a multiple of the number of ranks",
+                 .got = sizes.empty() ? "no dimension" : std::to_string(sizes[0]),
+                 .want = "a multiple of " + std::to_string(ranks)});
+  sizes[0] /= ranks;
+  return sizes;
+}
+
+Tensor reduce_scatter(const Tensor& self, const std::string& op, const std::string& name) {
+  const auto reduce = reduction("shm_reduce_scatter", op, self.scalar_type());
+  const auto group = find(name);
+  auto result = at::empty(scattered_sizes(self, group->size), self.options());
+  if (result.numel() == 0) return result;
+  const Plain in(self);
+  const Plain out(result, false);
+  const std::lock_guard lock(group->mutex);
+  if (group->communicator) {
+    const auto [kind, parts] = numbers("shm_reduce_scatter", self.scalar_type());
+    group->communicator->reduce_scatter(in.data(), out.data(), static_cast<std::size_t>(result.numel() * parts), kind,
+                                        reduce);
+  } else {
+    out.tensor.copy_(
+        c10d("reduce_scatter_tensor", {in.tensor, c10d_name(reduce), std::int64_t{group->size}, group->name}));
+    if (reduce == Reduce::avg) out.tensor.div_(group->size);
+  }
+  out.finish(result);
+  return result;
+}
+
+void broadcast_(const Tensor& self, std::int64_t source, const std::string& name) {
+  const auto group = find(name);
+  const Plain plain(self);
+  if (self.numel() == 0) return;
+  const std::lock_guard lock(group->mutex);
+  if (group->communicator)
+    group->communicator->broadcast(plain.data(), plain.bytes(), static_cast<int>(source));
+  else
+    c10d("broadcast_", {as_bytes(plain.tensor), source, group->name});
+  if (source != group->rank) plain.finish(self);
+}
+
+void barrier(const std::string& name) {
+  const auto group = find(name);
+  const std::lock_guard lock(group->mutex);
+  if (group->communicator)
+    group->communicator->barrier();
+  else
+    c10d("all_reduce_", {at::empty({1}, at::kInt).zero_(), "sum", group->name});
+}
+
+// DeepSpeed's names. Its calls have no group.
+Tensor inference_all_reduce(const Tensor& self) { return all_reduce(self, "sum", registry().chosen); }
+Tensor& inference_all_reduce_(Tensor& self) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("anyaccel::shm_all_reduce_", "")
+                             .typed<void(const Tensor&, const std::string&, const std::string&)>();
+  op.call(self, "sum", registry().chosen);
+  return self;
+}
+
+/// True when the names are ours, false when another library has them.
+bool offer_deepspeed_names(const std::string& group) {
+  static std::mutex mutex;
+  static torch::Library* library = nullptr;
+  find(group);
+  const std::lock_guard lock(mutex);
+  {
+    auto& state = registry();
+    const std::lock_guard state_lock(state.mutex);
+    state.chosen = group;
+  }
+  if (library != nullptr) return true;
+  if (c10::Dispatcher::singleton().findSchema({"deepspeed::inference_all_reduce_", ""})) return false;
+  library = new torch::Library(torch::Library::FRAGMENT, "deepspeed", std::nullopt, __FILE__, __LINE__);
+  library->def("inference_all_reduce(Tensor self) -> Tensor",
+               torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, inference_all_reduce));
+  // Taken apart into the op above before it is traced or made functional.
+  library->def("inference_all_reduce_(Tensor(a!) self) -> Tensor(a!)", inference_all_reduce_);
+  library->impl("inference_all_reduce",
+                torch::dispatch(c10::DispatchKey::Meta, [](const Tensor& self) { return at::empty_like(self); }));
+  return true;
+}
+
+/// As DeepSpeed counts: 2 where all its dtypes have vector kernels. Ours have kernels for every dtype on every CPU.
+std::int64_t kernel_level() { return 2; }
+
+TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
+  m.def("shm_comm_init(str group, int rank, int size, float timeout_seconds) -> str", init);
+  m.def("shm_comm_close(str group) -> ()", close);
+  m.def("shm_comm_has(str group) -> bool", has);
+  m.def("shm_comm_reason(str group) -> str", [](const std::string& name) { return find(name)->reason; });
+  m.def("shm_comm_names(str group) -> bool", offer_deepspeed_names);
+  m.def("shm_comm_kernels() -> str", [] { return std::string(kernels().name); });
+  m.def("shm_comm_kernel_level() -> int", kernel_level);
+  m.def("shm_all_reduce_(Tensor(a!) self, str op, str group) -> ()");
+  m.def("shm_all_reduce(Tensor self, str op, str group) -> Tensor");
+  m.def("shm_all_gather(Tensor self, str group) -> Tensor");
+  m.def("shm_reduce_scatter(Tensor self, str op, str group) -> Tensor");
+  m.def("shm_broadcast_(Tensor(a!) self, int source, str group) -> ()");
+  m.def("shm_barrier(str group) -> ()", barrier);
+}
+
+// Tensors of every device: what does not lie on the host is copied there and back.
+TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) {
+  m.impl("shm_all_reduce_", all_reduce_);
+  m.impl("shm_all_reduce", all_reduce);
+  m.impl("shm_all_gather", all_gather);
+  m.impl("shm_reduce_scatter", reduce_scatter);
+  m.impl("shm_broadcast_", broadcast_);
+}
+
+TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
+  m.impl("shm_all_reduce_", [](const Tensor& self, const std::string& op, const std::string&) {
+    reduction("shm_all_reduce_", op, self.scalar_type());
+  });
+  m.impl("shm_all_reduce", [](const Tensor& self, const std::string& op, const std::string&) {
+    reduction("shm_all_reduce", op, self.scalar_type());
+    return at::empty(self.sizes(), self.options());
+  });
+  m.impl("shm_all_gather", [](const Tensor& self, const std::string& name) {
+    return at::empty(gathered_sizes(self, find(name)->size), self.options());
+  });
+  m.impl("shm_reduce_scatter", [](const Tensor& self, const std::string& op, const std::string& name) {
+    reduction("shm_reduce_scatter", op, self.scalar_type());
+    return at::empty(scattered_sizes(self, find(name)->size), self.options());
+  });
+  m.impl("shm_broadcast_", [](const Tensor&, std::int64_t, const std::string&) {});
+}
+
+}  // namespace
+}  // namespace anyaccel::ops::shm
