@@ -77,20 +77,19 @@ TEST(ShmMemory, AMountThatIsTooSmallIsToldBeforeTheFirstWrite) {
 // Breaks when files of killed processes pile up, or when one in use is taken away.
 TEST(ShmMemory, LeftoversGoAndFilesInUseStay) {
   const Folder folder;
-  int lines[2];
-  ASSERT_EQ(::pipe(lines), 0);
+  Meeting meeting(2);
+  auto& ready = meeting.counter();
   const auto children = start_ranks(2, [&](int rank) {
+    while (ready.load() < 1 - rank) std::this_thread::yield();  // making a file removes leftovers
     const auto made = Memory::file(folder.path(), 4096);
     made.hold(0);
     const timespec old[2] = {{1, 0}, {1, 0}};
     ::utimensat(AT_FDCWD, made.path().c_str(), old, 0);
-    if (::write(lines[1], "x", 1) != 1) return 1;
+    ready.fetch_add(1);
     if (rank == 0) ::raise(SIGKILL);
     ::pause();
     return 0;
   });
-  char text[2];
-  for (int got = 0; got < 2;) got += static_cast<int>(::read(lines[0], text, 2));
   EXPECT_EQ(end_of(children[0]), -SIGKILL);
   EXPECT_EQ(folder.files(), 2);
   remove_leftovers(folder.path());
