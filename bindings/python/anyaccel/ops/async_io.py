@@ -1,0 +1,112 @@
+"""What DeepSpeed's AsyncIOBuilder().load() has, and requests of one's own. The manual is include/anyaccel/ops/async_io.h."""
+
+import torch
+
+from .. import get_accelerator
+
+_pins = get_accelerator().create_op_builder("PinMemoryBuilder").load().pin_handle()
+
+
+class aio_handle:
+    """DeepSpeed's handle: same names, arguments and results, but what goes wrong is an `anyaccel.Error` and not -1 or the
+    program's end. Calls release Python's lock."""
+
+    def __init__(self, block_size=1024 * 1024, queue_depth=128, single_submit=False, overlap_events=False,
+                 intra_op_parallelism=1):
+        self._handle = torch.classes.anyaccel.AsyncIOHandle(block_size, queue_depth, single_submit, overlap_events,
+                                                            intra_op_parallelism)
+
+    def get_block_size(self):
+        return self._handle.block_size()
+
+    def get_queue_depth(self):
+        return self._handle.queue_depth()
+
+    def get_single_submit(self):
+        return self._handle.single_submit()
+
+    def get_overlap_events(self):
+        return self._handle.overlap_events()
+
+    def get_intra_op_parallelism(self):
+        return self._handle.intra_op_parallelism()
+
+    def get_alignment(self):
+        return self._handle.alignment()
+
+    def get_queue(self):
+        """How the system is asked: "io_uring", "libaio" or "threads"."""
+        return self._handle.queue()
+
+    def get_queue_reason(self):
+        """Why it is that one."""
+        return self._handle.queue_reason()
+
+    def read(self, buffer, filename, validate, file_offset=0):
+        self._handle.transfer(buffer, filename, False, validate, False, file_offset)
+        return 0
+
+    def write(self, buffer, filename, validate, file_offset=0):
+        self._handle.transfer(buffer, filename, True, validate, False, file_offset)
+        return 0
+
+    def pread(self, buffer, filename, validate, async_, file_offset=0):
+        return self._handle.transfer(buffer, filename, False, validate, async_, file_offset)
+
+    def pwrite(self, buffer, filename, validate, async_, file_offset=0):
+        return self._handle.transfer(buffer, filename, True, validate, async_, file_offset)
+
+    def sync_pread(self, buffer, filename, file_offset=0):
+        return self._handle.transfer(buffer, filename, False, False, False, file_offset)
+
+    def sync_pwrite(self, buffer, filename, file_offset=0):
+        return self._handle.transfer(buffer, filename, True, False, False, file_offset)
+
+    def async_pread(self, buffer, filename, file_offset=0):
+        return self._handle.transfer(buffer, filename, False, False, True, file_offset)
+
+    def async_pwrite(self, buffer, filename, file_offset=0):
+        """`filename` may be the descriptor of a file opened for writing."""
+        if isinstance(filename, int):
+            return self._handle.write_descriptor(buffer, filename, file_offset)
+        return self._handle.transfer(buffer, filename, True, False, True, file_offset)
+
+    def wait(self):
+        """Finishes all that was begun with async and returns how many that were; raises the first failure."""
+        return self._handle.wait()
+
+    def cancel(self):
+        """Gives up what was begun with async, as far as the system has not begun it; wait() then says so."""
+        self._handle.cancel()
+
+    def start_read(self, buffer, filename, file_offset=0):
+        """A request of its own, which wait() of the handle does not count: it has wait(), done() and cancel()."""
+        return self._handle.start(buffer, filename, False, file_offset)
+
+    def start_write(self, buffer, filename, file_offset=0):
+        """As start_read()."""
+        return self._handle.start(buffer, filename, True, file_offset)
+
+    def new_cpu_locked_tensor(self, num_elem, example_tensor):
+        return _pins.new_cpu_locked_tensor(num_elem, example_tensor)
+
+    def free_cpu_locked_tensor(self, tensor):
+        return _pins.free_cpu_locked_tensor(tensor)
+
+    def is_pinned(self, buffer):
+        return _pins.is_pinned(buffer)
+
+
+def aio_read(buffer, filename, block_size, queue_depth, single_submit, overlap_events, validate):
+    torch.ops.anyaccel.aio_read(buffer, filename, block_size, queue_depth, single_submit, overlap_events, validate)
+    return 0
+
+
+def aio_write(buffer, filename, block_size, queue_depth, single_submit, overlap_events, validate):
+    torch.ops.anyaccel.aio_write(buffer, filename, block_size, queue_depth, single_submit, overlap_events, validate)
+    return 0
+
+
+def deepspeed_memcpy(dest, src):
+    torch.ops.anyaccel.deepspeed_memcpy(dest, src)
+    return 0

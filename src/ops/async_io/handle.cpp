@@ -1,0 +1,175 @@
+#include "ops/async_io/handle.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <limits>
+
+#include "anyaccel/error.h"
+
+namespace anyaccel::ops::aio {
+
+namespace {
+
+constexpr const char* kWhere = "aio_handle";
+
+at::Tensor empty_pinned(const at::Tensor& like) {
+  const auto options = at::TensorOptions().dtype(like.scalar_type()).device(c10::kCPU);
+  try {
+    return at::empty(like.sizes(), options.pinned_memory(true));
+  } catch (const c10::Error&) {
+    return at::empty(like.sizes(), options);  // not every device has an allocator for it
+  }
+}
+
+/// The tensor that input and output use. What is written is copied here now, on a device behind the work of its current stream.
+at::Tensor host_tensor(const at::Tensor& tensor, bool write) {
+  if (tensor.layout() != c10::kStrided || tensor.is_meta())
+    throw Error(ErrorCode::invalid_argument, kWhere,
+                {.what = "the tensor has no memory of its own",
+                 .got = c10::str(tensor.layout(), " on ", tensor.device()),
+                 .want = "a dense tensor on the host or a device"});
+  const bool direct = tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+  if (direct) return tensor;
+  auto host = tensor.is_cpu() ? at::empty(tensor.sizes(), at::TensorOptions().dtype(tensor.scalar_type()))
+                              : empty_pinned(tensor);
+  if (write) host.copy_(tensor);
+  return host;
+}
+
+void compare(const at::Tensor& host, const std::string& path, std::int64_t offset) {
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(offset);
+  std::vector<char> piece(1 << 20);
+  const auto* memory = static_cast<const char*>(host.const_data_ptr());
+  for (std::size_t at = 0; at < host.nbytes();) {
+    const auto bytes = std::min(piece.size(), host.nbytes() - at);
+    file.read(piece.data(), static_cast<std::streamsize>(bytes));
+    if (!file || std::memcmp(piece.data(), memory + at, bytes) != 0)
+      throw Error(ErrorCode::corrupt, kWhere,
+                  {.what = "a plain read of " + path + " gives other bytes",
+                   .got = "a difference after byte " + std::to_string(static_cast<std::size_t>(offset) + at)});
+    at += bytes;
+  }
+}
+
+Options options_of(std::int64_t block_size, std::int64_t queue_depth, bool single_submit, bool overlap_events,
+                   std::int64_t parallelism) {
+  const auto narrow = [](std::int64_t value) {
+    return static_cast<int>(std::clamp<std::int64_t>(value, -1, std::numeric_limits<int>::max()));
+  };
+  const char* queue = std::getenv("ANYACCEL_AIO_QUEUE");
+  return {.block_bytes = block_size,
+          .queue_depth = static_cast<unsigned>(std::max(narrow(queue_depth), 0)),
+          .single_submit = single_submit,
+          .overlap_events = overlap_events,
+          .workers = narrow(parallelism),
+          .queue = queue != nullptr ? queue : "",
+          .make_queue = {}};
+}
+
+}  // namespace
+
+void Operation::finish() {
+  engine->wait(*request);
+  request->check();
+  if (!request->write()) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    if (!host.is_same(tensor)) tensor.copy_(host, /*non_blocking=*/true);
+    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+  }
+  if (validate) compare(host, path, offset);
+}
+
+void AsyncIORequest::wait() {
+  const std::lock_guard lock(mutex_);
+  if (finished_) return operation_.request->check();
+  finished_ = true;
+  operation_.finish();
+}
+
+AsyncIOHandle::AsyncIOHandle(std::int64_t block_size, std::int64_t queue_depth, bool single_submit, bool overlap_events,
+                             std::int64_t intra_op_parallelism)
+    : engine_(Engine::make(options_of(block_size, queue_depth, single_submit, overlap_events, intra_op_parallelism))) {}
+
+Operation AsyncIOHandle::begin(const at::Tensor& tensor, std::unique_ptr<File> file, bool write, std::int64_t offset) {
+  Operation out{.engine = engine_, .tensor = tensor};
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  out.host = host_tensor(tensor, write);
+  out.path = file->path();
+  out.offset = offset;
+  const auto bytes = static_cast<std::int64_t>(out.host.nbytes());
+  if (offset < 0 || offset > std::numeric_limits<std::int64_t>::max() - bytes)
+    throw Error(ErrorCode::invalid_argument, kWhere, {.what = "bad file_offset", .got = std::to_string(offset)});
+  // Writes do not change the memory; the engine has one pointer for both.
+  auto* memory = static_cast<char*>(write ? const_cast<void*>(out.host.const_data_ptr()) : out.host.mutable_data_ptr());
+  out.request = engine_->start({.file = std::move(file),
+                                .write = write,
+                                .memory = memory,
+                                .range = {offset, offset + bytes},
+                                .keep = std::make_shared<at::Tensor>(out.host)});
+  return out;
+}
+
+std::int64_t AsyncIOHandle::transfer(const at::Tensor& tensor, const std::string& path, bool write, bool validate,
+                                     bool async, std::int64_t offset) {
+  engine_->require_same_process();
+  auto operation = begin(tensor, File::open(path, write), write, offset);
+  operation.validate = validate;
+  if (async) {
+    const std::lock_guard lock(mutex_);
+    pending_.push_back(std::move(operation));
+    return 0;
+  }
+  // As DeepSpeed's: what was begun before is finished and counted too.
+  const auto before = wait();
+  operation.finish();
+  return before + 1;
+}
+
+std::int64_t AsyncIOHandle::write_descriptor(const at::Tensor& tensor, std::int64_t descriptor, std::int64_t offset) {
+  engine_->require_same_process();
+  if (descriptor < 0 || descriptor > std::numeric_limits<int>::max())
+    throw Error(ErrorCode::invalid_argument, kWhere, {.what = "bad descriptor", .got = std::to_string(descriptor)});
+  auto operation = begin(tensor, File::of_descriptor(static_cast<int>(descriptor)), true, offset);
+  const std::lock_guard lock(mutex_);
+  pending_.push_back(std::move(operation));
+  return 0;
+}
+
+c10::intrusive_ptr<AsyncIORequest> AsyncIOHandle::start(const at::Tensor& tensor, const std::string& path, bool write,
+                                                        std::int64_t offset) {
+  engine_->require_same_process();
+  return c10::make_intrusive<AsyncIORequest>(begin(tensor, File::open(path, write), write, offset));
+}
+
+std::int64_t AsyncIOHandle::wait() {
+  engine_->require_same_process();
+  const std::lock_guard waiting(waiting_);
+  std::vector<Operation> operations;
+  {
+    const std::lock_guard lock(mutex_);
+    operations.swap(pending_);
+  }
+  std::exception_ptr first;
+  for (auto& operation : operations) {
+    try {
+      operation.finish();
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+  return static_cast<std::int64_t>(operations.size());
+}
+
+void AsyncIOHandle::cancel() {
+  engine_->require_same_process();
+  const std::lock_guard lock(mutex_);
+  for (auto& operation : pending_) operation.request->cancel();
+}
+
+}  // namespace anyaccel::ops::aio
