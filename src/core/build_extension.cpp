@@ -1,33 +1,19 @@
 // What an extension's build needs, found from where the libraries of this process lie.
 #include <c10/core/DeviceType.h>
-#include <dlfcn.h>
 #include <torch/headeronly/version.h>
 
 #include <filesystem>
 
 #include "anyaccel/accelerator.h"
+#include "core/library_folder.h"
 
 namespace anyaccel {
 
-namespace {
-
 namespace fs = std::filesystem;
 
-/// The folder of the library that holds a function; `unavailable` when the loader cannot say.
-template <typename Function>
-fs::path library_folder(Function* function) {
-  Dl_info info{};
-  std::error_code error;
-  if (::dladdr(reinterpret_cast<void*>(function), &info) != 0 && info.dli_fname != nullptr)
-    if (auto path = fs::canonical(info.dli_fname, error); !error) return path.parent_path();
-  throw Error(ErrorCode::unavailable, "build_extension", {.what = "the loader does not say where our libraries lie"});
-}
-
-}  // namespace
-
 BuildExtension Accelerator::build_extension() const {
-  const auto ours = library_folder(&registered_backends);
-  const auto torch = library_folder<std::string(c10::DeviceType, bool)>(&c10::DeviceTypeName);
+  const auto ours = library_folder("build_extension", &registered_backends);
+  const auto torch = library_folder<std::string(c10::DeviceType, bool)>("build_extension", &c10::DeviceTypeName);
   BuildExtension build;
   const auto installed = ours.parent_path() / "include";
   if (fs::exists(installed / "anyaccel" / "accelerator.h")) {

@@ -1,12 +1,17 @@
 #include "anyaccel/sdk/op_builder.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "anyaccel/error.h"
+#include "core/described_builder.h"
+#include "core/known_ops.h"
 
-namespace anyaccel::sdk {
+namespace anyaccel {
+
+namespace sdk {
 
 namespace {
 
@@ -21,7 +26,10 @@ Builders& builders() {
 }
 
 std::string missing(const std::string& class_name, const std::string& backend) {
-  return class_name + " is not implemented on " + backend;
+  auto out = class_name + " is not implemented on " + backend;
+  if (!known_op_name(class_name).empty()) return out;
+  const auto nearest = nearest_op(class_name);
+  return nearest.empty() ? out : out + " (did you mean " + nearest + "?)";
 }
 
 }  // namespace
@@ -29,7 +37,10 @@ std::string missing(const std::string& class_name, const std::string& backend) {
 NotImplementedBuilder::NotImplementedBuilder(std::string class_name, std::string backend)
     : class_name_(std::move(class_name)), backend_(std::move(backend)) {}
 
-std::string NotImplementedBuilder::name() const { return "not_implemented"; }
+std::string NotImplementedBuilder::name() const {
+  const auto known = known_op_name(class_name_);
+  return known.empty() ? "not_implemented" : std::string(known);
+}
 
 Compatibility NotImplementedBuilder::is_compatible() const noexcept {
   return {.compatible = false, .reason = missing(class_name_, backend_)};
@@ -54,19 +65,28 @@ void register_op_builder(const std::string& backend, const std::string& class_na
 }
 
 OpBuilderFactory find_op_builder(const std::string& backend, const std::string& class_name) {
-  auto& state = builders();
-  const std::lock_guard lock(state.mutex);
-  const auto place = state.factories.find({backend, class_name});
-  return place == state.factories.end() ? OpBuilderFactory() : place->second;
+  if (auto registered = find_registered_op(backend, class_name)) return registered;
+  return find_own_op(backend, class_name);
 }
 
 std::vector<std::string> registered_op_builders(const std::string& backend) {
+  auto names = own_ops(backend);
   auto& state = builders();
   const std::lock_guard lock(state.mutex);
-  std::vector<std::string> names;
   for (const auto& [key, unused] : state.factories)
     if (key.first == backend) names.push_back(key.second);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 
-}  // namespace anyaccel::sdk
+}  // namespace sdk
+
+sdk::OpBuilderFactory find_registered_op(const std::string& backend, const std::string& class_name) {
+  auto& state = sdk::builders();
+  const std::lock_guard lock(state.mutex);
+  const auto place = state.factories.find({backend, class_name});
+  return place == state.factories.end() ? sdk::OpBuilderFactory() : place->second;
+}
+
+}  // namespace anyaccel

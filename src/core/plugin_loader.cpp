@@ -6,6 +6,7 @@
 #include "anyaccel/error.h"
 #include "anyaccel/sdk/plugin.h"
 #include "base/dynamic_library.h"
+#include "core/described_builder.h"
 #include "core/plugin_trial.h"
 
 namespace anyaccel {
@@ -23,7 +24,7 @@ void Plugin::add_backend(std::function<std::shared_ptr<Backend>()> create, std::
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved from, through emplace_back.
 void Plugin::add_op_builder(const std::string& class_name, OpBuilderFactory factory) {
-  bool known = find_op_builder(traits_.name, class_name) != nullptr;
+  bool known = find_registered_op(traits_.name, class_name) != nullptr;
   for (const auto& other : op_builders_) known = known || other.first == class_name;
   if (known || class_name.empty() || !factory)
     throw Error(ErrorCode::invalid_argument, "Plugin::add_op_builder",

@@ -1,5 +1,7 @@
 """Op builders: what knows an op's sources and needs, and loads it. Names are DeepSpeed's."""
 
+import importlib
+
 import torch
 
 from . import _native
@@ -18,8 +20,32 @@ class OpBuilder(_native.OpBuilder):
         return answer.compatible
 
     def load(self, verbose=True):
-        """Loads the op, prebuilt or built now, and returns `torch.ops.anyaccel`."""
+        """Loads the op, prebuilt or built now, and returns its functions: the module `anyaccel.ops.<name>` when there is
+        one, which has what DeepSpeed's Python calls, else `torch.ops.anyaccel`."""
         super().load()
+        return functions_of(self.name())
+
+    def jit_load(self, verbose=True):
+        """load(): what is built already is not built again."""
+        return self.load(verbose)
+
+    def absolute_name(self):
+        """The module that load() returns, by its name."""
+        return f"{__package__}.ops.{self.name()}"
+
+    def strip_empty_entries(self, args):
+        """The list without empty texts."""
+        return [arg for arg in args if len(arg) > 0]
+
+
+def functions_of(name):
+    """What a loaded op's builder returns."""
+    module = f"{__package__}.ops.{name}"
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
         return torch.ops.anyaccel
 
 

@@ -186,7 +186,9 @@ void bind_op_builders(py::module_& module) {
       .def("class_name", &OpBuilder::class_name)
       .def("name", &OpBuilder::name)
       .def("compatibility", &OpBuilder::is_compatible, NoGil())
-      .def("load", &OpBuilder::load, NoGil());
+      .def("load", &OpBuilder::load, NoGil())
+      .def("sources", &OpBuilder::sources)
+      .def("include_paths", &OpBuilder::include_paths);
 }
 
 }  // namespace

@@ -24,14 +24,18 @@ class OpBuilder {
   virtual std::string class_name() const = 0;
   /// DeepSpeed's `NAME`, for example "cpu_adam".
   virtual std::string name() const = 0;
-  /// Never throws, never starts a device.
+  /// Never throws, never starts a device, and agrees with what load() then does.
   virtual Compatibility is_compatible() const noexcept = 0;
   /// Loads the op; afterwards `torch.ops.anyaccel.*` has it. Throws `build_failed`, `unsupported` or `unavailable`.
   virtual void load() = 0;
+  /// The sources, absolute; empty (the default) when the builder does not tell.
+  virtual std::vector<std::string> sources() const { return {}; }
+  /// Folders that the compiler gets, absolute; empty by default.
+  virtual std::vector<std::string> include_paths() const { return {}; }
 };
 
 /// What stands for an op that a backend lacks: is_compatible() says so and load() throws `unsupported`,
-/// both naming op and backend. As DeepSpeed's NotImplementedBuilder.
+/// both naming op and backend, and for a name that is none, the nearest that is. As DeepSpeed's NotImplementedBuilder.
 class NotImplementedBuilder final : public OpBuilder {
  public:
   NotImplementedBuilder(std::string class_name, std::string backend);
@@ -45,14 +49,25 @@ class NotImplementedBuilder final : public OpBuilder {
   std::string backend_;
 };
 
+/// What a builder that is made from a description may be told.
+struct OpBuilderOptions {
+  std::string compiler = {};  ///< program or path; empty: the description's, else CXX, else the system's
+};
+
+/// A builder of the op that the text file `description` (`<op>.op`, see docs/ops.md) describes. Its sources lie beside that file, in
+/// an extension's own folder; they are built when it is first loaded and then kept in the user's cache. load() is thread-safe and
+/// safe in any number of processes at once. Throws `not_found` and `corrupt` for the file.
+std::shared_ptr<OpBuilder> make_op_builder(const std::string& description, const OpBuilderOptions& options = {});
+
 using OpBuilderFactory = std::function<std::shared_ptr<OpBuilder>()>;
 
 /// Offers an op builder for the backend of that name. A second one under the same two names is refused
 /// with `invalid_argument`. Thread-safe.
 void register_op_builder(const std::string& backend, const std::string& class_name, OpBuilderFactory factory);
-/// The factory registered under the two names; empty when there is none. Thread-safe.
+/// The factory registered under the two names, else that of AnyAccel's own op of that name, where the op serves the backend;
+/// empty when there is none. Thread-safe.
 OpBuilderFactory find_op_builder(const std::string& backend, const std::string& class_name);
-/// Class names registered for a backend, sorted. Thread-safe.
+/// Class names that find_op_builder() finds for a backend, sorted. Thread-safe.
 std::vector<std::string> registered_op_builders(const std::string& backend);
 
 }  // namespace sdk

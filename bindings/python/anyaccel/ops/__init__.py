@@ -1,0 +1,11 @@
+"""Ops, each as the module-like object that its builder's load() returns: `anyaccel.ops.<name>` loads the op of that name."""
+
+
+def __getattr__(name):
+    import importlib
+    try:
+        return importlib.import_module(f"{__name__}.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{name}":
+            raise
+        raise AttributeError(f"module {__name__!r} has no op {name!r}") from None

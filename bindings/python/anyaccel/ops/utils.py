@@ -1,0 +1,10 @@
+"""What DeepSpeed's UtilsBuilder().load() has."""
+
+import torch
+
+
+def cast_to_byte_tensor(src_tensor):
+    """The bytes of a contiguous tensor as a one-dimensional uint8 view; of a list of tensors, the list of theirs."""
+    if isinstance(src_tensor, (list, tuple)):
+        return [cast_to_byte_tensor(tensor) for tensor in src_tensor]
+    return torch.ops.anyaccel.cast_to_byte_tensor(src_tensor)

@@ -1,0 +1,190 @@
+#include "build/cache.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include "anyaccel/error.h"
+#include "base/env.h"
+#include "build/cache_paths.h"
+
+namespace anyaccel::build {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kHint = "set ANYACCEL_OP_CACHE to a folder of yours on a disk with room";
+
+[[noreturn]] void refuse(const fs::path& folder, const std::string& what, int error = 0) {
+  throw Error(ErrorCode::io, "op cache",
+              {.what = "the folder of built ops " + folder.string() + " " + what +
+                       (error == 0 ? "" : std::string(": ") + std::strerror(error)),
+               .hint = kHint});
+}
+
+void make_folder(const fs::path& folder, const fs::path& cache) {
+  if (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return;
+  refuse(cache, "cannot be made", errno);
+}
+
+void flush(const fs::path& path, const fs::path& cache) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int failed = descriptor < 0 ? errno : (::fsync(descriptor) == 0 ? 0 : errno);
+  if (descriptor >= 0) ::close(descriptor);
+  // Some file systems cannot flush a folder.
+  if (failed != 0 && failed != EINVAL && failed != EROFS) refuse(cache, "cannot be written", failed);
+}
+
+std::int64_t last_use(const fs::path& folder) {
+  struct stat info {};
+  for (const auto& file : manifests(folder))
+    if (::stat(file.c_str(), &info) == 0) return info.st_mtim.tv_sec * 1'000'000'000LL + info.st_mtim.tv_nsec;
+  return 0;
+}
+
+}  // namespace
+
+std::vector<fs::path> manifests(const fs::path& folder) {
+  std::vector<fs::path> out;
+  std::error_code ignored;
+  for (const auto& file : fs::directory_iterator(folder, ignored))
+    if (file.path().string().ends_with(kManifestSuffix)) out.push_back(file.path());
+  return out;
+}
+
+fs::path Cache::default_folder() {
+  if (const auto named = env("ANYACCEL_OP_CACHE")) return fs::absolute(*named).lexically_normal();
+  if (const auto base = env("XDG_CACHE_HOME"); base && base->front() == '/')
+    return fs::path(*base) / "anyaccel" / "ops";
+  if (const auto home = env("HOME"); home && home->front() == '/')
+    return fs::path(*home) / ".cache" / "anyaccel" / "ops";
+  return fs::temp_directory_path() / ("anyaccel-ops-" + std::to_string(::geteuid()));
+}
+
+void Cache::prepare() const {
+  std::error_code error;
+  fs::create_directories(folder_.parent_path(), error);
+  if (error) refuse(folder_, "cannot be made", error.value());
+  make_folder(folder_, folder_);
+  struct stat info {};
+  if (::stat(folder_.c_str(), &info) != 0) refuse(folder_, "cannot be read", errno);
+  if (!S_ISDIR(info.st_mode)) refuse(folder_, "is no folder");
+  if (info.st_uid != ::geteuid())
+    refuse(folder_, "belongs to user " + std::to_string(info.st_uid) + ", who could change what this process runs");
+  if ((info.st_mode & 022) != 0)
+    refuse(folder_, "can be written by others, who could change what this process runs; chmod 700 makes it private");
+  make_folder(folder_ / "locks", folder_);
+  make_folder(memo_folder(), folder_);
+}
+
+bool Cache::is_trusted() const noexcept {
+  struct stat info {};
+  return ::stat(folder_.c_str(), &info) == 0 && (info.st_uid == ::geteuid() || info.st_uid == 0) &&
+         (info.st_mode & 022) == 0;
+}
+
+void Cache::publish(const fs::path& from, const std::string& name, bool replace) const {
+  for (const auto& file : fs::directory_iterator(from)) flush(file.path(), folder_);
+  flush(from, folder_);
+  const auto to = entry(name);
+  // A defective one makes room under a name that nobody looks for.
+  std::error_code ignored;
+  if (replace && fs::exists(to, ignored)) remove_entry(to);
+  if (::rename(from.c_str(), to.c_str()) != 0 && errno != EEXIST && errno != ENOTEMPTY)
+    refuse(folder_, "cannot be written", errno);
+  flush(folder_, folder_);
+}
+
+std::vector<Entry> Cache::entries() const {
+  std::vector<Entry> out;
+  std::error_code ignored;
+  for (const auto& item : fs::directory_iterator(folder_, ignored)) {
+    if (manifests(item.path()).empty()) continue;
+    Entry entry{.folder = item.path(), .used = last_use(item.path())};
+    for (const auto& file : fs::directory_iterator(item.path(), ignored)) {
+      const auto size = file.file_size(ignored);
+      if (!ignored) entry.bytes += static_cast<std::int64_t>(size);
+    }
+    out.push_back(std::move(entry));
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.used < b.used; });
+  return out;
+}
+
+bool Cache::remove_entry(const fs::path& folder) const {
+  // Out of sight first, in one step: nobody finds half of it.
+  const auto aside = folder_ / (kTrash + std::to_string(::getpid()) + "-" + folder.filename().string());
+  std::error_code error;
+  fs::rename(folder, aside, error);
+  if (error) return false;
+  fs::remove_all(aside, error);
+  return true;
+}
+
+int Cache::evict(std::int64_t limit, const std::string& keep) const noexcept try {
+  std::error_code ignored;
+  for (const auto& item : fs::directory_iterator(folder_, ignored)) {
+    const auto name = item.path().filename().string();
+    // Killed before it had its lock: nothing else takes an hour there.
+    const bool ownerless =
+        !fs::exists(item.path() / kOwner, ignored) &&
+        fs::last_write_time(item.path(), ignored) < fs::file_time_type::clock::now() - std::chrono::hours(1);
+    const bool left = name.starts_with(kPrivate) && (ownerless || FileLock::try_exclusive(item.path() / kOwner));
+    if (left || name.starts_with(kTrash)) fs::remove_all(item.path(), ignored);
+  }
+  auto all = entries();
+  std::int64_t sum = 0;
+  for (const auto& entry : all) sum += entry.bytes;
+  int removed = 0;
+  for (const auto& entry : all) {
+    const auto name = entry.folder.filename().string();
+    if (sum <= limit) break;
+    if (name == keep) continue;
+    // Held while it goes: who comes now finds either all of it or nothing.
+    const auto lock = FileLock::try_exclusive(lock_file(name));
+    if (!lock && fs::exists(lock_file(name), ignored)) continue;
+    const auto files = manifests(entry.folder);
+    const auto use = files.empty() ? FileLock() : FileLock::try_exclusive(files.front());
+    if (!use || !remove_entry(entry.folder)) continue;
+    fs::remove(lock_file(name), ignored);
+    sum -= entry.bytes;
+    ++removed;
+  }
+  return removed;
+} catch (...) {
+  return 0;
+}
+
+std::int64_t Cache::size_limit() {
+  const auto text = env("ANYACCEL_OP_CACHE_SIZE").value_or("2G");
+  char* end = nullptr;
+  errno = 0;
+  const double number = std::strtod(text.c_str(), &end);
+  const std::string unit = end;
+  const double factor = unit.empty() ? 1 : unit == "K" ? 1024 : unit == "M" ? 1048576 : unit == "G" ? 1073741824 : 0;
+  if (end == text.c_str() || errno != 0 || factor == 0 || !(number >= 0) || number * factor > 9e18)
+    throw Error(ErrorCode::invalid_argument, "ANYACCEL_OP_CACHE_SIZE",
+                {.what = "not a size", .got = "'" + text + "'", .want = "bytes, or a number with K, M or G"});
+  return static_cast<std::int64_t>(number * factor);
+}
+
+PrivateFolder::PrivateFolder(const fs::path& cache) {
+  std::string name = (cache / (std::string(kPrivate) + "XXXXXX")).string();
+  if (::mkdtemp(name.data()) == nullptr) refuse(cache, "cannot be written", errno);
+  path_ = name;
+  lock_ = FileLock::exclusive(path_ / kOwner, [](long) {});
+}
+
+PrivateFolder::~PrivateFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+}  // namespace anyaccel::build

@@ -1,0 +1,98 @@
+// The folder of built ops: private to its user, bounded, and never half of anything.
+//
+// <cache>/<op>-<key>/ holds a library and its manifest; it comes there whole, by one rename. <cache>/locks/<op>-<key> is who
+// builds. A process that uses a library holds its manifest with a shared lock.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "build/key.h"
+#include "build/lock.h"
+
+namespace anyaccel::build {
+
+/// The text file beside a library.
+struct Manifest {
+  std::string op;
+  std::string content;                                     ///< Key::content
+  std::string key;                                         ///< Key::key
+  std::string sha256;                                      ///< of the library
+  std::vector<std::pair<std::string, std::string>> parts;  ///< Key::content_parts and tool_parts, for people
+
+  std::string text() const;
+};
+/// Nothing when the text is none of ours.
+std::optional<Manifest> parse_manifest(const std::string& text);
+inline constexpr const char* kManifestSuffix = ".manifest";
+
+/// A library that may be opened: its manifest is held.
+struct Held {
+  std::filesystem::path library;
+  Manifest manifest;
+  FileLock use;
+};
+
+/// Opens `library` for use when it is whole: its manifest is there and its checksum right. `problem` says what is wrong with
+/// one that is there. Used for prebuilt libraries and those of the cache alike.
+std::optional<Held> hold(const std::filesystem::path& library, std::string& problem);
+
+/// An entry as `anyaccel ops clean` and the eviction see it.
+struct Entry {
+  std::filesystem::path folder;
+  std::int64_t bytes = 0;
+  std::int64_t used = 0;  ///< nanoseconds since 1970 of the last load
+};
+
+class Cache {
+ public:
+  /// ANYACCEL_OP_CACHE, else anyaccel/ops in XDG_CACHE_HOME, else in ~/.cache. Makes nothing.
+  static std::filesystem::path default_folder();
+
+  explicit Cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  const std::filesystem::path& folder() const noexcept { return folder_; }
+
+  /// Makes the folder, 0700. Throws `io` naming it and what to do when it cannot be made or written, and when it is
+  /// another user's or open to others.
+  void prepare() const;
+  /// Whether what lies there may be run: the folder is this user's, or root's, and others cannot write it.
+  bool is_trusted() const noexcept;
+  /// Small files that may go at any time.
+  std::filesystem::path memo_folder() const { return folder_ / "memo"; }
+  std::filesystem::path entry(const std::string& name) const { return folder_ / name; }
+  std::filesystem::path lock_file(const std::string& name) const { return folder_ / "locks" / name; }
+
+  /// Puts what lies in `from` into its place, at once. A winner that was there before stays, unless `replace`.
+  void publish(const std::filesystem::path& from, const std::string& name, bool replace) const;
+
+  std::vector<Entry> entries() const;
+  /// Removes those used longest ago until at most `limit` bytes are left, and what killed builders left. What is in use or being
+  /// built stays. Returns how many entries went. Throws nothing: a cache that cannot be cleaned still serves.
+  int evict(std::int64_t limit, const std::string& keep = {}) const noexcept;
+
+  /// ANYACCEL_OP_CACHE_SIZE in bytes, with K, M or G; 2G when unset. Throws `invalid_argument`.
+  static std::int64_t size_limit();
+
+ private:
+  bool remove_entry(const std::filesystem::path& folder) const;
+  std::filesystem::path folder_;
+};
+
+/// A folder for one build, made in the cache, removed by the destructor. Its owner holds a lock in it.
+class PrivateFolder {
+ public:
+  explicit PrivateFolder(const std::filesystem::path& cache);
+  ~PrivateFolder();
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  FileLock lock_;
+};
+
+}  // namespace anyaccel::build

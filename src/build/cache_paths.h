@@ -1,0 +1,16 @@
+// Names inside the cache's folder.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+namespace anyaccel::build {
+
+inline constexpr const char* kPrivate = ".build-";  ///< a build that runs, or that was killed
+inline constexpr const char* kTrash = ".gone-";     ///< what is being removed
+inline constexpr const char* kOwner = "owner";      ///< file in a private folder that its owner holds
+
+/// The manifests in a folder.
+std::vector<std::filesystem::path> manifests(const std::filesystem::path& folder);
+
+}  // namespace anyaccel::build

@@ -1,0 +1,59 @@
+// The text file <op>.op that says what an op is made from. docs/ops.md lists its keys.
+//
+// One `key = value` a line; `#` begins a comment line; lists repeat their key. The first line that is neither empty nor a
+// comment is `anyaccel_op = 1`, the version of this format.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace anyaccel::build {
+
+/// A source and the flags of it alone.
+struct Source {
+  std::string file;  ///< below the op's folder, or below ops/support
+  std::vector<std::string> flags = {};
+};
+
+/// A header that the machine must have.
+struct NeededHeader {
+  std::string header;
+  std::string package;  ///< what to install to get it; may be empty
+};
+
+struct Description {
+  std::string class_name;             ///< "CPUAdamBuilder"
+  std::string name;                   ///< "cpu_adam"
+  std::vector<std::string> backends;  ///< names of backends; "*" is every one
+  std::vector<Source> sources;        ///< those that end in .cu go to nvcc
+  std::vector<Source> support;        ///< from ops/support
+  std::vector<NeededHeader> headers;  ///< looked for before anything is compiled
+  std::vector<std::string> links;     ///< libraries, without lib and .so
+  std::vector<std::string> flags;     ///< for all sources
+  std::vector<std::string> includes;  ///< folders below the op's
+  std::string kernel_path;            ///< where the sources lie, below the op's folder; empty: in it
+  std::string prefix_variable;        ///< variable that names a prefix with include and lib, for example CCL_ROOT
+  std::string compiler;               ///< program or path; empty: CXX or the system's
+  bool torch = true;                  ///< LibTorch's headers and libraries
+
+  bool serves(std::string_view backend) const;
+  bool needs_nvcc() const;
+};
+
+/// Throws `corrupt` with the line, or `version_mismatch` for another version of the format.
+Description parse_description(std::string_view text);
+
+/// An op as it lies on the disk.
+struct Op {
+  Description description;
+  std::filesystem::path file;  ///< the description; absolute
+  std::filesystem::path folder() const { return file.parent_path(); }
+  std::filesystem::path source_folder() const { return folder() / description.kernel_path; }
+};
+
+/// Throws what parse_description() throws, naming the file, and `not_found`.
+Op read_op(const std::filesystem::path& file);
+
+}  // namespace anyaccel::build

@@ -1,0 +1,93 @@
+#include "build/executor.h"
+
+#include <cstdio>
+#include <map>
+
+#include "anyaccel/error.h"
+#include "base/file.h"
+#include "build/processes.h"
+#include "build/progress.h"
+#include "build/toolchain.h"
+
+namespace anyaccel::build {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Enough for the first errors; templates can fill megabytes.
+constexpr std::size_t kMostOutput = 8000;
+
+struct Job {
+  std::string what;
+  fs::path made;
+  std::vector<std::string> words;
+  fs::path log() const { return made.string() + ".log"; }
+};
+
+/// The command as it is after the private folder is gone.
+std::string to_repeat(Job job) {
+  for (auto& word : job.words)
+    if (word == job.made) word = "/dev/null";
+  return shell_quoted(job.words);
+}
+
+void judge(const Job& job, int status, bool fatal_warnings) {
+  std::error_code error;
+  const bool made = fs::exists(job.made, error);
+  auto said = try_read_file(job.log()).value_or("");
+  if (made && (status == 0 || status < 0) && (said.empty() || !fatal_warnings)) {
+    if (!said.empty()) std::fputs(said.c_str(), stderr);
+    return;
+  }
+  const auto space = fs::space(job.made.parent_path(), error);
+  if (!error && space.available < (1 << 20))
+    throw Error(ErrorCode::io, "op cache",
+                {.what = "the disk with " + job.made.parent_path().parent_path().string() + " is full",
+                 .hint = "make room there, or set ANYACCEL_OP_CACHE to a folder of yours on a disk with room"});
+  if (said.size() > kMostOutput) said = said.substr(0, kMostOutput) + "\n[...]\n";
+  if (said.empty()) said = "(it said nothing)\n";
+  const auto how =
+      status > 128 ? "was ended by signal " + std::to_string(status - 128) : "ended with " + std::to_string(status);
+  throw Error(ErrorCode::build_failed, "OpBuilder::load",
+              {.what = job.what + " failed: the compiler " + how + " and said:\n" + said + "to repeat it:\n  " +
+                       to_repeat(job)});
+}
+
+}  // namespace
+
+void execute(const Plan& plan, const std::string& name, const ExecuteOptions& options) {
+  std::vector<Job> jobs;
+  for (const auto& step : plan.steps) jobs.push_back({"compiling " + step.source, step.object, step.words});
+  Progress progress(name);
+  ProcessGroup group;
+  const auto environment = build_environment();
+  const auto start = [&](const Job& job) {
+    if (options.verbose) std::fprintf(stderr, "%s\n", shell_quoted(job.words).c_str());
+    return group.start(job.words, environment, job.log());
+  };
+  std::map<pid_t, const Job*> running;
+  std::size_t begun = 0, done = 0;
+  while (done < jobs.size()) {
+    while (begun < jobs.size() && static_cast<int>(running.size()) < options.jobs) {
+      const auto& job = jobs[begun++];
+      running[start(job)] = &job;
+    }
+    progress.show("compiled " + std::to_string(done) + " of " + std::to_string(jobs.size()) + " sources");
+    const auto ended = group.wait(200);
+    const auto place = running.find(ended.process);
+    if (place == running.end()) continue;
+    judge(*place->second, ended.status, options.fatal_warnings);
+    running.erase(place);
+    ++done;
+  }
+  const Job link{"linking " + name, plan.library, plan.link};
+  const auto process = start(link);
+  for (;;) {
+    progress.show("linking");
+    const auto ended = group.wait(200);
+    if (ended.process == process) return judge(link, ended.status, options.fatal_warnings);
+  }
+}
+
+}  // namespace anyaccel::build

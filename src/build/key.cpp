@@ -1,0 +1,193 @@
+#include "build/key.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "anyaccel/error.h"
+#include "anyaccel/version.h"
+#include "base/env.h"
+#include "base/file.h"
+#include "base/plugin/build_identity.h"
+#include "build/plan.h"
+#include "build/sha256.h"
+
+namespace anyaccel::build {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Changed when what the service itself does changes the binary.
+constexpr const char* kFormat = "1";
+
+/// Names in `#include "x"` and `<x>`, conditions not looked at: one too many costs a build, one too few a wrong binary.
+std::vector<std::string> included(const std::string& text) {
+  std::vector<std::string> out;
+  for (std::size_t at = text.find('#'); at != std::string::npos; at = text.find('#', at + 1)) {
+    auto place = text.find_first_not_of(" \t", at + 1);
+    if (place == std::string::npos || text.compare(place, 7, "include") != 0) continue;
+    place = text.find_first_not_of(" \t", place + 7);
+    if (place == std::string::npos || (text[place] != '"' && text[place] != '<')) continue;
+    const auto end = text.find_first_of("\">\n", place + 1);
+    if (end != std::string::npos && text[end] != '\n') out.push_back(text.substr(place + 1, end - place - 1));
+  }
+  return out;
+}
+
+bool is_below(const fs::path& path, const fs::path& folder) {
+  const auto [end, unused] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
+  return end == folder.end();
+}
+
+/// Finds headers as the compiler will: beside the file, then in the op's folders, then in AnyAccel's.
+class Scanner {
+ public:
+  Scanner(const Op& op, const Places& places) {
+    roots_.push_back({"op/", op.folder()});
+    for (const auto& folder : places.includes) roots_.push_back({"anyaccel/", folder});
+    search_ = {op.source_folder()};
+    for (const auto& folder : op.description.includes) search_.push_back(op.folder() / folder);
+    search_.insert(search_.end(), places.includes.begin(), places.includes.end());
+  }
+
+  void add(const fs::path& file) {
+    const auto path = file.lexically_normal();
+    if (files_.count(path) != 0) return;
+    const auto text = try_read_file(path);
+    if (!text)
+      throw Error(ErrorCode::not_found, "op builders", {.what = "the source " + path.string() + " is not there"});
+    files_[path] = sha256(*text);
+    for (const auto& name : included(*text)) {
+      std::error_code error;
+      std::vector<fs::path> choices{path.parent_path() / name};
+      for (const auto& folder : search_) choices.push_back(folder / name);
+      const auto found = std::find_if(choices.begin(), choices.end(),
+                                      [&](const auto& choice) { return fs::is_regular_file(choice, error); });
+      if (found != choices.end()) add(*found);
+    }
+  }
+
+  std::map<std::string, std::pair<fs::path, std::string>> result() const {
+    std::map<std::string, std::pair<fs::path, std::string>> out;
+    for (const auto& [path, digest] : files_) out[name_of(path)] = {path, digest};
+    return out;
+  }
+
+ private:
+  /// The same in a build tree, an installation and a copy of it.
+  std::string name_of(const fs::path& path) const {
+    for (const auto& [name, root] : roots_)
+      if (is_below(path, root.lexically_normal()))
+        return name + path.lexically_relative(root.lexically_normal()).string();
+    return path.filename().string();
+  }
+  std::vector<std::pair<std::string, fs::path>> roots_;
+  std::vector<fs::path> search_;
+  std::map<fs::path, std::string> files_;
+};
+
+Scanner scan(const Op& op, const Places& places) {
+  Scanner scanner(op, places);
+  for (const auto& source : op.description.sources) scanner.add(op.source_folder() / source.file);
+  for (const auto& source : op.description.support) scanner.add(places.ops / "support" / source.file);
+  return scanner;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& word : words) out += (out.empty() ? "" : " ") + word;
+  return out;
+}
+
+std::string digest_of(const std::vector<std::pair<std::string, std::string>>& parts) {
+  Sha256 hash;
+  for (const auto& [name, value] : parts) {
+    hash.add(name + "\n" + std::to_string(value.size()) + "\n");
+    hash.add(value);
+  }
+  return hash.hex();
+}
+
+[[noreturn]] void refuse(const std::string& what, const std::string& got, const std::string& want) {
+  throw Error(ErrorCode::invalid_argument, "op builders", {.what = what, .got = "'" + got + "'", .want = want});
+}
+
+}  // namespace
+
+std::string checked_arch(const std::string& text) {
+  const bool good = std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '+' || c == '_';
+  });
+  if (!good || text == "native" || text.starts_with('-'))
+    refuse("not an instruction set", text, "a name that -march knows, not native: for example x86-64-v3");
+  return text;
+}
+
+std::vector<std::string> parse_cuda_archs(const std::string& text) {
+  std::vector<std::string> out;
+  std::string word;
+  for (const char c : text + ";") {
+    if (c != ';' && c != ',' && c != ' ') {
+      word += c;
+      continue;
+    }
+    if (word.empty()) continue;
+    const bool ptx = word.ends_with("+PTX");
+    std::string number = word.substr(0, word.size() - (ptx ? 4 : 0));
+    std::erase(number, '.');  // torch writes 8.0, nvcc 80
+    const auto digits = number.find_first_not_of("0123456789");
+    const bool good = number.size() >= 2 && number.size() <= 4 && digits != 0 &&
+                      (digits == std::string::npos ||
+                       (digits + 1 == number.size() && (number[digits] == 'a' || number[digits] == 'f')));
+    if (!good) refuse("not a CUDA architecture", word, "for example 80, 9.0a or 9.0+PTX, separated by ;");
+    number += ptx ? "+PTX" : "";
+    if (std::find(out.begin(), out.end(), number) == out.end()) out.push_back(number);
+    word.clear();
+  }
+  return out;
+}
+
+Target target_from_environment() {
+  Target out;
+  if (const auto arch = env("ANYACCEL_OP_ARCH")) out.arch = checked_arch(*arch);
+  auto archs = env("ANYACCEL_CUDA_ARCHS");
+  if (!archs) archs = env("TORCH_CUDA_ARCH_LIST");
+  if (archs) out.cuda_archs = parse_cuda_archs(*archs);
+  return out;
+}
+
+std::vector<std::pair<std::string, fs::path>> key_files(const Op& op, const Places& places) {
+  std::vector<std::pair<std::string, fs::path>> out;
+  for (const auto& [name, file] : scan(op, places).result()) out.emplace_back(name, file.first);
+  return out;
+}
+
+Key content_key(const Op& op, const Places& places, const LibTorch* torch, const Target& target) {
+  const auto& what = op.description;
+  Key out;
+  auto& parts = out.content_parts;
+  parts = {{"format", kFormat}, {"op", what.name}, {"anyaccel", ANYACCEL_VERSION}};
+  parts.emplace_back("abi", own_identity().compiler_abi);
+  parts.emplace_back("sanitizer", joined(sanitizer_flags()));
+  if (torch != nullptr) parts.emplace_back("libtorch", torch->version + " " + torch->fingerprint);
+  parts.emplace_back("arch", target.arch.empty() ? "baseline" : target.arch);
+  if (what.needs_nvcc()) parts.emplace_back("cuda archs", joined(cuda_flags(target)));
+  for (const auto* list : {&what.sources, &what.support})
+    for (const auto& source : *list)
+      parts.emplace_back("flags of " + source.file, joined(source_flags(op, source, target)));
+  parts.emplace_back("libraries", joined(what.links));
+  for (const auto& [name, file] : scan(op, places).result()) parts.emplace_back("file " + name, file.second);
+  out.content = digest_of(parts);
+  return out;
+}
+
+void add_tools(Key& key, const std::vector<std::pair<std::string, std::string>>& tools,
+               const std::vector<std::string>& search) {
+  key.tool_parts = {{"content", key.content}};
+  key.tool_parts.insert(key.tool_parts.end(), tools.begin(), tools.end());
+  for (const auto& variable : search) key.tool_parts.emplace_back("environment", variable);
+  key.key = digest_of(key.tool_parts);
+}
+
+}  // namespace anyaccel::build

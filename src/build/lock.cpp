@@ -1,0 +1,93 @@
+#include "build/lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+#include "anyaccel/error.h"
+
+namespace anyaccel::build {
+
+namespace {
+
+int open_file(const std::filesystem::path& path, int flags) {
+  int descriptor = -1;
+  do {
+    descriptor = ::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+  } while (descriptor < 0 && errno == EINTR);
+  return descriptor;
+}
+
+bool has_no_locks(int error) { return error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP || error == EINVAL; }
+
+long holder_of(int descriptor) {
+  std::array<char, 32> text{};
+  return ::pread(descriptor, text.data(), text.size() - 1, 0) > 0 ? std::strtol(text.data(), nullptr, 10) : 0;
+}
+
+void write_own_id(int descriptor) {
+  const auto text = std::to_string(::getpid()) + "\n";
+  // Only for the message of who waits; a full disk is reported where it matters.
+  if (::ftruncate(descriptor, 0) != 0 || ::pwrite(descriptor, text.data(), text.size(), 0) < 0) return;
+}
+
+}  // namespace
+
+FileLock::~FileLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+FileLock::FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+FileLock& FileLock::operator=(FileLock&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+bool FileLock::is_at(const std::filesystem::path& path) const noexcept {
+  struct stat mine {
+  }, there{};
+  return ::fstat(descriptor_, &mine) == 0 && ::lstat(path.c_str(), &there) == 0 && mine.st_ino == there.st_ino &&
+         mine.st_dev == there.st_dev;
+}
+
+FileLock FileLock::exclusive(const std::filesystem::path& path, const std::function<void(long)>& waiting) {
+  for (;;) {
+    FileLock lock(open_file(path, O_RDWR | O_CREAT));
+    if (!lock)
+      throw Error(ErrorCode::io, "op builders",
+                  {.what = "cannot open the lock " + path.string() + ": " + std::strerror(errno)});
+    while (::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      if (has_no_locks(errno)) return lock;
+      if (errno != EWOULDBLOCK && errno != EINTR)
+        throw Error(ErrorCode::io, "op builders",
+                    {.what = "cannot lock " + path.string() + ": " + std::strerror(errno)});
+      waiting(holder_of(lock.descriptor_));
+      const timespec time{.tv_sec = 0, .tv_nsec = 100'000'000};
+      ::nanosleep(&time, nullptr);
+    }
+    if (!lock.is_at(path)) continue;  // `ops clean` took the file away meanwhile
+    write_own_id(lock.descriptor_);
+    return lock;
+  }
+}
+
+FileLock FileLock::try_exclusive(const std::filesystem::path& path) {
+  FileLock lock(open_file(path, O_RDWR));
+  if (lock && ::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0) return {};
+  return lock;
+}
+
+FileLock FileLock::try_shared(const std::filesystem::path& path) {
+  FileLock lock(open_file(path, O_RDONLY));
+  if (lock && ::flock(lock.descriptor_, LOCK_SH | LOCK_NB) != 0 && !has_no_locks(errno)) return {};
+  return lock;
+}
+
+}  // namespace anyaccel::build

@@ -1,0 +1,39 @@
+// Locks of the kernel (flock): gone with the process that held them, however it ended. On NFS the kernel makes them
+// byte-range locks of the server, which want files opened for writing.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+namespace anyaccel::build {
+
+/// An open, locked file; closing gives the lock back. Move only. Not thread-safe.
+class FileLock {
+ public:
+  FileLock() = default;
+  ~FileLock();
+  FileLock(FileLock&& other) noexcept;
+  FileLock& operator=(FileLock&& other) noexcept;
+
+  /// Waits until this process alone holds `path`, which is made when it is not there, and writes its id into it. `waiting` is
+  /// called ten times a second with the holder's id (0: not known). A file system without locks gives a lock that is not
+  /// one: what is made under it must be right all the same. Throws `io`.
+  static FileLock exclusive(const std::filesystem::path& path, const std::function<void(long holder)>& waiting);
+  /// The same at once or not at all: an empty object when somebody else has it, or it cannot be opened.
+  static FileLock try_exclusive(const std::filesystem::path& path);
+  /// Shared with other readers; an empty object when the file is not there or a writer has it.
+  static FileLock try_shared(const std::filesystem::path& path);
+
+  explicit operator bool() const noexcept { return descriptor_ >= 0; }
+  /// True as long as `path` is this file and no newer one.
+  bool is_at(const std::filesystem::path& path) const noexcept;
+  /// The lock stays until the process ends.
+  void keep() noexcept { descriptor_ = -1; }
+
+ private:
+  explicit FileLock(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_ = -1;
+};
+
+}  // namespace anyaccel::build

@@ -1,0 +1,73 @@
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "build/cache.h"
+#include "build/sha256.h"
+
+namespace anyaccel::build {
+
+namespace fs = std::filesystem;
+
+namespace {
+constexpr const char* kFirstLine = "anyaccel_op_library = 1";
+}
+
+std::string Manifest::text() const {
+  std::string out = std::string(kFirstLine) + "\nop = " + op + "\ncontent = " + content + "\nkey = " + key +
+                    "\nsha256 = " + sha256 + "\n";
+  for (const auto& [name, value] : parts) {
+    std::string line = name + " = " + value;
+    for (char& c : line)
+      if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+    out += "# " + line + "\n";
+  }
+  return out + "end\n";
+}
+
+std::optional<Manifest> parse_manifest(const std::string& text) {
+  // The last line shows that nothing was cut off.
+  if (!text.starts_with(std::string(kFirstLine) + "\n") || !text.ends_with("\nend\n")) return std::nullopt;
+  Manifest out;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    auto line = text.substr(at, end - at);
+    at = end + 1;
+    const bool part = line.starts_with("# ");
+    if (part) line.erase(0, 2);
+    const auto equals = line.find(" = ");
+    if (equals == std::string::npos) continue;
+    const auto name = line.substr(0, equals);
+    const auto value = line.substr(equals + 3);
+    if (part) {
+      out.parts.emplace_back(name, value);
+    } else if (name == "op") {
+      out.op = value;
+    } else if (name == "content") {
+      out.content = value;
+    } else if (name == "key") {
+      out.key = value;
+    } else if (name == "sha256") {
+      out.sha256 = value;
+    }
+  }
+  return out;
+}
+
+std::optional<Held> hold(const fs::path& library, std::string& problem) {
+  const fs::path file = library.string() + kManifestSuffix;
+  Held out{.library = library};
+  // Held before it is read: from here on nobody removes it.
+  out.use = FileLock::try_shared(file);
+  if (!out.use || !out.use.is_at(file)) return std::nullopt;
+  const auto text = try_read_file(file);
+  auto manifest = text ? parse_manifest(*text) : std::nullopt;
+  if (!manifest) return problem = file.string() + " is no whole manifest", std::nullopt;
+  out.manifest = std::move(*manifest);
+  const auto content = try_read_file(library);
+  if (!content) return problem = library.string() + " cannot be read", std::nullopt;
+  if (sha256(*content) != out.manifest.sha256)
+    return problem = library.string() + " is not what was built: its checksum differs", std::nullopt;
+  return out;
+}
+
+}  // namespace anyaccel::build

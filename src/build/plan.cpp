@@ -1,0 +1,151 @@
+#include "build/plan.h"
+
+#include <sstream>
+
+#include "base/env.h"
+
+namespace anyaccel::build {
+
+namespace {
+
+#define ANYACCEL_TORCH_CUDA "libtorch_cuda.so"
+
+namespace fs = std::filesystem;
+
+void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+/// Folders of a prefix that a variable of the description names, for example of CCL_ROOT.
+std::string prefix_of(const Description& what) {
+  return what.prefix_variable.empty() ? std::string() : env(what.prefix_variable.c_str()).value_or("");
+}
+
+std::vector<std::string> include_flags(const Op& op, const Places& places, const LibTorch* torch) {
+  std::vector<std::string> out{"-I" + op.source_folder().string()};
+  for (const auto& folder : op.description.includes) out.push_back("-I" + (op.folder() / folder).string());
+  for (const auto& folder : places.includes) out.push_back("-I" + folder.string());
+  if (const auto prefix = prefix_of(op.description); !prefix.empty()) append(out, {"-isystem", prefix + "/include"});
+  if (torch != nullptr)
+    for (const auto& folder : torch->includes()) append(out, {"-isystem", folder.string()});
+  return out;
+}
+
+bool is_cuda(const Source& source) { return source.file.ends_with(".cu"); }
+
+/// Beside each other in one folder, whatever folders the sources lie in.
+std::string object_name(const Source& source, std::size_t number) {
+  return std::to_string(number) + "-" + fs::path(source.file).filename().string() + ".o";
+}
+
+std::vector<std::string> library_flags(const Op& op, const LibTorch* torch) {
+  std::vector<std::string> out;
+  if (const auto prefix = prefix_of(op.description); !prefix.empty())
+    append(out, {"-L" + prefix + "/lib", "-Wl,-rpath," + prefix + "/lib"});
+  for (const auto& name : op.description.links) out.push_back("-l" + name);
+  // By name alone and without a run path: the process has them open, wherever they lie by then.
+  if (torch == nullptr) return out;
+  append(out, {"-L" + torch->libraries().string(), "-ltorch_cpu", "-lc10"});
+  // The CUDA runtime comes through them: the one that this LibTorch uses and no second one. A LibTorch without them can
+  // still compile the op, for another machine.
+  if (op.description.needs_nvcc() && fs::exists(torch->libraries() / ANYACCEL_TORCH_CUDA))
+    append(out, {"-Wl,--no-as-needed", "-l:" ANYACCEL_TORCH_CUDA});
+  return out;
+}
+
+}  // namespace
+
+std::string library_name(const Description& description) { return "libanyaccel_op_" + description.name + ".so"; }
+
+std::vector<std::string> sanitizer_flags() {
+  std::vector<std::string> out;
+  std::istringstream words(ANYACCEL_SANITIZE_FLAGS);
+  for (std::string word; words >> word;) out.push_back(word);
+  return out;
+}
+
+std::vector<std::string> cuda_flags(const Target& target) {
+  auto archs = target.cuda_archs;
+  if (archs.empty()) archs.assign(std::begin(kDefaultCudaArchs), std::end(kDefaultCudaArchs));
+  std::vector<std::string> out;
+  for (auto arch : archs) {
+    const bool ptx = arch.ends_with("+PTX");
+    if (ptx) arch.resize(arch.size() - 4);
+    append(out, {"-gencode", "arch=compute_" + arch + ",code=sm_" + arch});
+    if (ptx) append(out, {"-gencode", "arch=compute_" + arch + ",code=compute_" + arch});
+  }
+  return out;
+}
+
+std::vector<std::string> source_flags(const Op& op, const Source& source, const Target& target) {
+  std::vector<std::string> host{"-fPIC", "-fvisibility=hidden"};
+  if (!target.arch.empty()) host.push_back("-march=" + target.arch);
+  std::vector<std::string> out;
+  if (is_cuda(source)) {
+    out = {"-std=c++20", "-O2", "-DNDEBUG"};
+    for (const auto& flag : host) append(out, {"-Xcompiler", flag});
+    append(out, cuda_flags(target));
+  } else {
+    // The host's own flags come last, so that a description may say -O3.
+    if (!source.file.ends_with(".c")) out = {"-std=c++20", "-fvisibility-inlines-hidden"};
+    append(out, {"-O2", "-DNDEBUG", "-Wall", "-Wextra", "-Wno-missing-field-initializers"});
+    append(out, host);
+    append(out, sanitizer_flags());
+  }
+  append(out, op.description.flags);
+  append(out, source.flags);
+  return out;
+}
+
+Plan make_plan(const Op& op, const Places& places, const LibTorch* torch, const Target& target, const Tools& tools,
+               const fs::path& folder) {
+  Plan out{.library = folder / library_name(op.description)};
+  const auto includes = include_flags(op, places, torch);
+  const auto add = [&](const Source& source, const fs::path& from) {
+    Step step{.source = source.file, .object = folder / object_name(source, out.steps.size())};
+    if (!tools.ccache.empty()) step.words.push_back(tools.ccache);
+    if (is_cuda(source)) {
+      append(step.words, {tools.nvcc, "-ccbin", tools.compiler});
+    } else {
+      step.words.push_back(tools.compiler);
+      if (source.file.ends_with(".c")) append(step.words, {"-x", "c"});
+    }
+    append(step.words, source_flags(op, source, target));
+    append(step.words, includes);
+    append(step.words, {"-c", (from / source.file).lexically_normal().string(), "-o", step.object.string()});
+    out.steps.push_back(std::move(step));
+  };
+  for (const auto& source : op.description.sources) add(source, op.source_folder());
+  for (const auto& source : op.description.support) add(source, places.ops / "support");
+  out.link = {tools.compiler, "-shared", sanitizer_flags().empty() ? "-s" : "-g1",
+              "-Wl,-soname," + library_name(op.description), "-Wl,--as-needed"};
+  append(out.link, sanitizer_flags());
+  for (const auto& step : out.steps) out.link.push_back(step.object.string());
+  append(out.link, library_flags(op, torch));
+  append(out.link, {"-o", out.library.string()});
+  return out;
+}
+
+std::vector<Question> make_questions(const Op& op, const Places& places, const Tools& tools) {
+  std::vector<Question> out;
+  const auto includes = include_flags(op, places, nullptr);
+  for (const auto& [header, package] : op.description.headers) {
+    Question question{.what = "the header " + header, .hint = package.empty() ? "" : "install " + package};
+    question.words = {tools.compiler, "-std=c++20"};
+    append(question.words, includes);
+    // Preprocessed only: reading a large header takes the compiler a second.
+    append(question.words, {"-M", "-MF", "/dev/null", "-x", "c++", "-include", header, "/dev/null"});
+    out.push_back(std::move(question));
+  }
+  for (const auto& name : op.description.links) {
+    Question question{.what = "the library " + name, .hint = "install its development package"};
+    question.words = {tools.compiler, "-shared", "-x", "c++", "/dev/null"};
+    if (const auto prefix = prefix_of(op.description); !prefix.empty())
+      question.words.push_back("-L" + prefix + "/lib");
+    append(question.words, {"-l" + name, "-o", "/dev/null"});
+    out.push_back(std::move(question));
+  }
+  return out;
+}
+
+}  // namespace anyaccel::build

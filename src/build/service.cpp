@@ -1,0 +1,261 @@
+#include "build/service.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <map>
+#include <mutex>
+
+#include "anyaccel/error.h"
+#include "base/env.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "build/executor.h"
+#include "build/processes.h"
+#include "build/progress.h"
+#include "build/sha256.h"
+#include "build/toolchain.h"
+
+namespace anyaccel::build {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<LibTorch> torch_of(const Op& op, const Settings& settings) {
+  if (!op.description.torch) return std::nullopt;
+  return read_libtorch(settings.torch_prefix);
+}
+
+Tools find_tools(const Op& op, const Settings& settings) {
+  Tools out;
+  auto wanted = settings.compiler.empty() ? op.description.compiler : settings.compiler;
+  // A description may bring its compiler along.
+  if (wanted.find('/') != std::string::npos && fs::path(wanted).is_relative()) wanted = (op.folder() / wanted).string();
+  out.compiler = find_compiler(wanted);
+  if (op.description.needs_nvcc()) out.nvcc = find_nvcc();
+  if (!env("CCACHE_DISABLE")) out.ccache = find_program("ccache").value_or("");
+  return out;
+}
+
+Key full_key(Key key, const Op& op, const Tools& tools, const Settings& settings) {
+  const auto memo = Cache(settings.cache).memo_folder();
+  std::vector<std::pair<std::string, std::string>> identities{{"compiler", compiler_identity(tools.compiler, memo)}};
+  if (!tools.nvcc.empty()) identities.emplace_back("nvcc", compiler_identity(tools.nvcc, memo));
+  auto search = search_environment();
+  if (!op.description.prefix_variable.empty())
+    search.push_back(op.description.prefix_variable + "=" + env(op.description.prefix_variable.c_str()).value_or(""));
+  add_tools(key, identities, search);
+  return key;
+}
+
+std::string entry_name(const Op& op, const Key& key) { return op.description.name + "-" + key.key.substr(0, 24); }
+
+/// What differs between a manifest and what is wanted, in words.
+std::string difference(const Manifest& manifest, const Key& key) {
+  std::string out;
+  const std::map<std::string, std::string> theirs(manifest.parts.begin(), manifest.parts.end());
+  for (const auto& [name, value] : key.content_parts) {
+    const auto place = theirs.find(name);
+    if (place != theirs.end() && place->second == value) continue;
+    const bool long_text = name.starts_with("file ");
+    out += (out.empty() ? "" : "; ") + name + " differs";
+    if (!long_text && place != theirs.end()) out += ": " + place->second + " there, " + value + " here";
+  }
+  return out.empty() ? "a file of it is gone" : out;
+}
+
+std::optional<Found> find_prebuilt(const Op& op, const Settings& settings, const Key& key, std::string* why_not) {
+  if (!settings.prebuilt) return std::nullopt;
+  for (const auto& folder : settings.places.prebuilt) {
+    std::string problem;
+    auto held = hold(folder / library_name(op.description), problem);
+    if (held && held->manifest.content != key.content)
+      problem = "it was built for something else: " + difference(held->manifest, key);
+    if (held && problem.empty()) return Found{std::move(*held), Origin::prebuilt};
+    if (problem.empty()) continue;
+    log_once(LogLevel::info, "prebuilt " + op.description.name,
+             "the prebuilt " + op.description.name + " is not used: " + problem);
+    if (why_not != nullptr) *why_not = problem;
+  }
+  return std::nullopt;
+}
+
+std::optional<Found> find_cached(const Op& op, const Settings& settings, const Key& key, bool& defective) {
+  const Cache cache(settings.cache);
+  if (!cache.is_trusted()) return std::nullopt;  // prepare() says why
+  const auto folder = cache.entry(entry_name(op, key));
+  std::string problem;
+  auto held = hold(folder / library_name(op.description), problem);
+  if (held && held->manifest.key != key.key) problem = "its manifest is another one's";
+  if (!problem.empty()) {
+    log(LogLevel::warning, op.description.name + " is built again: " + problem);
+    defective = true;
+    return std::nullopt;
+  }
+  if (!held) return std::nullopt;
+  // When it was used last; a cache that cannot be written is not cleaned either.
+  static_cast<void>(::utimensat(AT_FDCWD, (held->library.string() + kManifestSuffix).c_str(), nullptr, 0));
+  return Found{std::move(*held), Origin::cached};
+}
+
+std::string questions_failed(const Op& op, const Settings& settings, const Tools& tools) {
+  // Asked once a process: machines do not grow headers while a program runs, and it takes the compiler's time.
+  static std::mutex mutex;
+  static std::map<std::string, std::string> answers;
+  const std::lock_guard lock(mutex);
+  const auto known = answers.find(op.file.string() + "\n" + tools.compiler);
+  if (known != answers.end()) return known->second;
+  std::string out;
+  for (const auto& question : make_questions(op, settings.places, tools)) {
+    if (run_program(question.words, build_environment()).status == 0) continue;
+    out = question.what + " is not there" + (question.hint.empty() ? "" : "; " + question.hint);
+    break;
+  }
+  // Only a yes stays: what is missing may be installed.
+  if (out.empty()) answers[op.file.string() + "\n" + tools.compiler] = out;
+  return out;
+}
+
+void require_needs(const Op& op, const Settings& settings, const Tools& tools) {
+  if (const auto problem = questions_failed(op, settings, tools); !problem.empty())
+    throw Error(ErrorCode::unavailable, "OpBuilder::load",
+                {.what = op.description.name + " cannot be built: " + problem});
+}
+
+/// Compiles into a private folder and leaves library and manifest in `<folder>/out`.
+void build_in(const fs::path& folder, const Op& op, const Settings& settings, const std::optional<LibTorch>& torch,
+              const Tools& tools, const Key& key) {
+  const auto out = folder / "out";
+  fs::create_directory(out);
+  auto plan = make_plan(op, settings.places, torch ? &*torch : nullptr, settings.target, tools, folder);
+  execute(plan, op.description.name,
+          {.jobs = job_count(static_cast<int>(plan.steps.size())),
+           .verbose = settings.verbose,
+           .fatal_warnings = settings.fatal_warnings});
+  const auto library = out / library_name(op.description);
+  fs::rename(plan.library, library);
+  Manifest manifest{.op = op.description.name,
+                    .content = key.content,
+                    .key = key.key,
+                    .sha256 = sha256(read_file(library)),
+                    .parts = key.content_parts};
+  manifest.parts.insert(manifest.parts.end(), key.tool_parts.begin(), key.tool_parts.end());
+  write_file_atomically(library.string() + kManifestSuffix, manifest.text());
+}
+
+Found build_locked(const Op& op, const Settings& settings, const std::optional<LibTorch>& torch, const Tools& tools,
+                   const Key& key) {
+  const Cache cache(settings.cache);
+  cache.prepare();
+  const auto name = entry_name(op, key);
+  Progress progress(op.description.name);
+  const auto lock = FileLock::exclusive(cache.lock_file(name), [&](long holder) { progress.wait_for(holder); });
+  bool defective = settings.force;
+  if (!settings.force)
+    if (auto found = find_cached(op, settings, key, defective)) return std::move(*found);
+  require_needs(op, settings, tools);
+  cache.evict(Cache::size_limit(), name);
+  const PrivateFolder folder(cache.folder());
+  build_in(folder.path(), op, settings, torch, tools, key);
+  cache.publish(folder.path() / "out", name, defective);
+  bool unused = false;
+  auto found = find_cached(op, settings, key, unused);
+  if (!found)
+    throw Error(ErrorCode::io, "op cache", {.what = "what was built vanished from " + cache.folder().string()});
+  found->origin = Origin::built;
+  return std::move(*found);
+}
+
+}  // namespace
+
+const char* to_string(Origin origin) noexcept {
+  return origin == Origin::prebuilt ? "prebuilt" : origin == Origin::cached ? "cached" : "built";
+}
+
+Settings default_settings(fs::path torch_prefix) {
+  return {.places = own_places(),
+          .torch_prefix = std::move(torch_prefix),
+          .target = target_from_environment(),
+          .cache = Cache::default_folder()};
+}
+
+std::optional<Found> find(const Op& op, const Settings& settings, std::string* why_not) {
+  const auto torch = torch_of(op, settings);
+  const auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
+  if (auto found = find_prebuilt(op, settings, key, why_not)) return found;
+  bool unused = false;
+  return find_cached(op, settings, full_key(key, op, find_tools(op, settings), settings), unused);
+}
+
+Found find_or_build(const Op& op, const Settings& settings) try {
+  const auto torch = torch_of(op, settings);
+  auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
+  if (!settings.force)
+    if (auto found = find_prebuilt(op, settings, key, nullptr)) return std::move(*found);
+  const auto tools = find_tools(op, settings);
+  key = full_key(std::move(key), op, tools, settings);
+  bool unused = false;
+  // Without the lock: a cache that can only be read serves too.
+  if (!settings.force)
+    if (auto found = find_cached(op, settings, key, unused)) return std::move(*found);
+  return build_locked(op, settings, torch, tools, key);
+} catch (const fs::filesystem_error& error) {
+  throw Error(ErrorCode::io, "op cache",
+              {.what = error.what(), .hint = "set ANYACCEL_OP_CACHE to a folder of yours on a disk with room"});
+}
+
+Compatibility check(const Op& op, const Settings& settings) noexcept try {
+  try {
+    const auto torch = torch_of(op, settings);
+    auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
+    if (find_prebuilt(op, settings, key, nullptr)) return {true, {}};
+    const auto tools = find_tools(op, settings);
+    key = full_key(std::move(key), op, tools, settings);
+    bool unused = false;
+    if (find_cached(op, settings, key, unused)) return {true, {}};
+    auto problem = questions_failed(op, settings, tools);
+    if (!problem.empty()) return {false, problem};
+    Cache(settings.cache).prepare();
+    return {true, {}};
+  } catch (const std::exception& error) {
+    return {false, error.what()};
+  }
+} catch (...) {
+  return {false, "memory is exhausted"};
+}
+
+std::string dry_run(const Op& op, const Settings& settings) {
+  const auto torch = torch_of(op, settings);
+  auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
+  const auto tools = find_tools(op, settings);
+  key = full_key(std::move(key), op, tools, settings);
+  const auto entry = Cache(settings.cache).entry(entry_name(op, key));
+  const auto plan = make_plan(op, settings.places, torch ? &*torch : nullptr, settings.target, tools, entry);
+  std::string out = op.description.name + "\n  key     " + key.key + "\n  folder  " + entry.string() + "\n  jobs    " +
+                    std::to_string(job_count(static_cast<int>(plan.steps.size()))) + "\n";
+  for (const auto& step : plan.steps) out += "  " + shell_quoted(step.words) + "\n";
+  return out + "  " + shell_quoted(plan.link) + "\n";
+}
+
+Origin build_prebuilt(const Op& op, const Settings& settings, const fs::path& folder) {
+  const auto torch = torch_of(op, settings);
+  auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
+  const auto tools = find_tools(op, settings);
+  key = full_key(std::move(key), op, tools, settings);
+  const auto library = folder / library_name(op.description);
+  std::string problem;
+  if (!settings.force)
+    if (const auto held = hold(library, problem); held && held->manifest.key == key.key) return Origin::prebuilt;
+  require_needs(op, settings, tools);
+  fs::create_directories(folder);
+  const PrivateFolder work(folder);
+  build_in(work.path(), op, settings, torch, tools, key);
+  const auto made = work.path() / "out" / library.filename();
+  // A new manifest beside an old library would not fit its checksum, so this order is safe, too.
+  fs::rename(made, library);
+  fs::rename(made.string() + kManifestSuffix, library.string() + kManifestSuffix);
+  return Origin::built;
+}
+
+}  // namespace anyaccel::build

@@ -1,0 +1,52 @@
+// From an op to a library that may be opened: prebuilt, from the cache, or built now.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "anyaccel/sdk/op_builder.h"
+#include "build/cache.h"
+#include "build/plan.h"
+
+namespace anyaccel::build {
+
+struct Settings {
+  Places places;
+  std::filesystem::path torch_prefix;
+  Target target;
+  std::string compiler;  ///< stands above the description's; empty: that one, CXX, the system's
+  std::filesystem::path cache;
+  bool verbose = false;
+  bool force = false;           ///< build although there is one
+  bool fatal_warnings = false;  ///< for our own builds
+  bool prebuilt = true;         ///< look for prebuilt libraries
+};
+
+/// Everything from the environment and from where our libraries lie.
+Settings default_settings(std::filesystem::path torch_prefix);
+
+enum class Origin { prebuilt, cached, built };
+const char* to_string(Origin origin) noexcept;
+
+struct Found {
+  Held held;
+  Origin origin;
+};
+
+/// Looks for the library and builds it when there is none. Safe to call from any number of processes and threads at once: one
+/// builds, the others wait and take its result. Throws `build_failed`, `unavailable`, `io`, `not_found`.
+Found find_or_build(const Op& op, const Settings& settings);
+/// The first half of it: nothing when it would have to be built. `why_not` says why a prebuilt one was not taken.
+std::optional<Found> find(const Op& op, const Settings& settings, std::string* why_not = nullptr);
+
+/// Whether find_or_build() can do it: it asks the same questions. Never throws; runs compilers at most to see whether
+/// headers and libraries are there, and starts no device.
+Compatibility check(const Op& op, const Settings& settings) noexcept;
+
+/// What would be done, as text: key, folders, commands.
+std::string dry_run(const Op& op, const Settings& settings);
+
+/// Builds into `folder`, where it becomes a prebuilt library. Nothing is done when the one there is right.
+Origin build_prebuilt(const Op& op, const Settings& settings, const std::filesystem::path& folder);
+
+}  // namespace anyaccel::build

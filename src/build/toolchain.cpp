@@ -1,0 +1,126 @@
+#include "build/toolchain.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <string_view>
+
+#include "anyaccel/error.h"
+#include "base/env.h"
+#include "base/file.h"
+#include "build/processes.h"
+#include "build/sha256.h"
+
+namespace anyaccel::build {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_program(const fs::path& file) {
+  std::error_code error;
+  return fs::is_regular_file(file, error) && ::access(file.c_str(), X_OK) == 0;
+}
+
+bool is_ccache(const fs::path& file) {
+  std::error_code error;
+  return fs::canonical(file, error).filename() == "ccache";
+}
+
+}  // namespace
+
+std::optional<std::string> find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return is_program(name) ? std::optional(name) : std::nullopt;
+  const char* path = std::getenv("PATH");
+  std::string_view folders = path == nullptr ? "/usr/local/bin:/usr/bin:/bin" : path;
+  while (!folders.empty() && !name.empty()) {
+    const auto end = std::min(folders.find(':'), folders.size());
+    const auto file = fs::path(folders.substr(0, end)) / name;
+    folders.remove_prefix(std::min(end + 1, folders.size()));
+    // An empty entry of PATH means the current folder: whoever can write there would be the compiler.
+    if (file.is_absolute() && is_program(file) && (name == "ccache" || !is_ccache(file))) return file.string();
+  }
+  return std::nullopt;
+}
+
+std::string find_compiler(const std::string& wanted) {
+  const auto named = wanted.empty() ? env("CXX").value_or("") : wanted;
+  if (!named.empty()) {
+    if (auto found = find_program(named)) return *found;
+    throw Error(
+        ErrorCode::unavailable, "op builders",
+        {.what = "the C++ compiler " + named + " is not there",
+         .hint = wanted.empty() ? "set CXX to a C++20 compiler" : "install it; the op's description asks for it"});
+  }
+  for (const char* name : {"c++", "g++", "clang++"})
+    if (auto found = find_program(name)) return *found;
+  throw Error(
+      ErrorCode::unavailable, "op builders",
+      {.what = "there is no C++ compiler", .got = "no c++, g++ or clang++ in PATH", .hint = "install one, or set CXX"});
+}
+
+std::string find_nvcc() {
+  if (const auto named = env("NVCC")) {
+    if (auto found = find_program(*named)) return *found;
+    throw Error(ErrorCode::unavailable, "op builders", {.what = "NVCC names " + *named + ", which is not there"});
+  }
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
+    if (const auto home = env(variable))
+      if (auto found = find_program(*home + "/bin/nvcc")) return *found;
+  for (const char* name : {"nvcc", "/usr/local/cuda/bin/nvcc"})
+    if (auto found = find_program(name)) return *found;
+  throw Error(
+      ErrorCode::unavailable, "op builders",
+      {.what = "this op has CUDA sources and there is no nvcc", .hint = "install the CUDA toolkit, or set CUDA_HOME"});
+}
+
+std::string compiler_identity(const std::string& path, const fs::path& memo_folder) {
+  struct stat info {};
+  std::error_code error;
+  const auto real = fs::canonical(path, error);
+  if (error || ::stat(real.c_str(), &info) != 0)
+    throw Error(ErrorCode::unavailable, "op builders", {.what = "the compiler " + path + " is not there"});
+  const auto stamp = path + "\n" + real.string() + "\n" + std::to_string(info.st_size) + "\n" +
+                     std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec);
+  const auto memo = memo_folder / ("tool-" + sha256(stamp).substr(0, 16));
+  // The stamp stands in the file too, so that nothing else is taken for it.
+  if (const auto kept = try_read_file(memo); kept && kept->starts_with(stamp + "\n\n"))
+    return kept->substr(stamp.size() + 2);
+  const auto said = run_program({path, "--version"}, build_environment());
+  if (said.status != 0)
+    throw Error(ErrorCode::unavailable, "op builders",
+                {.what = "the compiler " + path + " does not run", .got = said.output});
+  // nvcc says its version in the fourth line.
+  const auto release = said.output.find("Cuda compilation tools");
+  const auto begin = release == std::string::npos ? 0 : release;
+  auto identity =
+      said.output.substr(begin, said.output.find('\n', begin) - begin) + " size " + std::to_string(info.st_size);
+  try {
+    write_file_atomically(memo, stamp + "\n\n" + identity);
+  } catch (const Error&) {
+    // A folder that cannot be written costs a few milliseconds a load.
+  }
+  return identity;
+}
+
+std::vector<std::string> search_environment() {
+  std::vector<std::string> out;
+  for (const char* name :
+       {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"})
+    if (const auto value = env(name)) out.push_back(std::string(name) + "=" + *value);
+  return out;
+}
+
+std::vector<std::string> build_environment() {
+  auto out = search_environment();
+  for (const char* name : {"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"})
+    if (const auto value = env(name)) out.push_back(std::string(name) + "=" + *value);
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    if (std::string_view(*entry).starts_with("CCACHE_")) out.emplace_back(*entry);
+  out.emplace_back("LC_ALL=C");  // messages that can be searched for
+  return out;
+}
+
+}  // namespace anyaccel::build

@@ -1,0 +1,19 @@
+// Op builders made from descriptions: AnyAccel's own, found in their folder, and those of extensions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "anyaccel/sdk/op_builder.h"
+
+namespace anyaccel {
+
+/// The factory of AnyAccel's own op of that class, when it serves the backend; empty otherwise. Thread-safe.
+sdk::OpBuilderFactory find_own_op(const std::string& backend, const std::string& class_name);
+/// Class names of AnyAccel's own ops that serve a backend. Thread-safe.
+std::vector<std::string> own_ops(const std::string& backend);
+
+/// The factory that register_op_builder() was given; empty when there is none. It stands above AnyAccel's own. Thread-safe.
+sdk::OpBuilderFactory find_registered_op(const std::string& backend, const std::string& class_name);
+
+}  // namespace anyaccel

@@ -1,0 +1,15 @@
+// The names of op builders that DeepSpeed ships or shipped: a program may ask for any of them on any backend.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace anyaccel {
+
+/// `NAME` of a builder's class, for example "cpu_adam"; empty for a class that is not known.
+std::string_view known_op_name(std::string_view class_name) noexcept;
+
+/// The known class whose name is nearest to one that is not; empty when none is near.
+std::string nearest_op(std::string_view class_name);
+
+}  // namespace anyaccel

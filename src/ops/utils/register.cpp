@@ -1,0 +1,16 @@
+// anyaccel::cast_to_byte_tensor: the memory of a tensor as bytes, on any device.
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+
+namespace {
+
+/// A view: a kernel for every device, shapes alone included, is torch's own.
+at::Tensor cast_to_byte_tensor(const at::Tensor& src) {
+  TORCH_CHECK_VALUE(src.is_contiguous(), "[cast_to_byte_tensor] the tensor is not contiguous; got strides ",
+                    src.strides(), "; make it so with contiguous()");
+  return src.detach().view({-1}).view(at::kByte);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(anyaccel, m) { m.def("cast_to_byte_tensor(Tensor(a) src) -> Tensor(a)", &cast_to_byte_tensor); }
