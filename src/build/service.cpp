@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <limits>
 #include <map>
 #include <mutex>
 
@@ -249,6 +250,7 @@ Origin build_prebuilt(const Op& op, const Settings& settings, const fs::path& fo
     if (const auto held = hold(library, problem); held && held->manifest.key == key.key) return Origin::prebuilt;
   require_needs(op, settings, tools);
   fs::create_directories(folder);
+  Cache(folder).evict(std::numeric_limits<std::int64_t>::max());  // what killed builds left
   const PrivateFolder work(folder);
   build_in(work.path(), op, settings, torch, tools, key);
   const auto made = work.path() / "out" / library.filename();

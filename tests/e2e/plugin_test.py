@@ -70,7 +70,7 @@ class Plugin(unittest.TestCase):
         self.assertEqual((plugin["name"], plugin["verdict"]), (NAME, "loaded"))
         self.assertEqual(plugin["path"], str(self.plugins / f"{NAME}.plugin"))
         self.assertEqual(plugin["library"], str(self.plugins / f"libanyaccel_{NAME}.so"))
-        self.assertEqual([b["class_name"] for b in data["op_builders"]], ["AxpyBuilder"])
+        self.assertIn("AxpyBuilder", [b["class_name"] for b in data["op_builders"]])
         self.assertEqual(len(data["devices"]), 2)
         _, data = self.report(DS_ACCELERATOR="cpu")
         self.assertEqual(data["plugins"][0]["verdict"], "found")

@@ -167,14 +167,32 @@ TEST_F(AcceleratorTest, VisibleDevices) {
 
 // Broken when a missing builder is null, or its message does not name op and backend.
 TEST_F(AcceleratorTest, MissingOpBuilderIsTyped) {
-  const auto builder = accelerator_.create_op_builder("CPUAdamBuilder");
+  const auto builder = accelerator_.create_op_builder("GDSBuilder");
   ASSERT_NE(builder, nullptr);
-  EXPECT_EQ(builder->class_name(), "CPUAdamBuilder");
+  EXPECT_EQ(builder->class_name(), "GDSBuilder");
   EXPECT_FALSE(builder->is_compatible().compatible);
   EXPECT_THAT(builder->is_compatible().reason,
-              testing::AllOf(testing::HasSubstr("CPUAdamBuilder"), testing::HasSubstr("mock")));
-  EXPECT_ERROR(builder->load(), unsupported, "CPUAdamBuilder is not implemented on mock");
+              testing::AllOf(testing::HasSubstr("GDSBuilder"), testing::HasSubstr("mock")));
+  EXPECT_ERROR(builder->load(), unsupported, "GDSBuilder is not implemented on mock");
+  EXPECT_EQ(builder->name(), "gds");
   EXPECT_ERROR(accelerator_.get_op_builder("Other")()->load(), unsupported, "Other is not implemented on mock");
+}
+
+// Broken when a misspelt name is not told from an op that is not there yet.
+TEST_F(AcceleratorTest, NearestOpBuilderIsNamed) {
+  EXPECT_THAT(accelerator_.create_op_builder("SparseAttentionBuilder")->is_compatible().reason,
+              testing::HasSubstr("did you mean SparseAttnBuilder?"));
+  EXPECT_THAT(accelerator_.create_op_builder("cpu_adam")->is_compatible().reason, testing::HasSubstr("CPUAdamBuilder"));
+  EXPECT_THAT(accelerator_.create_op_builder("XyzzyBuilder")->is_compatible().reason,
+              testing::Not(testing::HasSubstr("did you mean")));
+}
+
+// Broken when an op that serves every backend is not offered by one that knows nothing of it.
+TEST_F(AcceleratorTest, OwnOpsServeEveryBackend) {
+  EXPECT_EQ(accelerator_.create_op_builder("UtilsBuilder")->name(), "utils");
+  EXPECT_THAT(sdk::registered_op_builders("mock"), testing::Contains("UtilsBuilder"));
+  EXPECT_THAT(accelerator_.create_op_builder("UtilsBuilder")->sources(),
+              testing::ElementsAre(testing::EndsWith("utils/register.cpp")));
 }
 
 // Broken when a registered builder is not found, or another backend's is.
@@ -188,7 +206,7 @@ TEST_F(AcceleratorTest, RegisteredOpBuilderIsFound) {
   sdk::register_op_builder("mock", "FakeBuilder", [] { return std::make_shared<Fake>(); });
   EXPECT_EQ(accelerator_.create_op_builder("FakeBuilder")->name(), "fake");
   EXPECT_EQ(accelerator_.get_op_builder("FakeBuilder")()->name(), "fake");
-  EXPECT_EQ(sdk::registered_op_builders("mock"), std::vector<std::string>{"FakeBuilder"});
+  EXPECT_THAT(sdk::registered_op_builders("mock"), testing::Contains("FakeBuilder"));
   const Accelerator other(std::make_shared<MockBackend>(mock_traits("other")));
   EXPECT_FALSE(other.create_op_builder("FakeBuilder")->is_compatible().compatible);
   EXPECT_ERROR(sdk::register_op_builder("mock", "FakeBuilder", [] { return std::make_shared<Fake>(); }),
