@@ -180,7 +180,7 @@ TEST_F(AcceleratorTest, MissingOpBuilderIsTyped) {
 
 // Broken when a misspelt name is not told from an op that is not there yet.
 TEST_F(AcceleratorTest, NearestOpBuilderIsNamed) {
-  EXPECT_THAT(accelerator_.create_op_builder("SparseAttentionBuilder")->is_compatible().reason,
+  EXPECT_THAT(accelerator_.create_op_builder("SparseAtnBuilder")->is_compatible().reason,
               testing::HasSubstr("did you mean SparseAttnBuilder?"));
   EXPECT_THAT(accelerator_.create_op_builder("cpu_adam")->is_compatible().reason, testing::HasSubstr("CPUAdamBuilder"));
   EXPECT_THAT(accelerator_.create_op_builder("XyzzyBuilder")->is_compatible().reason,
