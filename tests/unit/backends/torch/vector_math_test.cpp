@@ -1,0 +1,32 @@
+// When MKL chooses its vector functions. This program's own mkl_serv_vml_cpu_detect is what MKL calls for that.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tanh.h>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+namespace {
+
+constinit int calls = 0;
+using Detect = int (*)();
+Detect mkl_detect() { return reinterpret_cast<Detect>(::dlsym(RTLD_NEXT, "mkl_serv_vml_cpu_detect")); }
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) int mkl_serv_vml_cpu_detect() {
+  ++calls;
+  return mkl_detect()();
+}
+
+namespace {
+
+// Fails when the first vector function of a program makes MKL's choice, which no other thread may see halfway.
+TEST(VectorMathTest, MklHasChosenItsKernelsBeforeTheProgramBegins) {
+  if (mkl_detect() == nullptr) GTEST_SKIP() << "this LibTorch has no MKL";
+  const int at_load = calls;
+  EXPECT_GT(at_load, 0);
+  at::tanh(at::ones({4}));
+  EXPECT_EQ(calls, at_load);
+}
+
+}  // namespace
