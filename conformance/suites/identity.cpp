@@ -145,6 +145,13 @@ ANYACCEL_CONFORMANCE_CASE(identity, probe_agrees_with_device_count, required) {
   expect(!probe.reason.empty(), "the probe gives no reason");
 }
 
+ANYACCEL_CONFORMANCE_CASE(identity, host_is_asked_after_devices, required) {
+  if (!on_host(accelerator)) skip("which of two devices goes first is for those who know both to say");
+  const auto priority = accelerator.backend().traits().priority;
+  expect(priority <= -1000, "the host, which is always there, hides devices: its priority is " +
+                                std::to_string(priority) + ", that of devices 0 or above");
+}
+
 ANYACCEL_CONFORMANCE_CASE(identity, detection_says_why, required) {
   const auto found = detection();
   expect_equal(found.accelerator, accelerator.name(), "detection().accelerator");

@@ -244,6 +244,29 @@ ANYACCEL_CONFORMANCE_CASE(memory, lack_of_memory_is_an_out_of_memory_error, requ
   expect(fails_for_lack_of_memory(accelerator), "a tensor of 2^50 bytes can be made");
 }
 
+ANYACCEL_CONFORMANCE_CASE(memory, allocation_waits_for_memory_where_claimed, required, true) {
+  if (!accelerator.handles_memory_backpressure()) skip("it does not promise to wait for memory in use");
+  need_own_memory(accelerator);
+  const auto side = feature([&] { return accelerator.Stream(); });
+  queue_work(accelerator, 1);
+  accelerator.synchronize();
+  accelerator.empty_cache();
+  // There is place for one of these, and each is in use while the next one is asked for.
+  const auto bytes = info_of(accelerator).free / 10 * 6;
+  for (int round = 0; round < 16; ++round) {
+    try {
+      const auto tensor = bytes_on(accelerator, bytes);
+      const auto guard = accelerator.stream(side);
+      queue_work(accelerator, 5);
+      tensor.narrow(0, 0, 1).fill_(1);
+      tensor.record_stream(side.unwrap());
+    } catch (const c10::OutOfMemoryError&) {
+      fail("handles_memory_backpressure() is true, but an allocation failed where memory would soon have come free");
+    }
+  }
+  accelerator.synchronize();
+}
+
 ANYACCEL_CONFORMANCE_CASE(memory, failed_allocations_are_counted, recommended, true) {
   const auto ooms = [&] {
     return feature([&] { return accelerator.backend().memory_stats(accelerator.current_device()); }).num_ooms;

@@ -177,6 +177,8 @@ class Mutant final : public sdk::Backend {
   }
 
   void range_push(const std::string& message, const std::string& domain, const std::string& category) override {
+    if (is("trait_nvtx_domain_lies") && !domain.empty())
+      throw Error(ErrorCode::invalid_argument, "range_push", {.what = "ranges have no domains here"});
     ++open_ranges_;
     if (!is("range_lost")) inner_.range_push(message, domain, category);
   }
@@ -201,6 +203,9 @@ class Mutant final : public sdk::Backend {
     if (is("trait_vendor_lost")) traits_.vendor = "another maker";
     if (is("trait_host_timers_lie")) traits_.use_host_timers = false;
     if (is("trait_data_dependency_lies")) traits_.resolves_data_dependency = true;
+    if (is("trait_backpressure_lies")) traits_.handles_memory_backpressure = true;
+    if (is("trait_nvtx_domain_lies")) traits_.supports_nvtx_domain = true;
+    if (is("trait_host_before_devices")) traits_.priority = 100;
     if (is("trait_fp64_lies")) traits_.fp64 = false;
     if (is("trait_communication_empty")) traits_.communication_backend.clear();
     if (is("trait_compile_backend_unknown")) traits_.compile_backend.clear();
@@ -339,6 +344,9 @@ std::vector<std::string> mutant_defects() {
                              "trait_vendor_lost",
                              "trait_host_timers_lie",
                              "trait_data_dependency_lies",
+                             "trait_backpressure_lies",
+                             "trait_nvtx_domain_lies",
+                             "trait_host_before_devices",
                              "trait_fp64_lies",
                              "trait_communication_empty",
                              "trait_compile_backend_unknown",
