@@ -65,6 +65,8 @@ class DeviceMemory {
   /// Bytes held from the device.
   std::size_t reserved();
 
+  std::mutex& lock_for_fork() noexcept { return mutex_; }
+
  private:
   struct Fits {
     bool operator()(const Block* a, const Block* b) const noexcept;

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include "backends/sim/allocator.h"
+#include "backends/sim/fork.h"
 
 namespace anyaccel::backends::sim {
 
@@ -73,6 +74,12 @@ void Device::refuse_lost() {
   if (!lost()) return;
   const std::lock_guard lock(mutex_);
   raise_error(kDeviceLost, failure_);
+}
+
+void Device::keep_locks_free_in_forks() {
+  hold_at_fork(memory->lock_for_fork(), ForkOrder::memory);
+  hold_at_fork(mutex_, ForkOrder::inner);
+  for (const auto& stream : streams) hold_at_fork(stream->lock_for_fork(), ForkOrder::inner);
 }
 
 }  // namespace anyaccel::backends::sim

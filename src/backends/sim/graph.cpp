@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "backends/sim/fork.h"
 #include "backends/sim/runtime.h"
 
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 12
@@ -18,7 +19,7 @@ namespace {
 
 /// Captures in progress, to tell a live one from one that is over; and how many graphs use each pool.
 struct Shared {
-  std::mutex mutex;
+  HeldAtFork mutex{ForkOrder::outer};
   std::set<const void*> captures;
   std::map<std::pair<Device*, PoolId>, int> pool_users;
   PoolId last_pool = 0;

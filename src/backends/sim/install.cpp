@@ -89,6 +89,7 @@ void fill_runtime(const Options& options) {
   for (int i = 0; i < options.devices; ++i) {
     target.devices.push_back(std::make_unique<Device>(i, options.latency_us, faults, options.seed));
     target.devices.back()->memory = std::make_unique<DeviceMemory>(*target.devices.back(), memory);
+    target.devices.back()->keep_locks_free_in_forks();
   }
 }
 

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "backends/sim/fork.h"
 #include "backends/sim/hash.h"
 
 namespace anyaccel::backends::sim {
@@ -21,7 +22,7 @@ struct Hash {
 };
 
 struct Memo {
-  std::mutex mutex;
+  HeldAtFork mutex{ForkOrder::inner};
   std::unordered_map<CallKey, std::shared_ptr<const Geometry>, Hash> calls;
 };
 

@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "backends/sim/fork.h"
+
 namespace anyaccel::backends::sim {
 
 namespace {
@@ -132,7 +134,7 @@ const OpInfo& op_info(const c10::OperatorHandle& op) {
   const void* const key = &op.schema();
   static thread_local std::unordered_map<const void*, const OpInfo*> near;
   if (const auto found = near.find(key); found != near.end()) return *found->second;
-  static std::mutex mutex;
+  static auto& mutex = *new HeldAtFork(ForkOrder::outer);  // torch is asked meanwhile
   static auto* all = new std::unordered_map<const void*, std::unique_ptr<OpInfo>>;
   const std::lock_guard lock(mutex);
   auto& info = (*all)[key];

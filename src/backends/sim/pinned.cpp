@@ -12,6 +12,7 @@
 #include <set>
 #include <vector>
 
+#include "backends/sim/fork.h"
 #include "backends/sim/memory_map.h"
 #include "backends/sim/runtime.h"
 
@@ -52,7 +53,7 @@ class PinnedAllocator final : public at::HostAllocator {
   char* take_addresses(std::size_t size);
   void collect_waiting();
 
-  std::mutex mutex_;
+  HeldAtFork mutex_{ForkOrder::outer};
   std::atomic<char*> base_{nullptr};
   std::ptrdiff_t delta_ = 0;
   int file_ = -1;
@@ -68,7 +69,7 @@ PinnedAllocator& instance() noexcept {
 }
 
 struct Registered {
-  std::mutex mutex;
+  HeldAtFork mutex{ForkOrder::inner};
   std::map<const char*, std::size_t> ranges;
 };
 

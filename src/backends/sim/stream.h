@@ -69,6 +69,8 @@ class SimStream {
   /// Ends the worker after all queued work. At the process's end.
   void stop();
 
+  std::mutex& lock_for_fork() noexcept { return mutex_; }
+
  private:
   void start_locked();
   void work();

@@ -6,6 +6,7 @@
 #include "backends/sim/check/fault_handler.h"
 #include "backends/sim/check/stack.h"
 #include "backends/sim/check/tensors.h"
+#include "backends/sim/fork.h"
 #include "backends/sim/memory_map.h"
 #include "backends/sim/pinned.h"
 #include "backends/sim/runtime.h"
@@ -282,6 +283,12 @@ void Checker::on_refused(const Refusal& refusal) {
   report(std::move(problem));
 }
 
+void Checker::keep_locks_free_in_forks() {
+  hold_at_fork(views_.lock_for_fork(), ForkOrder::views);
+  hold_at_fork(detector_.lock_for_fork(), ForkOrder::history);
+  hold_at_fork(reporter_.lock_for_fork(), ForkOrder::reports);
+}
+
 Checker* checker() noexcept { return started.load(std::memory_order_acquire); }
 
 void start_checks() {
@@ -289,6 +296,7 @@ void start_checks() {
   if (options.check.empty()) return;
   // Never destroyed: work of other threads may end after static destruction began.
   auto* one = new Checker(options.check == "abort", options.check_json, env_flag("SIM_CHECK_STACKS"));
+  one->keep_locks_free_in_forks();
   started.store(one, std::memory_order_release);
   set_observer(one);
   watch_ops([one](const Refusal& refusal) { one->on_refused(refusal); });

@@ -37,6 +37,9 @@ class Checker final : public Observer {
   bool on_fault(std::uintptr_t address, bool writes);
   void on_refused(const Refusal& refusal);
 
+  /// For a checker of static life.
+  void keep_locks_free_in_forks();
+
   Reporter& reporter() noexcept { return reporter_; }
   const Reporter& reporter() const noexcept { return reporter_; }
 

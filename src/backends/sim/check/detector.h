@@ -84,6 +84,8 @@ class Detector {
   /// Live memory in [low, high), largest first, and the sum.
   std::pair<std::size_t, std::vector<Memory>> live_in(std::uintptr_t low, std::uintptr_t high, std::size_t most) const;
 
+  std::mutex& lock_for_fork() noexcept { return mutex_; }
+
  private:
   struct Block {
     std::size_t bytes = 0;

@@ -22,6 +22,8 @@ class HostViews {
   /// The copy that a touch of `address` would disturb, and opens its pages; none for memory that is not closed.
   std::optional<Use> touched(std::uintptr_t address, bool writes);
 
+  std::mutex& lock_for_fork() noexcept { return mutex_; }
+
  private:
   struct Closed {
     Use copy;

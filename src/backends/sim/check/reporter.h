@@ -25,6 +25,8 @@ class Reporter {
   /// At the program's end: the last word on standard error, and the file with all counts.
   void finish();
 
+  std::mutex& lock_for_fork() noexcept { return mutex_; }
+
  private:
   bool count_locked(const Problem& problem);
   void write_file() const;

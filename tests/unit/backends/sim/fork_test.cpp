@@ -1,0 +1,65 @@
+// What a forked child finds: no device, and no lock that a thread of the parent held.
+#include <ATen/core/CachingHostAllocator.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "anyaccel/sim.h"
+#include "backends/sim/allocator.h"
+#include "backends/sim/kernels.h"
+#include "backends/sim/pinned.h"
+
+namespace anyaccel::backends::sim {
+namespace {
+
+// Fails when a child can find a lock of the simulator held by a thread that it does not have: at its end, which stops the
+// streams, or when it asks for or frees memory. Before fork() took them, of 20 children each some 12 hung at the device's
+// memory, 7 at pinned memory; one of 40 at a stream's.
+TEST(SimFork, AChildFindsNoLockHeld) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer has locks of its own, which these threads take all the time";
+#endif
+  ::anyaccel::sim::install({});
+  auto& device = *runtime().devices[0];
+  auto& stream = *device.streams[0];
+  std::atomic<bool> stop{false};
+  const auto again = [&stop](auto work) {
+    return std::thread([&stop, work] {
+      while (!stop.load()) work();
+    });
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.push_back(again([&stream] { launch_function(stream, "nothing", {}, [] {}); }));
+  }
+  threads.push_back(again([&] { device.memory->free(device.memory->allocate(512, stream)); }));
+  threads.push_back(again([] { pinned_allocator().allocate(512); }));
+  const std::vector<std::function<void()>> kinds = {
+      [&] { device.memory->stats(); },
+      [] { pinned_allocator().get_stats(); },
+      [] { stop_streams(); },
+  };
+  for (int i = 0; i < 60; ++i) {
+    const auto child = ::fork();
+    if (child == 0) {
+      ::alarm(5);  // ends a child that waits for ever
+      kinds[static_cast<std::size_t>(i) % kinds.size()]();
+      std::_Exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << "child " << i;
+  }
+  stop = true;
+  for (auto& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace anyaccel::backends::sim
