@@ -222,9 +222,6 @@ TEST(SimBackend, IsChosenByNameOnly) {
 
 // Fails when a child of fork() hangs or crashes instead of telling.
 TEST_F(SimOps, AForkIsToldThatItHasNoDevice) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "hung once in two runs under the address sanitizer; the cause is not known";
-#endif
   const auto tensor = at::ones({4}).to(device());
   tensor.add_(1).cpu();
   const auto told = [](const auto& work) {
