@@ -128,6 +128,29 @@ bool Cache::remove_entry(const fs::path& folder) const {
   return true;
 }
 
+bool Cache::try_remove(const Entry& entry) const {
+  std::error_code ignored;
+  const auto builder = lock_file(entry.folder.filename().string());
+  // Held while it goes: who comes now finds either all of it or nothing.
+  const auto lock = FileLock::try_exclusive(builder);
+  if (!lock && fs::exists(builder, ignored)) return false;
+  const auto files = manifests(entry.folder);
+  const auto use = files.empty() ? FileLock() : FileLock::try_exclusive(files.front());
+  if (!use || !remove_entry(entry.folder)) return false;
+  fs::remove(builder, ignored);
+  return true;
+}
+
+std::pair<int, int> Cache::clean(const std::string& op) const {
+  std::pair<int, int> out{0, 0};
+  for (const auto& entry : entries()) {
+    const auto name = entry.folder.filename().string();
+    if (!op.empty() && name.substr(0, name.rfind('-')) != op) continue;
+    ++(try_remove(entry) ? out.first : out.second);
+  }
+  return out;
+}
+
 int Cache::evict(std::int64_t limit, const std::string& keep) const noexcept try {
   std::error_code ignored;
   for (const auto& item : fs::directory_iterator(folder_, ignored)) {
@@ -144,16 +167,8 @@ int Cache::evict(std::int64_t limit, const std::string& keep) const noexcept try
   for (const auto& entry : all) sum += entry.bytes;
   int removed = 0;
   for (const auto& entry : all) {
-    const auto name = entry.folder.filename().string();
     if (sum <= limit) break;
-    if (name == keep) continue;
-    // Held while it goes: who comes now finds either all of it or nothing.
-    const auto lock = FileLock::try_exclusive(lock_file(name));
-    if (!lock && fs::exists(lock_file(name), ignored)) continue;
-    const auto files = manifests(entry.folder);
-    const auto use = files.empty() ? FileLock() : FileLock::try_exclusive(files.front());
-    if (!use || !remove_entry(entry.folder)) continue;
-    fs::remove(lock_file(name), ignored);
+    if (entry.folder.filename() == keep || !try_remove(entry)) continue;
     sum -= entry.bytes;
     ++removed;
   }

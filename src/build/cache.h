@@ -73,10 +73,14 @@ class Cache {
   /// built stays. Returns how many entries went. Throws nothing: a cache that cannot be cleaned still serves.
   int evict(std::int64_t limit, const std::string& keep = {}) const noexcept;
 
+  /// Removes the entries of one op, or all when `op` is empty. Returns how many went and how many are in use and stayed.
+  std::pair<int, int> clean(const std::string& op) const;
+
   /// ANYACCEL_OP_CACHE_SIZE in bytes, with K, M or G; 2G when unset. Throws `invalid_argument`.
   static std::int64_t size_limit();
 
  private:
+  bool try_remove(const Entry& entry) const;
   bool remove_entry(const std::filesystem::path& folder) const;
   std::filesystem::path folder_;
 };

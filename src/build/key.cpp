@@ -44,15 +44,15 @@ bool is_below(const fs::path& path, const fs::path& folder) {
 class Scanner {
  public:
   Scanner(const Op& op, const Places& places) {
-    roots_.push_back({"op/", op.folder()});
-    for (const auto& folder : places.includes) roots_.push_back({"anyaccel/", folder});
+    roots_ = {{"op/", real(op.folder())}, {"ops/", real(places.ops)}};
+    for (const auto& folder : places.includes) roots_.emplace_back("anyaccel/", real(folder));
     search_ = {op.source_folder()};
     for (const auto& folder : op.description.includes) search_.push_back(op.folder() / folder);
     search_.insert(search_.end(), places.includes.begin(), places.includes.end());
   }
 
   void add(const fs::path& file) {
-    const auto path = file.lexically_normal();
+    const auto path = real(file);
     if (files_.count(path) != 0) return;
     const auto text = try_read_file(path);
     if (!text)
@@ -75,11 +75,16 @@ class Scanner {
   }
 
  private:
+  /// Links followed: a build tree has the ops as one.
+  static fs::path real(const fs::path& path) {
+    std::error_code error;
+    auto out = fs::canonical(path, error);
+    return error ? path.lexically_normal() : out;
+  }
   /// The same in a build tree, an installation and a copy of it.
   std::string name_of(const fs::path& path) const {
     for (const auto& [name, root] : roots_)
-      if (is_below(path, root.lexically_normal()))
-        return name + path.lexically_relative(root.lexically_normal()).string();
+      if (is_below(path, root)) return name + path.lexically_relative(root).string();
     return path.filename().string();
   }
   std::vector<std::pair<std::string, fs::path>> roots_;

@@ -40,7 +40,13 @@ Tools find_tools(const Op& op, const Settings& settings) {
 }
 
 Key full_key(Key key, const Op& op, const Tools& tools, const Settings& settings) {
-  const auto memo = Cache(settings.cache).memo_folder();
+  const Cache cache(settings.cache);
+  try {
+    cache.prepare();
+  } catch (const Error&) {
+    // Who builds is told; a library that is there already needs no folder.
+  }
+  const auto memo = cache.memo_folder();
   std::vector<std::pair<std::string, std::string>> identities{{"compiler", compiler_identity(tools.compiler, memo)}};
   if (!tools.nvcc.empty()) identities.emplace_back("nvcc", compiler_identity(tools.nvcc, memo));
   auto search = search_environment();
@@ -90,7 +96,7 @@ std::optional<Found> find_cached(const Op& op, const Settings& settings, const K
   auto held = hold(folder / library_name(op.description), problem);
   if (held && held->manifest.key != key.key) problem = "its manifest is another one's";
   if (!problem.empty()) {
-    log(LogLevel::warning, op.description.name + " is built again: " + problem);
+    log_once(LogLevel::warning, folder.string(), op.description.name + " is built again: " + problem);
     defective = true;
     return std::nullopt;
   }
@@ -224,6 +230,11 @@ Compatibility check(const Op& op, const Settings& settings) noexcept try {
   }
 } catch (...) {
   return {false, "memory is exhausted"};
+}
+
+Key key_of(const Op& op, const Settings& settings) {
+  const auto torch = torch_of(op, settings);
+  return content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
 }
 
 std::string dry_run(const Op& op, const Settings& settings) {

@@ -43,6 +43,9 @@ std::optional<Found> find(const Op& op, const Settings& settings, std::string* w
 /// headers and libraries are there, and starts no device.
 Compatibility check(const Op& op, const Settings& settings) noexcept;
 
+/// What the key of an op here is made from, as (name, value); nothing is run. Throws `not_found`, `unavailable`.
+Key key_of(const Op& op, const Settings& settings);
+
 /// What would be done, as text: key, folders, commands.
 std::string dry_run(const Op& op, const Settings& settings);
 

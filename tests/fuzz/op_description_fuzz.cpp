@@ -1,0 +1,23 @@
+// An op's description is read or refused by a typed error, and what was read stays below the op's folder.
+// sources: build/description.cpp base/file.cpp base/error.cpp
+#include "build/description.h"
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "anyaccel/error.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace anyaccel;
+  try {
+    const auto op = build::parse_description({reinterpret_cast<const char*>(data), size});
+    if (op.name.empty() || op.class_name.empty() || op.sources.empty() || op.backends.empty()) std::abort();
+    const auto normal = [](const std::string& path) { return std::filesystem::path(path).lexically_normal(); };
+    for (const auto& source : op.sources)
+      if (normal(source.file).string().starts_with("..") || source.file.front() == '/') std::abort();
+    if (!op.kernel_path.empty() && normal(op.kernel_path).string().starts_with("..")) std::abort();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::version_mismatch) std::abort();
+  }
+  return 0;
+}

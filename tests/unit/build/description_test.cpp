@@ -1,0 +1,107 @@
+#include "build/description.h"
+
+#include "build/key.h"
+#include "build/progress.h"
+#include "build/sha256.h"
+#include "unit/support/expect_error.h"
+#include "unit/support/scoped_env.h"
+
+namespace anyaccel::build {
+
+namespace {
+
+const std::string kHead =
+    "anyaccel_op = 1\n# said\nclass_name = TinyBuilder\nname = tiny\nbackends = one, two\nsource = a.cpp: -mavx2 "
+    "-mfma\n";
+
+// Broken when a key is not read into its place.
+TEST(Description, AllKeys) {
+  const auto op =
+      parse_description(kHead +
+                        "source = cuda/k.cu\nsupport = threads.cpp\nheader = hwy/highway.h: libhwy-dev\nlink = uring\n"
+                        "flag = -O3 -fno-math-errno\nsycl_include = inc\nsycl_kernel_path = kernels\n"
+                        "prefix_variable = CCL_ROOT\ncompiler = bin/icpx\ntorch = no\n");
+  EXPECT_EQ(op.class_name, "TinyBuilder");
+  EXPECT_EQ(op.name, "tiny");
+  EXPECT_TRUE(op.serves("two"));
+  EXPECT_FALSE(op.serves("three"));
+  ASSERT_EQ(op.sources.size(), 2U);
+  EXPECT_THAT(op.sources[0].flags, testing::ElementsAre("-mavx2", "-mfma"));
+  EXPECT_TRUE(op.needs_nvcc());
+  EXPECT_EQ(op.support.at(0).file, "threads.cpp");
+  EXPECT_EQ(op.headers.at(0).package, "libhwy-dev");
+  EXPECT_THAT(op.links, testing::ElementsAre("uring"));
+  EXPECT_THAT(op.flags, testing::ElementsAre("-O3", "-fno-math-errno"));
+  EXPECT_THAT(op.includes, testing::ElementsAre("inc"));
+  EXPECT_EQ(op.kernel_path + op.prefix_variable + op.compiler, "kernelsCCL_ROOTbin/icpx");
+  EXPECT_FALSE(op.torch);
+  EXPECT_TRUE(parse_description("anyaccel_op = 1\nclass_name = ABuilder\nname = a\nbackends = *\nsource = a.c\n")
+                  .serves("any"));
+}
+
+struct Bad {
+  const char* line;
+  const char* message;
+};
+
+class BadLine : public testing::TestWithParam<Bad> {};
+
+// Broken when a line that means nothing, leaves the op's folder or makes results differ is taken, or its number is not said.
+TEST_P(BadLine, IsRefusedWithItsNumber) {
+  EXPECT_ERROR(parse_description(kHead + GetParam().line), corrupt, "line 7: ");
+  EXPECT_ERROR(parse_description(kHead + GetParam().line), corrupt, GetParam().message);
+}
+INSTANTIATE_TEST_SUITE_P(
+    All, BadLine,
+    testing::Values(Bad{"nonsense", "not `key = value`"}, Bad{"colour = red", "unknown key"},
+                    Bad{"name = again", "stands twice"}, Bad{"torch =", "has no value"},
+                    Bad{"torch = maybe", "neither yes nor no"}, Bad{"source = ../secret.cpp", "not a path below"},
+                    Bad{"source = /etc/a.cpp", "not a path below"}, Bad{"source = a.txt", "not a source"},
+                    Bad{"include = -I/", "not a path below"},
+                    Bad{"flag = -march=native", "makes results or machines differ"},
+                    Bad{"flag = -O3 -ffast-math", "makes results or machines differ"}, Bad{"flag = O3", "is no flag"},
+                    Bad{"link = -lm", "not a library's name"}, Bad{"compiler = a b", "not a program"},
+                    Bad{"header = a b", "not a header"}, Bad{"name = a\tb", "control character"}));
+
+// Broken when a file of another kind or version, or one that lacks something, is taken.
+TEST(Description, WholeFiles) {
+  EXPECT_ERROR(parse_description(""), corrupt, "empty");
+  EXPECT_ERROR(parse_description("anyaccel_plugin = 1\n"), corrupt, "`anyaccel_op = 1`");
+  EXPECT_ERROR(parse_description("anyaccel_op = 2\n"), version_mismatch, "'2'");
+  EXPECT_ERROR(parse_description("anyaccel_op = 1\nname = a\n"), corrupt, "`class_name` is missing");
+}
+
+// Broken when the digest is not SHA-256, or depends on how the text is cut into pieces (vectors of FIPS 180-4).
+TEST(Sha256, Vectors) {
+  EXPECT_EQ(sha256(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(sha256(std::string(1'000'000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  Sha256 pieces;
+  for (int i = 0; i < 1'000'000 / 50; ++i) pieces.add(std::string(50, 'a'));
+  EXPECT_EQ(pieces.hex(), sha256(std::string(1'000'000, 'a')));
+}
+
+// Broken when architectures are asked of a GPU or the CPU at hand instead of a name, or torch's way to write them is not known.
+TEST(Target, Names) {
+  EXPECT_THAT(parse_cuda_archs("8.0;90a, 9.0+PTX 80"), testing::ElementsAre("80", "90a", "90+PTX"));
+  EXPECT_ERROR(parse_cuda_archs("ampere"), invalid_argument, "ampere");
+  EXPECT_EQ(checked_arch("x86-64-v3"), "x86-64-v3");
+  EXPECT_ERROR(checked_arch("native"), invalid_argument, "not native");
+  EXPECT_ERROR(checked_arch("a b"), invalid_argument, "a b");
+  const test::ScopedEnv torch("TORCH_CUDA_ARCH_LIST", "7.5");
+  EXPECT_THAT(target_from_environment().cuda_archs, testing::ElementsAre("75"));
+}
+
+// Broken when compilers are more than the memory holds, or none.
+TEST(Jobs, FitTheMemory) {
+  EXPECT_EQ(job_count(8, 16, 64LL << 30), 8);
+  EXPECT_EQ(job_count(8, 4, 64LL << 30), 4);
+  EXPECT_EQ(job_count(8, 16, 5LL << 30), 3);
+  EXPECT_EQ(job_count(8, 16, 1LL << 20), 1);
+}
+
+}  // namespace
+
+}  // namespace anyaccel::build

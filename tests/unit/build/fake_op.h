@@ -1,0 +1,87 @@
+// An op of two sources and a compiler that is a shell script: it copies sources together, says what it was asked, and can be
+// slow or wrong. Everything lies in a folder of the test's own, whose name needs quotes.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+#include "base/file.h"
+#include "build/service.h"
+#include "unit/llm/temporary_folder.h"
+
+namespace anyaccel::build {
+
+class FakeOp {
+ public:
+  explicit FakeOp(const std::string& more = "torch = no\n") {
+    folder_.write("it's/calls", "");
+    write("bin/cxx", R"sh(#!/bin/sh
+root="$(dirname "$0")/.."
+echo "$*" >> "$root/calls"
+[ "$1" = --version ] && { cat "$root/version"; exit 0; }
+out= source= before=
+for word; do
+  case $before in -o) out=$word;; -c) source=$word;; -include) [ -e "$root/has/$word" ] || exit 1; exit 0;; esac
+  before=$word
+done
+[ -e "$root/slow" ] && { echo $$ >> "$root/pids"; sleep "$(cat "$root/slow")"; }
+if [ -n "$source" ]; then
+  grep -q WRONG "$source" && { echo "a.cpp:1: this is WRONG"; exit 3; }
+  cat "$source" > "$out"
+else
+  for word; do case $word in *.o) cat "$word";; esac; done > "$out"
+fi
+)sh");
+    ::chmod(path("bin/cxx").c_str(), 0755);
+    write("version", "fake 1.0\n");
+    write("ops/tiny/a.cpp", "#include \"a.h\"\nfirst\n");
+    write("ops/tiny/a.h", "header\n");
+    write("ops/tiny/b.cpp", "second\n");
+    describe(more);
+    settings.places = {
+        .ops = path("ops"), .includes = {path("include")}, .prebuilt = {path("prebuilt")}, .libraries = path("lib")};
+    settings.torch_prefix = path("torch");
+    settings.compiler = path("bin/cxx").string();
+    settings.cache = path("cache");
+    write("torch/include/torch/headeronly/version.h",
+          "#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 13\n#define TORCH_VERSION_PATCH 0\n");
+    write("torch/lib/libc10.so", "ten");
+    write("torch/lib/libtorch_cpu.so", std::string(100'000, 'x'));
+  }
+
+  std::filesystem::path path(const std::string& name) const { return folder_ / ("it's/" + name); }
+  void write(const std::string& name, const std::string& text) const { folder_.write("it's/" + name, text); }
+  void describe(const std::string& more) const {
+    write("ops/tiny/tiny.op",
+          "anyaccel_op = 1\nclass_name = TinyBuilder\nname = tiny\nbackends = *\nsource = a.cpp\nsource = b.cpp\n" +
+              more);
+  }
+  Op op() const { return read_op(path("ops/tiny/tiny.op")); }
+  Found load() const { return find_or_build(op(), settings); }
+
+  /// How often the compiler ran with this word; of all runs when it is empty.
+  int calls(const std::string& word = {}) const {
+    std::ifstream file(path("calls"));
+    int count = 0;
+    for (std::string line; std::getline(file, line);) count += (line + " ").find(word) != std::string::npos ? 1 : 0;
+    return count;
+  }
+  /// What the cache holds whose name begins so.
+  int in_cache(const std::string& prefix) const {
+    std::error_code ignored;
+    int count = 0;
+    for (const auto& item : std::filesystem::directory_iterator(settings.cache, ignored))
+      count += item.path().filename().string().starts_with(prefix) ? 1 : 0;
+    return count;
+  }
+
+  Settings settings;
+
+ private:
+  llm::TemporaryFolder folder_;
+};
+
+}  // namespace anyaccel::build

@@ -1,0 +1,122 @@
+// Several processes, some of them killed.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "build/processes.h"
+#include "unit/build/fake_op.h"
+#include "unit/support/expect_error.h"
+#include "unit/support/scoped_env.h"
+
+namespace anyaccel::build {
+
+namespace {
+
+using std::chrono::milliseconds;
+using test::ScopedEnv;
+
+struct RacesTest : testing::Test {
+  ScopedEnv ccache{"CCACHE_DISABLE", "1"};
+  FakeOp fake;
+
+  pid_t start_loading() {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    try {
+      const auto found = fake.load();
+      ::_exit(read_file(found.held.library).ends_with("second\n") ? 0 : 2);
+    } catch (...) {
+      ::_exit(3);
+    }
+  }
+};
+
+// Broken when processes that start together build more than once, or one of them gets half a library.
+TEST_F(RacesTest, EightProcessesBuildOnce) {
+  fake.write("slow", "0.2");
+  std::vector<pid_t> children;
+  for (int i = 0; i < 8; ++i) children.push_back(start_loading());
+  for (const pid_t child : children) {
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(fake.calls("-shared"), 1);
+  EXPECT_EQ(fake.calls("-c "), 2);
+}
+
+/// True as soon as none of the processes is there, zombies aside.
+bool all_gone(const std::string& pids) {
+  for (int i = 0; i < 500; ++i) {
+    std::istringstream lines(pids);
+    bool gone = true;
+    for (std::string pid; lines >> pid;) {
+      const auto stat = try_read_file("/proc/" + pid + "/stat");
+      gone = gone && (!stat || stat->find(") Z ") != std::string::npos);
+    }
+    if (gone) return true;
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  return false;
+}
+
+// Broken when a killed builder's lock stays, its compilers go on, or what it left is taken for a library. ANYACCEL_TEST_KILLS: how many.
+TEST_F(RacesTest, KilledBuilderBlocksNobody) {
+  const char* named = std::getenv("ANYACCEL_TEST_KILLS");
+  const int kills = named == nullptr ? 4 : std::atoi(named);
+  fake.write("slow", "0.02");
+  std::mt19937 random(20261121);
+  for (int i = 0; i < kills; ++i) {
+    // A build takes about a tenth of a second: some are killed before, some while, some after they publish.
+    const pid_t child = start_loading();
+    std::this_thread::sleep_for(milliseconds(random() % 120));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    EXPECT_TRUE(all_gone(try_read_file(fake.path("pids")).value_or(""))) << "compilers outlive their builder";
+    const auto begin = std::chrono::steady_clock::now();
+    auto found = fake.load();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+    EXPECT_EQ(read_file(found.held.library), "#include \"a.h\"\nfirst\nsecond\n");
+    found.held.use = {};
+    EXPECT_EQ(Cache(fake.settings.cache).clean(""), (std::pair{1, 0}));
+    Cache(fake.settings.cache).evict(1 << 30);
+    EXPECT_LE(fake.in_cache(".build-"), 1) << "what a killed builder left stays";
+  }
+}
+
+// Broken when who waits does not say for whom, or waits for a process that is gone.
+TEST(FileLock, NamesItsHolder) {
+  const llm::TemporaryFolder folder;
+  const auto file = folder / "lock";
+  auto held = FileLock::exclusive(file, [](long) {});
+  EXPECT_FALSE(FileLock::try_exclusive(file));
+  EXPECT_FALSE(FileLock::try_shared(file));
+  long holder = 0;
+  const auto second = FileLock::exclusive(file, [&](long id) {
+    holder = id;
+    held = FileLock();
+  });
+  EXPECT_EQ(holder, ::getpid());
+  EXPECT_TRUE(second.is_at(file));
+  std::filesystem::remove(file);
+  EXPECT_FALSE(second.is_at(file));
+}
+
+// Broken when a program's words pass through a shell, its exit code is lost, or a signal looks like success.
+TEST(Processes, RunProgram) {
+  EXPECT_EQ(run_program({"/bin/echo", "$HOME", "a b;c"}, {}).output, "$HOME a b;c\n");
+  EXPECT_EQ(run_program({"/bin/sh", "-c", "exit 7"}, {}).status, 7);
+  EXPECT_EQ(run_program({"/bin/sh", "-c", "kill -9 $$"}, {}).status, 137);
+  EXPECT_ERROR(run_program({"/nowhere/program"}, {}), unavailable, "/nowhere/program");
+  EXPECT_EQ(shell_quoted({"a", "b c", "it's", "", "$x"}), "a 'b c' 'it'\\''s' '' '$x'");
+}
+
+}  // namespace
+
+}  // namespace anyaccel::build

@@ -1,0 +1,208 @@
+#include "build/service.h"
+
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "unit/build/fake_op.h"
+#include "unit/support/expect_error.h"
+#include "unit/support/scoped_env.h"
+
+namespace anyaccel::build {
+
+namespace {
+
+namespace fs = std::filesystem;
+using test::ScopedEnv;
+
+constexpr const char* kWhole = "#include \"a.h\"\nfirst\nsecond\n";
+
+struct ServiceTest : testing::Test {
+  ScopedEnv ccache{"CCACHE_DISABLE", "1"};
+  FakeOp fake;
+};
+
+// Broken when a built op is built or its compiler asked again, or what is linked is not all of it.
+TEST_F(ServiceTest, SecondLoadRunsNoProgram) {
+  auto found = fake.load();
+  EXPECT_EQ(found.origin, Origin::built);
+  EXPECT_EQ(read_file(found.held.library), kWhole);
+  EXPECT_EQ(fake.calls(), 4);  // its version, two sources, one library
+  EXPECT_EQ(fake.in_cache(".build-"), 0);
+  EXPECT_EQ(fake.load().origin, Origin::cached);
+  EXPECT_EQ(fake.calls(), 4);
+}
+
+// Broken when something that changes the binary is not in the key: each change must build anew, and its undoing must not.
+TEST_F(ServiceTest, WhatChangesTheBinaryIsInTheKey) {
+  fake.describe("");  // with LibTorch
+  fake.load();
+  int built = 1;
+  const auto expect_new = [&](const char* what) {
+    EXPECT_EQ(fake.load().origin, Origin::built) << what;
+    EXPECT_EQ(fake.in_cache("tiny-"), ++built) << what;
+  };
+  fake.write("ops/tiny/a.h", "other\n");
+  expect_new("a header");
+  fake.describe("flag = -O3\n");
+  expect_new("a flag");
+  fake.settings.target.arch = "x86-64-v3";
+  expect_new("the instruction set");
+  fake.write("version", "fake 2.0\n");
+  fake.write("bin/cxx", read_file(fake.path("bin/cxx")) + "# newer\n");
+  expect_new("the compiler");
+  fake.write("torch/lib/libtorch_cpu.so", "y" + std::string(99'999, 'x'));
+  expect_new("a LibTorch of the same size");
+  {
+    const ScopedEnv folders("CPATH", "/opt/other/include");
+    expect_new("where the compiler looks");
+  }
+  EXPECT_EQ(fake.load().origin, Origin::cached);
+}
+
+// Broken when place or time of LibTorch count: a virtual environment that was moved would build everything again.
+TEST_F(ServiceTest, MovedLibTorchIsTheSame) {
+  fake.describe("");
+  fake.load();
+  fs::rename(fake.path("torch"), fake.path("moved"));
+  EXPECT_ERROR(fake.load(), unavailable, "ANYACCEL_TORCH_DIR");
+  fake.settings.torch_prefix = fake.path("moved");
+  fs::last_write_time(fake.path("moved/lib/libc10.so"), fs::file_time_type::clock::now());
+  EXPECT_EQ(fake.load().origin, Origin::cached);
+}
+
+// Broken when a failed build leaves something behind, or hides what the compiler said or how to repeat it.
+TEST_F(ServiceTest, CompilersWordsAreInTheError) {
+  fake.write("ops/tiny/a.cpp", "WRONG\n");
+  EXPECT_ERROR(fake.load(), build_failed,
+               "compiling a.cpp failed: the compiler ended with 3 and said:\na.cpp:1: this is WRONG");
+  EXPECT_ERROR(fake.load(), build_failed, "it'\\''s/ops/tiny/a.cpp' -o /dev/null");
+  EXPECT_EQ(fake.in_cache(".build-") + fake.in_cache("tiny-"), 0);
+}
+
+// Broken when a damaged library, or one whose manifest is cut off, is opened.
+TEST_F(ServiceTest, DamagedLibraryIsBuiltAgain) {
+  const auto library = fake.load().held.library;
+  for (const auto& file : {library, fs::path(library.string() + kManifestSuffix)}) {
+    fs::resize_file(file, fs::file_size(file) - 2);
+    EXPECT_EQ(fake.load().origin, Origin::built) << file;
+    EXPECT_EQ(read_file(library), kWhole);
+  }
+  EXPECT_EQ(fake.load().origin, Origin::cached);
+}
+
+// Broken when a prebuilt library wants a compiler, or one for other sources is taken.
+TEST_F(ServiceTest, PrebuiltNeedsNoCompiler) {
+  build_prebuilt(fake.op(), fake.settings, fake.path("prebuilt"));
+  fake.settings.compiler = "/nowhere/c++";
+  EXPECT_EQ(fake.load().origin, Origin::prebuilt);
+  EXPECT_TRUE(check(fake.op(), fake.settings).compatible);
+  fake.write("ops/tiny/b.cpp", "edited\n");
+  std::string why;
+  EXPECT_ERROR(find(fake.op(), fake.settings, &why), unavailable, "/nowhere/c++ is not there");
+  EXPECT_THAT(why, testing::HasSubstr("file op/b.cpp differs"));
+}
+
+// Broken when is_compatible() and a build do not ask the same: yes to what fails, or no to what works.
+TEST_F(ServiceTest, CheckAgreesWithTheBuild) {
+  fake.describe("torch = no\nheader = x/x.h: libx-dev\n");
+  EXPECT_EQ(check(fake.op(), fake.settings).reason, "the header x/x.h is not there; install libx-dev");
+  EXPECT_ERROR(fake.load(), unavailable, "the header x/x.h is not there; install libx-dev");
+  fake.write("has/x/x.h", "");
+  EXPECT_TRUE(check(fake.op(), fake.settings).compatible);
+  EXPECT_EQ(fake.load().origin, Origin::built);
+}
+
+// Broken when an op of C++ alone asks for a CUDA toolkit, or one with CUDA sources does not say that it lacks one.
+TEST_F(ServiceTest, OnlyCudaSourcesNeedNvcc) {
+  const ScopedEnv nvcc("NVCC", "/nowhere/nvcc");
+  EXPECT_EQ(fake.load().origin, Origin::built);
+  fake.write("ops/tiny/c.cu", "");
+  fake.describe("torch = no\nsource = c.cu\n");
+  EXPECT_ERROR(fake.load(), unavailable, "/nowhere/nvcc");
+  EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("/nowhere/nvcc"));
+}
+
+// Broken when libraries are taken from a folder in which others may put theirs.
+TEST_F(ServiceTest, CacheOfOthersIsRefused) {
+  fake.load();
+  ::chmod(fake.settings.cache.c_str(), 0777);
+  EXPECT_ERROR(fake.load(), io, "can be written by others");
+  EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr(fake.settings.cache.string()));
+  ::chmod(fake.settings.cache.c_str(), 0700);
+  EXPECT_EQ(fake.load().origin, Origin::cached);
+  if (::chown(fake.settings.cache.c_str(), 12345, 12345) != 0) GTEST_SKIP() << "only root can give a folder away";
+  EXPECT_ERROR(fake.load(), io, "belongs to user 12345");
+}
+
+// Broken when a cache that cannot be made is an error without its name and a way out.
+TEST_F(ServiceTest, CacheThatCannotBeMadeIsNamed) {
+  fake.settings.cache = "/proc/anyaccel/ops";
+  EXPECT_ERROR(fake.load(), io, "/proc/anyaccel/ops cannot be made");
+  EXPECT_ERROR(fake.load(), io, "set ANYACCEL_OP_CACHE");
+}
+
+// Broken when a full disk gives the compiler's words alone or leaves half a library, or one that can only be read does not serve.
+TEST_F(ServiceTest, FullAndReadOnlyDisks) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // A disk of this child's own.
+    fs::create_directory(fake.settings.cache);
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", fake.settings.cache.c_str(), "tmpfs", 0, "size=64k,mode=700") != 0)
+      ::_exit(77);
+    fake.load();
+    ::mount("none", fake.settings.cache.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "size=64k,mode=700");
+    if (fake.load().origin != Origin::cached) ::_exit(2);
+    fake.describe("torch = no\nflag = -O3\n");
+    try {
+      fake.load();
+      ::_exit(3);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::io || std::string(error.what()).find(fake.settings.cache) == std::string::npos)
+        ::_exit(4);
+    }
+    ::mount("none", fake.settings.cache.c_str(), "tmpfs", MS_REMOUNT, "size=64k,mode=700");
+    fake.write("ops/tiny/a.cpp", std::string(100'000, 'a'));
+    try {
+      fake.load();
+      ::_exit(5);
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      const bool good = error.code() == ErrorCode::io && text.find("full") != text.npos &&
+                        text.find("ANYACCEL_OP_CACHE") != text.npos;
+      ::_exit(good && fake.in_cache("tiny-") == 1 && fake.in_cache(".build-") == 0 ? 0 : 6);
+    }
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "a disk can be mounted by root alone";
+  EXPECT_EQ(status, 0) << "exit code " << WEXITSTATUS(status);
+}
+
+// Broken when what a process uses, or what was used last, goes first.
+TEST_F(ServiceTest, OldestUnusedEntriesGo) {
+  std::vector<Found> found;
+  for (const char* flag : {"-O1", "-O2", "-O3"}) {
+    fake.describe(std::string("torch = no\nflag = ") + flag + "\n");
+    found.push_back(fake.load());
+  }
+  const Cache cache(fake.settings.cache);
+  const auto paths = [&] {
+    std::vector<bool> out;
+    for (const auto& one : found) out.push_back(fs::exists(one.held.library));
+    return out;
+  };
+  EXPECT_EQ(cache.evict(0), 0) << "all are in use";
+  found[0].held.use = {};
+  found[1].held.use = {};
+  EXPECT_EQ(cache.evict(cache.entries()[2].bytes + cache.entries()[1].bytes), 1);
+  EXPECT_EQ(paths(), (std::vector<bool>{false, true, true}));
+  EXPECT_EQ(cache.clean("tiny"), (std::pair{1, 1}));
+  EXPECT_EQ(paths(), (std::vector<bool>{false, false, true}));
+}
+
+}  // namespace
+
+}  // namespace anyaccel::build
