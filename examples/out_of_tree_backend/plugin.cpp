@@ -3,7 +3,6 @@
 
 #include "backend.h"
 #include "device/device.h"
-#include "ops/axpy_builder.h"
 
 namespace hostcard_backend {
 namespace {
@@ -15,8 +14,9 @@ void register_plugin(anyaccel::sdk::Plugin& plugin) {
     install_device(traits.device_type);
     return std::make_shared<HostcardBackend>(traits);
   });
-  const auto kernels = plugin.folder() + "/hostcard/kernels";
-  plugin.add_op_builder("AxpyBuilder", [kernels] { return std::make_shared<AxpyBuilder>(kernels); });
+  // Its sources lie where the plugin lies, not where AnyAccel lies.
+  const auto axpy = plugin.folder() + "/hostcard/kernels/axpy.op";
+  plugin.add_op_builder("AxpyBuilder", [axpy] { return anyaccel::sdk::make_op_builder(axpy); });
 }
 
 }  // namespace

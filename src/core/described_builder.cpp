@@ -3,8 +3,8 @@
 #include <c10/core/DeviceType.h>
 
 #include <algorithm>
-#include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "anyaccel/error.h"
@@ -30,7 +30,7 @@ class OpenOps {
  public:
   void load(const build::Op& op, const build::Settings& settings) {
     const std::lock_guard lock(mutex_);
-    if (open_.count(op.description.name) != 0) return;
+    if (open_.count(op.file) != 0) return;
     auto found = build::find_or_build(op, settings);
     log(LogLevel::debug,
         op.description.name + " is " + build::to_string(found.origin) + ": " + found.held.library.string());
@@ -43,12 +43,12 @@ class OpenOps {
                    .hint = "build it again: anyaccel ops build --force " + op.description.name});
     }
     found.held.use.keep();  // nobody may remove what this process runs
-    open_[op.description.name] = op.file;
+    open_.insert(op.file);
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::string, std::filesystem::path> open_;
+  std::set<std::filesystem::path> open_;
 };
 
 OpenOps& open_ops() {

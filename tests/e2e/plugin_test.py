@@ -36,8 +36,9 @@ class Plugin(unittest.TestCase):
     # Fails when the plugin does not load into the unchanged program, cannot run tensors or training, trains to other numbers than
     # the CPU, whose kernels it uses, or its op does not build from the plugin's own folder.
     def test_1_its_own_tests(self):
-        said = run("ctest", "--test-dir", self.built, "-V", env={**ENVIRONMENT, "OMP_NUM_THREADS": "1"}).stdout
+        said = run("ctest", "--test-dir", self.built, "-V", env={**ENVIRONMENT, "OMP_NUM_THREADS": "1", "ANYACCEL_OP_CACHE": str(self.folder / "op cache")}).stdout
         self.assertIn("100% tests passed, 0 tests failed", said)
+        self.assertEqual([p.name for p in (self.folder / "op cache").glob("*/*.so")], ["libanyaccel_op_axpy.so"])
         ours = self.losses(said)
         self.assertEqual(ours["accelerator"], NAME)
         words = re.search(r'Test command: .*?anyaccel ("train".*)', said).group(1)

@@ -1,6 +1,9 @@
 """Op builders: what knows an op's sources and needs, and loads it. Names are DeepSpeed's."""
 
 import importlib
+import inspect
+import pkgutil
+import warnings
 
 import torch
 
@@ -58,3 +61,30 @@ def builder_class(accelerator, class_name):
     made = type(class_name, (OpBuilder,), {"__init__": __init__})
     made.NAME = made().name()
     return made
+
+
+def classes_of(package):
+    """Op builders of a Python package (`op_builder_dir` of a backend): its classes whose names end in `Builder`, by name, those of its
+    modules too. A module that cannot be imported is a warning and hides no other. Nothing of DeepSpeed's own is looked at:
+    its builders build its sources, and are what ours stand for."""
+    found = {}
+    if not package or package.split(".")[0] == "deepspeed":
+        return found
+    try:
+        root = importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        # A backend without Python is no defect; one whose package lacks something else is.
+        if error.name and (package + ".").startswith(error.name + "."):
+            return found
+        raise
+    modules = [root]
+    for info in pkgutil.iter_modules(getattr(root, "__path__", []), package + "."):
+        try:
+            modules.append(importlib.import_module(info.name))
+        except Exception as error:  # noqa: BLE001  (whatever its author's code throws)
+            warnings.warn(f"anyaccel: op builders in {info.name} are left out: {error!r}", stacklevel=2)
+    for module in modules:
+        for name, value in vars(module).items():
+            if inspect.isclass(value) and name.endswith("Builder") and value is not OpBuilder:
+                found.setdefault(name, value)
+    return found

@@ -1,4 +1,4 @@
-// a * x + y in one pass over the device's memory. Built by ops/axpy_builder.cpp when it is first loaded.
+// a * x + y in one pass over the device's memory. Built when it is first loaded, as axpy.op says.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>

@@ -7,7 +7,7 @@ import torch
 
 from .. import _native, comm, device_module
 from ..errors import make_error
-from ..op_builder import builder_class
+from ..op_builder import builder_class, classes_of
 from ..stream import Event, Stream
 from .amp import Amp
 
@@ -50,6 +50,7 @@ class Accelerator(_Native):
         self._export_envs = super().export_envs()
         self._visible_devices_envs = super().visible_devices_envs()
         self._op_builders = {}
+        self._python_builders = None  # looked for when first asked
         device_module.register(self)
         comm.register(self)
 
@@ -163,7 +164,11 @@ class Accelerator(_Native):
         """The builder's class. Never None: an op that this backend lacks has a builder whose load() is `unsupported`."""
         made = self._op_builders.get(class_name)
         if made is None:
-            made = self._op_builders[class_name] = builder_class(self, class_name)
+            if self._python_builders is None:
+                self._python_builders = classes_of(self._op_builder_dir)
+            # The backend's own package stands above the ops that every backend has.
+            made = self._python_builders.get(class_name) or builder_class(self, class_name)
+            self._op_builders[class_name] = made
         return made
 
     def create_op_builder(self, class_name):

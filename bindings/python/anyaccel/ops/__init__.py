@@ -1,4 +1,4 @@
-"""Ops, each as the module-like object that its builder's load() returns: `anyaccel.ops.<name>` loads the op of that name."""
+"""Ops, each as the module-like object that its builder's load() returns. A module here has the functions; the builder loads them."""
 
 
 def __getattr__(name):

@@ -1,0 +1,74 @@
+"""Ops of an installed AnyAccel: prebuilt, without a compiler, wherever the installation is; and the command `anyaccel ops`."""
+import json
+import os
+import unittest
+
+from installed import BUILD, ENVIRONMENT, cached, install, run
+
+
+class Ops(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder, cls.prefix = install(cls)
+        cls.environment = {**ENVIRONMENT, "ANYACCEL_OP_CACHE": str(cls.folder / "op cache")}
+        # No program is found, no compiler above all.
+        cls.bare = {**cls.environment, "PATH": "/nowhere", "CXX": "/nowhere/c++"}
+
+    def ops(self, *words, check=True, prefix=None, env=None):
+        return run((prefix or self.prefix) / "bin/anyaccel", "ops", *words, check=check, env=env or self.environment)
+
+    def listed(self, **options):
+        return {op["name"]: op for op in json.loads(self.ops("list", "--json", **options).stdout)}
+
+    # Breaks when the key of a prebuilt library is another in the installation than in the build tree, or telling it wants a compiler.
+    def test_1_prebuilt_without_compiler(self):
+        built = {p.name for p in (BUILD / "lib/ops").glob("libanyaccel_op_*.so")}
+        self.assertIn("libanyaccel_op_utils.so", built)
+        ops = self.listed(env=self.bare)
+        for name, op in ops.items():
+            if f"libanyaccel_op_{name}.so" in built:
+                self.assertEqual((op["state"], op["compatible"]), ("prebuilt", True), op)
+                self.assertTrue(op["library"].startswith(os.path.realpath(self.prefix)), op)
+
+    # Breaks when a place is compiled into libraries or keys.
+    def test_2_moved_installation(self):
+        moved = self.folder / "moved"
+        self.prefix.rename(moved)
+        try:
+            op = self.listed(env=self.bare, prefix=moved)["utils"]
+            self.assertEqual(op["state"], "prebuilt", op)
+            self.assertIn("/moved/", op["library"])
+            if cached("ANYACCEL_BUILD_PYTHON") == "ON":
+                code = ("import torch, anyaccel; u = anyaccel.get_accelerator().create_op_builder('UtilsBuilder').load(); "
+                        "print(u.cast_to_byte_tensor(torch.tensor([1.0])).tolist())")
+                packages = next(moved.glob("lib*/**/site-packages"))
+                said = run(os.environ["ANYACCEL_TEST_PYTHON"], "-c", code,
+                           env={**self.bare, "PYTHONPATH": str(packages), "DS_ACCELERATOR": "cpu"})
+                self.assertEqual(said.stdout, "[0, 0, 128, 63]\n")
+        finally:
+            moved.rename(self.prefix)
+        self.assertFalse((self.folder / "op cache").exists() and list((self.folder / "op cache").glob("*/*.so")))
+
+    # Breaks when another instruction set is served by the library of this one, the plan runs something, or clean keeps what nobody uses.
+    def test_3_build_for_another_machine(self):
+        plan = self.ops("build", "UtilsBuilder", "--dry_run", "--target-arch=x86-64-v3").stdout
+        self.assertRegex(plan, r"(?s)utils\n  key     [0-9a-f]{64}\n.* -march=x86-64-v3 .* -shared ")
+        self.assertFalse(list((self.folder / "op cache").glob("*/*.so")))
+        if os.uname().machine == "x86_64":
+            (one,) = json.loads(self.ops("build", "utils", "--target-arch", "x86-64-v3", "--json").stdout)
+            self.assertEqual(one["state"], "built")
+            (one,) = json.loads(self.ops("build", "utils", "--target-arch", "x86-64-v3", "--json").stdout)
+            self.assertEqual(one["state"], "cached")
+            self.assertEqual(json.loads(self.ops("clean", "--json").stdout)["removed"], 1)
+
+    # Breaks when a name that is none, or a wrong word, is taken without a word.
+    def test_4_wrong_words(self):
+        for words, code, text in [(["build", "nosuch"], 1, "'nosuch'"), (["list", "--colour"], 2, "--colour"), ([], 2, "list, build"),
+                                  (["build", "utils", "--target-arch=native"], 1, "not native")]:
+            done = self.ops(*words, check=False)
+            self.assertEqual(done.returncode, code, done.stdout)
+            self.assertIn(text, done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
