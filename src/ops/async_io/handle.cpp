@@ -25,13 +25,16 @@ at::Tensor empty_pinned(const at::Tensor& like) {
   }
 }
 
-/// The tensor that input and output use. What is written is copied here now, on a device behind the work of its current stream.
-at::Tensor host_tensor(const at::Tensor& tensor, bool write) {
+void require_memory(const at::Tensor& tensor) {
   if (tensor.layout() != c10::kStrided || tensor.is_meta())
     throw Error(ErrorCode::invalid_argument, kWhere,
                 {.what = "the tensor has no memory of its own",
                  .got = c10::str(tensor.layout(), " on ", tensor.device()),
                  .want = "a dense tensor on the host or a device"});
+}
+
+/// The tensor that input and output use. What is written is copied here now, on a device behind the work of its current stream.
+at::Tensor host_tensor(const at::Tensor& tensor, bool write) {
   const bool direct = tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
   if (direct) return tensor;
   auto host = tensor.is_cpu() ? at::empty(tensor.sizes(), at::TensorOptions().dtype(tensor.scalar_type()))
@@ -95,15 +98,19 @@ AsyncIOHandle::AsyncIOHandle(std::int64_t block_size, std::int64_t queue_depth, 
                              std::int64_t intra_op_parallelism)
     : engine_(Engine::make(options_of(block_size, queue_depth, single_submit, overlap_events, intra_op_parallelism))) {}
 
-Operation AsyncIOHandle::begin(const at::Tensor& tensor, std::unique_ptr<File> file, bool write, std::int64_t offset) {
+Operation AsyncIOHandle::begin(const at::Tensor& tensor, const std::function<std::unique_ptr<File>()>& open, bool write,
+                               std::int64_t offset) {
+  engine_->require_same_process();
   Operation out{.engine = engine_, .tensor = tensor};
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  out.host = host_tensor(tensor, write);
-  out.path = file->path();
-  out.offset = offset;
-  const auto bytes = static_cast<std::int64_t>(out.host.nbytes());
+  require_memory(tensor);
+  const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
   if (offset < 0 || offset > std::numeric_limits<std::int64_t>::max() - bytes)
     throw Error(ErrorCode::invalid_argument, kWhere, {.what = "bad file_offset", .got = std::to_string(offset)});
+  out.host = host_tensor(tensor, write);
+  auto file = open();
+  out.path = file->path();
+  out.offset = offset;
   // Writes do not change the memory; the engine has one pointer for both.
   auto* memory = static_cast<char*>(write ? const_cast<void*>(out.host.const_data_ptr()) : out.host.mutable_data_ptr());
   out.request = engine_->start({.file = std::move(file),
@@ -116,8 +123,7 @@ Operation AsyncIOHandle::begin(const at::Tensor& tensor, std::unique_ptr<File> f
 
 std::int64_t AsyncIOHandle::transfer(const at::Tensor& tensor, const std::string& path, bool write, bool validate,
                                      bool async, std::int64_t offset) {
-  engine_->require_same_process();
-  auto operation = begin(tensor, File::open(path, write), write, offset);
+  auto operation = begin(tensor, [&] { return File::open(path, write); }, write, offset);
   operation.validate = validate;
   if (async) {
     const std::lock_guard lock(mutex_);
@@ -131,10 +137,9 @@ std::int64_t AsyncIOHandle::transfer(const at::Tensor& tensor, const std::string
 }
 
 std::int64_t AsyncIOHandle::write_descriptor(const at::Tensor& tensor, std::int64_t descriptor, std::int64_t offset) {
-  engine_->require_same_process();
   if (descriptor < 0 || descriptor > std::numeric_limits<int>::max())
     throw Error(ErrorCode::invalid_argument, kWhere, {.what = "bad descriptor", .got = std::to_string(descriptor)});
-  auto operation = begin(tensor, File::of_descriptor(static_cast<int>(descriptor)), true, offset);
+  auto operation = begin(tensor, [&] { return File::of_descriptor(static_cast<int>(descriptor)); }, true, offset);
   const std::lock_guard lock(mutex_);
   pending_.push_back(std::move(operation));
   return 0;
@@ -142,8 +147,8 @@ std::int64_t AsyncIOHandle::write_descriptor(const at::Tensor& tensor, std::int6
 
 c10::intrusive_ptr<AsyncIORequest> AsyncIOHandle::start(const at::Tensor& tensor, const std::string& path, bool write,
                                                         std::int64_t offset) {
-  engine_->require_same_process();
-  return c10::make_intrusive<AsyncIORequest>(begin(tensor, File::open(path, write), write, offset));
+  return c10::make_intrusive<AsyncIORequest>(
+      begin(tensor, [&] { return File::open(path, write); }, write, offset));
 }
 
 std::int64_t AsyncIOHandle::wait() {

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/custom_class.h>
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -65,7 +66,9 @@ class AsyncIOHandle final : public torch::CustomClassHolder {
   void cancel();
 
  private:
-  Operation begin(const at::Tensor& tensor, std::unique_ptr<File> file, bool write, std::int64_t offset);
+  /// Opens the file only when the rest of the call makes sense: a wrong one leaves no empty file.
+  Operation begin(const at::Tensor& tensor, const std::function<std::unique_ptr<File>()>& open, bool write,
+                  std::int64_t offset);
 
   std::shared_ptr<Engine> engine_;
   std::mutex waiting_;  // one thread collects, so that all that was begun is finished when any wait() returns

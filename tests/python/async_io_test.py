@@ -1,0 +1,244 @@
+"""async_io and pin_memory as DeepSpeed's Python uses them, and what torch asks of ops. On sim too."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import torch
+
+import anyaccel
+
+accelerator = anyaccel.get_accelerator()
+aio = accelerator.create_op_builder("AsyncIOBuilder").load()
+pins = accelerator.create_op_builder("PinMemoryBuilder").load()
+DEVICE = "cpu" if accelerator.name() == "cpu" else accelerator.current_device_name()
+on_device = pytest.mark.skipif(DEVICE == "cpu", reason="the accelerator is the host")
+
+
+def numbers(count, dtype=torch.float32, device="cpu"):
+    return torch.arange(count, dtype=torch.float64).mul(7).remainder(251).to(dtype).to(device)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "data")
+
+
+def test_every_way_of_deepspeed(path):
+    """Breaks when a method, an argument, a result or a default is not DeepSpeed's."""
+    handle = aio.aio_handle(block_size=4096, queue_depth=4, single_submit=True, overlap_events=True, intra_op_parallelism=2)
+    asked = [getattr(handle, "get_" + name)() for name in
+             ("block_size", "queue_depth", "single_submit", "overlap_events", "intra_op_parallelism", "alignment")]
+    assert asked == [4096, 4, True, True, 2, 1024]
+    plain = aio.aio_handle()
+    assert (plain.get_block_size(), plain.get_queue_depth(), plain.get_single_submit()) == (1 << 20, 128, False)
+    assert handle.get_queue() in handle.get_queue_reason() or "[" in handle.get_queue_reason()
+    x, y = numbers(50001), torch.zeros(50001)
+    ways = [(lambda: handle.write(x, path, True), lambda: handle.read(y, path, True), 0),
+            (lambda: handle.pwrite(x, path, True, False), lambda: handle.pread(y, path, True, False), 1),
+            (lambda: handle.sync_pwrite(x, path, 3), lambda: handle.sync_pread(y, path, 3), 1),
+            (lambda: aio.aio_write(x, path, 4096, 8, False, True, True), lambda: aio.aio_read(y, path, 4096, 8, False, True, True), 0)]
+    for write, read, result in ways:
+        y.zero_()
+        assert write() == result and read() == result
+        assert torch.equal(x, y)
+    y.zero_()
+    assert handle.async_pwrite(x, path) == 0 and handle.pwrite(x, path + "2", False, True) == 0
+    assert handle.wait() == 2
+    assert handle.async_pread(y, path) == 0
+    assert handle.sync_pread(torch.empty(10), path) == 2  # what was begun before counts
+    assert torch.equal(x, y) and handle.wait() == 0
+    assert aio.deepspeed_memcpy(y, x + 1) == 0 and torch.equal(y, x + 1)
+
+
+def test_offsets_and_descriptors(path):
+    """Breaks when a write changes what is beside it, or the caller's descriptor."""
+    handle = aio.aio_handle(4096, 8, False, True, 1)
+    before = numbers(30000, torch.uint8)
+    handle.sync_pwrite(before, path)
+    handle.sync_pwrite(torch.full((5000,), 7, dtype=torch.uint8), path, 1234)
+    with open(path, "r+b") as file:
+        assert handle.async_pwrite(torch.full((4096,), 9, dtype=torch.uint8), file.fileno(), 8192) == 0
+    assert handle.wait() == 1
+    before[1234:6234], before[8192:12288] = 7, 9
+    assert open(path, "rb").read() == bytes(before.tolist())
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.bfloat16, torch.int64, torch.complex64])
+def test_dtypes_and_views(path, dtype):
+    """Breaks when strides or conjugation are forgotten, or an empty tensor fails."""
+    handle = aio.aio_handle()
+    x = numbers(600, dtype).view(20, 30)
+    handle.sync_pwrite(x.t(), path)
+    y = torch.zeros(60, 20, dtype=dtype)
+    handle.sync_pread(y[::2], path)
+    assert torch.equal(y[::2], x.t()) and not y[1::2].any()
+    if dtype.is_complex:
+        handle.sync_pwrite((x * (1 + 2j)).conj(), path)
+        z = torch.empty_like(x)
+        handle.sync_pread(z, path)
+        assert torch.equal(z, x * (1 - 2j))
+    assert handle.sync_pwrite(torch.empty(0, dtype=dtype), path) == 1
+
+
+def test_errors(path):
+    """Breaks when a failure is silent, has another type, or spoils the handle."""
+    handle = aio.aio_handle()
+    for call, code in ((lambda: handle.sync_pread(torch.zeros(4), path), "not_found"),
+                       (lambda: handle.sync_pwrite(torch.zeros(4), path, -1), "invalid_argument"),
+                       (lambda: handle.sync_pwrite(torch.zeros(4, device="meta"), path), "invalid_argument"),
+                       (lambda: aio.aio_handle(0), "invalid_argument"),
+                       (lambda: handle.async_pwrite(torch.zeros(4), 123456), "invalid_argument")):
+        with pytest.raises(anyaccel.Error) as told:
+            call()
+        assert told.value.code == code, told.value
+    assert not os.path.exists(path)
+    handle.sync_pwrite(torch.zeros(4), path)
+    with pytest.raises(anyaccel.Error, match="too short"):
+        handle.async_pread(torch.zeros(5), path)
+    assert handle.wait() == 0
+
+
+def test_buffers_are_kept_and_wait_lets_python_run(tmp_path):
+    """Breaks when memory in use is freed, or waiting holds Python's lock."""
+    handle = aio.aio_handle(4096, 1, True, False, 1)
+    for i in range(4):
+        handle.async_pwrite(numbers(2_000_000), str(tmp_path / str(i)))  # nobody else has the tensor
+    counted, stop = [0], threading.Event()
+
+    def count():
+        while not stop.is_set():
+            counted[0] += 1
+            time.sleep(0)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    start = counted[0]
+    assert handle.wait() == 4
+    during = counted[0] - start
+    stop.set()
+    thread.join()
+    assert during > 10
+    got = torch.empty(2_000_000)
+    handle.sync_pread(got, str(tmp_path / "3"))
+    assert torch.equal(got, numbers(2_000_000))
+
+
+def test_requests(path):
+    """Breaks when a request cannot be waited for by itself, or cancelling leaves it open."""
+    handle = aio.aio_handle(4096, 1, True, False, 1)
+    x = numbers(1_000_000)
+    request = handle.start_write(x, path)
+    assert handle.wait() == 0
+    request.wait()
+    assert request.done()
+    request.wait()
+    y = torch.zeros_like(x)
+    read = handle.start_read(y, path)
+    del handle
+    read.wait()
+    assert torch.equal(x, y)
+    handle = aio.aio_handle(4096, 1, True, False, 1)
+    requests = [handle.start_write(x, path) for _ in range(8)]
+    handle.async_pwrite(x, path)
+    requests[-1].cancel()
+    handle.cancel()
+    with pytest.raises(anyaccel.Error) as told:
+        requests[-1].wait()
+    assert told.value.code == "interrupted"
+    with pytest.raises(anyaccel.Error, match="cancelled"):
+        handle.wait()
+    for request in requests[:-1]:
+        request.wait()
+
+
+def test_pinned(path):
+    """Breaks when pinned tensors or their views are not known, a free is not, or memory is not used again."""
+    handle, pin = aio.aio_handle(), pins.pin_handle()
+    x = handle.new_cpu_locked_tensor(10000, torch.empty(0, dtype=torch.bfloat16))
+    assert x.shape == (10000,) and x.dtype == torch.bfloat16
+    assert pin.is_pinned(x[5:50]) and handle.is_pinned(x) and not handle.is_pinned(torch.zeros(4))
+    x.copy_(numbers(10000))
+    handle.sync_pwrite(x, path)
+    y = pin.new_cpu_locked_tensor(10000, x)
+    handle.sync_pread(y, path)
+    assert torch.equal(x, y)
+    assert handle.free_cpu_locked_tensor(y) and not pin.free_cpu_locked_tensor(torch.zeros(4))
+    if DEVICE != "cpu":
+        return
+    assert not pin.is_pinned(y) and not pin.free_cpu_locked_tensor(y)
+    address = x.data_ptr()
+    assert x.data_ptr() % 4096 == 0 and pin.free_cpu_locked_tensor_by_ptr(address)
+    before = pins.stats()
+    del x
+    z = pin.new_cpu_locked_tensor(10000, y)
+    assert z.data_ptr() == address and pins.stats()["reused"] == before["reused"] + 1
+    pins.set_limit(pins.stats()["held_bytes"])
+    with pytest.raises(anyaccel.Error, match="ANYACCEL_PIN_MEMORY_LIMIT") as told:
+        pin.new_cpu_locked_tensor(1 << 30, y)
+    assert told.value.code == "out_of_memory"
+    pins.set_limit(0)
+    pins.trim()
+
+
+@on_device
+def test_device_tensors(path):
+    """Breaks when the copies are not in the order of the stream, or the result does not arrive."""
+    handle = aio.aio_handle(4096, 4, False, True, 2)
+    x = numbers(100000, device=DEVICE)
+    x.add_(1)
+    assert handle.async_pwrite(x, path) == 0
+    x.zero_()  # after the call: not in the file
+    assert handle.wait() == 1
+    y = torch.zeros(100000, device=DEVICE)
+    assert handle.async_pread(y, path) == 0 and handle.wait() == 1
+    assert torch.equal((y * 2).cpu(), (numbers(100000) + 1) * 2)
+    torch.ops.anyaccel.aio_read(x, path, 4096, 4, False, True, True)
+    assert torch.equal(x.cpu(), y.cpu())
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="the schemas are the same everywhere")
+def test_opcheck(path):
+    """Breaks when a schema lies about what is written, or a meta kernel is missing."""
+    ops = torch.ops.anyaccel
+    x = numbers(1000)
+    aio.aio_write(x, path, 4096, 4, False, True, False)
+    torch.library.opcheck(ops.aio_read.default, (torch.zeros(1000), path, 4096, 4, False, True, False))
+    torch.library.opcheck(ops.aio_write.default, (x, path, 4096, 4, False, True, False))
+    torch.library.opcheck(ops.deepspeed_memcpy.default, (torch.zeros(1000), x))
+    assert ops.pin_memory_new(4, torch.empty(0, device="meta")).device.type == "meta"
+
+
+def test_fork(path):
+    """Breaks when a handle of the parent hangs in a child instead of saying so."""
+    code = f"""
+import os, anyaccel, torch
+aio = anyaccel.get_accelerator().create_op_builder("AsyncIOBuilder").load()
+handle = aio.aio_handle()
+child = os.fork()
+if child == 0:
+    try:
+        handle.sync_pwrite(torch.zeros(4), {path!r})
+    except anyaccel.Error as error:
+        os._exit(0 if error.code == "invalid_state" else 1)
+    os._exit(2)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, env=dict(os.environ))
+
+
+def test_queue_that_is_asked_for(path):
+    """Breaks when ANYACCEL_AIO_QUEUE is not read, or a wrong word is taken."""
+    os.environ["ANYACCEL_AIO_QUEUE"] = "threads"
+    try:
+        handle = aio.aio_handle()
+        assert handle.get_queue() == "threads" and "asked for" in handle.get_queue_reason()
+        handle.sync_pwrite(numbers(100), path)
+        os.environ["ANYACCEL_AIO_QUEUE"] = "fast"
+        with pytest.raises(anyaccel.Error, match="ANYACCEL_AIO_QUEUE"):
+            aio.aio_handle()
+    finally:
+        del os.environ["ANYACCEL_AIO_QUEUE"]
