@@ -1,6 +1,10 @@
 """The exception that everything in AnyAccel raises."""
 
 
+CODES = ("invalid_argument", "invalid_state", "unsupported", "unavailable", "not_found", "out_of_memory", "build_failed", "io",
+         "corrupt", "timeout", "version_mismatch", "device_error", "interrupted", "internal")  # in the order of the C++ enum
+
+
 class Error(RuntimeError):
     """What failed; its text reads `[where] what; got X, want Y; do Z`.
 

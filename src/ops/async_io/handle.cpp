@@ -123,7 +123,8 @@ Operation AsyncIOHandle::begin(const at::Tensor& tensor, const std::function<std
 
 std::int64_t AsyncIOHandle::transfer(const at::Tensor& tensor, const std::string& path, bool write, bool validate,
                                      bool async, std::int64_t offset) {
-  auto operation = begin(tensor, [&] { return File::open(path, write); }, write, offset);
+  auto operation = begin(
+      tensor, [&] { return File::open(path, write); }, write, offset);
   operation.validate = validate;
   if (async) {
     const std::lock_guard lock(mutex_);
@@ -139,7 +140,8 @@ std::int64_t AsyncIOHandle::transfer(const at::Tensor& tensor, const std::string
 std::int64_t AsyncIOHandle::write_descriptor(const at::Tensor& tensor, std::int64_t descriptor, std::int64_t offset) {
   if (descriptor < 0 || descriptor > std::numeric_limits<int>::max())
     throw Error(ErrorCode::invalid_argument, kWhere, {.what = "bad descriptor", .got = std::to_string(descriptor)});
-  auto operation = begin(tensor, [&] { return File::of_descriptor(static_cast<int>(descriptor)); }, true, offset);
+  auto operation = begin(
+      tensor, [&] { return File::of_descriptor(static_cast<int>(descriptor)); }, true, offset);
   const std::lock_guard lock(mutex_);
   pending_.push_back(std::move(operation));
   return 0;
@@ -147,8 +149,8 @@ std::int64_t AsyncIOHandle::write_descriptor(const at::Tensor& tensor, std::int6
 
 c10::intrusive_ptr<AsyncIORequest> AsyncIOHandle::start(const at::Tensor& tensor, const std::string& path, bool write,
                                                         std::int64_t offset) {
-  return c10::make_intrusive<AsyncIORequest>(
-      begin(tensor, [&] { return File::open(path, write); }, write, offset));
+  return c10::make_intrusive<AsyncIORequest>(begin(
+      tensor, [&] { return File::open(path, write); }, write, offset));
 }
 
 std::int64_t AsyncIOHandle::wait() {

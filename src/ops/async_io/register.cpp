@@ -3,6 +3,7 @@
 
 #include "anyaccel/error.h"
 #include "ops/async_io/handle.h"
+#include "ops/support/error.h"
 
 namespace anyaccel::ops::aio {
 
@@ -27,17 +28,19 @@ void aio_write(const at::Tensor& buffer, const std::string& filename, std::int64
 void nothing(const at::Tensor&, const std::string&, std::int64_t, std::int64_t, bool, bool, bool) {}
 
 void check_copy(const at::Tensor& dest, const at::Tensor& src) {
-  if (dest.numel() != src.numel() || dest.scalar_type() != src.scalar_type())
+  if (dest.sym_numel() != src.sym_numel() || dest.scalar_type() != src.scalar_type())
     throw Error(ErrorCode::invalid_argument, "deepspeed_memcpy",
                 {.what = "the tensors differ",
-                 .got = c10::str(src.numel(), " elements of ", src.scalar_type()),
-                 .want = c10::str(dest.numel(), " of ", dest.scalar_type())});
+                 .got = c10::str(src.sym_numel(), " elements of ", src.scalar_type()),
+                 .want = c10::str(dest.sym_numel(), " of ", dest.scalar_type())});
 }
 
 void deepspeed_memcpy(const at::Tensor& dest, const at::Tensor& src) {
   check_copy(dest, src);
   dest.copy_(src.reshape(dest.sizes()));
 }
+
+std::int64_t aio_error_code() { return static_cast<std::int64_t>(last_error_code()); }
 
 }  // namespace
 
@@ -74,6 +77,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, library) {
   library.def(("aio_write(Tensor buffer, " + how).c_str());
   library.impl("aio_write", torch::dispatch(key, &aio_write));
   library.impl("aio_write", torch::dispatch(c10::DispatchKey::Meta, &nothing));
+  library.def("aio_error_code() -> int", torch::dispatch(key, &aio_error_code));
   library.def("deepspeed_memcpy(Tensor(a!) dest, Tensor src) -> ()");
   library.impl("deepspeed_memcpy", torch::dispatch(key, &deepspeed_memcpy));
   library.impl("deepspeed_memcpy", torch::dispatch(c10::DispatchKey::Meta, &check_copy));

@@ -3,14 +3,36 @@
 import torch
 
 from .. import get_accelerator
+from ._errors import telling
 
 _pins = get_accelerator().create_op_builder("PinMemoryBuilder").load().pin_handle()
+_telling = telling(torch.ops.anyaccel.aio_error_code)
+
+
+class AsyncIORequest:
+    """One read or write that was started by itself."""
+
+    def __init__(self, request):
+        self._request = request
+
+    @_telling
+    def wait(self):
+        """Returns when it is done; what is read is in the tensor then. Raises what went wrong."""
+        self._request.wait()
+
+    def done(self):
+        return self._request.done()
+
+    def cancel(self):
+        """Gives up what the system has not begun; wait() then raises `interrupted`."""
+        self._request.cancel()
 
 
 class aio_handle:
     """DeepSpeed's handle: same names, arguments and results, but what goes wrong is an `anyaccel.Error` and not -1 or the
     program's end. Calls release Python's lock."""
 
+    @_telling
     def __init__(self, block_size=1024 * 1024, queue_depth=128, single_submit=False, overlap_events=False,
                  intra_op_parallelism=1):
         self._handle = torch.classes.anyaccel.AsyncIOHandle(block_size, queue_depth, single_submit, overlap_events,
@@ -42,50 +64,62 @@ class aio_handle:
         """Why it is that one."""
         return self._handle.queue_reason()
 
+    @_telling
     def read(self, buffer, filename, validate, file_offset=0):
         self._handle.transfer(buffer, filename, False, validate, False, file_offset)
         return 0
 
+    @_telling
     def write(self, buffer, filename, validate, file_offset=0):
         self._handle.transfer(buffer, filename, True, validate, False, file_offset)
         return 0
 
+    @_telling
     def pread(self, buffer, filename, validate, async_, file_offset=0):
         return self._handle.transfer(buffer, filename, False, validate, async_, file_offset)
 
+    @_telling
     def pwrite(self, buffer, filename, validate, async_, file_offset=0):
         return self._handle.transfer(buffer, filename, True, validate, async_, file_offset)
 
+    @_telling
     def sync_pread(self, buffer, filename, file_offset=0):
         return self._handle.transfer(buffer, filename, False, False, False, file_offset)
 
+    @_telling
     def sync_pwrite(self, buffer, filename, file_offset=0):
         return self._handle.transfer(buffer, filename, True, False, False, file_offset)
 
+    @_telling
     def async_pread(self, buffer, filename, file_offset=0):
         return self._handle.transfer(buffer, filename, False, False, True, file_offset)
 
+    @_telling
     def async_pwrite(self, buffer, filename, file_offset=0):
         """`filename` may be the descriptor of a file opened for writing."""
         if isinstance(filename, int):
             return self._handle.write_descriptor(buffer, filename, file_offset)
         return self._handle.transfer(buffer, filename, True, False, True, file_offset)
 
+    @_telling
     def wait(self):
         """Finishes all that was begun with async and returns how many that were; raises the first failure."""
         return self._handle.wait()
 
+    @_telling
     def cancel(self):
         """Gives up what was begun with async, as far as the system has not begun it; wait() then says so."""
         self._handle.cancel()
 
+    @_telling
     def start_read(self, buffer, filename, file_offset=0):
         """A request of its own, which wait() of the handle does not count: it has wait(), done() and cancel()."""
-        return self._handle.start(buffer, filename, False, file_offset)
+        return AsyncIORequest(self._handle.start(buffer, filename, False, file_offset))
 
+    @_telling
     def start_write(self, buffer, filename, file_offset=0):
         """As start_read()."""
-        return self._handle.start(buffer, filename, True, file_offset)
+        return AsyncIORequest(self._handle.start(buffer, filename, True, file_offset))
 
     def new_cpu_locked_tensor(self, num_elem, example_tensor):
         return _pins.new_cpu_locked_tensor(num_elem, example_tensor)
@@ -97,16 +131,19 @@ class aio_handle:
         return _pins.is_pinned(buffer)
 
 
+@_telling
 def aio_read(buffer, filename, block_size, queue_depth, single_submit, overlap_events, validate):
     torch.ops.anyaccel.aio_read(buffer, filename, block_size, queue_depth, single_submit, overlap_events, validate)
     return 0
 
 
+@_telling
 def aio_write(buffer, filename, block_size, queue_depth, single_submit, overlap_events, validate):
     torch.ops.anyaccel.aio_write(buffer, filename, block_size, queue_depth, single_submit, overlap_events, validate)
     return 0
 
 
+@_telling
 def deepspeed_memcpy(dest, src):
     torch.ops.anyaccel.deepspeed_memcpy(dest, src)
     return 0

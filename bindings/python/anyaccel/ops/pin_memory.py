@@ -3,15 +3,19 @@
 import torch
 
 from .. import get_accelerator
+from ._errors import telling
+
+_telling = telling(torch.ops.anyaccel.pin_memory_error_code)
 
 
 class pin_handle:
     """DeepSpeed's handle. All handles share one pool."""
 
+    @_telling
     def new_cpu_locked_tensor(self, num_elem, example_tensor):
         """A pinned tensor of so many elements of the example's dtype, not initialized: from the accelerator's allocator,
         which its copies know, and locked by the system where the accelerator needs no pinning."""
-        memory = get_accelerator().pin_empty(torch.empty(0, dtype=example_tensor.dtype), [num_elem])
+        memory = get_accelerator().pin_empty(num_elem, dtype=example_tensor.dtype)
         if get_accelerator().is_pinned(memory):
             return memory
         return torch.ops.anyaccel.pin_memory_new(num_elem, example_tensor)
@@ -43,6 +47,7 @@ def trim():
     torch.ops.anyaccel.pin_memory_trim()
 
 
+@_telling
 def set_limit(num_bytes):
     """The most that the pool may lock; 0: as much as the system lets it."""
     torch.ops.anyaccel.pin_memory_set_limit(num_bytes)

@@ -1,0 +1,33 @@
+from runner.declare import Benchmark, Side, Target
+
+PROGRAM = ["{python}", "{here}/async_io.py"]
+FOLDER = "{build}/benchmarks/async_io"
+HOST = {"DS_ACCELERATOR": "cpu"}
+FIO = ["fio", "--version"]
+
+
+def of_fio(way):
+    def ratio(sides):
+        peers = [sides[name][way] for name in ("fio, io_uring", "fio, libaio") if name in sides]
+        return sides["AnyAccel"][way] / max(peers)
+    return ratio
+
+
+def of_deepspeed(way):
+    return lambda sides: sides["AnyAccel"][way] / sides["DeepSpeed 0.19.8"][way]
+
+
+benchmark = Benchmark(
+    title="Asynchronous input and output",
+    about="""GB/s of writing and reading one file of 1 GiB in blocks of 1 MiB, 32 under way, past the page cache, one thread; from
+        pinned memory in the two libraries, from fio's own buffers in fio. The sides take turns on the same file, which is there before
+        the first, because a disk varies from minute to minute.""",
+    sides=[
+        Side("AnyAccel", [*PROGRAM, "anyaccel", FOLDER], env={"PYTHONPATH": "{build}/python", **HOST}),
+        Side("fio, io_uring", [*PROGRAM, "io_uring", FOLDER], needs=FIO),
+        Side("fio, libaio", [*PROGRAM, "libaio", FOLDER], needs=FIO),
+        Side("DeepSpeed 0.19.8", [*PROGRAM, "deepspeed", FOLDER], env=HOST, needs=["{python}", "-c", "import deepspeed"]),
+    ],
+    targets=[target for way in ("read_gb_s", "write_gb_s") for target in (
+        Target(f"{way[:-5]}, over the better of fio's two", of_fio(way), at_least=0.97, unit="times"),
+        Target(f"{way[:-5]}, over DeepSpeed's handle", of_deepspeed(way), at_least=1.0, unit="times"))])

@@ -1,0 +1,61 @@
+"""Reads and writes 1 GiB with one library's aio_handle, or with fio; prints bytes per second in GB.
+
+usage: async_io.py anyaccel|deepspeed|io_uring|libaio FOLDER
+"""
+import json
+import os
+import subprocess
+import sys
+import time
+
+SIZE, BLOCK, DEPTH = 1 << 30, 1 << 20, 32
+
+
+def drop_cache(path):
+    with open(path, "rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def with_handle(builder, path):
+    import torch
+    handle = builder.load().aio_handle(BLOCK, DEPTH, False, True, 1)
+    buffer = handle.new_cpu_locked_tensor(SIZE, torch.empty(0, dtype=torch.uint8))
+    buffer.fill_(1)
+    out = {}
+    for name, call in (("write", handle.sync_pwrite), ("read", handle.sync_pread)):
+        start = time.perf_counter()
+        call(buffer, path)
+        out[name + "_gb_s"] = SIZE / (time.perf_counter() - start) / 1e9
+        drop_cache(path)
+    return out
+
+
+def with_fio(engine, path):
+    out = {}
+    for name in ("write", "read"):
+        done = subprocess.run(["fio", "--name=bench", f"--filename={path}", f"--size={SIZE}", f"--bs={BLOCK}",
+                               f"--iodepth={DEPTH}", "--direct=1", f"--ioengine={engine}", f"--rw={name}",
+                               "--output-format=json"], capture_output=True, text=True, check=True)
+        out[name + "_gb_s"] = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0][name]["bw_bytes"] / 1e9
+    return out
+
+
+side, folder = sys.argv[1:]
+os.makedirs(folder, exist_ok=True)
+# One file for all sides, there before the first: where a file lies on the disk makes more difference than who reads it.
+file_path = os.path.join(folder, "async_io.data")
+if not os.path.exists(file_path) or os.path.getsize(file_path) != SIZE:
+    with open(file_path, "wb") as made:
+        for _ in range(SIZE // BLOCK):
+            made.write(b"\1" * BLOCK)
+        made.flush()
+        os.fsync(made.fileno())
+if side == "anyaccel":
+    import anyaccel
+    numbers = with_handle(anyaccel.get_accelerator().create_op_builder("AsyncIOBuilder"), file_path)
+elif side == "deepspeed":
+    from deepspeed.ops.op_builder import AsyncIOBuilder
+    numbers = with_handle(AsyncIOBuilder(), file_path)
+else:
+    numbers = with_fio(side, file_path)
+print(json.dumps(numbers))
