@@ -32,12 +32,13 @@ std::string to_repeat(Job job) {
   return shell_quoted(job.words);
 }
 
-void judge(const Job& job, int status, bool fatal_warnings) {
+void judge(const Job& job, int status, const ExecuteOptions& options) {
   std::error_code error;
   const bool made = fs::exists(job.made, error);
   auto said = try_read_file(job.log()).value_or("");
-  if (made && (status == 0 || status < 0) && (said.empty() || !fatal_warnings)) {
-    if (!said.empty()) std::fputs(said.c_str(), stderr);
+  if (made && (status == 0 || status < 0) && (said.empty() || !options.fatal_warnings)) {
+    // Another compiler's warnings are nothing that a user of ours can mend.
+    if (options.verbose) std::fputs(said.c_str(), stderr);
     return;
   }
   const auto space = fs::space(job.made.parent_path(), error);
@@ -77,7 +78,7 @@ void execute(const Plan& plan, const std::string& name, const ExecuteOptions& op
     const auto ended = group.wait(200);
     const auto place = running.find(ended.process);
     if (place == running.end()) continue;
-    judge(*place->second, ended.status, options.fatal_warnings);
+    judge(*place->second, ended.status, options);
     running.erase(place);
     ++done;
   }
@@ -86,7 +87,7 @@ void execute(const Plan& plan, const std::string& name, const ExecuteOptions& op
   for (;;) {
     progress.show("linking");
     const auto ended = group.wait(200);
-    if (ended.process == process) return judge(link, ended.status, options.fatal_warnings);
+    if (ended.process == process) return judge(link, ended.status, options);
   }
 }
 

@@ -30,9 +30,13 @@ std::optional<LibTorch> torch_of(const Op& op, const Settings& settings) {
 
 Tools find_tools(const Op& op, const Settings& settings) {
   Tools out;
-  auto wanted = settings.compiler.empty() ? op.description.compiler : settings.compiler;
-  // A description may bring its compiler along.
-  if (wanted.find('/') != std::string::npos && fs::path(wanted).is_relative()) wanted = (op.folder() / wanted).string();
+  auto wanted = settings.compiler;
+  if (wanted.empty()) {
+    wanted = op.description.compiler;
+    // A description may bring its compiler along.
+    if (wanted.find('/') != std::string::npos && fs::path(wanted).is_relative())
+      wanted = (op.folder() / wanted).string();
+  }
   out.compiler = find_compiler(wanted);
   if (op.description.needs_nvcc()) out.nvcc = find_nvcc();
   if (!env("CCACHE_DISABLE")) out.ccache = find_program("ccache").value_or("");

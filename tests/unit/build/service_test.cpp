@@ -114,6 +114,22 @@ TEST_F(ServiceTest, CheckAgreesWithTheBuild) {
   EXPECT_EQ(fake.load().origin, Origin::built);
 }
 
+// Broken when an extension's own folders or its own compiler are not used.
+TEST_F(ServiceTest, ExtensionBringsSourcesAndCompiler) {
+  fake.settings.compiler.clear();
+  const ScopedEnv none("CXX", "/nowhere/c++");
+  fs::create_directories(fake.path("ops/tiny/bin"));
+  fs::copy_file(fake.path("bin/cxx"), fake.path("ops/tiny/bin/cxx"));
+  fake.write("ops/tiny/version", "own 1.0\n");
+  fake.write("ops/tiny/kernels/a.cpp", "kernel\n");
+  fake.write("ops/tiny/kernels/b.cpp", "");
+  fake.describe("torch = no\ncompiler = bin/cxx\nsycl_kernel_path = kernels\nsycl_include = inc\n");
+  const auto found = fake.load();
+  EXPECT_EQ(read_file(found.held.library), "kernel\n");
+  EXPECT_THAT(read_file(fake.path("ops/tiny/calls")), testing::HasSubstr("-I" + fake.path("ops/tiny/inc").string()));
+  EXPECT_EQ(fake.calls(), 0);
+}
+
 // Broken when an op of C++ alone asks for a CUDA toolkit, or one with CUDA sources does not say that it lacks one.
 TEST_F(ServiceTest, OnlyCudaSourcesNeedNvcc) {
   const ScopedEnv nvcc("NVCC", "/nowhere/nvcc");
