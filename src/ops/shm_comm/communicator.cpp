@@ -36,12 +36,17 @@ std::uint64_t this_process() {
   return mark ^ static_cast<std::uint64_t>(::getpid());  // forked children have the same mark
 }
 
-int usable_cpus() {
-  cpu_set_t set;
-  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+}  // namespace
+
+std::array<std::uint64_t, kCpuWords> usable_cpus() noexcept {
+  std::array<std::uint64_t, kCpuWords> words{};
+  static_assert(sizeof(cpu_set_t) == sizeof(words));
+  // Larger machines refuse this size: then nothing is known, and ranks spin as if they had too few CPUs.
+  if (::sched_getaffinity(0, sizeof(words), reinterpret_cast<cpu_set_t*>(words.data())) != 0) words = {};
+  return words;
 }
 
-}  // namespace
+std::size_t place_bytes() noexcept { return sizeof(Communicator::Place); }
 
 void spin_pause() noexcept {
 #if defined(__x86_64__)
@@ -57,8 +62,6 @@ Communicator::Communicator(std::shared_ptr<const Memory> memory, const Options& 
       size_(options.size),
       chunk_(chunk_bytes_of(options)),
       timeout_(options.timeout),
-      // More ranks than CPUs: the one waited for needs this one's.
-      spin_(options.size <= usable_cpus() ? std::chrono::microseconds(100) : std::chrono::microseconds(2)),
       shared_(static_cast<Shared*>(memory_->data())),
       slots_(static_cast<char*>(memory_->data()) + slots_offset(size_)),
       forks_(forks_now()),
@@ -66,6 +69,8 @@ Communicator::Communicator(std::shared_ptr<const Memory> memory, const Options& 
       seen_(static_cast<std::size_t>(size_), 0),
       sources_(static_cast<std::size_t>(size_)) {
   memory_->hold(rank_);
+  const auto cpus = usable_cpus();
+  for (std::size_t i = 0; i < kCpuWords; ++i) place(rank_).cpus[i].store(cpus[i], std::memory_order_relaxed);
   place(rank_).process.store(process_, std::memory_order_relaxed);
   place(rank_).state.store(Place::kHere, std::memory_order_release);
 }
@@ -129,8 +134,21 @@ void Communicator::wait_for_all(std::uint32_t round) {
   }
 }
 
+/// Ranks may be bound to a CPU each, so what counts is what all of them have together.
+void Communicator::choose_spin() noexcept {
+  int cpus = 0;
+  for (std::size_t i = 0; i < kCpuWords; ++i) {
+    std::uint64_t word = 0;
+    for (int rank = 0; rank < size_; ++rank) word |= place(rank).cpus[i].load(std::memory_order_relaxed);
+    cpus += __builtin_popcountll(word);
+  }
+  // More ranks than CPUs: the one waited for needs this one's.
+  spin_ = cpus >= size_ ? std::chrono::microseconds(100) : std::chrono::microseconds(2);
+}
+
 void Communicator::wait_slowly(int rank, std::uint32_t round) {
   using Clock = std::chrono::steady_clock;
+  if (spin_ == spin_.zero()) choose_spin();
   auto& word = place(rank).posted;
   const auto start = Clock::now();
   while (Clock::now() - start < spin_)

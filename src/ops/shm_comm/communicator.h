@@ -27,6 +27,9 @@ std::size_t bytes_for(const Options& options);
 void prepare(void* memory, const Options& options, const std::string& token);
 bool has_token(const void* memory, const std::string& token) noexcept;
 
+/// Of what is kept of each rank.
+std::size_t place_bytes() noexcept;
+
 /// One rank of a group. Every rank calls the same operations with the same sizes in the same order; a rank that does not is told
 /// (`invalid_argument`). Calls of one object come from one thread at a time. Sizes are 64-bit; `in` may be `out`, other overlaps
 /// may not be. Results have the same bits on every rank.
@@ -57,6 +60,7 @@ class Communicator {
  private:
   struct Shared;
   struct Place;
+  friend std::size_t place_bytes() noexcept;
   enum class Call : std::uint32_t { all_reduce = 1, all_gather, reduce_scatter, broadcast, barrier };
 
   char* slot(int rank, std::uint32_t round) const noexcept;
@@ -68,6 +72,7 @@ class Communicator {
   void post(std::uint32_t round) noexcept;
   void wait_for(int rank, std::uint32_t round);
   void wait_slowly(int rank, std::uint32_t round);
+  void choose_spin() noexcept;
   void wait_for_all(std::uint32_t round);
   void check_peers();
   [[noreturn]] void fail(std::uint32_t why, int rank);
@@ -81,7 +86,7 @@ class Communicator {
   int size_;
   std::size_t chunk_;
   std::chrono::nanoseconds timeout_;
-  std::chrono::nanoseconds spin_;
+  std::chrono::nanoseconds spin_{0};  // chosen at the first long wait, when all ranks are there
   Shared* shared_;
   char* slots_;
   std::uint32_t round_ = 0;

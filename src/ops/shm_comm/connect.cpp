@@ -84,7 +84,7 @@ std::size_t chunk_bytes_of(const Options& options) {
 }
 
 std::size_t slots_offset(int size) {
-  const auto used = kLine + static_cast<std::size_t>(size) * kLine;
+  const auto used = kLine + static_cast<std::size_t>(size) * place_bytes();
   return (used + 4095) / 4096 * 4096;
 }
 

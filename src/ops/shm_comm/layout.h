@@ -1,6 +1,7 @@
 // What lies in a group's shared memory: who is there, the words that ranks wait on, and each rank's slots for data.
 #pragma once
 
+#include <array>
 #include <chrono>
 
 #include "communicator.h"
@@ -10,6 +11,7 @@ namespace anyaccel::ops::shm {
 
 /// A rank writes into one slot while the others may still read three.
 inline constexpr std::uint32_t kSlots = 4;
+inline constexpr std::size_t kCpuWords = 16;
 inline constexpr std::size_t kLine = 128;              // two cache lines, because they are fetched in pairs
 inline constexpr std::size_t kWholeBytes = 16 * 1024;  // up to here one round is faster than two
 
@@ -18,6 +20,8 @@ void spin_pause() noexcept;
 /// Whether round `a` comes after round `b`; numbers wrap.
 inline bool after(std::uint32_t a, std::uint32_t b) noexcept { return static_cast<std::int32_t>(a - b) > 0; }
 
+/// The CPUs that this thread may run on; none where the system does not say.
+std::array<std::uint64_t, kCpuWords> usable_cpus() noexcept;
 std::size_t chunk_bytes_of(const Options& options);
 std::size_t slots_offset(int size);
 
@@ -30,6 +34,7 @@ struct alignas(kLine) Communicator::Place {
   // What they look at when they wait long.
   alignas(64) std::atomic<std::uint32_t> state;
   std::atomic<std::uint64_t> process;
+  std::atomic<std::uint64_t> cpus[kCpuWords];  // that the rank may run on
 };
 
 struct alignas(kLine) Communicator::Shared {

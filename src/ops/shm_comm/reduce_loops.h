@@ -92,24 +92,52 @@ void fold(void* out, const void* const* in, int ranks, std::size_t count, int by
   }
 }
 
-// bfloat16 <-> float32
+// bfloat16 <-> float32. On machines whose first byte is the lowest.
+float as_float(std::uint32_t bits) {
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+/// The bfloat16 number nearest to a value, in the upper half; what is below is not cleared.
+std::uint32_t rounded_bf16(float value) {
+  std::uint32_t bits;
+  __builtin_memcpy(&bits, &value, sizeof(bits));
+  const std::uint32_t rounded = bits + 0x7fffU + ((bits >> 16) & 1U);  // ties to even
+  return (bits & 0x7fffffffU) > 0x7f800000U ? (bits | 0x400000U) : rounded;
+}
+
 void widen_bf16(const std::uint16_t* from, float* to, std::size_t count) {
   ANYACCEL_SHM_LOOP
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t bits = static_cast<std::uint32_t>(from[i]) << 16;
-    __builtin_memcpy(to + i, &bits, sizeof(bits));
-  }
+  for (std::size_t i = 0; i < count; ++i) to[i] = as_float(static_cast<std::uint32_t>(from[i]) << 16);
 }
 
 void narrow_bf16(const float* from, std::uint16_t* to, std::size_t count) {
   ANYACCEL_SHM_LOOP
-  for (std::size_t i = 0; i < count; ++i) {
-    std::uint32_t bits;
-    __builtin_memcpy(&bits, from + i, sizeof(bits));
-    // To the nearest, ties to even; a NaN stays one.
-    const std::uint32_t rounded = bits + 0x7fffU + ((bits >> 16) & 1U);
-    const std::uint32_t value = (bits & 0x7fffffffU) > 0x7f800000U ? (bits | 0x400000U) : rounded;
-    to[i] = static_cast<std::uint16_t>(value >> 16);
+  for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<std::uint16_t>(rounded_bf16(from[i]) >> 16);
+}
+
+/// Two ranks in one pass, numbers in pairs: nothing has to be packed, and no accumulators are kept in memory.
+template <class Op>
+void two_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint16_t* b, std::size_t count, int by) {
+  const float factor = by > 1 ? 0.5F : 1.0F;  // exact, as dividing by two is
+  constexpr std::uint32_t kUpper = 0xffff0000U;
+  const std::size_t pairs = count / 2;
+  ANYACCEL_SHM_LOOP
+  for (std::size_t i = 0; i < pairs; ++i) {
+    std::uint32_t x;
+    std::uint32_t y;
+    __builtin_memcpy(&x, a + 2 * i, sizeof(x));
+    __builtin_memcpy(&y, b + 2 * i, sizeof(y));
+    const auto first = rounded_bf16(Op::of(as_float(x << 16), as_float(y << 16)) * factor);
+    const auto second = rounded_bf16(Op::of(as_float(x & kUpper), as_float(y & kUpper)) * factor);
+    const std::uint32_t both = first >> 16 | (second & kUpper);
+    __builtin_memcpy(out + 2 * i, &both, sizeof(both));
+  }
+  if (count % 2 != 0) {
+    const auto last = count - 1;
+    const auto value = Op::of(as_float(std::uint32_t{a[last]} << 16), as_float(std::uint32_t{b[last]} << 16)) * factor;
+    out[last] = static_cast<std::uint16_t>(rounded_bf16(value) >> 16);
   }
 }
 
@@ -214,8 +242,13 @@ void fold_float(Kind kind, void* out, const void* const* in, int ranks, std::siz
     case Kind::f32: return fold<float, Op>(out, in, ranks, count, by);
     case Kind::f64: return fold<double, Op>(out, in, ranks, count, by);
     case Kind::f16: return fold_half<F16, Op>(out, in, ranks, count, by);
-    default: return fold_half<Bf16, Op>(out, in, ranks, count, by);
+    default: break;
   }
+  if (ranks == 2)
+    two_bf16<Op>(static_cast<std::uint16_t*>(out), static_cast<const std::uint16_t*>(in[0]),
+                 static_cast<const std::uint16_t*>(in[1]), count, by);
+  else
+    fold_half<Bf16, Op>(out, in, ranks, count, by);
 }
 
 template <class Op>

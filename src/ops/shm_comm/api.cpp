@@ -1,0 +1,84 @@
+#include <atomic>
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "anyaccel/ops/shm_comm.h"
+#include "ops/support/op_call.h"
+
+namespace anyaccel::ops {
+
+namespace {
+
+using Init = std::string(const std::string&, std::int64_t, std::int64_t, double);
+using OfGroup = void(const std::string&);
+using Change = void(const at::Tensor&, const std::string&, const std::string&);
+using Make = at::Tensor(const at::Tensor&, const std::string&, const std::string&);
+
+template <typename Signature>
+c10::TypedOperatorHandle<Signature> shm_op(const char* name) {
+  return load_op<Signature>("ShareMemCommBuilder", name);
+}
+
+const char* name_of(ShmReduce reduce) {
+  static constexpr const char* kNames[] = {"sum", "avg", "product", "min", "max"};
+  return kNames[static_cast<int>(reduce)];
+}
+
+/// The op takes the group by a name that c10d knows; this one is known to this process alone.
+std::string new_name() {
+  static std::atomic<int> last{0};
+  return "anyaccel_shm_comm_" + std::to_string(++last);
+}
+
+}  // namespace
+
+ShareMemComm::ShareMemComm(const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::chrono::milliseconds timeout)
+    : group_(group), name_(new_name()) {
+  if (!group) throw Error(ErrorCode::invalid_argument, "ShareMemComm", {.what = "there is no process group"});
+  static const auto op = shm_op<Init>("shm_comm_init");
+  c10d::register_process_group(name_, group_);
+  try {
+    reason_ = op.call(name_, group->getRank(), group->getSize(), std::chrono::duration<double>(timeout).count());
+  } catch (...) {
+    c10d::unregister_process_group(name_);
+    throw;
+  }
+}
+
+ShareMemComm::~ShareMemComm() {
+  static const auto op = shm_op<OfGroup>("shm_comm_close");
+  op.call(name_);
+  c10d::unregister_process_group(name_);
+}
+
+void ShareMemComm::all_reduce_(const at::Tensor& tensor, ShmReduce reduce) {
+  static const auto op = shm_op<Change>("shm_all_reduce_");
+  op.call(tensor, name_of(reduce), name_);
+}
+
+at::Tensor ShareMemComm::all_reduce(const at::Tensor& tensor, ShmReduce reduce) {
+  static const auto op = shm_op<Make>("shm_all_reduce");
+  return op.call(tensor, name_of(reduce), name_);
+}
+
+at::Tensor ShareMemComm::all_gather(const at::Tensor& tensor) {
+  static const auto op = shm_op<at::Tensor(const at::Tensor&, const std::string&)>("shm_all_gather");
+  return op.call(tensor, name_);
+}
+
+at::Tensor ShareMemComm::reduce_scatter(const at::Tensor& tensor, ShmReduce reduce) {
+  static const auto op = shm_op<Make>("shm_reduce_scatter");
+  return op.call(tensor, name_of(reduce), name_);
+}
+
+void ShareMemComm::broadcast_(const at::Tensor& tensor, std::int64_t source) {
+  static const auto op = shm_op<void(const at::Tensor&, std::int64_t, const std::string&)>("shm_broadcast_");
+  op.call(tensor, source, name_);
+}
+
+void ShareMemComm::barrier() {
+  static const auto op = shm_op<OfGroup>("shm_barrier");
+  op.call(name_);
+}
+
+}  // namespace anyaccel::ops

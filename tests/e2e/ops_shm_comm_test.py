@@ -1,0 +1,192 @@
+"""Collectives over shared memory as Python programs use them: two and three processes that torch.distributed started."""
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "python"))
+REDUCTIONS = ("sum", "avg", "product", "min", "max")
+
+
+def start(rank, size, store, device="cpu"):
+    """The op's module; the group is torch.distributed's default one."""
+    import datetime
+
+    import torch
+    import torch.distributed as dist
+
+    import anyaccel
+    torch.set_num_threads(1)
+    builder = anyaccel.get_accelerator().create_op_builder("ShareMemCommBuilder")
+    shm = builder.load()
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size,
+                            timeout=datetime.timedelta(seconds=60))
+    reason = shm.initialize(size, rank, timeout=30.0)
+    assert reason == "", reason
+    return shm
+
+
+def numbers(rank, count, dtype):
+    import torch
+    return ((torch.arange(count) % 50) * (rank + 1) - 20 * rank).clamp(0).to(dtype)
+
+
+def expected(parts, op):
+    import torch
+    dtype = parts[0].dtype
+    if dtype == torch.bool:
+        stack = torch.stack(parts)
+        return stack.any(0) if op in ("sum", "max") else stack.all(0)
+    wide = torch.complex128 if dtype.is_complex else torch.float64 if dtype.is_floating_point else torch.int64
+    stack = torch.stack([part.to(wide) for part in parts])
+    functions = {"sum": lambda: stack.sum(0), "avg": lambda: stack.mean(0), "product": lambda: stack.prod(0),
+                 "min": lambda: stack.amin(0), "max": lambda: stack.amax(0)}
+    return functions[op]().to(dtype)
+
+
+def same(got, want):
+    import torch
+    if got.dtype == torch.complex32:
+        got, want = torch.view_as_real(got), torch.view_as_real(want)
+    torch.testing.assert_close(got, want)
+
+
+def every_dtype(rank, size, shm):
+    import torch
+    done = 0
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16,
+                  torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64, torch.bool, torch.complex64,
+                  torch.complex128, torch.complex32, torch.float8_e4m3fn, torch.float8_e5m2):
+        for count in (0, 1, 513, 50_001):
+            parts = [numbers(r, count, dtype) for r in range(size)]
+            for op in REDUCTIONS:
+                tensor = parts[rank].clone()
+                try:
+                    shm.all_reduce(tensor, op)
+                except RuntimeError as error:
+                    assert "[shm_all_reduce_]" in str(error), error
+                    continue
+                done += 1
+                same(tensor, expected(parts, op))
+            gathered = shm.all_gather(parts[rank])
+            assert torch.equal(gathered.view(torch.uint8), torch.cat([p.view(torch.uint8) for p in parts]))
+            sent = shm.broadcast(parts[rank].clone(), size - 1)
+            assert torch.equal(sent.view(torch.uint8), parts[size - 1].view(torch.uint8))
+    assert done > 4 * 55, done
+
+
+def layouts(rank, size, shm):
+    import torch
+    whole = torch.zeros(10, 6)
+    part = whole[::2].t()
+    part += rank + 1
+    shm.all_reduce(part)
+    assert (whole[::2] == size * (size + 1) / 2).all() and (whole[1::2] == 0).all()
+    base = torch.arange(size * 7000.).view(size * 7, 1000)
+    assert torch.equal(shm.reduce_scatter(base + rank), (base * size + sum(range(size))).chunk(size)[rank])
+    conjugate = torch.tensor([1 + 2j]).conj()
+    shm.all_reduce(conjugate)
+    assert conjugate.item() == size * (1 - 2j), conjugate
+
+
+def groups(rank, size, shm):
+    import torch
+    import torch.distributed as dist
+    pairs = [dist.new_group([0, 1]), dist.new_group([size - 2, size - 1])]
+    for index, members in enumerate(([0, 1], [size - 2, size - 1])):
+        if rank in members:
+            tensor = torch.full((5,), float(rank))
+            shm.all_reduce(tensor, group=pairs[index])
+            assert (tensor == sum(members)).all(), (members, tensor)
+            assert shm.reason(pairs[index]) == ""
+    shm.barrier()
+
+
+def names_of_deepspeed(rank, size, shm):
+    import torch
+    assert shm.vector_kernel_level() == 2
+    tensor = torch.ones(4)
+    assert torch.ops.deepspeed.inference_all_reduce_(tensor) is tensor and (tensor == size).all()
+    assert (torch.ops.deepspeed.inference_all_reduce(torch.ones(4)) == size).all()
+    compiled = torch.compile(lambda x: torch.ops.deepspeed.inference_all_reduce_(x) * 2, fullgraph=True, backend="aot_eager")
+    assert (compiled(torch.ones(3)) == 2 * size).all()
+
+
+def opcheck(rank, size, shm):
+    import torch
+    name = torch.distributed.distributed_c10d._get_default_group().group_name
+    ops, x = torch.ops.anyaccel, torch.arange(float(4 * size))
+    for op, arguments in ((ops.shm_all_reduce_, (x.clone(), "sum", name)), (ops.shm_all_reduce, (x, "max", name)),
+                          (ops.shm_all_gather, (x, name)), (ops.shm_reduce_scatter, (x, "sum", name)),
+                          (ops.shm_broadcast_, (x.clone(), 0, name))):
+        torch.library.opcheck(op.default, arguments)
+
+
+def killed(rank, size, shm):
+    import torch
+    try:
+        for step in range(10**9):
+            if step == 20 and rank == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            shm.all_reduce(torch.ones(1000))
+    except RuntimeError as error:
+        assert "rank 1 has died" in str(error), error
+        sys.stdout.flush()
+        os._exit(0)
+
+
+def on_device(rank, size, shm):
+    import torch
+
+    import anyaccel
+    device = anyaccel.get_accelerator().current_device_name()
+    tensor = torch.ones(1000, device=device) * (rank + 1)
+    shm.all_reduce(tensor)
+    assert tensor.device.type != "cpu" and (tensor.cpu() == size * (size + 1) / 2).all()
+    assert shm.all_gather(tensor).device == tensor.device
+
+
+class ShareMemCommTest(unittest.TestCase):
+
+    def run_ranks(self, size, *checks, codes=None, **variables):
+        store = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], f"shm_comm_store_{os.getpid()}_{time.monotonic_ns()}")
+        environment = dict(os.environ, **variables)
+        ranks = [subprocess.Popen([sys.executable, "-W", "ignore", __file__, "rank", str(rank), str(size), store, *checks],
+                                  env=environment) for rank in range(size)]
+        try:
+            ended = [rank.wait(timeout=300) for rank in ranks]
+        finally:
+            for rank in ranks:
+                rank.kill()
+            if os.path.exists(store):
+                os.unlink(store)
+        self.assertEqual(ended, codes or [0] * size)
+
+    # Breaks when a dtype, a reduction, a layout, a size or a name gives other numbers than torch's own.
+    def test_two_ranks(self):
+        self.run_ranks(2, "every_dtype", "layouts", "names_of_deepspeed", "opcheck")
+
+    # Breaks when groups that overlap get in each other's way, or parts are dealt out wrongly.
+    def test_three_ranks(self):
+        self.run_ranks(3, "every_dtype", "layouts", "groups")
+
+    # Breaks when the others of a killed rank wait for it.
+    def test_killed_rank(self):
+        self.run_ranks(3, "killed", codes=[0, -signal.SIGKILL, 0])
+
+    # Breaks when a device's tensors are taken for host memory.
+    def test_simulated_device(self):
+        self.run_ranks(2, "on_device", DS_ACCELERATOR="sim")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["rank"]:
+        place, number = int(sys.argv[2]), int(sys.argv[3])
+        module = start(place, number, sys.argv[4])
+        for check in sys.argv[5:]:
+            globals()[check](place, number, module)
+        sys.stdout.flush()
+        os._exit(0)  # torch.distributed's end is not what is tried here
+    unittest.main()
