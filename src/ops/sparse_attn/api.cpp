@@ -1,0 +1,155 @@
+#include "ATen/ops/cat.h"
+#include "ATen/ops/full.h"
+#include "anyaccel/ops/sparse_attention.h"
+#include "ops/support/op_call.h"
+
+namespace anyaccel {
+
+namespace {
+
+using namespace ops;
+using OptionalTensor = std::optional<at::Tensor>;
+
+using Layout = at::Tensor(c10::string_view, std::int64_t, std::int64_t, std::int64_t, bool, at::IntArrayRef,
+                          at::IntArrayRef, at::OptionalIntArrayRef, std::int64_t, std::int64_t, std::int64_t,
+                          std::int64_t, std::int64_t, c10::string_view, bool, std::int64_t);
+using Attention = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, std::int64_t,
+                             std::optional<double>, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
+                             c10::string_view, c10::string_view);
+
+OptionalTensor or_none(const at::Tensor& tensor) { return tensor.defined() ? OptionalTensor(tensor) : std::nullopt; }
+
+std::int64_t whole_blocks(const char* where, std::int64_t length, std::int64_t block) {
+  if (length % block)
+    throw Error(ErrorCode::invalid_argument, where,
+                {.what = "the sequence is no whole number of blocks",
+                 .got = std::to_string(length),
+                 .want = "a multiple of " + std::to_string(block),
+                 .hint = "use pad_to_block_size()"});
+  return length / block;
+}
+
+}  // namespace
+
+SparsityConfig::SparsityConfig(std::int64_t num_heads, std::int64_t block, Request request)
+    : num_heads_(num_heads), block_(block), request_(std::move(request)) {
+  make_layout(0);  // checks the options
+}
+
+at::Tensor SparsityConfig::make_layout(std::int64_t seq_len) const {
+  static const auto op = load_op<Layout>("SparseAttnBuilder", "sparse_attention_layout");
+  const Request& r = request_;
+  at::OptionalIntArrayRef ends;
+  if (r.global_block_end_indices) ends = at::IntArrayRef(*r.global_block_end_indices);
+  return calling("SparsityConfig", [&] {
+    return op.call(r.kind, num_heads_, block_, seq_len, r.different_layout_per_head, r.local_window_blocks,
+                   r.global_block_indices, ends, r.num_local_blocks, r.num_global_blocks, r.num_random_blocks,
+                   r.num_sliding_window_blocks, r.num_different_global_patterns, r.attention,
+                   r.horizontal_global_attention, r.seed);
+  });
+}
+
+DenseSparsityConfig::DenseSparsityConfig(std::int64_t num_heads, const DenseSparsityOptions& o)
+    : SparsityConfig(num_heads, o.block, {.kind = "dense", .different_layout_per_head = o.different_layout_per_head}) {}
+
+FixedSparsityConfig::FixedSparsityConfig(std::int64_t num_heads, const FixedSparsityOptions& o)
+    : SparsityConfig(num_heads, o.block,
+                     {.kind = "fixed",
+                      .different_layout_per_head = o.different_layout_per_head,
+                      .num_local_blocks = o.num_local_blocks,
+                      .num_global_blocks = o.num_global_blocks,
+                      .num_different_global_patterns = o.num_different_global_patterns,
+                      .attention = o.attention,
+                      .horizontal_global_attention = o.horizontal_global_attention}) {}
+
+VariableSparsityConfig::VariableSparsityConfig(std::int64_t num_heads, const VariableSparsityOptions& o)
+    : SparsityConfig(num_heads, o.block,
+                     {.kind = "variable",
+                      .different_layout_per_head = o.different_layout_per_head,
+                      .local_window_blocks = o.local_window_blocks,
+                      .global_block_indices = o.global_block_indices,
+                      .global_block_end_indices = o.global_block_end_indices,
+                      .num_random_blocks = o.num_random_blocks,
+                      .attention = o.attention,
+                      .horizontal_global_attention = o.horizontal_global_attention,
+                      .seed = o.seed}) {}
+
+BigBirdSparsityConfig::BigBirdSparsityConfig(std::int64_t num_heads, const BigBirdSparsityOptions& o)
+    : SparsityConfig(num_heads, o.block,
+                     {.kind = "bigbird",
+                      .different_layout_per_head = o.different_layout_per_head,
+                      .num_global_blocks = o.num_global_blocks,
+                      .num_random_blocks = o.num_random_blocks,
+                      .num_sliding_window_blocks = o.num_sliding_window_blocks,
+                      .attention = o.attention,
+                      .seed = o.seed}) {}
+
+BSLongformerSparsityConfig::BSLongformerSparsityConfig(std::int64_t num_heads, const BSLongformerSparsityOptions& o)
+    : SparsityConfig(num_heads, o.block,
+                     {.kind = "bslongformer",
+                      .different_layout_per_head = o.different_layout_per_head,
+                      .global_block_indices = o.global_block_indices,
+                      .global_block_end_indices = o.global_block_end_indices,
+                      .num_sliding_window_blocks = o.num_sliding_window_blocks,
+                      .attention = o.attention}) {}
+
+LocalSlidingWindowSparsityConfig::LocalSlidingWindowSparsityConfig(std::int64_t num_heads,
+                                                                   const LocalSlidingWindowSparsityOptions& o)
+    : SparsityConfig(
+          num_heads, o.block,
+          {.kind = "local", .num_sliding_window_blocks = o.num_sliding_window_blocks, .attention = o.attention}) {}
+
+at::Tensor sparse_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& layout,
+                            std::int64_t block, std::optional<double> scale, const SparseAttentionMasks& masks) {
+  static const auto op = load_op<Attention>("SparseAttnBuilder", "sparse_attention");
+  return calling("sparse_attention", [&] {
+    return op.call(q, k, v, layout, block, scale, or_none(masks.rpe), or_none(masks.key_padding_mask),
+                   or_none(masks.attn_mask), masks.key_padding_mask_mode, masks.attn_mask_mode);
+  });
+}
+
+SparseSelfAttention::SparseSelfAttention(std::shared_ptr<const SparsityConfig> config,
+                                         std::string key_padding_mask_mode, std::string attn_mask_mode,
+                                         std::int64_t max_seq_length)
+    : config_(std::move(config)),
+      key_padding_mask_mode_(std::move(key_padding_mask_mode)),
+      attn_mask_mode_(std::move(attn_mask_mode)) {
+  if (!config_) throw Error(ErrorCode::invalid_argument, "SparseSelfAttention", {.what = "there is no config"});
+  master_layout_ = config_->make_layout(max_seq_length);
+}
+
+at::Tensor SparseSelfAttention::get_layout(std::int64_t length) const {
+  constexpr const char* where = "SparseSelfAttention";
+  const std::int64_t blocks = whole_blocks(where, length, config_->block());
+  if (blocks > master_layout_.size(1))
+    throw Error(ErrorCode::invalid_argument, where,
+                {.what = "the sequence is too long",
+                 .got = std::to_string(length),
+                 .want = std::to_string(master_layout_.size(1) * config_->block()) + " or less",
+                 .hint = "give a larger max_seq_length"});
+  return master_layout_.narrow(1, 0, blocks).narrow(2, 0, blocks);
+}
+
+at::Tensor SparseSelfAttention::forward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                        const at::Tensor& rpe, const at::Tensor& key_padding_mask,
+                                        const at::Tensor& attn_mask) const {
+  if (!query.defined() || query.dim() != 4)
+    throw Error(ErrorCode::invalid_argument, "SparseSelfAttention",
+                {.what = "the query is not [batch, heads, length, head dim]"});
+  return sparse_attention(query, key, value, get_layout(query.size(2)).to(query.device()), config_->block(),
+                          std::nullopt, {rpe, key_padding_mask, attn_mask, key_padding_mask_mode_, attn_mask_mode_});
+}
+
+std::pair<at::Tensor, std::int64_t> pad_to_block_size(const at::Tensor& tensor, std::int64_t block, std::int64_t dim,
+                                                      double value) {
+  if (block < 1)
+    throw Error(ErrorCode::invalid_argument, "pad_to_block_size",
+                {.what = "the block size is out of range", .got = std::to_string(block), .want = "1 or more"});
+  const std::int64_t over = tensor.size(dim) % block;
+  if (!over) return {tensor, 0};
+  auto sizes = tensor.sizes().vec();
+  sizes[static_cast<std::size_t>(dim < 0 ? dim + tensor.dim() : dim)] = block - over;
+  return {at::cat({tensor, at::full(sizes, value, tensor.options())}, dim), block - over};
+}
+
+}  // namespace anyaccel

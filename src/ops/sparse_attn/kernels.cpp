@@ -1,0 +1,39 @@
+#include "ops/sparse_attn/kernels.h"
+
+#define ANYACCEL_REAL float
+#define ANYACCEL_KERNEL "ops/sparse_attn/kernels_isa.h"
+#include "ops/support/each_isa.h"
+
+#undef ANYACCEL_REAL
+#define ANYACCEL_REAL double
+#define ANYACCEL_DOUBLE
+namespace anyaccel::ops::fp64 {
+namespace {
+#include "ops/sparse_attn/vec_double.h"
+}
+#include "ops/sparse_attn/kernels_isa.h"
+}  // namespace anyaccel::ops::fp64
+
+namespace anyaccel::ops {
+
+std::int64_t attention_scratch(std::int64_t dim) noexcept { return scalar::scratch_elements(dim); }
+
+void attention_forward(Isa isa, const AttentionHead<float>& head, std::int64_t block_row, float* scratch) noexcept {
+  ANYACCEL_CALL_ISA(isa, forward, head, block_row, scratch);
+}
+
+void attention_forward(Isa, const AttentionHead<double>& head, std::int64_t block_row, double* scratch) noexcept {
+  fp64::forward(head, block_row, scratch);
+}
+
+void attention_backward(Isa isa, const AttentionHead<float>& head, const AttentionGrads<float>& grads,
+                        std::int64_t block_rows, float* scratch) noexcept {
+  ANYACCEL_CALL_ISA(isa, backward, head, grads, block_rows, scratch);
+}
+
+void attention_backward(Isa, const AttentionHead<double>& head, const AttentionGrads<double>& grads,
+                        std::int64_t block_rows, double* scratch) noexcept {
+  fp64::backward(head, grads, block_rows, scratch);
+}
+
+}  // namespace anyaccel::ops

@@ -1,0 +1,56 @@
+// Block-sparse attention over plain arrays. Nothing here knows torch; register.cpp checks, converts and has the threads.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/support/isa.h"
+
+namespace anyaccel::ops {
+
+/// One batch entry and head. T is float or double. `dim` is a multiple of 16, `block` one from 16 to 128; rows are
+/// `*_row` elements apart, and the head dimension is contiguous.
+template <typename T>
+struct AttentionHead {
+  const T* q;
+  const T* k;
+  const T* v;
+  std::int64_t q_row, k_row, v_row;
+  std::int64_t dim, block;
+  T scale;
+  const T* rpe;  ///< null, or what is added to the scores: rpe[query * rpe_row + key * rpe_column]
+  std::int64_t rpe_row, rpe_column;
+  const T* attn_mask;  ///< null, or the same for all heads
+  std::int64_t mask_row, mask_column;
+  bool mask_multiplies;         ///< the mask's zeros hide, its other values do nothing; else it is added
+  const T* key_padding;         ///< null, or what is added for each key
+  T* out;                       ///< rows `dim` apart
+  T* lse;                       ///< log of the sum of exponentials of each row; +infinity for a row that sees nothing
+  const std::int32_t* first;    ///< of each block row, its first place in `columns`; one more at the end
+  const std::int32_t* columns;  ///< the key blocks that are there
+};
+
+/// The gradients of one head; all rows `dim` apart. dk and dv begin as zeros.
+template <typename T>
+struct AttentionGrads {
+  const T* grad_out;
+  T* dq;
+  T* dk;
+  T* dv;
+  T* drpe;  ///< null, or [queries, keys] of this head, zeros at first
+  std::int64_t drpe_row;
+};
+
+/// Elements of scratch memory that each call needs, aligned to 64 bytes.
+std::int64_t attention_scratch(std::int64_t dim) noexcept;
+
+/// The rows of one query block: out and lse. double ignores `isa`.
+void attention_forward(Isa isa, const AttentionHead<float>& head, std::int64_t block_row, float* scratch) noexcept;
+void attention_forward(Isa isa, const AttentionHead<double>& head, std::int64_t block_row, double* scratch) noexcept;
+
+/// All `block_rows` of one head, which has out and lse from the forward calls.
+void attention_backward(Isa isa, const AttentionHead<float>& head, const AttentionGrads<float>& grads,
+                        std::int64_t block_rows, float* scratch) noexcept;
+void attention_backward(Isa isa, const AttentionHead<double>& head, const AttentionGrads<double>& grads,
+                        std::int64_t block_rows, double* scratch) noexcept;
+
+}  // namespace anyaccel::ops

@@ -1,0 +1,320 @@
+// Attention of one head, for `Vec`, a vector of ANYACCEL_REAL. Included by kernels.cpp inside a namespace and under a target.
+//
+// Scores are kept transposed, [key][query], `tile` queries wide: queries lie along the vector, so that the softmax needs no
+// sums across a vector, and keys and values are read where they are. A tile is worked on in chunks of keys whose scores
+// stay in the second cache, with the softmax's maximum and sum carried along.
+namespace {
+
+using Real = ANYACCEL_REAL;
+using Head = AttentionHead<Real>;
+
+constexpr std::int64_t tile_rows = 64;          // most queries of a tile
+constexpr std::int64_t chunk_elements = 16384;  // scores of a chunk
+constexpr std::int64_t near_keys = 64;          // values that are read again and again stay in the first cache
+constexpr Real log2_e = static_cast<Real>(1.4426950408889634);
+constexpr Real infinity = static_cast<Real>(__builtin_inf());
+
+#if !defined(ANYACCEL_DOUBLE)
+template <int width>
+struct Bits {
+  typedef int type __attribute__((vector_size(4 * width)));
+};
+template <>
+struct Bits<1> {
+  using type = int;
+};
+
+/// 2^x for x up to 127, off by less than 2^-22 of it; 0 below 2^-126, NaN for NaN.
+inline Vec exp2_of(Vec a) {
+  const Vec low = Vec::of(-126.0F);
+  const Vec x = {a.x < low.x ? low.x : a.x};
+  const Vec shifted = x + Vec::of(12582912.0F);  // 1.5 * 2^23: the last bits are the whole part
+  const Vec r = x + Vec::fma(shifted + Vec::of(-12582912.0F), Vec::of(-1.0F), Vec::of(0.0F));
+  Vec p = Vec::of(1.5403530e-4F);
+  p = Vec::fma(p, r, Vec::of(1.3333558e-3F));
+  p = Vec::fma(p, r, Vec::of(9.6181291e-3F));
+  p = Vec::fma(p, r, Vec::of(5.5504109e-2F));
+  p = Vec::fma(p, r, Vec::of(2.4022651e-1F));
+  p = Vec::fma(p, r, Vec::of(6.9314718e-1F));
+  p = Vec::fma(p, r, Vec::of(1.0F));
+  typename Bits<Vec::width>::type bits, whole;
+  __builtin_memcpy(&bits, &p.x, sizeof bits);
+  __builtin_memcpy(&whole, &shifted.x, sizeof whole);
+  bits += whole * (1 << 23);
+  __builtin_memcpy(&p.x, &bits, sizeof bits);
+  return {a.x < low.x ? Vec::of(0.0F).x : p.x};
+}
+#endif
+
+inline Vec max_of(Vec a, Vec b) { return {a.x > b.x ? a.x : b.x}; }
+
+/// C (+)= A B, where the sum goes over `count` stretches of `depth`: stretch i of A begins `a_step` after the one before, of B
+/// at `blocks[i] * b_step`. A is [m][depth], or [depth][m] when transposed.
+struct Product {
+  std::int64_t m, n, depth;
+  const Real* a;
+  std::int64_t a_row;
+  const Real* b;
+  std::int64_t b_row;
+  Real* c;
+  std::int64_t c_row;
+  const std::int32_t* blocks;
+  std::int64_t count, a_step, b_step;
+};
+
+/// One tile of C in registers. `split` sums even and odd places apart where one sum would wait for itself.
+template <bool transposed, bool add, int rows, int vectors, int split>
+inline __attribute__((always_inline)) void multiply_tile(const Product& p, std::int64_t row, std::int64_t column) {
+  Vec sum[split][rows][vectors];
+  Real* c = p.c + row * p.c_row + column;
+  for (int s = 0; s < split; ++s)
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < vectors; ++j)
+        sum[s][i][j] = add && s == 0 ? Vec::load(c + i * p.c_row + j * Vec::width) : Vec::of(0);
+  for (std::int64_t block = 0; block < p.count; ++block) {
+    const Real* a = p.a + block * p.a_step + (transposed ? row : row * p.a_row);
+    const Real* b = p.b + (p.blocks ? p.blocks[block] * p.b_step : 0) + column;
+    const std::int64_t a_row = p.a_row, b_row = p.b_row;
+    std::int64_t k = 0;
+    for (; k + split <= p.depth; k += split) {
+      for (int s = 0; s < split; ++s) {
+        Vec vector[vectors];
+        for (int j = 0; j < vectors; ++j) vector[j] = Vec::load(b + s * b_row + j * Vec::width);
+        for (int i = 0; i < rows; ++i) {
+          const Vec factor = Vec::of(transposed ? a[s * a_row + i] : a[i * a_row + s]);
+          for (int j = 0; j < vectors; ++j) sum[s][i][j] = Vec::fma(factor, vector[j], sum[s][i][j]);
+        }
+      }
+      a += transposed ? split * a_row : split;
+      b += split * b_row;
+    }
+  }
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < vectors; ++j) {
+      Vec all = sum[0][i][j];
+      if (split == 2) all = all + sum[split - 1][i][j];
+      all.store(c + i * p.c_row + j * Vec::width);
+    }
+}
+
+/// m is a multiple of 8 and n of 16; depth is even.
+template <bool transposed, bool add>
+__attribute__((noinline)) void multiply(const Product& p) {
+  constexpr int rows = Vec::width == 16 ? 8 : 4;
+  for (std::int64_t row = 0; row < p.m; row += rows) {
+    std::int64_t column = 0;
+    for (; column + 2 * Vec::width <= p.n; column += 2 * Vec::width)
+      multiply_tile<transposed, add, rows, 2, 1>(p, row, column);
+    if (column < p.n) multiply_tile<transposed, add, rows, 1, 2>(p, row, column);
+  }
+}
+
+/// to[column * tile + row] = from[row][column] * factor
+void pack_transposed(const Real* from, std::int64_t from_row, std::int64_t rows, std::int64_t columns, Real factor,
+                     Real* to) {
+  for (std::int64_t column = 0; column < columns; ++column)
+    for (std::int64_t row = 0; row < rows; ++row) to[column * rows + row] = from[row * from_row + column] * factor;
+}
+
+/// What masks and position embeddings add to the scores of one key block.
+void add_masks(const Head& head, std::int64_t query, std::int64_t tile, std::int64_t key, Real* scores) {
+  if (head.key_padding)
+    for (std::int64_t k = 0; k < head.block; ++k) {
+      const Vec value = Vec::of(head.key_padding[key + k]);
+      for (std::int64_t q = 0; q < tile; q += Vec::width) {
+        Real* at = scores + k * tile + q;
+        (Vec::load(at) + value).store(at);
+      }
+    }
+  if (head.rpe)
+    for (std::int64_t q = 0; q < tile; ++q) {
+      const Real* row = head.rpe + (query + q) * head.rpe_row + key * head.rpe_column;
+      for (std::int64_t k = 0; k < head.block; ++k) scores[k * tile + q] += row[k * head.rpe_column];
+    }
+  if (head.attn_mask)
+    for (std::int64_t q = 0; q < tile; ++q) {
+      const Real* row = head.attn_mask + (query + q) * head.mask_row + key * head.mask_column;
+      for (std::int64_t k = 0; k < head.block; ++k) {
+        const Real value = row[k * head.mask_column];
+        scores[k * tile + q] += !head.mask_multiplies ? value : value == 0 ? -infinity : 0;
+      }
+    }
+}
+
+/// [key][query] products of the rows of some key blocks with a packed tile. Asking for the next block's rows beforehand was
+/// measured: it costs more than it saves.
+void times_blocks(const Head& head, const Real* rows, std::int64_t row, const std::int32_t* columns, std::int64_t count,
+                  const Real* packed, std::int64_t tile, Real* to) {
+  for (std::int64_t i = 0; i < count; ++i)
+    multiply<false, false>({head.block, tile, head.dim, rows + columns[i] * head.block * row, row, packed, tile,
+                            to + i * head.block * tile, tile, nullptr, 1, 0, 0});
+}
+
+void scores_of(const Head& head, std::int64_t query, std::int64_t tile, const std::int32_t* columns, std::int64_t count,
+               const Real* packed, Real* scores) {
+  times_blocks(head, head.k, head.k_row, columns, count, packed, tile, scores);
+  if (!head.key_padding && !head.rpe && !head.attn_mask) return;
+  for (std::int64_t i = 0; i < count; ++i)
+    add_masks(head, query, tile, columns[i] * head.block, scores + i * head.block * tile);
+}
+
+/// to[query][dim] += weights^T rows, where `rows` are those of the key blocks.
+void add_weighted(const Head& head, const Real* weights, std::int64_t tile, const Real* rows, std::int64_t row,
+                  const std::int32_t* columns, std::int64_t count, Real* to) {
+  const std::int64_t most = near_keys > head.block ? near_keys / head.block : 1;
+  for (std::int64_t i = 0; i < count; i += most)
+    multiply<true, true>({tile, head.dim, head.block, weights + i * head.block * tile, tile, rows, row, to, head.dim,
+                          columns + i, count - i < most ? count - i : most, head.block * tile, head.block * row});
+}
+
+/// Scores become exp(score - maximum); the maximum and the sum of each query go on from what was before, and `rescale` is what
+/// the earlier ones are to be multiplied with.
+void softmax_chunk(Real* scores, std::int64_t keys, std::int64_t tile, Real* maximum, Real* sum, Real* rescale) {
+  for (std::int64_t q = 0; q < tile; q += Vec::width) {
+    const Vec old = Vec::load(maximum + q);
+    Vec most = old, other = old;
+    for (std::int64_t k = 0; k < keys; k += 2) {
+      most = max_of(most, Vec::load(scores + k * tile + q));
+      other = max_of(other, Vec::load(scores + (k + 1) * tile + q));
+    }
+    most = max_of(most, other);
+    // A row that has seen nothing yet: its exponentials are exp(-inf), not exp(-inf + inf).
+    const Vec from = {most.x == Vec::of(-infinity).x ? Vec::of(0).x : most.x};
+    const Vec shift = from * Vec::of(-log2_e);
+    const Vec again = exp2_of(Vec::fma(old, Vec::of(log2_e), shift));
+    Vec total = Vec::load(sum + q) * again;
+    for (std::int64_t k = 0; k < keys; ++k) {
+      const Vec e = exp2_of(Vec::fma(Vec::load(scores + k * tile + q), Vec::of(log2_e), shift));
+      e.store(scores + k * tile + q);
+      total = total + e;
+    }
+    most.store(maximum + q);
+    total.store(sum + q);
+    again.store(rescale + q);
+  }
+}
+
+/// Parts of the scratch memory, all whole cache lines.
+struct Scratch {
+  Real *packed, *packed2, *sums, *rows, *scores, *scores2, *maximum, *sum, *rescale;
+
+  Scratch(Real* at, std::int64_t dim)
+      : packed(at),
+        packed2(packed + tile_rows * dim),
+        sums(packed2 + tile_rows * dim),
+        rows(sums + tile_rows * dim),
+        scores(rows + tile_rows * dim),
+        scores2(scores + chunk_elements),
+        maximum(scores2 + chunk_elements),
+        sum(maximum + tile_rows),
+        rescale(sum + tile_rows) {}
+};
+
+void forward_tile(const Head& head, std::int64_t query, std::int64_t tile, const std::int32_t* columns,
+                  std::int64_t count, const Scratch& s) {
+  const std::int64_t dim = head.dim;
+  pack_transposed(head.q + query * head.q_row, head.q_row, tile, dim, head.scale, s.packed);
+  for (std::int64_t i = 0; i < tile * dim; ++i) s.sums[i] = 0;
+  for (std::int64_t q = 0; q < tile; ++q) {
+    s.maximum[q] = -infinity;
+    s.sum[q] = 0;
+  }
+  const std::int64_t most = chunk_elements / (tile * head.block);
+  for (std::int64_t begin = 0; begin < count; begin += most) {
+    const std::int64_t blocks = count - begin < most ? count - begin : most;
+    scores_of(head, query, tile, columns + begin, blocks, s.packed, s.scores);
+    softmax_chunk(s.scores, blocks * head.block, tile, s.maximum, s.sum, s.rescale);
+    if (begin)
+      for (std::int64_t q = 0; q < tile; ++q)
+        for (std::int64_t i = 0; i < dim; ++i) s.sums[q * dim + i] *= s.rescale[q];
+    add_weighted(head, s.scores, tile, head.v, head.v_row, columns + begin, blocks, s.sums);
+  }
+  for (std::int64_t q = 0; q < tile; ++q) {
+    const Real sum = s.sum[q];
+    const Real inverse = sum == 0 ? 0 : 1 / sum;
+    Real* out = head.out + (query + q) * dim;
+    for (std::int64_t i = 0; i < dim; ++i) out[i] = s.sums[q * dim + i] * inverse;
+    head.lse[query + q] = sum == 0 ? infinity : s.maximum[q] + static_cast<Real>(__builtin_log(sum));
+  }
+}
+
+void backward_tile(const Head& head, const AttentionGrads<Real>& grads, std::int64_t query, std::int64_t tile,
+                   const std::int32_t* columns, std::int64_t count, const Scratch& s) {
+  const std::int64_t dim = head.dim, block = head.block;
+  const Real* grad_out = grads.grad_out + query * dim;
+  Real* const delta = s.sum;
+  Real* const shift = s.maximum;
+  pack_transposed(head.q + query * head.q_row, head.q_row, tile, dim, head.scale, s.packed);
+  pack_transposed(grad_out, dim, tile, dim, 1, s.packed2);
+  for (std::int64_t q = 0; q < tile; ++q) {
+    Real product = 0;
+    for (std::int64_t i = 0; i < dim; ++i) {
+      product += grad_out[q * dim + i] * head.out[(query + q) * dim + i];
+      s.rows[q * dim + i] = head.q[(query + q) * head.q_row + i] * head.scale;
+      s.sums[q * dim + i] = 0;
+    }
+    delta[q] = -product;
+    shift[q] = -head.lse[query + q] * log2_e;
+  }
+  const std::int64_t most = chunk_elements / (tile * block);
+  for (std::int64_t begin = 0; begin < count; begin += most) {
+    const std::int64_t blocks = count - begin < most ? count - begin : most;
+    const std::int32_t* const there = columns + begin;
+    scores_of(head, query, tile, there, blocks, s.packed, s.scores);
+    times_blocks(head, head.v, head.v_row, there, blocks, s.packed2, tile, s.scores2);
+    for (std::int64_t k = 0; k < blocks * block; ++k)
+      for (std::int64_t q = 0; q < tile; q += Vec::width) {
+        Real* const score = s.scores + k * tile + q;
+        Real* const grad = s.scores2 + k * tile + q;
+        const Vec weight = exp2_of(Vec::fma(Vec::load(score), Vec::of(log2_e), Vec::load(shift + q)));
+        weight.store(score);
+        (weight * (Vec::load(grad) + Vec::load(delta + q))).store(grad);
+      }
+    for (std::int64_t i = 0; i < blocks; ++i) {
+      const std::int64_t key = there[i] * block;
+      const std::int64_t at = i * block * tile;
+      multiply<false, true>(
+          {block, dim, tile, s.scores + at, tile, grad_out, dim, grads.dv + key * dim, dim, nullptr, 1, 0, 0});
+      multiply<false, true>(
+          {block, dim, tile, s.scores2 + at, tile, s.rows, dim, grads.dk + key * dim, dim, nullptr, 1, 0, 0});
+      if (grads.drpe)
+        for (std::int64_t k = 0; k < block; ++k)
+          for (std::int64_t q = 0; q < tile; ++q)
+            grads.drpe[(query + q) * grads.drpe_row + key + k] = s.scores2[at + k * tile + q];
+    }
+    add_weighted(head, s.scores2, tile, head.k, head.k_row, there, blocks, s.sums);
+  }
+  for (std::int64_t i = 0; i < tile * dim; ++i) grads.dq[query * dim + i] = s.sums[i] * head.scale;
+}
+
+template <typename Tile>
+inline void each_tile(const Head& head, std::int64_t block_row, const Tile& call) {
+  const std::int32_t begin = head.first[block_row];
+  const std::int64_t count = head.first[block_row + 1] - begin;
+  for (std::int64_t row = 0; row < head.block; row += tile_rows)
+    call(block_row * head.block + row, head.block - row < tile_rows ? head.block - row : tile_rows,
+         head.columns + begin, count);
+}
+
+}  // namespace
+
+inline std::int64_t scratch_elements(std::int64_t dim) {
+  return 4 * tile_rows * dim + 2 * chunk_elements + 3 * tile_rows;
+}
+
+void forward(const Head& head, std::int64_t block_row, Real* scratch) {
+  const Scratch s(scratch, head.dim);
+  each_tile(head, block_row,
+            [&](std::int64_t query, std::int64_t tile, const std::int32_t* columns, std::int64_t count) {
+              forward_tile(head, query, tile, columns, count, s);
+            });
+}
+
+void backward(const Head& head, const AttentionGrads<Real>& grads, std::int64_t block_rows, Real* scratch) {
+  const Scratch s(scratch, head.dim);
+  for (std::int64_t block_row = 0; block_row < block_rows; ++block_row)
+    each_tile(head, block_row,
+              [&](std::int64_t query, std::int64_t tile, const std::int32_t* columns, std::int64_t count) {
+                backward_tile(head, grads, query, tile, columns, count, s);
+              });
+}

@@ -1,0 +1,421 @@
+// Registers torch.ops.anyaccel.{sparse_attention, sparse_attention_layout, ...}: checks, conversions, threads, autograd.
+#include <array>
+#include <cmath>
+
+#include "ATen/TensorOperators.h"
+#include "ATen/ops/constant_pad_nd.h"
+#include "ATen/ops/empty.h"
+#include "ATen/ops/empty_like.h"
+#include "ATen/ops/where.h"
+#include "ATen/ops/zeros.h"
+#include "ops/sparse_attn/kernels.h"
+#include "ops/sparse_attn/layouts.h"
+#include "ops/support/host_tensors.h"
+#include "ops/support/tasks.h"
+#include "torch/csrc/autograd/autograd_not_implemented_fallback.h"
+#include "torch/csrc/autograd/custom_function.h"
+#include "torch/library.h"
+
+namespace anyaccel::ops {
+namespace {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+using Grads = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+constexpr const char* where = "sparse_attention";
+
+/// What both directions are given.
+struct Given {
+  const Tensor &q, &k, &v, &layout;
+  std::int64_t block;
+  std::optional<double> scale;
+  const OptionalTensor &rpe, &key_padding_mask, &attn_mask;
+  c10::string_view key_padding_mask_mode, attn_mask_mode;
+
+  double factor() const {
+    return scale ? *scale : 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, q.size(3))));
+  }
+};
+
+bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
+
+bool multiplies(const char* name, c10::string_view mode) {
+  if (mode != "add" && mode != "mul") refuse(where, std::string(name) + " is none", std::string(mode), "add or mul");
+  return mode == "mul";
+}
+
+void check_broadcast(const char* name, const OptionalTensor& tensor, at::IntArrayRef full) {
+  if (!given(tensor)) return;
+  bool fits = tensor->dim() <= static_cast<std::int64_t>(full.size());
+  for (std::int64_t i = 1; fits && i <= tensor->dim(); ++i)
+    fits = tensor->size(-i) == 1 || tensor->size(-i) == full[full.size() - static_cast<std::size_t>(i)];
+  if (!fits) refuse(where, std::string(name) + " does not fit", words(*tensor), "what expands to " + c10::str(full));
+}
+
+void check_types(const Given& g) {
+  if (g.q.dim() != 4) refuse(where, "the query is not 4-dimensional", words(g.q), "[batch, heads, sequence, head dim]");
+  if (g.q.scalar_type() != at::kDouble) element_of(where, "the query", g.q);
+  for (const Tensor* other : {&g.k, &g.v})
+    if (other->scalar_type() != g.q.scalar_type() || other->dim() != 4)
+      refuse(where, "query, key and value differ in dtype or shape", words(*other), words(g.q));
+  if (g.layout.dim() != 3 || c10::isComplexType(g.layout.scalar_type()) || c10::isFloatingType(g.layout.scalar_type()))
+    refuse(where, "the layout is no layout", words(g.layout), "int64 or bool [heads or 1, blocks, blocks]");
+  if (g.block < 16 || g.block > 128 || g.block % 16)
+    refuse(where, "the block size is not supported", std::to_string(g.block), "a multiple of 16 from 16 to 128");
+  if (g.scale && !std::isfinite(*g.scale))
+    refuse(where, "the scale is not finite", std::to_string(*g.scale), "a finite number");
+  multiplies("key_padding_mask_mode", g.key_padding_mask_mode);
+  multiplies("attn_mask_mode", g.attn_mask_mode);
+}
+
+void check_sizes(const Given& g) {
+  if (g.k.sizes() != g.q.sizes() || g.v.sizes() != g.q.sizes())
+    refuse(where, "query, key and value differ in shape", c10::str(g.k.sizes(), " and ", g.v.sizes()), words(g.q),
+           "only self-attention is supported");
+  const std::int64_t heads = g.q.size(1), length = g.q.size(2), blocks = length / g.block;
+  if (length % g.block)
+    refuse(where, "the sequence is no whole number of blocks", std::to_string(length),
+           "a multiple of " + std::to_string(g.block), "use pad_to_block_size");
+  if ((g.layout.size(0) != heads && g.layout.size(0) != 1) || g.layout.size(1) != blocks || g.layout.size(2) != blocks)
+    refuse(where, "the layout has another shape", words(g.layout),
+           c10::str("[", heads, ", ", blocks, ", ", blocks, "]"));
+  check_broadcast("rpe", g.rpe, {g.q.size(0), heads, length, length});
+  check_broadcast("key_padding_mask", g.key_padding_mask, {g.q.size(0), length});
+  check_broadcast("attn_mask", g.attn_mask, {length, length});
+}
+
+void check_on_host(const Given& g) {
+  ops::check_on_host(where, "the query", g.q);
+  ops::check_on_host(where, "the key", g.k);
+  ops::check_on_host(where, "the value", g.v);
+  ops::check_on_host(where, "the layout", g.layout);
+  if (given(g.rpe)) ops::check_on_host(where, "rpe", *g.rpe);
+  if (given(g.key_padding_mask)) ops::check_on_host(where, "key_padding_mask", *g.key_padding_mask);
+  if (given(g.attn_mask)) ops::check_on_host(where, "attn_mask", *g.attn_mask);
+}
+
+/// Of each block row of each layout head the blocks that are there.
+struct Blocks {
+  std::vector<std::int32_t> first, columns;
+  std::int64_t heads, rows;
+
+  explicit Blocks(const Tensor& layout) : heads(layout.size(0)), rows(layout.size(1)) {
+    const Tensor there = (layout.scalar_type() == at::kBool ? layout : layout.ne(0)).contiguous();
+    const bool* at = there.const_data_ptr<bool>();
+    first.reserve(static_cast<std::size_t>(heads * (rows + 1)));
+    for (std::int64_t head = 0; head < heads; ++head) {
+      for (std::int64_t row = 0; row < rows; ++row) {
+        first.push_back(static_cast<std::int32_t>(columns.size()));
+        for (std::int64_t column = 0; column < rows; ++column)
+          if (*at++) columns.push_back(static_cast<std::int32_t>(column));
+      }
+      first.push_back(static_cast<std::int32_t>(columns.size()));
+    }
+  }
+  const std::int32_t* of_head(std::int64_t head) const { return first.data() + (heads == 1 ? 0 : head) * (rows + 1); }
+};
+
+/// In the type of the arithmetic, head dimension contiguous and a multiple of 16: padded with zeros, which change no product.
+template <typename T>
+Tensor as_rows(const Tensor& tensor) {
+  Tensor out = tensor.to(c10::CppTypeToScalarType<T>::value);
+  if (const std::int64_t over = out.size(3) % 16; over || !out.size(3)) out = at::constant_pad_nd(out, {0, 16 - over});
+  return out.stride(3) == 1 ? out : out.contiguous();
+}
+
+template <typename T>
+class Work {
+ public:
+  explicit Work(const Given& g)
+      : blocks(g.layout), q(as_rows<T>(g.q)), k(as_rows<T>(g.k)), v(as_rows<T>(g.v)), given_(g) {
+    constexpr auto type = c10::CppTypeToScalarType<T>::value;
+    const std::int64_t batch = q.size(0), length = q.size(2);
+    if (given(g.rpe)) rpe = g.rpe->to(type).expand({batch, q.size(1), length, length});
+    if (given(g.attn_mask)) attn_mask = g.attn_mask->to(type).expand({length, length});
+    if (given(g.key_padding_mask)) {
+      key_padding = g.key_padding_mask->to(type);
+      if (g.key_padding_mask_mode == "mul")
+        key_padding = at::where(key_padding.eq(0), -std::numeric_limits<double>::infinity(), 0.0).to(type);
+      key_padding = key_padding.expand({batch, length}).contiguous();
+    }
+  }
+
+  std::int64_t dim() const { return q.size(3); }
+  std::int64_t heads() const { return q.size(0) * q.size(1); }
+
+  AttentionHead<T> head(std::int64_t index, T* out, T* lse) const {
+    const std::int64_t batch = index / q.size(1), head = index % q.size(1), length = q.size(2);
+    const auto at = [&](const Tensor& tensor) {
+      return tensor.const_data_ptr<T>() + batch * tensor.stride(0) + head * tensor.stride(1);
+    };
+    AttentionHead<T> h{};
+    h.q = at(q);
+    h.k = at(k);
+    h.v = at(v);
+    h.q_row = q.stride(2);
+    h.k_row = k.stride(2);
+    h.v_row = v.stride(2);
+    h.dim = dim();
+    h.block = given_.block;
+    h.scale = static_cast<T>(given_.factor());
+    if (rpe.defined()) {
+      h.rpe = at(rpe);
+      h.rpe_row = rpe.stride(2);
+      h.rpe_column = rpe.stride(3);
+    }
+    if (attn_mask.defined()) {
+      h.attn_mask = attn_mask.const_data_ptr<T>();
+      h.mask_row = attn_mask.stride(0);
+      h.mask_column = attn_mask.stride(1);
+      h.mask_multiplies = given_.attn_mask_mode == "mul";
+    }
+    if (key_padding.defined()) h.key_padding = key_padding.const_data_ptr<T>() + batch * length;
+    h.out = out + index * length * dim();
+    h.lse = lse + index * length;
+    h.first = blocks.of_head(head);
+    h.columns = blocks.columns.data();
+    return h;
+  }
+
+  Blocks blocks;
+  Tensor q, k, v, rpe, attn_mask, key_padding;
+
+ private:
+  const Given& given_;
+};
+
+/// Scratch memory of each thread.
+template <typename T>
+class ScratchMemory {
+ public:
+  explicit ScratchMemory(std::int64_t dim)
+      : threads_(task_threads()),
+        each_(attention_scratch(dim)),
+        at_(::operator new (static_cast<std::size_t>(threads_* each_) * sizeof(T), std::align_val_t{64})) {}
+  ~ScratchMemory() { ::operator delete (at_, std::align_val_t{64}); }
+  ScratchMemory(const ScratchMemory&) = delete;
+  ScratchMemory& operator=(const ScratchMemory&) = delete;
+  std::int64_t threads() const { return threads_; }
+  T* of(std::int64_t thread) const { return static_cast<T*>(at_) + thread * each_; }
+
+ private:
+  std::int64_t threads_, each_;
+  void* at_;
+};
+
+Tensor cut(const Tensor& rows, const Tensor& like) {
+  return rows.narrow(3, 0, like.size(3)).to(like.scalar_type()).contiguous();
+}
+
+template <typename T>
+std::tuple<Tensor, Tensor> forward_as(const Given& g) {
+  const Work<T> work(g);
+  const std::int64_t rows = work.blocks.rows;
+  Tensor out = at::empty({g.q.size(0), g.q.size(1), g.q.size(2), work.dim()}, work.q.options());
+  Tensor lse = at::empty({g.q.size(0), g.q.size(1), g.q.size(2)}, work.q.options());
+  T* const out_at = out.mutable_data_ptr<T>();
+  T* const lse_at = lse.mutable_data_ptr<T>();
+  const Isa isa = best_isa();
+  const ScratchMemory<T> scratch(work.dim());
+  parallel_tasks(work.heads() * rows, scratch.threads(), [&](std::int64_t i, std::int64_t thread) {
+    attention_forward(isa, work.head(i / rows, out_at, lse_at), i % rows, scratch.of(thread));
+  });
+  return {cut(out, g.q), lse};
+}
+
+template <typename T>
+Grads backward_as(const Tensor& grad_out, const Given& g, const Tensor& out, const Tensor& lse, bool rpe_grad) {
+  const Work<T> work(g);
+  const Tensor grad = as_rows<T>(grad_out).contiguous();
+  const Tensor rows = as_rows<T>(out).contiguous();
+  const Tensor sums = lse.contiguous();
+  std::array<Tensor, 3> grads;
+  for (Tensor& tensor : grads) tensor = at::zeros(rows.sizes(), rows.options());
+  const std::int64_t length = g.q.size(2);
+  Tensor drpe;
+  if (rpe_grad) drpe = at::zeros({g.q.size(0), g.q.size(1), length, length}, rows.options());
+  const std::int64_t size = length * work.dim();
+  const Isa isa = best_isa();
+  // The kernels write to neither of these two.
+  T* const out_at = const_cast<T*>(rows.const_data_ptr<T>());
+  T* const lse_at = const_cast<T*>(sums.const_data_ptr<T>());
+  const T* const grad_at = grad.const_data_ptr<T>();
+  const std::array<T*, 3> to = {grads[0].mutable_data_ptr<T>(), grads[1].mutable_data_ptr<T>(),
+                                grads[2].mutable_data_ptr<T>()};
+  T* const drpe_at = rpe_grad ? drpe.mutable_data_ptr<T>() : nullptr;
+  const ScratchMemory<T> scratch(work.dim());
+  parallel_tasks(work.heads(), scratch.threads(), [&](std::int64_t i, std::int64_t thread) {
+    attention_backward(isa, work.head(i, out_at, lse_at),
+                       {grad_at + i * size, to[0] + i * size, to[1] + i * size, to[2] + i * size,
+                        drpe_at ? drpe_at + i * length * length : nullptr, length},
+                       work.blocks.rows, scratch.of(thread));
+  });
+  if (rpe_grad) drpe = drpe.sum_to_size(g.rpe->sizes()).to(g.rpe->scalar_type());
+  return {cut(grads[0], g.q), cut(grads[1], g.k), cut(grads[2], g.v), rpe_grad ? drpe : at::empty({0}, g.q.options())};
+}
+
+#define GIVEN                                                                                         \
+  const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &layout, std::int64_t block,        \
+      std::optional<double> scale, const OptionalTensor &rpe, const OptionalTensor &key_padding_mask, \
+      const OptionalTensor &attn_mask, c10::string_view key_padding_mask_mode, c10::string_view attn_mask_mode
+#define PASSED q, k, v, layout, block, scale, rpe, key_padding_mask, attn_mask, key_padding_mask_mode, attn_mask_mode
+
+std::tuple<Tensor, Tensor> forward_cpu(GIVEN) {
+  const Given g{PASSED};
+  check_types(g);
+  check_sizes(g);
+  check_on_host(g);
+  return q.scalar_type() == at::kDouble ? forward_as<double>(g) : forward_as<float>(g);
+}
+
+std::tuple<Tensor, Tensor> forward_meta(GIVEN) {
+  const Given g{PASSED};
+  check_types(g);
+  const auto sizes = q.sym_sizes();
+  const auto type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return {at::empty_like(q, q.options(), at::MemoryFormat::Contiguous),
+          at::empty_symint(sizes.slice(0, 3), q.options().dtype(type))};
+}
+
+Grads backward_cpu(const Tensor& grad_out, GIVEN, const Tensor& out, const Tensor& lse, bool rpe_grad) {
+  const Given g{PASSED};
+  check_types(g);
+  check_sizes(g);
+  check_on_host(g);
+  if (grad_out.sizes() != q.sizes() || out.sizes() != q.sizes() || lse.sizes() != q.sizes().slice(0, 3))
+    refuse(where, "the gradient or the result has another shape", c10::str(grad_out.sizes(), out.sizes(), lse.sizes()),
+           words(q));
+  rpe_grad = rpe_grad && given(rpe);
+  return q.scalar_type() == at::kDouble ? backward_as<double>(grad_out, g, out, lse, rpe_grad)
+                                        : backward_as<float>(grad_out, g, out, lse, rpe_grad);
+}
+
+Grads backward_meta(const Tensor&, GIVEN, const Tensor&, const Tensor&, bool rpe_grad) {
+  check_types({PASSED});
+  const auto like = [](const Tensor& tensor) {
+    return at::empty_like(tensor, tensor.options(), at::MemoryFormat::Contiguous);
+  };
+  return {like(q), like(k), like(v), rpe_grad && given(rpe) ? like(*rpe) : at::empty({0}, q.options())};
+}
+
+Tensor attention(GIVEN) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("anyaccel::_sparse_attention_forward", "")
+                             .typed<std::tuple<Tensor, Tensor>(GIVEN)>();
+  return std::get<0>(op.call(PASSED));
+}
+
+class Attention : public torch::autograd::Function<Attention> {
+ public:
+  static Tensor forward(torch::autograd::AutogradContext* context, GIVEN) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    static const auto op = c10::Dispatcher::singleton()
+                               .findSchemaOrThrow("anyaccel::_sparse_attention_forward", "")
+                               .typed<std::tuple<Tensor, Tensor>(GIVEN)>();
+    auto [out, lse] = op.call(PASSED);
+    const auto or_none = [](const OptionalTensor& tensor) { return given(tensor) ? *tensor : Tensor(); };
+    context->save_for_backward(
+        {q, k, v, layout, or_none(rpe), or_none(key_padding_mask), or_none(attn_mask), out, lse});
+    context->saved_data["block"] = block;
+    if (scale) context->saved_data["scale"] = *scale;
+    context->saved_data["modes"] = std::string(key_padding_mask_mode) + "," + std::string(attn_mask_mode);
+    return out;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
+    const auto saved = context->get_saved_variables();
+    const auto optional = [&](std::size_t i) { return saved[i].defined() ? OptionalTensor(saved[i]) : std::nullopt; };
+    const std::string modes = context->saved_data["modes"].toStringRef();
+    const auto& data = context->saved_data;
+    const auto scale = data.find("scale");
+    static const auto op = c10::Dispatcher::singleton()
+                               .findSchemaOrThrow("anyaccel::_sparse_attention_backward", "")
+                               .typed<Grads(const Tensor&, GIVEN, const Tensor&, const Tensor&, bool)>();
+    auto [dq, dk, dv, drpe] =
+        op.call(grads[0], saved[0], saved[1], saved[2], saved[3], data.at("block").toInt(),
+                scale == data.end() ? std::nullopt : std::optional<double>(scale->second.toDouble()), optional(4),
+                optional(5), optional(6), modes.substr(0, 3), modes.substr(4), saved[7], saved[8],
+                saved[4].defined() && context->needs_input_grad(4));
+    const Tensor none;
+    return {dq, dk, dv, none, none, none, saved[4].defined() ? drpe : none, none, none, none, none};
+  }
+};
+
+Tensor attention_autograd(GIVEN) {
+  for (const OptionalTensor* mask : {&key_padding_mask, &attn_mask})
+    if (given(*mask) && (*mask)->requires_grad() && c10::GradMode::is_enabled())
+      refuse(where, "a mask wants a gradient", (*mask)->toString(), "a mask without requires_grad",
+             "give what is learned as rpe");
+  return Attention::apply(PASSED);
+}
+
+Tensor layout_op(c10::string_view kind, std::int64_t num_heads, std::int64_t block, std::int64_t seq_len,
+                 bool different_layout_per_head, at::IntArrayRef local_window_blocks,
+                 at::IntArrayRef global_block_indices, at::OptionalIntArrayRef global_block_end_indices,
+                 std::int64_t num_local_blocks, std::int64_t num_global_blocks, std::int64_t num_random_blocks,
+                 std::int64_t num_sliding_window_blocks, std::int64_t num_different_global_patterns,
+                 c10::string_view attention, bool horizontal_global_attention, std::int64_t seed) {
+  const LayoutOptions options{std::string(kind),
+                              num_heads,
+                              block,
+                              seq_len,
+                              different_layout_per_head,
+                              local_window_blocks.vec(),
+                              global_block_indices.vec(),
+                              global_block_end_indices ? std::optional(global_block_end_indices->vec()) : std::nullopt,
+                              num_local_blocks,
+                              num_global_blocks,
+                              num_random_blocks,
+                              num_sliding_window_blocks,
+                              num_different_global_patterns,
+                              std::string(attention),
+                              horizontal_global_attention,
+                              seed};
+  if (std::string error = layout_error(options); !error.empty())
+    throw c10::ValueError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, std::move(error));
+  const auto made = make_layout(options);
+  const std::int64_t blocks = seq_len / block;
+  Tensor out = at::empty({num_heads, blocks, blocks}, at::TensorOptions(at::kLong));
+  std::copy(made.begin(), made.end(), out.mutable_data_ptr<std::int64_t>());
+  return out;
+}
+
+#define ARGUMENTS                                                                                 \
+  "Tensor q, Tensor k, Tensor v, Tensor layout, int block, float? scale=None, Tensor? rpe=None, " \
+  "Tensor? key_padding_mask=None, Tensor? attn_mask=None, str key_padding_mask_mode='add', str attn_mask_mode='mul'"
+
+TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
+  m.def("sparse_attention(" ARGUMENTS ") -> Tensor");
+  m.def("_sparse_attention_forward(" ARGUMENTS ") -> (Tensor, Tensor)");
+  m.def("_sparse_attention_backward(Tensor grad_out, " ARGUMENTS
+        ", *, Tensor out, Tensor lse, bool rpe_grad) -> (Tensor, Tensor, Tensor, Tensor)");
+  m.def(
+      "sparse_attention_layout(str kind, int num_heads, int block, int seq_len, bool different_layout_per_head=False, "
+      "int[] local_window_blocks=[4], int[] global_block_indices=[0], int[]? global_block_end_indices=None, "
+      "int num_local_blocks=4, int num_global_blocks=1, int num_random_blocks=0, int num_sliding_window_blocks=3, "
+      "int num_different_global_patterns=1, str attention='bidirectional', bool horizontal_global_attention=False, "
+      "int seed=0) -> Tensor",
+      layout_op);
+}
+
+TORCH_LIBRARY_IMPL(anyaccel, CPU, m) {
+  m.impl("sparse_attention", attention);
+  m.impl("_sparse_attention_forward", forward_cpu);
+  m.impl("_sparse_attention_backward", backward_cpu);
+}
+
+TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
+  m.impl("sparse_attention", attention);
+  m.impl("_sparse_attention_forward", forward_meta);
+  m.impl("_sparse_attention_backward", backward_meta);
+}
+
+TORCH_LIBRARY_IMPL(anyaccel, Autograd, m) {
+  m.impl("sparse_attention", attention_autograd);
+  m.impl("_sparse_attention_forward", torch::autograd::autogradNotImplementedFallback());
+  m.impl("_sparse_attention_backward", torch::autograd::autogradNotImplementedFallback());
+}
+
+}  // namespace
+}  // namespace anyaccel::ops

@@ -1,0 +1,206 @@
+"""Block-sparse attention against dense attention with a mask, on the accelerator that DS_ACCELERATOR names."""
+
+import itertools
+import math
+import random
+
+import pytest
+import torch
+
+import anyaccel
+
+accelerator = anyaccel.get_accelerator()
+DEVICE = accelerator.current_device_name()
+torch.set_num_threads(2)
+torch.manual_seed(0)
+sparse = accelerator.create_op_builder("SparseAttnBuilder").load()
+
+
+def dense(q, k, v, layout, block, rpe=None, key_padding_mask=None, attn_mask=None, key_padding_mask_mode="add",
+          attn_mask_mode="mul"):
+    """What is meant, in double; rows that see nothing give zeros."""
+    scores = q.double() @ k.double().transpose(-1, -2) / math.sqrt(q.shape[-1])
+    if rpe is not None:
+        scores = scores + rpe
+    for mask, mode in ((attn_mask, attn_mask_mode),
+                       (None if key_padding_mask is None else key_padding_mask[:, None, None], key_padding_mask_mode)):
+        if mask is not None:
+            scores = scores + mask if mode == "add" else scores.masked_fill(mask == 0, -math.inf)
+    there = layout.repeat_interleave(block, 1).repeat_interleave(block, 2).bool()
+    return scores.masked_fill(~there, -math.inf).softmax(-1).nan_to_num(0) @ v.double()
+
+
+def on(tensor):
+    return tensor.detach().to(DEVICE).requires_grad_(tensor.requires_grad) if isinstance(tensor, torch.Tensor) else tensor
+
+
+def compare(shape, block, dtype, density=0.4, **masks):
+    """Result and gradients; fails when any part of either direction is wrong."""
+    batch, heads, length, _ = shape
+    blocks = length // block
+    layout = (torch.rand(heads, blocks, blocks) < density).long()
+    if blocks:
+        layout[0, 0] = 0  # a row that sees nothing
+    q, k, v = (torch.randn(shape).to(dtype).requires_grad_() for _ in range(3))
+    there = [on(tensor) for tensor in (q, k, v)]
+    out = sparse.sparse_attention(*there, on(layout), block, **{name: on(value) for name, value in masks.items()})
+    want = dense(q, k, v, layout, block, **masks)
+    assert out.dtype == dtype and out.is_contiguous()
+    error = {torch.float64: 1e-12, torch.float32: 2e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}[dtype]
+    torch.testing.assert_close(out.cpu().double(), want, rtol=error, atol=error)
+    grad = torch.randn(shape).to(dtype)
+    out.backward(on(grad))
+    want.backward(grad.double())
+    for mine, right in zip(there, (q, k, v)):
+        torch.testing.assert_close(mine.grad.cpu(), right.grad, rtol=2 * error, atol=2 * error)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("shape, block", [((2, 3, 96, 64), 16), ((1, 2, 192, 20), 48), ((1, 2, 256, 80), 128)])
+def test_is_dense_attention_with_a_mask(shape, block, dtype):
+    compare(shape, block, dtype)
+
+
+@pytest.mark.parametrize("modes", list(itertools.product(("add", "mul"), repeat=2)))
+def test_masks(modes):
+    """Each mask in each mode, together with position embeddings."""
+    shape = (2, 2, 128, 32)
+
+    def mask(mode, *sizes):
+        hidden = torch.rand(sizes) < 0.3
+        return torch.zeros(sizes).masked_fill(hidden, -math.inf) if mode == "add" else ~hidden
+
+    compare(shape, 32, torch.float32, rpe=torch.randn(2, 128, 128), key_padding_mask=mask(modes[0], 2, 128),
+            attn_mask=mask(modes[1], 128, 128), key_padding_mask_mode=modes[0], attn_mask_mode=modes[1])
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 64, 16), (1, 2, 0, 16)])
+def test_empty(shape):
+    compare(shape, 16, torch.float32)
+
+
+def test_long_rows_go_through_several_chunks():
+    """Fails when the softmax is not carried on from one chunk of keys to the next."""
+    compare((1, 1, 2048, 16), 64, torch.float32, density=0.9)
+
+
+def test_inputs_with_gaps():
+    layout = torch.ones(1, 4, 4, dtype=torch.bool)
+    q, k, v = (torch.randn(2, 64, 3, 32).transpose(1, 2) for _ in range(3))
+    k = k.transpose(2, 3).contiguous().transpose(2, 3)
+    out = sparse.sparse_attention(on(q), on(k), on(v), on(layout), 16)
+    torch.testing.assert_close(out.cpu().double(), dense(q, k, v, layout, 16), rtol=2e-5, atol=2e-5)
+
+
+def test_nothing_to_see_is_zero():
+    """All keys hidden: zeros and zero gradients, never NaN."""
+    q = torch.randn(1, 1, 32, 16, requires_grad=True)
+    there = on(q)
+    out = sparse.sparse_attention(there, there, there, on(torch.ones(1, 2, 2)).long(), 16,
+                                  key_padding_mask=on(torch.zeros(1, 32)), key_padding_mask_mode="mul")
+    out.sum().backward()
+    assert not out.any() and not there.grad.any()
+
+
+def test_not_a_number_is_not_hidden():
+    q = torch.randn(1, 1, 16, 16)
+    q[0, 0, 3, 5] = math.nan
+    k, v = torch.randn(2, 1, 1, 16, 16)
+    out = sparse.sparse_attention(on(q), on(k), on(v), on(torch.ones(1, 1, 1).long()), 16).cpu()
+    assert out[0, 0, 3].isnan().all() and not out[0, 0, 4].isnan().any()
+
+
+def test_gradients():
+    """torch's own check, with position embeddings."""
+    layout = on(torch.tensor([[[1, 0], [1, 1]]]))
+    inputs = [on(torch.randn(1, 2, 32, 4, dtype=torch.float64, requires_grad=True)) for _ in range(3)]
+    rpe = on(torch.randn(2, 32, 32, dtype=torch.float64, requires_grad=True))
+    assert torch.autograd.gradcheck(lambda q, k, v, rpe: sparse.sparse_attention(q, k, v, layout, 16, None, rpe),
+                                    (*inputs, rpe), fast_mode=True)
+
+
+def test_torch_finds_the_op_well_made():
+    q, k, v = (torch.randn(1, 2, 32, 16, requires_grad=True) for _ in range(3))
+    layout = torch.ones(2, 2, 2, dtype=torch.int64)
+    rpe = torch.randn(32, 32, requires_grad=True)
+    op = torch.ops.anyaccel.sparse_attention.default
+    torch.library.opcheck(op, (q, k, v, layout, 16), {"rpe": rpe, "attn_mask": torch.ones(32, 32)})
+
+
+def test_layouts():
+    """The class gives what its C++ test says in full; here that arguments arrive under DeepSpeed's names."""
+    fixed = sparse.FixedSparsityConfig(num_heads=2, num_local_blocks=2, attention="unidirectional")
+    assert fixed.make_layout(64).tolist() == [[[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1]]] * 2
+    local = sparse.LocalSlidingWindowSparsityConfig(1)
+    assert local.make_layout(48).tolist() == [[[1, 0, 0], [1, 1, 0], [0, 1, 1]]]
+    windows = sparse.VariableSparsityConfig(1, local_window_blocks=[1, 2], global_block_indices=[3])
+    assert windows.make_layout(64).tolist() == [[[1, 0, 0, 1], [0, 1, 1, 1], [0, 1, 1, 1], [0, 0, 0, 1]]]
+    long = sparse.BSLongformerSparsityConfig(1, num_sliding_window_blocks=1, global_block_indices=[1])
+    assert long.make_layout(48).tolist() == [[[1, 1, 0], [1, 1, 1], [0, 1, 1]]]
+    assert sparse.DenseSparsityConfig(3, block=32).make_layout(64).sum() == 12
+    birds = [sparse.BigBirdSparsityConfig(2, different_layout_per_head=True, num_random_blocks=3, seed=seed)
+             .make_layout(512) for seed in (1, 1, 2)]
+    assert birds[0].equal(birds[1]) and not birds[0].equal(birds[2]) and not birds[0][0].equal(birds[0][1])
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda: sparse.FixedSparsityConfig(1, num_local_blocks=4, num_global_blocks=3),
+    lambda: sparse.FixedSparsityConfig(1, attention="sideways"),
+    lambda: sparse.BSLongformerSparsityConfig(1, global_block_indices=[2], global_block_end_indices=[2]),
+    lambda: sparse.DenseSparsityConfig(1, block=17),
+    lambda: sparse.DenseSparsityConfig(1).make_layout(17),
+    lambda: sparse.SparseSelfAttention(sparse.DenseSparsityConfig(1), max_seq_length=32)(*torch.ones(3, 1, 1, 48, 8)),
+    lambda: sparse.sparse_attention(*torch.ones(3, 1, 1, 32, 8), torch.ones(1, 3, 3).long(), 16),
+    lambda: sparse.sparse_attention(*torch.ones(3, 1, 1, 32, 8), torch.ones(1, 2, 2).long(), 16, attn_mask_mode="or"),
+])
+def test_errors(wrong):
+    with pytest.raises(ValueError, match="want"):
+        wrong()
+
+
+def test_self_attention():
+    """The module: its layout is the beginning of a longer one; the mask comes as transformers make it."""
+    module = sparse.SparseSelfAttention(sparse.FixedSparsityConfig(2), max_seq_length=256)
+    q, k, v = (torch.randn(2, 2, 128, 16) for _ in range(3))
+    mask = torch.zeros(2, 128).masked_fill(torch.rand(2, 128) < 0.2, -10000.0)
+    causal = torch.ones(128, 128).tril()
+    out = module(on(q), on(k.mT), on(v), None, on(mask[:, None, None]), on(causal[None, None]))
+    want = dense(q, k, v, module.sparsity_config.make_layout(256)[:, :8, :8], 16, key_padding_mask=mask,
+                 attn_mask=causal)
+    torch.testing.assert_close(out.cpu().double(), want, rtol=2e-5, atol=2e-5)
+
+
+def test_pieces_are_the_whole():
+    """sdd, softmax and dsd give what sparse_attention gives; dds and the transposed ones agree with dense products."""
+    layout = (torch.rand(2, 4, 4) < 0.6).long()
+    q, k, v = (torch.randn(2, 2, 64, 32, dtype=torch.float64) for _ in range(3))
+    scores = sparse.MatMul(layout, 16, "sdd", trans_b=True)(q, k)
+    weights = sparse.Softmax(layout, 16)(scores, scale=32 ** -0.5)
+    out = sparse.MatMul(layout, 16, "dsd")(weights, v)
+    torch.testing.assert_close(out, sparse.sparse_attention(q, k, v, layout, 16))
+    there = layout.repeat_interleave(16, 1).repeat_interleave(16, 2)
+    full = (q @ k.transpose(-1, -2)) * there
+    torch.testing.assert_close(sparse.MatMul(layout, 16, "dsd", trans_a=True)(scores, v), full.transpose(-1, -2) @ v)
+    wide = v.transpose(-1, -2)
+    torch.testing.assert_close(sparse.MatMul(layout, 16, "dds")(wide, scores), wide @ full)
+    torch.testing.assert_close(sparse.MatMul(layout, 16, "dds", trans_b=True)(wide, scores),
+                               wide @ full.transpose(-1, -2))
+
+
+def test_padding():
+    """Padded inputs give, without the padding, what the unpadded ones mean."""
+    ids = torch.arange(10).view(1, 10) + 1
+    embedding = torch.nn.Embedding(20, 4)
+    pad_len, padded, mask, types, positions, embeds = sparse.SparseAttentionUtils.pad_to_block_size(
+        16, ids, torch.ones(1, 10), None, ids, embedding(ids), 7, embedding)
+    assert pad_len == 6 and padded[0, 10:].tolist() == [7] * 6 and mask.sum() == 10 and types is None
+    assert positions.shape == (1, 16) and embeds.shape == (1, 16, 4) and embeds[0, 15].equal(embedding.weight[7])
+    assert sparse.SparseAttentionUtils.unpad_sequence_output(pad_len, embeds).shape == (1, 10, 4)
+
+
+def test_random_shapes():
+    rng = random.Random(1)
+    for _ in range(6):
+        block = 16 * rng.randint(1, 8)
+        shape = (rng.randint(1, 2), rng.randint(1, 3), block * rng.randint(1, 4), rng.randint(1, 70))
+        compare(shape, block, torch.float32, rng.random())
