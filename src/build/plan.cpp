@@ -41,7 +41,8 @@ std::string object_name(const Source& source, std::size_t number) {
 std::vector<std::string> library_flags(const Op& op, const LibTorch* torch) {
   std::vector<std::string> out;
   if (const auto prefix = prefix_of(op.description); !prefix.empty())
-    append(out, {"-L" + prefix + "/lib", "-Wl,-rpath," + prefix + "/lib"});
+    // The older kind of run path, which serves what that library needs too.
+    append(out, {"-L" + prefix + "/lib", "-Wl,--disable-new-dtags,-rpath," + prefix + "/lib"});
   for (const auto& name : op.description.links) out.push_back("-l" + name);
   // By name alone and without a run path: the process has them open, wherever they lie by then.
   if (torch == nullptr) return out;
