@@ -1,110 +1,28 @@
 // Registers torch.ops.anyaccel.{create_adam, adam_update, ...}: checks, threads, and the list of optimizers.
 #include <cstdio>
-#include <mutex>
-#include <unordered_map>
 
-#include "ops/cpu_adam/kernels.h"
 #include "ops/cpu_adam/zenflow.h"
-#include "ops/support/host_tensors.h"
-#include "ops/support/parallel.h"
+#include "ops/support/adam_step.h"
+#include "ops/support/optimizer_ids.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {
 namespace {
 
-// With fewer elements for each thread, waking it costs more than it saves.
-constexpr std::int64_t grain = 16384;
-
-class Optimizers {
- public:
-  void put(std::int64_t id, bool decoupled) {
-    const std::lock_guard lock(mutex_);
-    decoupled_[id] = decoupled;
-  }
-  void remove(std::int64_t id) {
-    const std::lock_guard lock(mutex_);
-    decoupled_.erase(id);
-  }
-  bool decoupled(const char* where, std::int64_t id) {
-    const std::lock_guard lock(mutex_);
-    const auto place = decoupled_.find(id);
-    if (place == decoupled_.end())
-      refuse(where, "there is no optimizer of this id", std::to_string(id), "one given to create_adam");
-    return place->second;
-  }
-
- private:
-  std::mutex mutex_;
-  std::unordered_map<std::int64_t, bool> decoupled_;
-};
-
-Optimizers& optimizers() {
-  static auto* instance = new Optimizers;
+OptimizerIds<bool>& optimizers() {  // what is kept: whether the decay is decoupled
+  static auto* instance = new OptimizerIds<bool>;
   return *instance;
 }
 
-struct Numbers {
-  std::int64_t step;
-  AdamOptions options;
-};
-
-void check_numbers(const char* where, const Numbers& numbers) {
-  const AdamOptions& o = numbers.options;
-  if (numbers.step < (o.bias_correction ? 1 : 0))
-    refuse(where, "the step is out of range", std::to_string(numbers.step),
-           o.bias_correction ? "1 or more, the first step is 1" : "0 or more");
-  check_number(where, "lr", o.lr, true, "a finite number");
-  check_beta(where, "beta1", o.beta1);
-  check_beta(where, "beta2", o.beta2);
-  check_not_negative(where, "eps", o.eps);
-  check_not_negative(where, "weight_decay", o.weight_decay);
-}
-
-/// What adam_update() works on, after all checks.
-AdamArrays arrays_of(const char* where, const at::Tensor& params, const at::Tensor& grads, const at::Tensor& exp_avg,
-                     const at::Tensor& exp_avg_sq, bool on_host) {
-  check_beside(where, "params", params, params);
-  check_beside(where, "grads", grads, params);
-  check_beside(where, "exp_avg", exp_avg, params);
-  check_beside(where, "exp_avg_sq", exp_avg_sq, params);
-  const Element param = element_of(where, "params", params);
-  const Element grad = element_beside(where, "grads", grads, param);
-  const Element state = element_beside(where, "exp_avg", exp_avg, param);
-  if (exp_avg_sq.scalar_type() != exp_avg.scalar_type())
-    refuse(where, "the dtypes of exp_avg and exp_avg_sq differ", words(exp_avg_sq), words(exp_avg));
-  if (!on_host) return {nullptr, nullptr, nullptr, nullptr, param, grad, state};
-  check_on_host(where, "params", params);
-  check_on_host(where, "grads", grads);
-  check_on_host(where, "exp_avg", exp_avg);
-  check_on_host(where, "exp_avg_sq", exp_avg_sq);
-  return {params.mutable_data_ptr(),
-          grads.const_data_ptr(),
-          exp_avg.mutable_data_ptr(),
-          exp_avg_sq.mutable_data_ptr(),
-          param,
-          grad,
-          state};
-}
-
-using Kernel = void (*)(Isa, const AdamConstants&, const AdamArrays&, std::int64_t, std::int64_t) noexcept;
-
-void run(Kernel kernel, const AdamConstants& constants, const AdamArrays* arrays, const std::int64_t* sizes,
-         std::size_t count) {
-  const Isa isa = best_isa();
-  parallel_elements(sizes, count, grain, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
-    kernel(isa, constants, arrays[i], begin, end);
-  });
-}
-
-void one(const char* where, Kernel kernel, bool on_host, std::int64_t id, const Numbers& given,
+void one(const char* where, AdamKernel kernel, bool on_host, std::int64_t id, const AdamNumbers& given,
          const at::Tensor& params, const at::Tensor& grads, const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) {
-  Numbers numbers = given;
-  numbers.options.decoupled = optimizers().decoupled(where, id);
+  AdamNumbers numbers = given;
+  numbers.options.decoupled = optimizers().get(where, id);
   check_numbers(where, numbers);
-  const AdamArrays arrays = arrays_of(where, params, grads, exp_avg, exp_avg_sq, on_host);
+  const AdamArrays arrays = adam_arrays(where, params, grads, exp_avg, exp_avg_sq, on_host);
   if (!on_host) return;
   const std::int64_t size = params.numel();
-  run(kernel, adam_constants(numbers.options, numbers.step), &arrays, &size, 1);
+  adam_run(kernel, numbers, &arrays, &size, 1);
 }
 
 template <bool on_host>
@@ -119,10 +37,9 @@ template <bool on_host>
 void adam_rollback_op(std::int64_t id, std::int64_t step, double lr, double beta1, double beta2, double eps,
                       double weight_decay, bool bias_correction, const at::Tensor& params, const at::Tensor& grads,
                       const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) {
-  check_number("adam_rollback", "beta1", beta1, beta1 > 0,
-               "more than 0: the gradient's share alone tells nothing of the old state");
-  check_number("adam_rollback", "beta2", beta2, beta2 > 0,
-               "more than 0: the gradient's share alone tells nothing of the old state");
+  constexpr const char* old_state = "more than 0: else nothing is left of the old state";
+  check_number("adam_rollback", "beta1", beta1, beta1 > 0, old_state);
+  check_number("adam_rollback", "beta2", beta2, beta2 > 0, old_state);
   one("adam_rollback", adam_rollback, on_host, id, {step, {lr, beta1, beta2, eps, weight_decay, bias_correction}},
       params, grads, exp_avg, exp_avg_sq);
 }
@@ -132,21 +49,8 @@ void adam_update_list_op(std::int64_t id, std::int64_t step, double lr, double b
                          double weight_decay, bool bias_correction, at::TensorList params, at::TensorList grads,
                          at::TensorList exp_avg, at::TensorList exp_avg_sq) {
   constexpr const char* where = "adam_update_list";
-  if (grads.size() != params.size() || exp_avg.size() != params.size() || exp_avg_sq.size() != params.size())
-    refuse(where, "the lists differ in length",
-           c10::str(params.size(), ", ", grads.size(), ", ", exp_avg.size(), ", ", exp_avg_sq.size()), "equal lengths");
-  const Numbers numbers = {step,
-                           {lr, beta1, beta2, eps, weight_decay, bias_correction, optimizers().decoupled(where, id)}};
-  check_numbers(where, numbers);
-  std::vector<AdamArrays> arrays;
-  std::vector<std::int64_t> sizes;
-  arrays.reserve(params.size());
-  sizes.reserve(params.size());
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    arrays.push_back(arrays_of(where, params[i], grads[i], exp_avg[i], exp_avg_sq[i], on_host));
-    sizes.push_back(params[i].numel());
-  }
-  if (on_host) run(adam_update, adam_constants(numbers.options, step), arrays.data(), sizes.data(), sizes.size());
+  adam_step_lists(where, {step, {lr, beta1, beta2, eps, weight_decay, bias_correction, optimizers().get(where, id)}},
+                  params, grads, exp_avg, exp_avg_sq, on_host);
 }
 
 void create_adam(std::int64_t id, double lr, double beta1, double beta2, double eps, double weight_decay,
@@ -162,7 +66,7 @@ void destroy_adam(std::int64_t id) { optimizers().remove(id); }
 
 // ZenFlow: tensors live as long as the pool that works on them.
 std::int64_t zenflow_adam_create(std::int64_t id, at::IntArrayRef affinity) {
-  return zenflow_create(optimizers().decoupled("zenflow_adam_create", id), affinity.vec());
+  return zenflow_create(optimizers().get("zenflow_adam_create", id), affinity.vec());
 }
 
 void zenflow_adam_register_group(std::int64_t handle, const at::Tensor& param, const at::Tensor& grad0,
@@ -171,12 +75,11 @@ void zenflow_adam_register_group(std::int64_t handle, const at::Tensor& param, c
                                  const std::optional<at::Tensor>& stale) {
   constexpr const char* where = "zenflow_adam_register_group";
   ZenflowGroup group;
-  group.arrays[0] = arrays_of(where, param, grad0, exp_avg0, exp_avg_sq0, true);
-  group.arrays[1] = arrays_of(where, param, grad1, exp_avg1, exp_avg_sq1, true);
+  group.arrays[0] = adam_arrays(where, param, grad0, exp_avg0, exp_avg_sq0, true);
+  group.arrays[1] = adam_arrays(where, param, grad1, exp_avg1, exp_avg_sq1, true);
   group.size = param.numel();
   if (stale && stale->defined()) {
-    check_beside(where, "stale", *stale, param);
-    check_on_host(where, "stale", *stale);
+    check_beside(where, "stale", *stale, param, true);
     if (stale->scalar_type() != param.scalar_type())
       refuse(where, "the dtype of stale differs from the parameters'", words(*stale), words(param));
     group.stale = stale->mutable_data_ptr();

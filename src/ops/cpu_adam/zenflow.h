@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "ops/cpu_adam/kernels.h"
+#include "ops/support/adam_kernels.h"
 
 namespace anyaccel::ops {
 

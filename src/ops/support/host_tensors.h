@@ -13,7 +13,9 @@ namespace anyaccel::ops {
 inline std::string words(const at::Tensor& tensor) {
   std::ostringstream out;
   if (!tensor.defined()) return "none";
-  out << tensor.scalar_type() << " " << tensor.sizes() << " on " << tensor.device();
+  out << tensor.scalar_type() << " ";
+  if (!tensor.is_meta()) out << tensor.sizes() << " ";
+  out << "on " << tensor.device();
   return out.str();
 }
 
@@ -29,22 +31,26 @@ inline Element element_of(std::string_view where, const char* name, const at::Te
   }
 }
 
-/// `tensor` belongs to `params`: same shape, and elements in the same order in memory, without gaps.
-inline void check_beside(std::string_view where, const char* name, const at::Tensor& tensor, const at::Tensor& params) {
+/// `tensor` is in memory that this processor reads. Not asked of meta tensors.
+inline void check_on_host(std::string_view where, const char* name, const at::Tensor& tensor) {
+  if (!tensor.is_cpu())
+    refuse(where, std::string(name) + " is not in host memory", words(tensor), "a tensor on the device type CPU");
+}
+
+/// `tensor` belongs to `params`: same shape, in memory that this processor reads, with its elements in the same order and
+/// without gaps. With `on_host` false (meta tensors, whose shapes may be symbols) only that it is dense.
+inline void check_beside(std::string_view where, const char* name, const at::Tensor& tensor, const at::Tensor& params,
+                         bool on_host) {
   if (!tensor.defined() || tensor.layout() != at::kStrided)
     refuse(where, std::string(name) + " is no dense tensor", words(tensor), "one like the parameters");
+  if (!on_host) return;
+  check_on_host(where, name, tensor);
   if (tensor.sizes() != params.sizes())
     refuse(where, std::string("the shape of ") + name + " differs from the parameters'", words(tensor), words(params));
   if (tensor.is_contiguous() && params.is_contiguous()) return;
   if (tensor.strides() != params.strides() || !params.is_non_overlapping_and_dense())
     refuse(where, std::string(name) + " lies otherwise in memory than the parameters, or has gaps",
            "strides " + c10::str(tensor.strides()), "contiguous tensors", "call contiguous() and copy the result back");
-}
-
-/// `tensor` is in memory that this processor reads. Not asked of meta tensors.
-inline void check_on_host(std::string_view where, const char* name, const at::Tensor& tensor) {
-  if (!tensor.is_cpu())
-    refuse(where, std::string(name) + " is not in host memory", words(tensor), "a tensor on the device type CPU");
 }
 
 /// Type of the state and gradients beside that of the parameters.
@@ -63,6 +69,12 @@ inline void check_number(std::string_view where, const char* name, double value,
 
 inline void check_beta(std::string_view where, const char* name, double value) {
   check_number(where, name, value, value >= 0 && value < 1, "0 <= beta < 1");
+}
+
+inline void check_step(std::string_view where, std::int64_t step, std::int64_t first) {
+  if (step < first)
+    refuse(where, "the step is out of range", std::to_string(step),
+           std::to_string(first) + " or more, the first step is 1");
 }
 
 inline void check_not_negative(std::string_view where, const char* name, double value) {

@@ -18,11 +18,13 @@ class Tail {
   std::size_t bytes_;
 };
 
-/// Asks for what the loop reads in some 16 rounds: with four arrays the processor itself looks less far ahead. An address
-/// beyond the array does no harm.
-template <typename... T>
-inline void prefetch(const T*... arrays) {
-  (__builtin_prefetch(reinterpret_cast<const char*>(arrays) + 256 * sizeof(T)), ...);
+/// Asks for what the loop reads 2 KiB of parameters later: with several arrays the processor itself looks less far ahead. An
+/// address beyond the array does no harm.
+template <typename P, typename... T>
+inline void prefetch(const P* params, const T*... others) {
+  constexpr std::size_t ahead = 2048 / sizeof(P);
+  __builtin_prefetch(reinterpret_cast<const char*>(params) + ahead * sizeof(P));
+  (__builtin_prefetch(reinterpret_cast<const char*>(others) + ahead * sizeof(T)), ...);
 }
 
 template <typename P, typename Call>
@@ -39,6 +41,23 @@ void with_elements(Element parameter, Element gradient, Element state, const Cal
   if (parameter == Element::f32) return call.template run<float, float, float>();
   if (parameter == Element::bf16) return with_gradients<Bf16>(gradient, state, call);
   with_gradients<Fp16>(gradient, state, call);
+}
+
+/// A step over parameters, gradients and one state. Not each kernel has it.
+template <typename Step, typename P, typename G, typename S>
+void three_arrays(const Step& step, P* p, const G* g, S* s, std::int64_t n) {
+  std::int64_t i = 0;
+  for (; i + Vec::width <= n; i += Vec::width) {
+    prefetch(p + i, g + i, s + i);
+    step(p + i, g + i, s + i);
+  }
+  if (i == n) return;
+  Tail<P> tail_p(p + i, n - i);
+  Tail<G> tail_g(g + i, n - i);
+  Tail<S> tail_s(s + i, n - i);
+  step(tail_p.data(), tail_g.data(), tail_s.data());
+  tail_p.copy_to(p + i);
+  tail_s.copy_to(s + i);
 }
 
 template <typename T>

@@ -21,6 +21,9 @@ int omp_get_num_threads() __attribute__((weak));
 
 namespace anyaccel::ops {
 
+/// Elements of an optimizer's step below which waking a thread costs more than it saves.
+constexpr std::int64_t optimizer_grain = 16384;
+
 /// Processors that this thread may run on; large when that is not known.
 inline std::int64_t allowed_processors() noexcept {
 #if defined(__linux__)
@@ -30,12 +33,13 @@ inline std::int64_t allowed_processors() noexcept {
   return 1 << 20;
 }
 
-/// Calls function(array, begin, end) for ranges that together are all elements of all arrays; `sizes[array]` elements
-/// each; it must not throw. Threads are torch's, never more than at::get_num_threads() or than the processors allowed, and none for less than
-/// `grain` elements for each. The same thread has the same elements in each call, so that what fits its cache stays.
+/// Calls function(array, begin, end), which must not throw, for ranges that together are all elements of all arrays;
+/// `sizes[array]` elements each. Threads are torch's, never more than at::get_num_threads() or than the processors allowed,
+/// and none for less than `grain` elements for each. The same thread has the same elements in each call, so that what fits
+/// its cache stays. Ranges begin at multiples of `block`: whole cache lines of all types, and whole vectors.
 template <typename Function>
-void parallel_elements(const std::int64_t* sizes, std::size_t arrays, std::int64_t grain, const Function& function) {
-  constexpr std::int64_t block = 256;  // whole cache lines of all types, and whole vectors
+void parallel_elements(const std::int64_t* sizes, std::size_t arrays, std::int64_t grain, const Function& function,
+                       std::int64_t block = 256) {
   std::int64_t total = 0;
   for (std::size_t i = 0; i < arrays; ++i) total += sizes[i];
   std::int64_t threads = total < 2 * grain ? 1 : std::min<std::int64_t>(at::get_num_threads(), total / grain);
@@ -50,6 +54,7 @@ void parallel_elements(const std::int64_t* sizes, std::size_t arrays, std::int64
   struct Region {
     const Function& function;
     const std::int64_t* sizes;
+    const std::int64_t block;
     const std::vector<std::int64_t>& first;
 
     static void run(void* data) {
@@ -65,12 +70,13 @@ void parallel_elements(const std::int64_t* sizes, std::size_t arrays, std::int64
         const std::int64_t stop = std::min(end, region.first[i + 1]);
         const std::int64_t offset = region.first[i];
         if (begin < stop)
-          region.function(i, (begin - offset) * block, std::min((stop - offset) * block, region.sizes[i]));
+          region.function(i, (begin - offset) * region.block,
+                          std::min((stop - offset) * region.block, region.sizes[i]));
         begin = stop;
       }
     }
   };
-  Region region{function, sizes, first};
+  Region region{function, sizes, block, first};
   GOMP_parallel(&Region::run, &region, static_cast<unsigned>(threads), 0);
 }
 

@@ -1,4 +1,4 @@
-#include "ops/cpu_adam/kernels.h"
+#include "ops/support/adam_kernels.h"
 
 #include "unit/ops/arrays.h"
 

@@ -1,5 +1,5 @@
 // Conversions of all 16-bit numbers and back, through a kernel that changes nothing.
-#include "ops/cpu_adam/kernels.h"
+#include "ops/support/adam_kernels.h"
 #include "unit/ops/arrays.h"
 
 namespace {

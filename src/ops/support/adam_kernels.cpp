@@ -1,8 +1,8 @@
-#include "ops/cpu_adam/kernels.h"
+#include "ops/support/adam_kernels.h"
 
 #include <cmath>
 
-#define ANYACCEL_KERNEL "ops/cpu_adam/kernels_isa.h"
+#define ANYACCEL_KERNEL "ops/support/adam_kernels_isa.h"
 #include "ops/support/each_isa.h"
 
 namespace anyaccel::ops {

@@ -1,0 +1,13 @@
+#include "ops/cpu_adagrad/kernels.h"
+
+#define ANYACCEL_KERNEL "ops/cpu_adagrad/kernels_isa.h"
+#include "ops/support/each_isa.h"
+
+namespace anyaccel::ops {
+
+void adagrad_update(Isa isa, const AdagradConstants& constants, const AdagradArrays& arrays, std::int64_t begin,
+                    std::int64_t end) noexcept {
+  ANYACCEL_CALL_ISA(isa, update, constants, arrays, begin, end);
+}
+
+}  // namespace anyaccel::ops

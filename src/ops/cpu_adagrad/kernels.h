@@ -1,0 +1,33 @@
+// Adagrad on host memory, without torch: one step over plain arrays, for each instruction set.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/support/element.h"
+#include "ops/support/isa.h"
+
+namespace anyaccel::ops {
+
+struct AdagradConstants {
+  float minus_lr;
+  float eps;
+  float weight_decay;
+};
+
+/// Arrays of one tensor. Gradients and state are float or have the parameters' type.
+struct AdagradArrays {
+  void* params;
+  const void* grads;
+  void* exp_avg_sq;
+  Element param;
+  Element grad;
+  Element state;
+};
+
+/// One step for the elements [begin, end): the same bits whatever the range, the alignment and the instruction set (which
+/// the machine must have). With g the gradient:
+///   g += weight_decay * p;  s += g * g;  p -= lr * g / (sqrt(s) + eps)
+void adagrad_update(Isa isa, const AdagradConstants& constants, const AdagradArrays& arrays, std::int64_t begin,
+                    std::int64_t end) noexcept;
+
+}  // namespace anyaccel::ops

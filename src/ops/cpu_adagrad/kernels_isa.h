@@ -1,0 +1,47 @@
+// Adagrad for one instruction set; see ops/support/each_isa.h.
+#include "ops/support/optimizer_loop.h"
+
+namespace {
+
+struct AdagradStep {
+  explicit AdagradStep(const AdagradConstants& c)
+      : minus_lr(Vec::of(c.minus_lr)),
+        eps(Vec::of(c.eps)),
+        weight_decay(Vec::of(c.weight_decay)),
+        has_decay(c.weight_decay != 0),
+        huge_eps(c.eps > 1e30F) {}
+
+  template <typename P, typename G, typename S>
+  void operator()(P* params, const G* grads, S* exp_avg_sq) const {
+    const Vec p = Vec::load(params);
+    Vec g = Vec::load(grads);
+    if (has_decay) g = Vec::fma(weight_decay, p, g);
+    const Vec s = Vec::fma(g, g, Vec::load(exp_avg_sq));
+    const Vec divisor = Vec::sqrt(s) + eps;
+    const Vec update = huge_eps ? g / divisor : Vec::divide(g, divisor);
+    s.store(exp_avg_sq);
+    Vec::fma(minus_lr, update, p).store(params);
+  }
+
+  Vec minus_lr, eps, weight_decay;
+  bool has_decay, huge_eps;
+};
+
+struct AdagradCall {
+  const AdagradConstants& constants;
+  const AdagradArrays& arrays;
+  std::int64_t begin;
+  std::int64_t end;
+
+  template <typename P, typename G, typename S>
+  void run() const {
+    three_arrays(AdagradStep(constants), at_index<P>(arrays.params, begin), at_index<G>(arrays.grads, begin),
+                 at_index<S>(arrays.exp_avg_sq, begin), end - begin);
+  }
+};
+
+void update(const AdagradConstants& constants, const AdagradArrays& arrays, std::int64_t begin, std::int64_t end) {
+  with_elements(arrays.param, arrays.grad, arrays.state, AdagradCall{constants, arrays, begin, end});
+}
+
+}  // namespace

@@ -1,0 +1,48 @@
+// Lion for one instruction set; see ops/support/each_isa.h.
+#include "ops/support/optimizer_loop.h"
+
+namespace {
+
+struct LionStep {
+  explicit LionStep(const LionConstants& c)
+      : beta1(Vec::of(c.beta1)),
+        one_minus_beta1(Vec::of(c.one_minus_beta1)),
+        beta2(Vec::of(c.beta2)),
+        one_minus_beta2(Vec::of(c.one_minus_beta2)),
+        minus_lr(Vec::of(c.minus_lr)),
+        shrink(Vec::of(c.shrink)),
+        has_shrink(c.shrink != 0) {}
+
+  template <typename P, typename G, typename S>
+  void operator()(P* params, const G* grads, S* exp_avg) const {
+    Vec p = Vec::load(params);
+    const Vec g = Vec::load(grads);
+    const Vec m = Vec::load(exp_avg);
+    const Vec direction = Vec::sign(Vec::fma(one_minus_beta1, g, beta1 * m));
+    if (has_shrink) p = Vec::fma(shrink, p, p);
+    Vec::fma(one_minus_beta2, g, beta2 * m).store(exp_avg);
+    Vec::fma(minus_lr, direction, p).store(params);
+  }
+
+  Vec beta1, one_minus_beta1, beta2, one_minus_beta2, minus_lr, shrink;
+  bool has_shrink;
+};
+
+struct LionCall {
+  const LionConstants& constants;
+  const LionArrays& arrays;
+  std::int64_t begin;
+  std::int64_t end;
+
+  template <typename P, typename G, typename S>
+  void run() const {
+    three_arrays(LionStep(constants), at_index<P>(arrays.params, begin), at_index<G>(arrays.grads, begin),
+                 at_index<S>(arrays.exp_avg, begin), end - begin);
+  }
+};
+
+void update(const LionConstants& constants, const LionArrays& arrays, std::int64_t begin, std::int64_t end) {
+  with_elements(arrays.param, arrays.grad, arrays.state, LionCall{constants, arrays, begin, end});
+}
+
+}  // namespace

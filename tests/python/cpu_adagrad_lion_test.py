@@ -1,0 +1,123 @@
+"""CPUAdagrad and CPULion through their builders: the functions that DeepSpeed's Python calls, against torch."""
+
+import pytest
+import torch
+
+import anyaccel
+
+ADAGRAD = anyaccel.get_accelerator().create_op_builder("CPUAdagradBuilder").load()
+LION = anyaccel.get_accelerator().create_op_builder("CPULionBuilder").load()
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+@pytest.fixture(autouse=True)
+def optimizers():
+    ADAGRAD.create_adagrad(3, 1e-2, 1e-10, 0.1, False)
+    LION.create_lion(3, 1e-2, 0.9, 0.99, 0.1, False)
+    yield
+    ADAGRAD.destroy_adagrad(3)
+    LION.destroy_lion(3)
+
+
+def tensors(n=1001, dtype=torch.float32, state=torch.float32, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(n, generator=generator).to(dtype), torch.randn(n, generator=generator).to(dtype),
+            torch.zeros(n, dtype=state)]
+
+
+# Broken by a formula that is not torch's Adagrad with L2 decay.
+def test_adagrad_follows_torch():
+    p, _, s = tensors()
+    q = torch.nn.Parameter(p.clone())
+    theirs = torch.optim.Adagrad([q], lr=1e-2, weight_decay=0.1)
+    for step in range(1, 6):
+        g = torch.randn(1001)
+        q.grad = g.clone()
+        theirs.step()
+        ADAGRAD.adagrad_update(3, step, 1e-2, 1e-10, 0.1, p, g, s)
+        assert torch.equal(g, q.grad)
+    torch.testing.assert_close(p, q.data, rtol=1e-5, atol=1e-6)
+
+
+# Broken when the values of a sparse gradient, as DeepSpeed's Python passes them, are refused.
+def test_adagrad_of_sparse_values():
+    p, s = torch.randn(10, 4), torch.zeros(10, 4)
+    g = torch.sparse_coo_tensor([[1, 7]], torch.ones(2, 4), (10, 4)).coalesce()
+    some, squares = p.sparse_mask(g), s.sparse_mask(g)
+    before = some.values().clone()
+    ADAGRAD.adagrad_update(3, 1, 1e-2, 1e-10, 0.0, some.values(), g.values(), squares.values())
+    torch.testing.assert_close(some.values(), before - 1e-2)
+
+
+def lion_of_the_paper(p, g, m):
+    direction = (0.9 * m + 0.1 * g).sign()
+    return p * (1 - 1e-2 * 0.1) - 1e-2 * direction, 0.99 * m + 0.01 * g
+
+
+# Broken by a formula that is not the paper's.
+def test_lion_follows_the_paper():
+    p, _, m = tensors()
+    q, n = p.double(), m.double()
+    for step in range(1, 6):
+        g = torch.randn(1001)
+        q, n = lion_of_the_paper(q, g.double(), n)
+        LION.lion_update(3, step, 1e-2, 0.9, 0.99, 0.1, p, g, m)
+    torch.testing.assert_close(p.double(), q, rtol=1e-5, atol=1e-6)
+
+
+# Broken by a type combination that is missing, and when a list is not its tensors one by one.
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("own_state", [False, True])
+def test_types_and_lists(dtype, own_state):
+    given = [tensors(n, dtype, dtype if own_state else torch.float32, n) for n in (0, 1, 40_000, 333)]
+    for update, update_list, numbers in (
+            (ADAGRAD.adagrad_update, ADAGRAD.adagrad_update_list, (3, 1, 1e-2, 1e-10, 0.1)),
+            (LION.lion_update, LION.lion_update_list, (3, 1, 1e-2, 0.9, 0.99, 0.1))):
+        single = [[x.clone() for x in three] for three in given]
+        listed = [[x.clone() for x in three] for three in given]
+        for three in single:
+            update(*numbers, *three)
+        update_list(*numbers, *map(list, zip(*listed)))
+        assert all(torch.equal(a, b) for x, y in zip(single, listed) for a, b in zip(x, y))
+        assert not torch.equal(single[3][0], given[3][0])
+
+
+# Broken when something wrong gets through, or changes a tensor before it is refused.
+@pytest.mark.parametrize("what, change", [
+    ("shape of grads", lambda x: x.__setitem__(1, x[1][:-1])),
+    ("dtype of exp_avg", lambda x: x.__setitem__(2, x[2].half())),
+    ("dtype of params", lambda x: x.__setitem__(0, x[0].double())),
+    ("lies otherwise", lambda x: x.__setitem__(1, torch.ones(2002)[::2])),
+])
+def test_wrong_tensors(what, change):
+    given = tensors()
+    change(given)
+    before = [x.clone() for x in given]
+    with pytest.raises(ValueError, match=what):
+        ADAGRAD.adagrad_update(3, 1, 1e-2, 1e-10, 0.1, *given)
+    with pytest.raises(ValueError, match=what):
+        LION.lion_update(3, 1, 1e-2, 0.9, 0.99, 0.1, *given)
+    assert all(torch.equal(a, b) for a, b in zip(given, before))
+
+
+def test_wrong_numbers():
+    given = tensors()
+    for call in (lambda: ADAGRAD.adagrad_update(4, 1, 1e-2, 1e-10, 0.1, *given),
+                 lambda: ADAGRAD.adagrad_update(3, -1, 1e-2, 1e-10, 0.1, *given),
+                 lambda: ADAGRAD.adagrad_update(3, 1, 1e-2, -1.0, 0.1, *given),
+                 lambda: LION.lion_update(4, 1, 1e-2, 0.9, 0.99, 0.1, *given),
+                 lambda: LION.lion_update(3, 1, 1e-2, 1.0, 0.99, 0.1, *given),
+                 lambda: LION.lion_update(3, 1, float("nan"), 0.9, 0.99, 0.1, *given)):
+        with pytest.raises(ValueError, match="got.*want"):
+            call()
+    assert all(torch.equal(a, b) for a, b in zip(given, tensors()))
+
+
+# Broken by a schema that hides a mutation, or by shapes-only kernels that disagree.
+def test_opcheck():
+    given = tensors(32)
+    torch.library.opcheck(torch.ops.anyaccel.adagrad_update.default, (3, 1, 1e-2, 1e-10, 0.1, *given))
+    torch.library.opcheck(torch.ops.anyaccel.lion_update.default, (3, 1, 1e-2, 0.9, 0.99, 0.1, *given))
+    lists = [[x] for x in given]
+    torch.library.opcheck(torch.ops.anyaccel.adagrad_update_list.default, (3, 1, 1e-2, 1e-10, 0.1, *lists))
+    torch.library.opcheck(torch.ops.anyaccel.lion_update_list.default, (3, 1, 1e-2, 0.9, 0.99, 0.1, *lists))

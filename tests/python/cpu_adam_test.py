@@ -1,0 +1,249 @@
+"""CPUAdam through its builder: the functions that DeepSpeed's Python calls, against torch's own optimizers."""
+
+import copy
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import anyaccel
+
+ADAM = anyaccel.get_accelerator().create_op_builder("CPUAdamBuilder").load()
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+@pytest.fixture
+def adam():
+    ADAM.create_adam(7, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, False)
+    yield ADAM
+    ADAM.destroy_adam(7)
+
+
+def tensors(n=100, dtype=torch.float32, state=torch.float32, grad=None, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(n, generator=generator).to(dtype), torch.randn(n, generator=generator).to(grad or dtype),
+            torch.zeros(n, dtype=state), torch.zeros(n, dtype=state)]
+
+
+def update(adam, step, given, number=7, **changed):
+    values = {"lr": 1e-2, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.1, "bias_correction": True}
+    adam.adam_update(number, step, *(values | changed).values(), *given)
+
+
+class Optimizer(torch.optim.Optimizer):
+    """As DeepSpeedCPUAdam uses the op."""
+
+    def __init__(self, params, adamw):
+        super().__init__(params, {"lr": 1e-2})
+        ADAM.create_adam(11, 1e-2, 0.9, 0.99, 1e-8, 0.1, adamw, False)
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state.update(step=0, exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p))
+                state["step"] += 1
+                ADAM.adam_update(11, state["step"], group["lr"], 0.9, 0.99, 1e-8, 0.1, True, p.data, p.grad.data,
+                                 state["exp_avg"], state["exp_avg_sq"])
+
+
+# Broken by a formula that is not AdamW's or Adam's: the losses part within a few steps.
+@pytest.mark.parametrize("adamw", [True, False])
+def test_training_follows_torch(adamw):
+    torch.manual_seed(0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # a test beside others: waiting threads would spin
+    model = torch.nn.Sequential(torch.nn.Linear(16, 37), torch.nn.GELU(), torch.nn.Linear(37, 3))
+    other = copy.deepcopy(model)
+    ours = Optimizer(model.parameters(), adamw)
+    kind = torch.optim.AdamW if adamw else torch.optim.Adam
+    theirs = kind(other.parameters(), lr=1e-2, betas=(0.9, 0.99), weight_decay=0.1)
+    x, y = torch.randn(64, 16), torch.randn(64, 3)
+    losses = []
+    for _ in range(30):
+        for net, optimizer in ((model, ours), (other, theirs)):
+            loss = torch.nn.functional.mse_loss(net(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        losses.append(loss.item())
+    torch.set_num_threads(before)
+    assert losses[-1] < 0.9 * losses[0]
+    for p, q in zip(model.parameters(), other.parameters()):
+        torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-5)
+
+
+# Broken by a type combination that is missing or converted wrongly.
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("own_state", [False, True])
+@pytest.mark.parametrize("float_grad", [False, True])
+def test_types(adam, dtype, own_state, float_grad):
+    state = dtype if own_state else torch.float32
+    p, g, m, v = tensors(1001, dtype, state, torch.float32 if float_grad else dtype)
+    q = p.float().clone()
+    update(adam, 1, (p, g, m, v))
+    expected = q * (1 - 1e-2 * 0.1) - 1e-2 * g.float() / (g.float().abs() + 1e-8)
+    torch.testing.assert_close(p, expected.to(dtype), rtol=1e-5 if dtype == torch.float32 else 1e-2, atol=1e-6)
+    torch.testing.assert_close(m, (0.1 * g.float()).to(state), rtol=1e-2 if own_state else 1e-5, atol=1e-7)
+
+
+# Broken when threads or views that begin anywhere change a bit, or when elements beside a view are written.
+def test_threads_and_views(adam):
+    n = 300_000
+    given = tensors(n)
+    whole, parts = [x.clone() for x in given], [torch.nn.functional.pad(x, (3, 5), value=9.0) for x in given]
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    update(adam, 3, whole)
+    torch.set_num_threads(4)
+    update(adam, 3, [x[3:-5] for x in parts])
+    torch.set_num_threads(before)
+    for a, b in zip(whole, parts):
+        assert torch.equal(a, b[3:-5])
+        assert b[:3].eq(9).all() and b[-5:].eq(9).all()
+
+
+# Broken when a list is not updated as its tensors one by one: order, sizes, empty ones, mixed dtypes.
+def test_list(adam):
+    sizes = (0, 1, 40_000, 17, 100_000, 5)
+    ours = [tensors(n, DTYPES[i % 3], seed=i) for i, n in enumerate(sizes)]
+    single = [[x.clone() for x in four] for four in ours]
+    adam.adam_update_list(7, 2, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, *map(list, zip(*ours)))
+    for four in single:
+        update(adam, 2, four)
+    assert all(torch.equal(a, b) for x, y in zip(ours, single) for a, b in zip(x, y))
+
+
+# Broken when a transposed weight, dense in memory, is refused or updated in the wrong order.
+def test_dense_in_another_order(adam):
+    plain = [x.view(20, 30) for x in tensors(600)]
+    turned = [x.t().contiguous().t() for x in plain]
+    update(adam, 1, plain)
+    update(adam, 1, turned)
+    assert all(torch.equal(a, b) for a, b in zip(plain, turned))
+
+
+# Broken when something wrong gets through, or changes a tensor before it is refused.
+@pytest.mark.parametrize("what, change", [
+    ("shape of grads", lambda x: x.__setitem__(1, x[1][:-1])),
+    ("dtype of exp_avg", lambda x: x.__setitem__(2, x[2].half())),
+    ("dtypes of exp_avg and exp_avg_sq", lambda x: (x.__setitem__(0, x[0].half()), x.__setitem__(3, x[3].half()))),
+    ("dtype of params", lambda x: x.__setitem__(0, x[0].double())),
+    ("lies otherwise", lambda x: x.__setitem__(1, torch.ones(200)[::2])),
+])
+def test_wrong_tensors(adam, what, change):
+    given = tensors()
+    change(given)
+    before = [x.clone() for x in given]
+    with pytest.raises(ValueError, match=what):
+        update(adam, 1, given)
+    with pytest.raises(ValueError, match=what):
+        adam.adam_update_list(7, 1, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, *([a, b] for a, b in zip(tensors(), given)))
+    assert all(torch.equal(a, b) for a, b in zip(given, before))
+
+
+@pytest.mark.parametrize("what, step, number, changed", [
+    ("step is out of range", 0, 7, {}), ("step is out of range", -1, 7, {"bias_correction": False}),
+    ("no optimizer of this id", 1, 8, {}), ("beta1", 1, 7, {"beta1": 1.0}), ("beta2", 1, 7, {"beta2": -0.1}),
+    ("eps", 1, 7, {"eps": -1.0}), ("weight_decay", 1, 7, {"weight_decay": float("nan")}),
+    ("lr", 1, 7, {"lr": float("inf")}),
+])
+def test_wrong_numbers(adam, what, step, number, changed):
+    given = tensors()
+    before = [x.clone() for x in given]
+    with pytest.raises(ValueError, match=what + ".*got.*want"):
+        update(adam, step, given, number, **changed)
+    assert all(torch.equal(a, b) for a, b in zip(given, before))
+
+
+def test_lists_of_unequal_length(adam):
+    p, g, m, v = tensors()
+    with pytest.raises(ValueError, match="differ in length"):
+        adam.adam_update_list(7, 1, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, [p], [g, g], [m], [v])
+
+
+# Broken by a schema that hides a mutation, or by shapes-only kernels that disagree.
+def test_opcheck(adam):
+    given = tensors(32)
+    numbers = (7, 1, 1e-2, 0.9, 0.99, 1e-8, 0.1, True)
+    torch.library.opcheck(torch.ops.anyaccel.adam_update.default, (*numbers, *given))
+    torch.library.opcheck(torch.ops.anyaccel.adam_rollback.default, (*numbers, *given))
+    torch.library.opcheck(torch.ops.anyaccel.adam_update_list.default, (*numbers, *([x] for x in given)))
+
+
+# Broken when rollback is not the step's inverse.
+def test_rollback(adam):
+    given = tensors()
+    update(adam, 1, given)
+    before = [x.clone() for x in given]
+    given[1].copy_(torch.randn(100))
+    update(adam, 2, given)
+    adam.adam_rollback(7, 2, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, *given)
+    for a, b in zip(given, (before[0], given[1], *before[2:])):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+# Broken when the variable is not obeyed or an instruction set has other bits.
+def test_instruction_sets():
+    program = ("import sys; sys.path.insert(0, sys.argv[1]); import cpu_adam_test as t, torch, hashlib\n"
+               "t.ADAM.create_adam(7, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, True)\n"
+               "x = t.tensors(1003, torch.bfloat16)\n"
+               "for step in (1, 2, 3): t.update(t.ADAM, step, x)\n"
+               "print(*(hashlib.sha256(y.view(torch.uint8).numpy()).hexdigest() for y in x))")
+    answers = {}
+    for isa in ("scalar", ""):
+        environment = os.environ | {"ANYACCEL_OPS_ISA": isa}
+        out = subprocess.run([sys.executable, "-B", "-c", program, os.path.dirname(__file__)], env=environment, check=True,
+                             capture_output=True, text=True, timeout=120).stdout.split("\n")
+        answers[isa] = out
+    assert "Adam 7: scalar" in answers["scalar"][0]
+    assert len({out[1] for out in answers.values()}) == 1, answers
+
+
+def optimizer_process(groups, control, ready):
+    """As DeepSpeed's zenflow_optimizer_process."""
+    ADAM.create_adam(0, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, False)
+    handle = ADAM.zenflow_adam_create(0, list(os.sched_getaffinity(0)))
+    for param, grad0, grad1, stale in groups:
+        states = [torch.zeros_like(param) for _ in range(4)]
+        ADAM.zenflow_adam_register_group(handle, param, grad0, grad1, *states, stale)
+    ready.set()
+    ADAM.zenflow_adam_run_worker(handle, control.data_ptr())
+    ADAM.zenflow_adam_destroy(handle)
+    ADAM.destroy_adam(0)
+
+
+# Broken when the other process does another step than adam_update, or one is lost.
+def test_zenflow(adam):
+    context = torch.multiprocessing.get_context("spawn")
+    groups = []
+    for n in (1000, 70_001):
+        p, g, _, _ = tensors(n)
+        groups.append([x.share_memory_() for x in (p, g, -g, torch.zeros_like(p))])
+    copies = [(p.clone(), g0.clone(), torch.zeros_like(p), torch.zeros_like(p)) for p, g0, _, _ in groups]
+    control = torch.zeros(ADAM.zenflow_adam_ctrl_size(), dtype=torch.uint8).share_memory_()
+    with pytest.raises(ValueError, match="not initialised"):
+        ADAM.zenflow_adam_wait(control.data_ptr(), 0.0)
+    ADAM.zenflow_adam_ctrl_init(control.data_ptr(), len(groups))
+    ready = context.Event()
+    process = context.Process(target=optimizer_process, args=(groups, control, ready))
+    process.start()
+    try:
+        assert ready.wait(120)
+        assert not ADAM.zenflow_adam_wait(control.data_ptr(), 0.01)
+        numbers = ([1e-2, 1e-2], [0.9, 0.9], [0.99, 0.99], [1e-8, 1e-8], [0.1, 0.1], [1, 1])
+        with pytest.raises(ValueError, match="not for all groups"):
+            ADAM.zenflow_adam_submit(control.data_ptr(), 0, 1, *(x[:1] for x in numbers))
+        ADAM.zenflow_adam_submit(control.data_ptr(), 0, 1, *numbers)
+        assert ADAM.zenflow_adam_wait(control.data_ptr(), 60.0)
+    finally:
+        ADAM.zenflow_adam_ctrl_exit(control.data_ptr())
+        process.join(60)
+    assert process.exitcode == 0
+    for (p, _, _, stale), four in zip(groups, copies):
+        update(adam, 1, four)
+        assert torch.equal(p, four[0]) and torch.equal(stale, p)
