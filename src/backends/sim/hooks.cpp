@@ -129,7 +129,7 @@ std::function<void()> hooks_of(c10::DeviceType type) {
       {"MPSHooks", in_registry<Mps>(at::MPSHooksRegistry())},
       {"CUDAHooks", in_registry<Cuda>(at::CUDAHooksRegistry())}};
   for (const auto& [name, put] : known)
-    if (key == name) return [put, key] { put(key); };
+    if (key == name) return [put = put, key] { put(key); };  // a copy by name: clang 14 captures no binding
   throw Error(ErrorCode::invalid_argument, "SIM_STANDS_IN_FOR",
               {.what = "torch has no hooks for this device type, so nothing can stand in for it",
                .got = "'" + c10::DeviceTypeName(type, true) + "'",
