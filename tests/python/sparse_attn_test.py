@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import os
 import random
 
 import pytest
@@ -199,8 +200,21 @@ def test_padding():
 
 
 def test_random_shapes():
+    """SPARSE_ATTN_CASES: how many; tests/slow runs hundreds."""
     rng = random.Random(1)
-    for _ in range(6):
+    cases = int(os.environ.get("SPARSE_ATTN_CASES", 6))
+    dtypes = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+    for case in range(cases):
         block = 16 * rng.randint(1, 8)
-        shape = (rng.randint(1, 2), rng.randint(1, 3), block * rng.randint(1, 4), rng.randint(1, 70))
-        compare(shape, block, torch.float32, rng.random())
+        shape = (rng.randint(1, 2), rng.randint(1, 3), block * rng.randint(1, 4), rng.randint(1, 140))
+        masks = {}
+        if rng.random() < 0.3:
+            masks["rpe"] = torch.randn(shape[2], shape[2])
+        if rng.random() < 0.3:
+            masks["attn_mask"] = torch.rand(shape[2], shape[2]) < 0.8
+        if rng.random() < 0.3:
+            masks["key_padding_mask"] = torch.randn(shape[0], shape[2])
+        try:
+            compare(shape, block, dtypes[case % 4], rng.random(), **masks)
+        except AssertionError as error:
+            raise AssertionError(f"case {case}: {shape}, block {block}, {dtypes[case % 4]}, {list(masks)}") from error
