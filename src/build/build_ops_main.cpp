@@ -11,10 +11,11 @@
 
 namespace {
 
-/// Whether a device that the op is for is here, as its backend's traits tell without torch.
+/// Whether a device that the op is for is here, as its backend's traits tell without torch. Those that have no probe need
+/// no device, or tell through torch alone; what cannot be built for them is passed over.
 bool serves_machine(const anyaccel::build::Description& op) {
   for (const auto* traits : anyaccel::built_traits())
-    if (op.serves(traits->name) && traits->probe != nullptr && traits->probe().device_count > 0) return true;
+    if (op.serves(traits->name) && (traits->probe == nullptr || traits->probe().device_count > 0)) return true;
   return op.serves("*");
 }
 

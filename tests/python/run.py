@@ -2,13 +2,20 @@
 
 import sys
 
-try:
-    import pytest
-except ImportError:
-    print("SKIP: pytest is not installed")
-    sys.exit(77)
-status = pytest.main(["-q", "-rs", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir=/", *sys.argv[1:]])
-if status == pytest.ExitCode.NO_TESTS_COLLECTED:
-    print("SKIP: no test of this file is for this build; its output says why")
-    status = 77
-sys.exit(status)
+
+def main():
+    try:
+        import pytest
+    except ImportError:
+        print("SKIP: pytest is not installed")
+        return 77
+    status = pytest.main(["-q", "-rs", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir=/", *sys.argv[1:]])
+    if status == pytest.ExitCode.NO_TESTS_COLLECTED:
+        print("SKIP: no test of this file is for this build; its output says why")
+        return 77
+    return status
+
+
+# Processes that a test spawns import this file again.
+if __name__ == "__main__":
+    sys.exit(main())
