@@ -34,6 +34,21 @@ void make_folder(const fs::path& folder, const fs::path& cache) {
   refuse(cache, "cannot be made", errno);
 }
 
+/// As make_folder, with the folders above it. None is open to others, whatever the umask.
+void make_parents(const fs::path& folder, const fs::path& cache) {
+  std::error_code error;
+  if (folder.empty() || fs::is_directory(folder, error)) return;
+  make_parents(folder.parent_path(), cache);
+  make_folder(folder, cache);
+}
+
+/// `<op>-<24 digits of the key>`: nothing else in the folder is looked at.
+bool is_entry(const std::string& name) {
+  const auto dash = name.rfind('-');
+  return dash != std::string::npos && dash > 0 && name.front() != '.' && name.size() - dash - 1 == 24 &&
+         name.find_first_not_of("0123456789abcdef", dash + 1) == std::string::npos;
+}
+
 void flush(const fs::path& path, const fs::path& cache) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const int failed = descriptor < 0 ? errno : (::fsync(descriptor) == 0 ? 0 : errno);
@@ -69,9 +84,7 @@ fs::path Cache::default_folder() {
 }
 
 void Cache::prepare() const {
-  std::error_code error;
-  fs::create_directories(folder_.parent_path(), error);
-  if (error) refuse(folder_, "cannot be made", error.value());
+  make_parents(folder_.parent_path(), folder_);
   make_folder(folder_, folder_);
   struct stat info {};
   if (::stat(folder_.c_str(), &info) != 0) refuse(folder_, "cannot be read", errno);
@@ -81,7 +94,19 @@ void Cache::prepare() const {
   if ((info.st_mode & 022) != 0)
     refuse(folder_, "can be written by others, who could change what this process runs; chmod 700 makes it private");
   make_folder(folder_ / "locks", folder_);
-  make_folder(memo_folder(), folder_);
+  make_folder(folder_ / "memo", folder_);
+}
+
+fs::path Cache::memo_folder() const noexcept try {
+  const auto memo = folder_ / "memo";
+  for (const auto& folder : {folder_, memo}) {
+    struct stat info {};
+    const bool read = folder == memo ? ::lstat(folder.c_str(), &info) == 0 : ::stat(folder.c_str(), &info) == 0;
+    if (!read || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 022) != 0) return {};
+  }
+  return memo;
+} catch (...) {
+  return {};
 }
 
 bool Cache::is_trusted() const noexcept {
@@ -91,12 +116,15 @@ bool Cache::is_trusted() const noexcept {
 }
 
 void Cache::publish(const fs::path& from, const std::string& name, bool replace) const {
-  for (const auto& file : fs::directory_iterator(from)) flush(file.path(), folder_);
+  for (const auto& file : fs::directory_iterator(from)) {
+    if (::chmod(file.path().c_str(), 0600) != 0) refuse(folder_, "cannot be written", errno);
+    flush(file.path(), folder_);
+  }
   flush(from, folder_);
   const auto to = entry(name);
   // A defective one makes room under a name that nobody looks for.
   std::error_code ignored;
-  if (replace && fs::exists(to, ignored)) remove_entry(to);
+  if (fs::exists(to, ignored) && (replace || manifests(to).empty())) remove_entry(to);
   if (::rename(from.c_str(), to.c_str()) != 0 && errno != EEXIST && errno != ENOTEMPTY)
     refuse(folder_, "cannot be written", errno);
   flush(folder_, folder_);
@@ -106,7 +134,7 @@ std::vector<Entry> Cache::entries() const {
   std::vector<Entry> out;
   std::error_code ignored;
   for (const auto& item : fs::directory_iterator(folder_, ignored)) {
-    if (manifests(item.path()).empty()) continue;
+    if (!is_entry(item.path().filename().string())) continue;
     Entry entry{.folder = item.path(), .used = last_use(item.path())};
     for (const auto& file : fs::directory_iterator(item.path(), ignored)) {
       const auto size = file.file_size(ignored);
@@ -136,7 +164,8 @@ bool Cache::try_remove(const Entry& entry) const {
   if (!lock && fs::exists(builder, ignored)) return false;
   const auto files = manifests(entry.folder);
   const auto use = files.empty() ? FileLock() : FileLock::try_exclusive(files.front());
-  if (!use || !remove_entry(entry.folder)) return false;
+  // Without a manifest nobody can use it.
+  if ((!use && !files.empty()) || !remove_entry(entry.folder)) return false;
   fs::remove(builder, ignored);
   return true;
 }
@@ -194,7 +223,11 @@ PrivateFolder::PrivateFolder(const fs::path& cache) {
   std::string name = (cache / (std::string(kPrivate) + "XXXXXX")).string();
   if (::mkdtemp(name.data()) == nullptr) refuse(cache, "cannot be written", errno);
   path_ = name;
-  lock_ = FileLock::exclusive(path_ / kOwner, [](long) {});
+  // Under its name only when it is locked: others take an owner that they can lock for a dead one.
+  lock_ = FileLock::exclusive(path_ / "locking", [](long) {});
+  std::error_code error;
+  fs::rename(path_ / "locking", path_ / kOwner, error);
+  if (error) refuse(cache, "cannot be written", error.value());
 }
 
 PrivateFolder::~PrivateFolder() {

@@ -60,12 +60,14 @@ class Cache {
   void prepare() const;
   /// Whether what lies there may be run: the folder is this user's, or root's, and others cannot write it.
   bool is_trusted() const noexcept;
-  /// Small files that may go at any time.
-  std::filesystem::path memo_folder() const { return folder_ / "memo"; }
+  /// For small files that may go at any time. Empty when the folder is not this user's alone: files that others could put
+  /// there, or links, are neither read nor written.
+  std::filesystem::path memo_folder() const noexcept;
   std::filesystem::path entry(const std::string& name) const { return folder_ / name; }
   std::filesystem::path lock_file(const std::string& name) const { return folder_ / "locks" / name; }
 
-  /// Puts what lies in `from` into its place, at once. A winner that was there before stays, unless `replace`.
+  /// Puts what lies in `from` into its place, at once, for this user alone. A winner that was there before stays, unless
+  /// `replace`, or unless it lost its manifest. The caller holds the lock file of `name`.
   void publish(const std::filesystem::path& from, const std::string& name, bool replace) const;
 
   std::vector<Entry> entries() const;

@@ -62,7 +62,10 @@ void execute(const Plan& plan, const std::string& name, const ExecuteOptions& op
   for (const auto& step : plan.steps) jobs.push_back({"compiling " + step.source, step.object, step.words});
   Progress progress(name);
   ProcessGroup group;
-  const auto environment = build_environment();
+  auto environment = build_environment();
+  // Compilers that are killed leave their temporary files, so those go with the private folder.
+  std::erase_if(environment, [](const auto& entry) { return entry.starts_with("TMPDIR="); });
+  environment.push_back("TMPDIR=" + plan.library.parent_path().string());
   const auto start = [&](const Job& job) {
     if (options.verbose) std::fprintf(stderr, "%s\n", shell_quoted(job.words).c_str());
     return group.start(job.words, environment, job.log());

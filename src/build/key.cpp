@@ -19,15 +19,21 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Changed when what the service itself does changes the binary.
-constexpr const char* kFormat = "1";
+constexpr const char* kFormat = "2";
 
-/// Names in `#include "x"` and `<x>`, conditions not looked at: one too many costs a build, one too few a wrong binary.
+/// Names in `#include "x"` and `<x>`, and in `#define NAME "x"`, which `#include NAME` may mean; conditions not looked at: one
+/// too many costs a build, one too few a wrong binary.
 std::vector<std::string> included(const std::string& text) {
   std::vector<std::string> out;
   for (std::size_t at = text.find('#'); at != std::string::npos; at = text.find('#', at + 1)) {
     auto place = text.find_first_not_of(" \t", at + 1);
-    if (place == std::string::npos || text.compare(place, 7, "include") != 0) continue;
-    place = text.find_first_not_of(" \t", place + 7);
+    if (place == std::string::npos) continue;
+    if (text.compare(place, 7, "include") == 0)
+      place = text.find_first_not_of(" \t", place + 7);
+    else if (text.compare(place, 7, "define ") == 0)
+      place = text.find_first_of("\"\n", place);
+    else
+      continue;
     if (place == std::string::npos || (text[place] != '"' && text[place] != '<')) continue;
     const auto end = text.find_first_of("\">\n", place + 1);
     if (end != std::string::npos && text[end] != '\n') out.push_back(text.substr(place + 1, end - place - 1));

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -138,7 +139,8 @@ void require_needs(const Op& op, const Settings& settings, const Tools& tools) {
 void build_in(const fs::path& folder, const Op& op, const Settings& settings, const std::optional<LibTorch>& torch,
               const Tools& tools, const Key& key) {
   const auto out = folder / "out";
-  fs::create_directory(out);
+  if (::mkdir(out.c_str(), 0700) != 0)
+    throw fs::filesystem_error("cannot make", out, std::error_code(errno, std::generic_category()));
   auto plan = make_plan(op, settings.places, torch ? &*torch : nullptr, settings.target, tools, folder);
   execute(plan, op.description.name,
           {.jobs = job_count(static_cast<int>(plan.steps.size())),

@@ -84,9 +84,10 @@ std::string compiler_identity(const std::string& path, const fs::path& memo_fold
     throw Error(ErrorCode::unavailable, "op builders", {.what = "the compiler " + path + " is not there"});
   const auto stamp = path + "\n" + real.string() + "\n" + std::to_string(info.st_size) + "\n" +
                      std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec);
+  const bool has_memo = !memo_folder.empty();
   const auto memo = memo_folder / ("tool-" + sha256(stamp).substr(0, 16));
   // The stamp stands in the file too, so that nothing else is taken for it.
-  if (const auto kept = try_read_file(memo); kept && kept->starts_with(stamp + "\n\n"))
+  if (const auto kept = has_memo ? try_read_file(memo) : std::nullopt; kept && kept->starts_with(stamp + "\n\n"))
     return kept->substr(stamp.size() + 2);
   const auto said = run_program({path, "--version"}, build_environment());
   if (said.status != 0)
@@ -98,7 +99,7 @@ std::string compiler_identity(const std::string& path, const fs::path& memo_fold
   auto identity =
       said.output.substr(begin, said.output.find('\n', begin) - begin) + " size " + std::to_string(info.st_size);
   try {
-    write_file_atomically(memo, stamp + "\n\n" + identity);
+    if (has_memo) write_file_atomically(memo, stamp + "\n\n" + identity);
   } catch (const Error&) {
     // A folder that cannot be written costs a few milliseconds a load.
   }

@@ -28,6 +28,7 @@ constexpr auto kKnown = std::to_array<std::pair<std::string_view, std::string_vi
     {"InferenceCoreBuilder", "inference_core_ops"},
     {"InferenceCutlassBuilder", "cutlass_ops"},
     {"NotImplementedBuilder", "deepspeed_not_implemented"},
+    {"PackbitsBuilder", "pack_bits"},
     {"PinMemoryBuilder", "pin_memory"},
     {"QuantizerBuilder", "quantizer"},
     {"RaggedOpsBuilder", "ragged_device_ops"},

@@ -82,8 +82,8 @@ Options parse(std::span<const char* const> arguments) {
   return out;
 }
 
-/// Whether a device of the backend is here, as its traits tell.
-bool is_here(const sdk::Traits& traits) { return traits.probe != nullptr && traits.probe().device_count > 0; }
+/// Whether a device of the backend is here, as its traits tell. Those without a probe need none, or tell through torch alone.
+bool is_here(const sdk::Traits& traits) { return traits.probe == nullptr || traits.probe().device_count > 0; }
 
 bool wanted(const build::Op& op, const Options& options) {
   const auto& what = op.description;
@@ -213,6 +213,9 @@ int info(const Options& options) {
 }
 
 int clean(const Options& options) {
+  // What looks careful must not remove everything.
+  if (options.dry_run || options.force || !options.backend.empty())
+    throw UsageError("ops clean takes names and --json alone; without a name it removes all that is not in use");
   const build::Cache cache(build::Cache::default_folder());
   std::pair<int, int> sum{0, 0};
   auto names = options.names;

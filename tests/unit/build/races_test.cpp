@@ -86,7 +86,7 @@ TEST_F(RacesTest, KilledBuilderBlocksNobody) {
     found.held.use = {};
     EXPECT_EQ(Cache(fake.settings.cache).clean(""), (std::pair{1, 0}));
     Cache(fake.settings.cache).evict(1 << 30);
-    EXPECT_LE(fake.in_cache(".build-"), 1) << "what a killed builder left stays";
+    EXPECT_LE(fake.in_cache(".anyaccel-build-"), 1) << "what a killed builder left stays";
   }
 }
 

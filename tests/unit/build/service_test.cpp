@@ -29,7 +29,7 @@ TEST_F(ServiceTest, SecondLoadRunsNoProgram) {
   EXPECT_EQ(found.origin, Origin::built);
   EXPECT_EQ(read_file(found.held.library), kWhole);
   EXPECT_EQ(fake.calls(), 4);  // its version, two sources, one library
-  EXPECT_EQ(fake.in_cache(".build-"), 0);
+  EXPECT_EQ(fake.in_cache(".anyaccel-build-"), 0);
   EXPECT_EQ(fake.load().origin, Origin::cached);
   EXPECT_EQ(fake.calls(), 4);
 }
@@ -45,6 +45,11 @@ TEST_F(ServiceTest, WhatChangesTheBinaryIsInTheKey) {
   };
   fake.write("ops/tiny/a.h", "other\n");
   expect_new("a header");
+  fake.write("ops/tiny/by_name.h", "kernel\n");
+  fake.write("ops/tiny/a.h", "other\n#define KERNEL \"by_name.h\"\n#include KERNEL\n");
+  expect_new("a header that names another by a macro");
+  fake.write("ops/tiny/by_name.h", "another kernel\n");
+  expect_new("a header that is named by a macro");
   fake.describe("flag = -O3\n");
   expect_new("a flag");
   fake.settings.target.arch = "x86-64-v3";
@@ -78,7 +83,7 @@ TEST_F(ServiceTest, CompilersWordsAreInTheError) {
   EXPECT_ERROR(fake.load(), build_failed,
                "compiling a.cpp failed: the compiler ended with 3 and said:\na.cpp:1: this is WRONG");
   EXPECT_ERROR(fake.load(), build_failed, "it'\\''s/ops/tiny/a.cpp' -o /dev/null");
-  EXPECT_EQ(fake.in_cache(".build-") + fake.in_cache("tiny-"), 0);
+  EXPECT_EQ(fake.in_cache(".anyaccel-build-") + fake.in_cache("tiny-"), 0);
 }
 
 // Broken when a damaged library, or one whose manifest is cut off, is opened.
@@ -90,6 +95,32 @@ TEST_F(ServiceTest, DamagedLibraryIsBuiltAgain) {
     EXPECT_EQ(read_file(library), kWhole);
   }
   EXPECT_EQ(fake.load().origin, Origin::cached);
+  fs::remove(library.string() + kManifestSuffix);
+  EXPECT_EQ(fake.load().origin, Origin::built) << "without a manifest";
+  fs::remove(library.string() + kManifestSuffix);
+  EXPECT_EQ(Cache(fake.settings.cache).clean("tiny").first, 1) << "without a manifest";
+}
+
+// Broken when the process's umask opens what is built to others, or a folder that is none of the cache's is cleaned away.
+TEST_F(ServiceTest, EntriesAreTheUsersAlone) {
+  fake.settings.cache = fake.path("above/cache");
+  const auto before = ::umask(0);
+  const auto library = fake.load().held.library;
+  ::umask(before);
+  for (const auto& path : {library, fs::path(library.string() + kManifestSuffix), library.parent_path(),
+                           fake.settings.cache, fake.path("above")})
+    EXPECT_EQ(fs::status(path).permissions() & fs::perms(077), fs::perms::none) << path;
+  fs::create_directory(fake.settings.cache / "mine-2024");
+  EXPECT_EQ(Cache(fake.settings.cache).clean("").second, 0);
+  EXPECT_TRUE(fs::exists(fake.settings.cache / "mine-2024"));
+}
+
+// Broken when a file is read or written in a cache that others can write: a link there would lead to any file of the user.
+TEST_F(ServiceTest, NothingIsWrittenWhereOthersCanPutLinks) {
+  fs::create_directories(fake.settings.cache / "memo");
+  ::chmod(fake.settings.cache.c_str(), 0777);
+  EXPECT_ERROR(fake.load(), io, "can be written by others");
+  EXPECT_TRUE(fs::is_empty(fake.settings.cache / "memo"));
 }
 
 // Broken when a prebuilt library wants a compiler, or one for other sources is taken.
@@ -188,7 +219,7 @@ TEST_F(ServiceTest, FullAndReadOnlyDisks) {
       const std::string text = error.what();
       const bool good = error.code() == ErrorCode::io && text.find("full") != text.npos &&
                         text.find("ANYACCEL_OP_CACHE") != text.npos;
-      ::_exit(good && fake.in_cache("tiny-") == 1 && fake.in_cache(".build-") == 0 ? 0 : 6);
+      ::_exit(good && fake.in_cache("tiny-") == 1 && fake.in_cache(".anyaccel-build-") == 0 ? 0 : 6);
     }
   }
   int status = 0;
