@@ -54,6 +54,41 @@ def test_every_way_of_deepspeed(path):
     assert aio.deepspeed_memcpy(y, x + 1) == 0 and torch.equal(y, x + 1)
 
 
+def test_memory_outlives_its_tensor(path):
+    """Breaks when a tensor that is given other memory while it is written takes away what is being used."""
+    handle = aio.aio_handle(1 << 20, 4, False, True, 1)
+    for _ in range(3):
+        x = numbers(16_000_000)
+        handle.async_pwrite(x, path)
+        x.data = torch.empty(0)
+        assert handle.wait() == 1
+        assert torch.from_file(path, size=16_000_000).equal(numbers(16_000_000))
+
+
+def test_an_earlier_failure_leaves_nothing_running(path):
+    """Breaks when a call that fails because of an earlier one goes on with its own transfer."""
+    handle = aio.aio_handle(4096, 1, True, False, 1)
+    handle.sync_pwrite(numbers(5_000_000), path)
+    handle.async_pread(torch.zeros(5_000_000), path)
+    handle.cancel()
+    y = torch.zeros(3_000_000)
+    with pytest.raises(anyaccel.Error, match="cancel"):
+        handle.sync_pread(y, path)
+    assert torch.equal(y, numbers(3_000_000))
+
+
+def test_cancel_reaches_what_is_waited_for(path):
+    """Breaks when cancel() of one thread does nothing because another one waits."""
+    handle = aio.aio_handle(4096, 1, True, False, 1)
+    x = torch.zeros(50_000_000)
+    handle.async_pwrite(x, path)
+    canceller = threading.Timer(0.05, handle.cancel)
+    canceller.start()
+    with pytest.raises(anyaccel.Error, match="cancel"):
+        handle.wait()
+    canceller.join()
+
+
 def test_offsets_and_descriptors(path):
     """Breaks when a write changes what is beside it, or the caller's descriptor."""
     handle = aio.aio_handle(4096, 8, False, True, 1)

@@ -62,6 +62,16 @@ def test_is_dense_attention_with_a_mask(shape, block, dtype):
     compare(shape, block, dtype)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_least_number_as_a_mask(dtype):
+    """Hugging Face's masks: the least number of the type, over whole rows and over the first keys, more than a chunk of them."""
+    shape = (2, 2, 1024, 16)
+    mask = torch.zeros(2, 1024, dtype=dtype)
+    mask[0, :700] = torch.finfo(dtype).min
+    mask[1] = torch.finfo(dtype).min
+    compare(shape, 64, dtype, density=0.6, key_padding_mask=mask)
+
+
 @pytest.mark.parametrize("modes", list(itertools.product(("add", "mul"), repeat=2)))
 def test_masks(modes):
     """Each mask in each mode, together with position embeddings."""

@@ -113,11 +113,12 @@ Operation AsyncIOHandle::begin(const at::Tensor& tensor, const std::function<std
   out.offset = offset;
   // Writes do not change the memory; the engine has one pointer for both.
   auto* memory = static_cast<char*>(write ? const_cast<void*>(out.host.const_data_ptr()) : out.host.mutable_data_ptr());
+  // The storage and not the tensor, which may be given another one (`tensor.data = ...`) while this is under way.
   out.request = engine_->start({.file = std::move(file),
                                 .write = write,
                                 .memory = memory,
                                 .range = {offset, offset + bytes},
-                                .keep = std::make_shared<at::Tensor>(out.host)});
+                                .keep = std::make_shared<c10::Storage>(out.host.storage())});
   return out;
 }
 
@@ -132,8 +133,15 @@ std::int64_t AsyncIOHandle::transfer(const at::Tensor& tensor, const std::string
     return 0;
   }
   // As DeepSpeed's: what was begun before is finished and counted too.
-  const auto before = wait();
+  std::int64_t before = 0;
+  std::exception_ptr earlier;
+  try {
+    before = wait();
+  } catch (...) {
+    earlier = std::current_exception();  // what was begun here is not left running
+  }
   operation.finish();
+  if (earlier) std::rethrow_exception(earlier);
   return before + 1;
 }
 
@@ -160,6 +168,7 @@ std::int64_t AsyncIOHandle::wait() {
   {
     const std::lock_guard lock(mutex_);
     operations.swap(pending_);
+    for (const auto& operation : operations) awaited_.push_back(operation.request);
   }
   std::exception_ptr first;
   for (auto& operation : operations) {
@@ -169,6 +178,10 @@ std::int64_t AsyncIOHandle::wait() {
       if (!first) first = std::current_exception();
     }
   }
+  {
+    const std::lock_guard lock(mutex_);
+    awaited_.clear();
+  }
   if (first) std::rethrow_exception(first);
   return static_cast<std::int64_t>(operations.size());
 }
@@ -177,6 +190,7 @@ void AsyncIOHandle::cancel() {
   engine_->require_same_process();
   const std::lock_guard lock(mutex_);
   for (auto& operation : pending_) operation.request->cancel();
+  for (auto& request : awaited_) request->cancel();
 }
 
 }  // namespace anyaccel::ops::aio

@@ -74,6 +74,7 @@ class AsyncIOHandle final : public torch::CustomClassHolder {
   std::mutex waiting_;  // one thread collects, so that all that was begun is finished when any wait() returns
   std::mutex mutex_;
   std::vector<Operation> pending_;
+  std::vector<std::shared_ptr<Request>> awaited_;  // by a wait() in progress, for cancel()
 };
 
 }  // namespace anyaccel::ops::aio

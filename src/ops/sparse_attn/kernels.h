@@ -21,10 +21,10 @@ struct AttentionHead {
   std::int64_t rpe_row, rpe_column;
   const T* attn_mask;  ///< null, or the same for all heads
   std::int64_t mask_row, mask_column;
-  bool mask_multiplies;         ///< the mask's zeros hide, its other values do nothing; else it is added
-  const T* key_padding;         ///< null, or what is added for each key
-  T* out;                       ///< rows `dim` apart
-  T* lse;                       ///< log of the sum of exponentials of each row; +infinity for a row that sees nothing
+  bool mask_multiplies;  ///< the mask's zeros hide, its other values do nothing; else it is added
+  const T* key_padding;  ///< null, or what is added for each key
+  T* out;                ///< rows `dim` apart
+  T* stats;  ///< [row][2]: greatest score, and 1 / sum of exp(score - greatest); 0 and 0 when it sees nothing
   const std::int32_t* first;    ///< of each block row, its first place in `columns`; one more at the end
   const std::int32_t* columns;  ///< the key blocks that are there
 };
@@ -43,11 +43,11 @@ struct AttentionGrads {
 /// Elements of scratch memory that each call needs, aligned to 64 bytes.
 std::int64_t attention_scratch(std::int64_t dim) noexcept;
 
-/// The rows of one query block: out and lse. double ignores `isa`.
+/// The rows of one query block: out and stats. double ignores `isa`.
 void attention_forward(Isa isa, const AttentionHead<float>& head, std::int64_t block_row, float* scratch) noexcept;
 void attention_forward(Isa isa, const AttentionHead<double>& head, std::int64_t block_row, double* scratch) noexcept;
 
-/// All `block_rows` of one head, which has out and lse from the forward calls.
+/// All `block_rows` of one head, which has out and stats from the forward calls.
 void attention_backward(Isa isa, const AttentionHead<float>& head, const AttentionGrads<float>& grads,
                         std::int64_t block_rows, float* scratch) noexcept;
 void attention_backward(Isa isa, const AttentionHead<double>& head, const AttentionGrads<double>& grads,

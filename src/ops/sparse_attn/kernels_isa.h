@@ -17,11 +17,11 @@ constexpr Real infinity = static_cast<Real>(__builtin_inf());
 #if !defined(ANYACCEL_DOUBLE)
 template <int width>
 struct Bits {
-  typedef int type __attribute__((vector_size(4 * width)));
+  typedef unsigned type __attribute__((vector_size(4 * width)));
 };
 template <>
 struct Bits<1> {
-  using type = int;
+  using type = unsigned;
 };
 
 /// 2^x for x up to 127, off by less than 2^-22 of it; 0 below 2^-126, NaN for NaN.
@@ -40,9 +40,10 @@ inline Vec exp2_of(Vec a) {
   typename Bits<Vec::width>::type bits, whole;
   __builtin_memcpy(&bits, &p.x, sizeof bits);
   __builtin_memcpy(&whole, &shifted.x, sizeof whole);
-  bits += whole * (1 << 23);
+  bits += whole * (1U << 23);
   __builtin_memcpy(&p.x, &bits, sizeof bits);
-  return {a.x < low.x ? Vec::of(0.0F).x : p.x};
+  const Vec result = {a.x < low.x ? Vec::of(0.0F).x : p.x};
+  return {a.x == a.x ? result.x : a.x};
 }
 #endif
 
@@ -180,11 +181,12 @@ void softmax_chunk(Real* scores, std::int64_t keys, std::int64_t tile, Real* max
     most = max_of(most, other);
     // A row that has seen nothing yet: its exponentials are exp(-inf), not exp(-inf + inf).
     const Vec from = {most.x == Vec::of(-infinity).x ? Vec::of(0).x : most.x};
-    const Vec shift = from * Vec::of(-log2_e);
-    const Vec again = exp2_of(Vec::fma(old, Vec::of(log2_e), shift));
+    // The maximum goes first: a mask may be the least number there is, which 1.44 times is infinite.
+    const Vec shift = from * Vec::of(-1);
+    const Vec again = exp2_of((old + shift) * Vec::of(log2_e));
     Vec total = Vec::load(sum + q) * again;
     for (std::int64_t k = 0; k < keys; ++k) {
-      const Vec e = exp2_of(Vec::fma(Vec::load(scores + k * tile + q), Vec::of(log2_e), shift));
+      const Vec e = exp2_of((Vec::load(scores + k * tile + q) + shift) * Vec::of(log2_e));
       e.store(scores + k * tile + q);
       total = total + e;
     }
@@ -234,7 +236,9 @@ void forward_tile(const Head& head, std::int64_t query, std::int64_t tile, const
     const Real inverse = sum == 0 ? 0 : 1 / sum;
     Real* out = head.out + (query + q) * dim;
     for (std::int64_t i = 0; i < dim; ++i) out[i] = s.sums[q * dim + i] * inverse;
-    head.lse[query + q] = sum == 0 ? infinity : s.maximum[q] + static_cast<Real>(__builtin_log(sum));
+    // Not added up: beside a mask of -1e9 the sum's logarithm would be lost.
+    head.stats[2 * (query + q)] = sum == 0 ? 0 : s.maximum[q];
+    head.stats[2 * (query + q) + 1] = inverse;
   }
 }
 
@@ -244,6 +248,7 @@ void backward_tile(const Head& head, const AttentionGrads<Real>& grads, std::int
   const Real* grad_out = grads.grad_out + query * dim;
   Real* const delta = s.sum;
   Real* const shift = s.maximum;
+  Real* const inverse = s.rescale;
   pack_transposed(head.q + query * head.q_row, head.q_row, tile, dim, head.scale, s.packed);
   pack_transposed(grad_out, dim, tile, dim, 1, s.packed2);
   for (std::int64_t q = 0; q < tile; ++q) {
@@ -254,7 +259,8 @@ void backward_tile(const Head& head, const AttentionGrads<Real>& grads, std::int
       s.sums[q * dim + i] = 0;
     }
     delta[q] = -product;
-    shift[q] = -head.lse[query + q] * log2_e;
+    shift[q] = -head.stats[2 * (query + q)];
+    inverse[q] = head.stats[2 * (query + q) + 1];
   }
   const std::int64_t most = chunk_elements / (tile * block);
   for (std::int64_t begin = 0; begin < count; begin += most) {
@@ -266,7 +272,8 @@ void backward_tile(const Head& head, const AttentionGrads<Real>& grads, std::int
       for (std::int64_t q = 0; q < tile; q += Vec::width) {
         Real* const score = s.scores + k * tile + q;
         Real* const grad = s.scores2 + k * tile + q;
-        const Vec weight = exp2_of(Vec::fma(Vec::load(score), Vec::of(log2_e), Vec::load(shift + q)));
+        const Vec weight =
+            exp2_of((Vec::load(score) + Vec::load(shift + q)) * Vec::of(log2_e)) * Vec::load(inverse + q);
         weight.store(score);
         (weight * (Vec::load(grad) + Vec::load(delta + q))).store(grad);
       }

@@ -70,7 +70,7 @@ class Work {
   std::int64_t dim() const { return q.size(3); }
   std::int64_t heads() const { return q.size(0) * q.size(1); }
 
-  AttentionHead<T> head(std::int64_t index, T* out, T* lse) const {
+  AttentionHead<T> head(std::int64_t index, T* out, T* stats) const {
     const std::int64_t batch = index / q.size(1), head = index % q.size(1), length = q.size(2);
     const auto at = [&](const Tensor& tensor) {
       return tensor.const_data_ptr<T>() + batch * tensor.stride(0) + head * tensor.stride(1);
@@ -98,7 +98,7 @@ class Work {
     }
     if (key_padding.defined()) h.key_padding = key_padding.const_data_ptr<T>() + batch * length;
     h.out = out + index * length * dim();
-    h.lse = lse + index * length;
+    h.stats = stats + 2 * index * length;
     h.first = blocks.of_head(head);
     h.columns = blocks.columns.data();
     return h;
@@ -139,23 +139,23 @@ std::tuple<Tensor, Tensor> forward_as(const Given& g) {
   const Work<T> work(g);
   const std::int64_t rows = work.blocks.rows;
   Tensor out = at::empty({g.q.size(0), g.q.size(1), g.q.size(2), work.dim()}, work.q.options());
-  Tensor lse = at::empty({g.q.size(0), g.q.size(1), g.q.size(2)}, work.q.options());
+  Tensor stats = at::empty({g.q.size(0), g.q.size(1), g.q.size(2), 2}, work.q.options());
   T* const out_at = out.mutable_data_ptr<T>();
-  T* const lse_at = lse.mutable_data_ptr<T>();
+  T* const stats_at = stats.mutable_data_ptr<T>();
   const Isa isa = best_isa();
   const ScratchMemory<T> scratch(work.dim());
   parallel_tasks(work.heads() * rows, scratch.threads(), [&](std::int64_t i, std::int64_t thread) {
-    attention_forward(isa, work.head(i / rows, out_at, lse_at), i % rows, scratch.of(thread));
+    attention_forward(isa, work.head(i / rows, out_at, stats_at), i % rows, scratch.of(thread));
   });
-  return {cut(out, g.q), lse};
+  return {cut(out, g.q), stats};
 }
 
 template <typename T>
-Grads backward_as(const Tensor& grad_out, const Given& g, const Tensor& out, const Tensor& lse, bool rpe_grad) {
+Grads backward_as(const Tensor& grad_out, const Given& g, const Tensor& out, const Tensor& stats, bool rpe_grad) {
   const Work<T> work(g);
   const Tensor grad = as_rows<T>(grad_out).contiguous();
   const Tensor rows = as_rows<T>(out).contiguous();
-  const Tensor sums = lse.contiguous();
+  const Tensor sums = stats.contiguous();
   std::array<Tensor, 3> grads;
   for (Tensor& tensor : grads) tensor = at::zeros(rows.sizes(), rows.options());
   const std::int64_t length = g.q.size(2);
@@ -165,14 +165,14 @@ Grads backward_as(const Tensor& grad_out, const Given& g, const Tensor& out, con
   const Isa isa = best_isa();
   // The kernels write to neither of these two.
   T* const out_at = const_cast<T*>(rows.const_data_ptr<T>());
-  T* const lse_at = const_cast<T*>(sums.const_data_ptr<T>());
+  T* const stats_at = const_cast<T*>(sums.const_data_ptr<T>());
   const T* const grad_at = grad.const_data_ptr<T>();
   const std::array<T*, 3> to = {grads[0].mutable_data_ptr<T>(), grads[1].mutable_data_ptr<T>(),
                                 grads[2].mutable_data_ptr<T>()};
   T* const drpe_at = rpe_grad ? drpe.mutable_data_ptr<T>() : nullptr;
   const ScratchMemory<T> scratch(work.dim());
   parallel_tasks(work.heads(), scratch.threads(), [&](std::int64_t i, std::int64_t thread) {
-    attention_backward(isa, work.head(i, out_at, lse_at),
+    attention_backward(isa, work.head(i, out_at, stats_at),
                        {grad_at + i * size, to[0] + i * size, to[1] + i * size, to[2] + i * size,
                         drpe_at ? drpe_at + i * length * length : nullptr, length},
                        work.blocks.rows, scratch.of(thread));
@@ -201,20 +201,21 @@ std::tuple<Tensor, Tensor> forward_meta(GIVEN) {
   const auto sizes = q.sym_sizes();
   const auto type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   return {at::empty_like(q, q.options(), at::MemoryFormat::Contiguous),
-          at::empty_symint(sizes.slice(0, 3), q.options().dtype(type))};
+          at::empty_symint({sizes[0], sizes[1], sizes[2], 2}, q.options().dtype(type))};
 }
 
-Grads backward_cpu(const Tensor& grad_out, GIVEN, const Tensor& out, const Tensor& lse, bool rpe_grad) {
+Grads backward_cpu(const Tensor& grad_out, GIVEN, const Tensor& out, const Tensor& stats, bool rpe_grad) {
   const Given g{PASSED};
   check_types(g);
   check_sizes(g);
   check_on_host(g);
-  if (grad_out.sizes() != q.sizes() || out.sizes() != q.sizes() || lse.sizes() != q.sizes().slice(0, 3))
-    refuse(where, "the gradient or the result has another shape", c10::str(grad_out.sizes(), out.sizes(), lse.sizes()),
-           words(q));
+  if (grad_out.sizes() != q.sizes() || out.sizes() != q.sizes() ||
+      stats.sizes() != c10::IntArrayRef({q.size(0), q.size(1), q.size(2), 2}))
+    refuse(where, "the gradient or the result has another shape",
+           c10::str(grad_out.sizes(), out.sizes(), stats.sizes()), words(q));
   rpe_grad = rpe_grad && given(rpe);
-  return q.scalar_type() == at::kDouble ? backward_as<double>(grad_out, g, out, lse, rpe_grad)
-                                        : backward_as<float>(grad_out, g, out, lse, rpe_grad);
+  return q.scalar_type() == at::kDouble ? backward_as<double>(grad_out, g, out, stats, rpe_grad)
+                                        : backward_as<float>(grad_out, g, out, stats, rpe_grad);
 }
 
 Grads backward_meta(const Tensor&, GIVEN, const Tensor&, const Tensor&, bool rpe_grad) {
@@ -239,10 +240,10 @@ class Attention : public torch::autograd::Function<Attention> {
     static const auto op = c10::Dispatcher::singleton()
                                .findSchemaOrThrow("anyaccel::_sparse_attention_forward", "")
                                .typed<std::tuple<Tensor, Tensor>(GIVEN)>();
-    auto [out, lse] = op.call(PASSED);
+    auto [out, stats] = op.call(PASSED);
     const auto or_none = [](const OptionalTensor& tensor) { return given(tensor) ? *tensor : Tensor(); };
     context->save_for_backward(
-        {q, k, v, layout, or_none(rpe), or_none(key_padding_mask), or_none(attn_mask), out, lse});
+        {q, k, v, layout, or_none(rpe), or_none(key_padding_mask), or_none(attn_mask), out, stats});
     context->saved_data["block"] = block;
     if (scale) context->saved_data["scale"] = *scale;
     context->saved_data["modes"] = std::string(key_padding_mask_mode) + "," + std::string(attn_mask_mode);
@@ -316,7 +317,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def("sparse_attention(" ARGUMENTS ") -> Tensor");
   m.def("_sparse_attention_forward(" ARGUMENTS ") -> (Tensor, Tensor)");
   m.def("_sparse_attention_backward(Tensor grad_out, " ARGUMENTS
-        ", *, Tensor out, Tensor lse, bool rpe_grad) -> (Tensor, Tensor, Tensor, Tensor)");
+        ", *, Tensor out, Tensor stats, bool rpe_grad) -> (Tensor, Tensor, Tensor, Tensor)");
   m.def(
       "sparse_attention_layout(str kind, int num_heads, int block, int seq_len, bool different_layout_per_head=False, "
       "int[] local_window_blocks=[4], int[] global_block_indices=[0], int[]? global_block_end_indices=None, "
