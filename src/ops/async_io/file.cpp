@@ -52,6 +52,11 @@ void File::learn_alignment() {
     stop_direct();
     return;
   }
+  // Workers' own memory is made for no more than this; a file system with larger units (extents) gets plain reads and writes.
+  if (about.stx_dio_offset_align > kMostUnit || about.stx_dio_mem_align > kMemoryAlignment) {
+    stop_direct();
+    return;
+  }
   unit_ = std::max<std::int64_t>(unit_, about.stx_dio_offset_align);
   memory_alignment_ = about.stx_dio_mem_align;
 #endif

@@ -10,6 +10,9 @@
 
 namespace anyaccel::ops::aio {
 
+inline constexpr std::int64_t kMostUnit = 64 << 10;     ///< of direct transfers; larger ones go through the page cache
+inline constexpr std::int64_t kMemoryAlignment = 4096;  ///< of workers' own memory
+
 class File {
  public:
   /// Opens a file, for writing made when it is not there (mode 0600) and never truncated. With O_DIRECT where the file

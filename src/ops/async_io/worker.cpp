@@ -231,10 +231,9 @@ bool Worker::end_slice(Slice& slice) {
 
 char* Worker::take_bounce() {
   if (free_bounces_.empty()) {
-    constexpr std::size_t kAlignment = 4096;
-    const auto unit = static_cast<std::int64_t>(64) << 10;  // no file system asks for more
-    const auto bytes = round_up(block_bytes_, unit) + unit;
-    Memory memory(static_cast<char*>(std::aligned_alloc(kAlignment, static_cast<std::size_t>(bytes))), &std::free);
+    const auto bytes = round_up(block_bytes_, kMostUnit) + kMostUnit;
+    Memory memory(static_cast<char*>(std::aligned_alloc(kMemoryAlignment, static_cast<std::size_t>(bytes))),
+                  &std::free);
     if (memory == nullptr) return nullptr;
     free_bounces_.push_back(memory.get());
     bounces_.push_back(std::move(memory));

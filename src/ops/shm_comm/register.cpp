@@ -6,6 +6,7 @@
 #include <torch/library.h>
 
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -286,6 +287,9 @@ Tensor reduce_scatter(const Tensor& self, const std::string& op, const std::stri
 
 void broadcast_(const Tensor& self, std::int64_t source, const std::string& name) {
   const auto group = find(name);
+  if (source < 0 || source > std::numeric_limits<int>::max())
+    throw Error(ErrorCode::invalid_argument, "shm_broadcast",
+                {.what = "no rank of the group", .got = std::to_string(source)});
   const Plain plain(self);
   if (self.numel() == 0) return;
   const std::lock_guard lock(group->mutex);
