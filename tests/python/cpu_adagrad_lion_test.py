@@ -113,6 +113,15 @@ def test_wrong_numbers():
     assert all(torch.equal(a, b) for a, b in zip(given, tensors()))
 
 
+# Broken when autograd is not told that a step changed parameters and state in place.
+def test_autograd_is_told():
+    p, g, s = tensors()
+    before = p._version, s._version
+    torch.ops.anyaccel.adagrad_update(3, 1, 1e-2, 1e-10, 0.1, p, g, s)
+    torch.ops.anyaccel.lion_update(3, 1, 1e-2, 0.9, 0.99, 0.1, p, g, s)
+    assert (p._version, s._version) == (before[0] + 2, before[1] + 2)
+
+
 # Broken by a schema that hides a mutation, or by shapes-only kernels that disagree.
 def test_opcheck():
     given = tensors(32)

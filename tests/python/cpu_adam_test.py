@@ -217,6 +217,16 @@ def optimizer_process(groups, control, ready):
     ADAM.destroy_adam(0)
 
 
+# Broken when a backward may use parameters that a step has changed since: its gradients would be wrong without a word.
+def test_autograd_is_told(adam):
+    p, g, m, v = tensors()
+    p.requires_grad_()
+    loss = (p * p).sum()
+    update(adam, 1, (p.detach(), g, m, v))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
 # Broken when the other process does another step than adam_update, or one is lost.
 def test_zenflow(adam):
     context = torch.multiprocessing.get_context("spawn")

@@ -163,7 +163,10 @@ Tensor host(const Tensor& from) {
   return copy.copy_(from);
 }
 void write_back(const Tensor& from, const Tensor& to) {
-  if (!from.is_same(to)) to.copy_(from);
+  if (!from.is_same(to))
+    to.copy_(from);
+  else if (!to.is_inference())
+    to.unsafeGetTensorImpl()->bump_version();
 }
 
 void all_reduce_(const Tensor& self, const std::string& op, const std::string& name, const std::string& match_id) {

@@ -27,9 +27,9 @@ inline AdagradArrays adagrad_arrays(const char* where, const at::Tensor& params,
   out.grad = element_beside(where, "grads", grads, out.param);
   out.state = element_beside(where, "exp_avg_sq", exp_avg_sq, out.param);
   if (!on_host) return out;
-  out.params = params.mutable_data_ptr();
+  out.params = changed_memory(params);
   out.grads = grads.const_data_ptr();
-  out.exp_avg_sq = exp_avg_sq.mutable_data_ptr();
+  out.exp_avg_sq = changed_memory(exp_avg_sq);
   return out;
 }
 

@@ -28,11 +28,11 @@ LambArrays arrays_of(const at::Tensor& p, const at::Tensor& p_copy, const at::Te
   if (p_copy.numel() > 0) {
     check_beside(where, "p_copy", p_copy, p, on_host);
     out.copied = element_of(where, "p_copy", p_copy);
-    out.copy = p_copy.mutable_data_ptr();
+    out.copy = changed_memory(p_copy);
   }
-  out.params = p.mutable_data_ptr();
-  out.exp_avg = m.mutable_data_ptr();
-  out.exp_avg_sq = v.mutable_data_ptr();
+  out.params = changed_memory(p);
+  out.exp_avg = changed_memory(m);
+  out.exp_avg_sq = changed_memory(v);
   out.grads = g.const_data_ptr();
   return out;
 }

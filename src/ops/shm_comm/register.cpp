@@ -179,9 +179,12 @@ struct Plain {
     tensor = same ? from : at::empty(from.sizes(), from.options().device(at::kCPU));
     if (!same && read) tensor.copy_(from);
   }
-  /// Writes the result back where it does not lie there already.
+  /// Writes the result back where it does not lie there already; where it does, autograd is told that it changed.
   void finish(const Tensor& to) const {
-    if (!same) to.copy_(tensor);
+    if (!same)
+      to.copy_(tensor);
+    else if (!to.is_inference())
+      to.unsafeGetTensorImpl()->bump_version();
   }
   void* data() const { return tensor.mutable_data_ptr(); }
   std::size_t bytes() const { return tensor.nbytes(); }

@@ -38,10 +38,10 @@ inline AdamArrays adam_arrays(const char* where, const at::Tensor& params, const
   if (exp_avg_sq.scalar_type() != exp_avg.scalar_type())
     refuse(where, "the dtypes of exp_avg and exp_avg_sq differ", words(exp_avg_sq), words(exp_avg));
   if (!on_host) return out;
-  out.params = params.mutable_data_ptr();
+  out.params = changed_memory(params);
   out.grads = grads.const_data_ptr();
-  out.exp_avg = exp_avg.mutable_data_ptr();
-  out.exp_avg_sq = exp_avg_sq.mutable_data_ptr();
+  out.exp_avg = changed_memory(exp_avg);
+  out.exp_avg_sq = changed_memory(exp_avg_sq);
   return out;
 }
 

@@ -62,6 +62,13 @@ inline Element element_beside(std::string_view where, const char* name, const at
   return element;
 }
 
+/// The memory of a tensor that an op changes in place. Autograd is told, so that a backward that saved the tensor refuses
+/// instead of reading what it has become.
+inline void* changed_memory(const at::Tensor& tensor) {
+  if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+  return tensor.mutable_data_ptr();
+}
+
 inline void check_number(std::string_view where, const char* name, double value, bool right, const char* want) {
   if (!right || !std::isfinite(value))
     refuse(where, std::string(name) + " is out of range", std::to_string(value), want);

@@ -29,9 +29,9 @@ inline LionArrays lion_arrays(const char* where, const at::Tensor& params, const
   out.grad = element_beside(where, "grads", grads, out.param);
   out.state = element_beside(where, "exp_avg", exp_avg, out.param);
   if (!on_host) return out;
-  out.params = params.mutable_data_ptr();
+  out.params = changed_memory(params);
   out.grads = grads.const_data_ptr();
-  out.exp_avg = exp_avg.mutable_data_ptr();
+  out.exp_avg = changed_memory(exp_avg);
   return out;
 }
 
