@@ -12,10 +12,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const auto op = build::parse_description({reinterpret_cast<const char*>(data), size});
     if (op.name.empty() || op.class_name.empty() || op.sources.empty() || op.backends.empty()) std::abort();
-    const auto normal = [](const std::string& path) { return std::filesystem::path(path).lexically_normal(); };
+    // "..cpp" is a name like any other.
+    const auto leaves = [](const std::string& path) {
+      return *std::filesystem::path(path).lexically_normal().begin() == "..";
+    };
     for (const auto& source : op.sources)
-      if (normal(source.file).string().starts_with("..") || source.file.front() == '/') std::abort();
-    if (!op.kernel_path.empty() && normal(op.kernel_path).string().starts_with("..")) std::abort();
+      if (leaves(source.file) || source.file.front() == '/') std::abort();
+    if (!op.kernel_path.empty() && leaves(op.kernel_path)) std::abort();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::version_mismatch) std::abort();
   }
