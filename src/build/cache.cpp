@@ -98,7 +98,7 @@ void Cache::prepare() const {
 }
 
 fs::path Cache::memo_folder() const noexcept try {
-  const auto memo = folder_ / "memo";
+  auto memo = folder_ / "memo";
   for (const auto& folder : {folder_, memo}) {
     struct stat info {};
     const bool read = folder == memo ? ::lstat(folder.c_str(), &info) == 0 : ::stat(folder.c_str(), &info) == 0;

@@ -16,7 +16,8 @@ std::string Manifest::text() const {
   std::string out = std::string(kFirstLine) + "\nop = " + op + "\ncontent = " + content + "\nkey = " + key +
                     "\nsha256 = " + sha256 + "\n";
   for (const auto& [name, value] : parts) {
-    std::string line = name + " = " + value;
+    std::string line = name;
+    line.append(" = ").append(value);
     for (char& c : line)
       if (static_cast<unsigned char>(c) < 0x20) c = ' ';
     out += "# " + line + "\n";

@@ -72,8 +72,11 @@ std::vector<std::string> cuda_flags(const Target& target) {
   for (auto arch : archs) {
     const bool ptx = arch.ends_with("+PTX");
     if (ptx) arch.resize(arch.size() - 4);
-    append(out, {"-gencode", "arch=compute_" + arch + ",code=sm_" + arch});
-    if (ptx) append(out, {"-gencode", "arch=compute_" + arch + ",code=compute_" + arch});
+    const auto code = [&](const char* kind) {
+      return std::string("arch=compute_").append(arch).append(",code=").append(kind).append(arch);
+    };
+    append(out, {"-gencode", code("sm_")});
+    if (ptx) append(out, {"-gencode", code("compute_")});
   }
   return out;
 }

@@ -74,7 +74,7 @@ std::shared_ptr<Request> Engine::start(Job job) {
                  .got = std::to_string(size) + " bytes",
                  .want = std::to_string(job.range.end)});
   }
-  const auto request = std::make_shared<Request>();
+  auto request = std::make_shared<Request>();
   const auto parts = split(job.range, options_.workers, job.file->unit(), options_.block_bytes);
   request->job_ = std::move(job);
   request->path_ = request->job_.file->path();

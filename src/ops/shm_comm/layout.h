@@ -12,8 +12,8 @@ namespace anyaccel::ops::shm {
 /// A rank writes into one slot while the others may still read three.
 inline constexpr std::uint32_t kSlots = 4;
 inline constexpr std::size_t kCpuWords = 16;
-inline constexpr std::size_t kLine = 128;              // two cache lines, because they are fetched in pairs
-inline constexpr std::size_t kWholeBytes = 16 * 1024;  // up to here one round is faster than two
+inline constexpr std::size_t kLine = 128;  // two cache lines, because they are fetched in pairs
+inline constexpr std::size_t kWholeBytes = std::size_t{16} * 1024;  // up to here one round is faster than two
 
 void spin_pause() noexcept;
 
