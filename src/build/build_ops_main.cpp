@@ -47,6 +47,7 @@ int main(int argc, char** argv) {
   try {
     auto settings = default_settings(recorded_libtorch());
     settings.compiler = compiler;
+    settings.compile_only = !settings.target.cuda_archs.empty();
     // What sanitizers insert confuses g++'s guesses, as in the rest of our build.
     settings.fatal_warnings = sanitizer_flags().empty();
     for (const auto& file : files) {

@@ -173,7 +173,10 @@ bool Description::serves(std::string_view backend) const {
 }
 
 bool Description::needs_nvcc() const {
-  return std::any_of(sources.begin(), sources.end(), [](const auto& source) { return source.file.ends_with(".cu"); });
+  const auto has_cuda = [](const auto& list) {
+    return std::any_of(list.begin(), list.end(), [](const auto& source) { return source.is_cuda(); });
+  };
+  return has_cuda(sources) || has_cuda(support);
 }
 
 Description parse_description(std::string_view text) {

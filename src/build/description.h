@@ -15,6 +15,7 @@ namespace anyaccel::build {
 struct Source {
   std::string file;  ///< below the op's folder, or below ops/support
   std::vector<std::string> flags = {};
+  bool is_cuda() const { return file.ends_with(".cu"); }
 };
 
 /// A header that the machine must have.

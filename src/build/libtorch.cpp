@@ -4,10 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 #include "anyaccel/error.h"
 #include "base/file.h"
+#include "build/elf.h"
 #include "build/sha256.h"
 
 namespace anyaccel::build {
@@ -16,23 +18,61 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Size, the first page (it has the build id) and pages spread over the file: reading hundreds of megabytes would cost
-/// more than the load that this decides about.
-bool add_sample(Sha256& hash, const fs::path& file) {
-  constexpr int kPages = 32;
+/// The linker's build id, which is of the whole content. Of a library that has none: the size, and pages spread over it; reading
+/// hundreds of megabytes would cost more than the load that this decides about.
+bool add_library(Sha256& hash, const fs::path& file) {
+  constexpr int kPages = 64;
+  if (const auto elf = read_elf(file); elf && !elf->build_id.empty()) {
+    hash.add("build id " + elf->build_id + "\n");
+    return true;
+  }
   std::array<char, 4096> page{};
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat info {};
   const bool good = descriptor >= 0 && ::fstat(descriptor, &info) == 0;
   if (good) {
     hash.add(std::to_string(info.st_size) + "\n");
-    for (int i = 0; i < kPages; ++i) {
-      const auto count = ::pread(descriptor, page.data(), i == 0 ? page.size() : 512, info.st_size / kPages * i);
+    const auto stride = std::max<off_t>(info.st_size / kPages, static_cast<off_t>(page.size()));
+    for (off_t at = 0; at < info.st_size; at += stride) {
+      const auto count = ::pread(descriptor, page.data(), page.size(), at);
       if (count > 0) hash.add({page.data(), static_cast<std::size_t>(count)});
     }
   }
   if (descriptor >= 0) ::close(descriptor);
   return good;
+}
+
+/// The digits and points at `at`.
+std::string number_at(const std::string& text, std::size_t at) {
+  return text.substr(at, text.find_first_not_of("0123456789.", at) - at);
+}
+
+/// The CUDA of a LibTorch. Its libraries say the major version, which must agree; the package's own files say the rest.
+std::string cuda_of(const LibTorch& torch) {
+  std::string major;
+  for (const char* name : {"libc10_cuda.so", "libtorch_cuda.so"}) {
+    const auto elf = read_elf(torch.libraries() / name);
+    for (const auto& needed : elf ? elf->needed : std::vector<std::string>()) {
+      const auto suffix = needed.find(".so.");
+      if (major.empty() && needed.starts_with("libcudart") && suffix != std::string::npos)
+        major = number_at(needed, suffix + 4);
+    }
+  }
+  major = major.substr(0, major.find('.'));
+  std::error_code ignored;
+  if (major.empty() && !fs::exists(torch.libraries() / "libtorch_cuda.so", ignored)) return {};
+  std::string whole;
+  // `cuda: Optional[str] = '13.0'` in torch's Python package, "2.13.0+cu130" in LibTorch's archive.
+  if (const auto text = try_read_file(torch.prefix / "version.py")) {
+    if (const auto line = text->find("\ncuda"); line != std::string::npos)
+      if (const auto quote = text->find_first_of("'\"\n", line + 1); (*text)[std::min(quote, text->size())] != '\n')
+        whole = number_at(*text, quote + 1);
+  } else if (const auto archive = try_read_file(torch.prefix / "build-version")) {
+    const auto place = archive->find("+cu");
+    const auto digits = place == std::string::npos ? std::string() : number_at(*archive, place + 3);
+    if (digits.size() >= 2) whole = digits.substr(0, digits.size() - 1) + "." + digits.back();
+  }
+  return major.empty() || whole.starts_with(major + ".") ? whole : major;
 }
 
 std::string version_of(const std::string& header) {
@@ -70,7 +110,9 @@ LibTorch read_libtorch(const fs::path& prefix) {
   if (out.version.empty()) refuse(prefix, "it has no version header");
   Sha256 hash;
   for (const char* name : {"libc10.so", "libtorch_cpu.so"})
-    if (!add_sample(hash, out.libraries() / name)) refuse(prefix, std::string("it has no lib/") + name);
+    if (!add_library(hash, out.libraries() / name)) refuse(prefix, std::string("it has no lib/") + name);
+  for (const char* name : {"libc10_cuda.so", "libtorch_cuda.so"}) add_library(hash, out.libraries() / name);
+  out.cuda = cuda_of(out);
   out.fingerprint = hash.hex().substr(0, 16);
   return out;
 }

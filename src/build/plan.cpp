@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "base/env.h"
+#include "build/cuda.h"
 
 namespace anyaccel::build {
 
@@ -31,8 +32,6 @@ std::vector<std::string> include_flags(const Op& op, const Places& places, const
   return out;
 }
 
-bool is_cuda(const Source& source) { return source.file.ends_with(".cu"); }
-
 /// Beside each other in one folder, whatever folders the sources lie in.
 std::string object_name(const Source& source, std::size_t number) {
   return std::to_string(number) + "-" + fs::path(source.file).filename().string() + ".o";
@@ -49,7 +48,7 @@ std::vector<std::string> library_flags(const Op& op, const LibTorch* torch) {
   append(out, {"-L" + torch->libraries().string(), "-ltorch_cpu", "-lc10"});
   // The CUDA runtime comes through them: the one that this LibTorch uses and no second one. A LibTorch without them can
   // still compile the op, for another machine.
-  if (op.description.needs_nvcc() && fs::exists(torch->libraries() / ANYACCEL_TORCH_CUDA))
+  if (op.description.needs_nvcc() && !torch->cuda.empty())
     append(out, {"-Wl,--no-as-needed", "-l:" ANYACCEL_TORCH_CUDA});
   return out;
 }
@@ -85,7 +84,7 @@ std::vector<std::string> source_flags(const Op& op, const Source& source, const 
   std::vector<std::string> host{"-fPIC", "-fvisibility=hidden"};
   if (!target.arch.empty()) host.push_back("-march=" + target.arch);
   std::vector<std::string> out;
-  if (is_cuda(source)) {
+  if (source.is_cuda()) {
     out = {"-std=c++20", "-O2", "-DNDEBUG"};
     for (const auto& flag : host) append(out, {"-Xcompiler", flag});
     append(out, cuda_flags(target));
@@ -96,7 +95,7 @@ std::vector<std::string> source_flags(const Op& op, const Source& source, const 
     append(out, host);
     append(out, sanitizer_flags());
   }
-  append(out, op.description.flags);
+  append(out, source.is_cuda() ? host_flags_for_nvcc(op.description.flags) : op.description.flags);
   append(out, source.flags);
   return out;
 }
@@ -108,7 +107,7 @@ Plan make_plan(const Op& op, const Places& places, const LibTorch* torch, const 
   const auto add = [&](const Source& source, const fs::path& from) {
     Step step{.source = source.file, .object = folder / object_name(source, out.steps.size())};
     if (!tools.ccache.empty()) step.words.push_back(tools.ccache);
-    if (is_cuda(source)) {
+    if (source.is_cuda()) {
       append(step.words, {tools.nvcc, "-ccbin", tools.compiler});
     } else {
       step.words.push_back(tools.compiler);

@@ -33,6 +33,8 @@ struct Tools {
   std::string compiler;
   std::string nvcc;    ///< empty when the op has no CUDA sources
   std::string ccache;  ///< empty: none
+  std::string compiler_identity = {};
+  std::string nvcc_identity = {};
 };
 
 /// "libanyaccel_op_<name>.so".

@@ -1,20 +1,23 @@
 #include "build/processes.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
-#include <ctime>
+#include <optional>
+#include <utility>
 
 #include "anyaccel/error.h"
-#include "base/file.h"
+#include "anyaccel/interrupt.h"
+#include "base/fork_safe.h"
 
 namespace anyaccel::build {
 
@@ -24,20 +27,71 @@ namespace {
   throw Error(ErrorCode::unavailable, "op builders", {.what = what + ": " + std::strerror(error)});
 }
 
-int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+constexpr const char* kShell = "/bin/sh";
+/// Kills its process group when its input ends, which only we can end.
+constexpr const char* kGuard = "read _; kill -s KILL 0";
+/// Starts nothing for a process that is gone already (0: it is outside of our PID namespace).
+constexpr const char* kRunner = "case $PPID in \"$1\"|0) ;; *) exit 125;; esac; shift; \"$@\" 3>&-; echo $? >&3";
 
-/// The guard's whole life. Only calls that are allowed after fork() in a process with threads.
-[[noreturn]] void guard_group(pid_t parent, const sigset_t& signals) {
-  ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != parent) ::_exit(0);
-    // Locks and pipes of the process must not stay open through us.
-#ifdef SYS_close_range
-  if (::syscall(SYS_close_range, 0U, ~0U, 0U) != 0)
-#endif
-    for (int i = 0; i < 1024; ++i) ::close(i);
+/// Both ends closed on exec, and in the way of no descriptor that a child gets.
+struct Pipe {
+  int from = -1;
+  int to = -1;
+  Pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) refuse("no pipe", errno);
+    from = ::fcntl(ends[0], F_DUPFD_CLOEXEC, 10);
+    to = ::fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
+    const int error = errno;
+    ::close(ends[0]);
+    ::close(ends[1]);
+    if (from < 0 || to < 0) close_both(), refuse("no pipe", error);
+  }
+  ~Pipe() { close_both(); }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  static void close_one(int& end) {
+    if (end >= 0) ::close(end);
+    end = -1;
+  }
+  void close_both() {
+    close_one(from);
+    close_one(to);
+  }
+};
+
+/// What a runner wrote, or nothing yet.
+std::optional<int> status_in(const std::string& text) {
+  if (!text.ends_with('\n')) return std::nullopt;
+  return std::atoi(text.c_str());
+}
+
+/// Adds what is there; false at the end.
+bool read_some(int from, std::string& text) {
+  char buffer[4096];
   for (;;) {
-    if (::sigwaitinfo(&signals, nullptr) == SIGTERM) ::kill(0, SIGKILL);
+    const ssize_t count = ::read(from, buffer, sizeof buffer);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    text.append(buffer, static_cast<std::size_t>(count));
+    return true;
+  }
+}
+
+bool is_gone(pid_t process) {
+  const pid_t ended = ::waitpid(process, nullptr, WNOHANG);
+  return ended == process || (ended < 0 && errno == ECHILD && ::kill(process, 0) != 0);
+}
+
+/// What was written before the process went.
+void read_rest(int from, std::string& text) {
+  pollfd one{from, POLLIN, 0};
+  if (::poll(&one, 1, 0) > 0) read_some(from, text);
+}
+
+void reap(pid_t process) {
+  // Nobody tells us where SIGCHLD is ignored: then there is nothing to reap.
+  while (::waitpid(process, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
@@ -72,10 +126,11 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return out;
 }
 
-pid_t spawn(SpawnSettings& settings, short flags, const std::vector<std::string>& words,
+pid_t spawn(SpawnSettings& settings, pid_t group, const std::vector<std::string>& words,
             const std::vector<std::string>& environment) {
-  ::posix_spawnattr_setflags(&settings.attributes,
-                             static_cast<short>(flags | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+  ::posix_spawnattr_setpgroup(&settings.attributes, group);
+  ::posix_spawnattr_setflags(
+      &settings.attributes, static_cast<short>(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   pid_t process = 0;
   const int error = ::posix_spawn(&process, words.at(0).c_str(), &settings.actions, &settings.attributes,
                                   pointers(words).data(), pointers(environment).data());
@@ -83,95 +138,121 @@ pid_t spawn(SpawnSettings& settings, short flags, const std::vector<std::string>
   return process;
 }
 
-void sleep_milliseconds(int count) {
-  const timespec time{.tv_sec = count / 1000, .tv_nsec = count % 1000 * 1'000'000L};
-  ::nanosleep(&time, nullptr);
+/// `words` through the runner, which reports to `report`.
+pid_t spawn_runner(SpawnSettings& settings, pid_t group, const std::vector<std::string>& words,
+                   const std::vector<std::string>& environment, int report) {
+  if (::access(words.at(0).c_str(), X_OK) != 0) refuse("cannot start " + words[0], errno);
+  ::posix_spawn_file_actions_adddup2(&settings.actions, report, 3);
+  std::vector<std::string> all{kShell, "-c", kRunner, "anyaccel", std::to_string(::getpid())};
+  all.insert(all.end(), words.begin(), words.end());
+  return spawn(settings, group, all, environment);
 }
 
 }  // namespace
 
 Outcome run_program(const std::vector<std::string>& words, const std::vector<std::string>& environment) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) refuse("no pipe", errno);
-  pid_t process = 0;
+  Pipe output, report;
+  SpawnSettings settings;
+  ::posix_spawn_file_actions_adddup2(&settings.actions, output.to, 1);
+  ::posix_spawn_file_actions_adddup2(&settings.actions, output.to, 2);
+  const pid_t process = spawn_runner(settings, 0, words, environment, report.to);
+  Pipe::close_one(output.to);
+  Pipe::close_one(report.to);
+  Outcome out;
+  std::string text;
+  bool open = true, reported = false;
   try {
-    SpawnSettings settings;
-    ::posix_spawn_file_actions_adddup2(&settings.actions, ends[1], 1);
-    ::posix_spawn_file_actions_adddup2(&settings.actions, ends[1], 2);
-    process = spawn(settings, 0, words, environment);
+    while (open || !reported) {
+      // What a program left behind may hold its output open for ever.
+      pollfd both[] = {{open ? output.from : -1, POLLIN, 0}, {reported ? -1 : report.from, POLLIN, 0}};
+      const int ready = ::poll(both, 2, 100);
+      if (ready < 0 && errno != EINTR) refuse("no answer from " + words[0], errno);
+      throw_if_interrupted("OpBuilder::load");
+      if (ready <= 0 && !reported && is_gone(process)) reported = true, read_rest(report.from, text);
+      if (ready == 0 && reported) break;
+      if (ready <= 0) continue;
+      if (both[0].revents != 0) open = read_some(output.from, out.output);
+      if (both[1].revents != 0) reported = !read_some(report.from, text) || text.ends_with('\n');
+    }
   } catch (...) {
-    ::close(ends[0]);
-    ::close(ends[1]);
+    ::kill(-process, SIGKILL);
+    reap(process);
     throw;
   }
-  ::close(ends[1]);
-  Outcome out;
-  char buffer[4096];
-  for (;;) {
-    const ssize_t count = ::read(ends[0], buffer, sizeof buffer);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    out.output.append(buffer, static_cast<std::size_t>(count));
-  }
-  ::close(ends[0]);
-  int status = 0;
-  pid_t ended = 0;
-  while ((ended = ::waitpid(process, &status, 0)) < 0 && errno == EINTR) {
-  }
-  // Where the process ignores SIGCHLD nobody is told; what the program wrote then decides.
-  out.status = ended == process ? exit_code(status) : (out.output.empty() ? 1 : 0);
+  reap(process);
+  const auto status = status_in(text);
+  if (!status) throw Error(ErrorCode::interrupted, "op builders", {.what = words[0] + " was ended from outside"});
+  out.status = *status;
   return out;
 }
 
 ProcessGroup::ProcessGroup() {
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t parent = ::getpid();
-  guard_ = ::fork();
-  if (guard_ == 0) guard_group(parent, all);
-  const int error = errno;
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (guard_ < 0) refuse("no process can be started", error);
-  ::setpgid(guard_, guard_);  // whoever of the two comes first
+  Pipe life;
+  SpawnSettings settings;
+  ::posix_spawn_file_actions_adddup2(&settings.actions, life.from, 0);
+  // It must not keep open what this process writes to.
+  ::posix_spawn_file_actions_addopen(&settings.actions, 1, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_addopen(&settings.actions, 2, "/dev/null", O_WRONLY, 0);
+  guard_ = spawn(settings, 0, {kShell, "-c", kGuard}, {});
+  alive_ = std::exchange(life.to, -1);
+  close_in_children(alive_);
 }
 
 ProcessGroup::~ProcessGroup() {
   ::kill(-guard_, SIGKILL);
-  while (::waitpid(-guard_, nullptr, 0) > 0 || errno == EINTR) {
+  forget_in_children(alive_);
+  ::close(alive_);
+  for (auto& one : running_) {
+    ::close(one.report);
+    reap(one.process);
   }
+  reap(guard_);
 }
 
 pid_t ProcessGroup::start(const std::vector<std::string>& words, const std::vector<std::string>& environment,
                           const std::filesystem::path& output) {
+  Pipe report;
   SpawnSettings settings;
   ::posix_spawn_file_actions_addopen(&settings.actions, 1, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   ::posix_spawn_file_actions_adddup2(&settings.actions, 1, 2);
-  ::posix_spawnattr_setpgroup(&settings.attributes, guard_);
-  running_.push_back(spawn(settings, POSIX_SPAWN_SETPGROUP, words, environment));
-  return running_.back();
+  const pid_t process = spawn_runner(settings, guard_, words, environment, report.to);
+  running_.push_back({process, std::exchange(report.from, -1)});
+  return process;
 }
 
-ProcessGroup::Ended ProcessGroup::forget(pid_t process) {
-  std::erase(running_, process);
-  return {process, -1};
+ProcessGroup::Ended ProcessGroup::end(std::vector<Running>::iterator one, bool lost) {
+  const auto status = status_in(one->text);
+  if (!status && !lost) return {};
+  if (!status)
+    throw Error(ErrorCode::interrupted, "op builders", {.what = "the processes of the build were ended from outside"});
+  const Ended out{one->process, *status};
+  ::close(one->report);
+  reap(one->process);
+  running_.erase(one);
+  return out;
 }
 
 ProcessGroup::Ended ProcessGroup::wait(int milliseconds) {
-  for (int waited = 0;; waited += 5) {
-    int status = 0;
-    const pid_t process = ::waitpid(-guard_, &status, WNOHANG);
-    if (process > 0 && process != guard_) {
-      std::erase(running_, process);
-      return {process, exit_code(status)};
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  for (;;) {
+    throw_if_interrupted("OpBuilder::load");
+    std::vector<pollfd> reports;
+    for (const auto& one : running_) reports.push_back({one.report, POLLIN, 0});
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
+    const int ready = ::poll(reports.data(), reports.size(), static_cast<int>(std::clamp<long long>(left, 0, 100)));
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+      const auto one = running_.begin() + static_cast<std::ptrdiff_t>(i);
+      bool lost = false;
+      if (reports[i].revents != 0) {
+        lost = !read_some(one->report, one->text);
+      } else if (ready == 0) {
+        // A forked child of ours may hold the other end: the report of one that was killed then never ends.
+        lost = is_gone(one->process);
+        if (lost) read_rest(one->report, one->text);
+      }
+      if (const auto ended = end(one, lost); ended.process != 0) return ended;
     }
-    for (const pid_t one : running_)
-      if (process == 0 && ::kill(one, 0) != 0 && errno == ESRCH) return forget(one);
-    if (process == guard_ || (process < 0 && errno == ECHILD))
-      throw Error(ErrorCode::interrupted, "op builders",
-                  {.what = "the processes of the build were ended from outside"});
-    if (waited >= milliseconds) return {};
-    sleep_milliseconds(5);
+    if (std::chrono::steady_clock::now() >= until) return {};
   }
 }
 

@@ -14,11 +14,15 @@ struct Outcome {
   std::string output;  ///< standard output and error
 };
 
-/// Runs a program to its end. `words[0]` is its path. Throws `unavailable` when it cannot be started.
+/// Runs a program to its end. `words[0]` is its path. Throws `unavailable` when it cannot be started, and `interrupted`.
+///
+/// Programs are children of a shell with a fixed script, which gets them as arguments and writes down how they ended: what this process
+/// does with SIGCHLD, or a thread of it that waits for all children, takes no answer away.
 Outcome run_program(const std::vector<std::string>& words, const std::vector<std::string>& environment);
 
 /// Programs that run side by side, in a process group whose first member kills all of it when our process ends, however
-/// that happens. The compiler's own children are in it too. Not thread-safe; used from the thread that made it.
+/// that happens. The compiler's own children are in it too. This process is never copied: a large one starts compilers as fast as
+/// a small one, whatever its threads hold. Not thread-safe; used from the thread that made it.
 class ProcessGroup {
  public:
   ProcessGroup();
@@ -33,15 +37,21 @@ class ProcessGroup {
 
   struct Ended {
     pid_t process = 0;  ///< 0: none ended within the time
-    int status = 0;     ///< -1: the process ignores SIGCHLD, so nobody knows
+    int status = 0;
   };
-  /// The next that ends, waiting `milliseconds` at most.
+  /// The next that ends, waiting `milliseconds` at most. Throws `interrupted`, also when somebody killed one of the group.
   Ended wait(int milliseconds);
 
  private:
-  Ended forget(pid_t process);
+  struct Running {
+    pid_t process;
+    int report;  ///< where its status comes from
+    std::string text = {};
+  };
+  Ended end(std::vector<Running>::iterator one, bool lost);
   pid_t guard_ = 0;
-  std::vector<pid_t> running_;
+  int alive_ = -1;  ///< the guard's input; its end is the end of this process
+  std::vector<Running> running_;
 };
 
 /// A command as it can be typed into a shell. Only for people: it is never run.

@@ -7,11 +7,14 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "anyaccel/error.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "base/fork_safe.h"
 #include "base/log.h"
+#include "build/cuda.h"
 #include "build/executor.h"
 #include "build/processes.h"
 #include "build/progress.h"
@@ -26,7 +29,13 @@ namespace fs = std::filesystem;
 
 std::optional<LibTorch> torch_of(const Op& op, const Settings& settings) {
   if (!op.description.torch) return std::nullopt;
-  return read_libtorch(settings.torch_prefix);
+  auto torch = read_libtorch(settings.torch_prefix);
+  // Before any library is looked for: one that was compiled for another machine may lie there.
+  if (op.description.needs_nvcc() && !settings.compile_only)
+    if (const auto problem = no_cuda_in(torch); !problem.empty())
+      throw Error(ErrorCode::unavailable, "OpBuilder::load",
+                  {.what = op.description.name + " cannot be used here: " + problem});
+  return torch;
 }
 
 Tools find_tools(const Op& op, const Settings& settings) {
@@ -41,10 +50,6 @@ Tools find_tools(const Op& op, const Settings& settings) {
   out.compiler = find_compiler(wanted);
   if (op.description.needs_nvcc()) out.nvcc = find_nvcc();
   if (!env("CCACHE_DISABLE")) out.ccache = find_program("ccache").value_or("");
-  return out;
-}
-
-Key full_key(Key key, const Op& op, const Tools& tools, const Settings& settings) {
   const Cache cache(settings.cache);
   try {
     cache.prepare();
@@ -52,8 +57,14 @@ Key full_key(Key key, const Op& op, const Tools& tools, const Settings& settings
     // Who builds is told; a library that is there already needs no folder.
   }
   const auto memo = cache.memo_folder();
-  std::vector<std::pair<std::string, std::string>> identities{{"compiler", compiler_identity(tools.compiler, memo)}};
-  if (!tools.nvcc.empty()) identities.emplace_back("nvcc", compiler_identity(tools.nvcc, memo));
+  out.compiler_identity = compiler_identity(out.compiler, memo);
+  if (!out.nvcc.empty()) out.nvcc_identity = compiler_identity(out.nvcc, memo);
+  return out;
+}
+
+Key full_key(Key key, const Op& op, const Tools& tools) {
+  std::vector<std::pair<std::string, std::string>> identities{{"compiler", tools.compiler_identity}};
+  if (!tools.nvcc.empty()) identities.emplace_back("nvcc", tools.nvcc_identity);
   auto search = search_environment();
   if (!op.description.prefix_variable.empty())
     search.push_back(op.description.prefix_variable + "=" + env(op.description.prefix_variable.c_str()).value_or(""));
@@ -111,26 +122,29 @@ std::optional<Found> find_cached(const Op& op, const Settings& settings, const K
   return Found{std::move(*held), Origin::cached};
 }
 
-std::string questions_failed(const Op& op, const Settings& settings, const Tools& tools) {
-  // Asked once a process: machines do not grow headers while a program runs, and it takes the compiler's time.
-  static std::mutex mutex;
-  static std::map<std::string, std::string> answers;
-  const std::lock_guard lock(mutex);
-  const auto known = answers.find(op.file.string() + "\n" + tools.compiler);
-  if (known != answers.end()) return known->second;
-  std::string out;
+std::string questions_failed(const Op& op, const Settings& settings, const std::optional<LibTorch>& torch,
+                             const Tools& tools) {
+  if (torch && !tools.nvcc.empty())
+    if (auto problem = toolkit_mismatch(*torch, tools.nvcc_identity); !problem.empty()) return problem;
+  // Asked once a process: machines do not lose headers while a program runs, and it takes the compiler's time. Only a yes stays: what is
+  // missing may be installed. The lock is not held while a program runs.
+  static auto* mutex = new ForkSafeMutex;
+  static auto* answered = new std::set<std::vector<std::string>>;
   for (const auto& question : make_questions(op, settings.places, tools)) {
-    if (run_program(question.words, build_environment()).status == 0) continue;
-    out = question.what + " is not there" + (question.hint.empty() ? "" : "; " + question.hint);
-    break;
+    {
+      const std::lock_guard lock(*mutex);
+      if (answered->count(question.words) != 0) continue;
+    }
+    if (run_program(question.words, build_environment()).status != 0)
+      return question.what + " is not there" + (question.hint.empty() ? "" : "; " + question.hint);
+    const std::lock_guard lock(*mutex);
+    answered->insert(question.words);
   }
-  // Only a yes stays: what is missing may be installed.
-  if (out.empty()) answers[op.file.string() + "\n" + tools.compiler] = out;
-  return out;
+  return {};
 }
 
-void require_needs(const Op& op, const Settings& settings, const Tools& tools) {
-  if (const auto problem = questions_failed(op, settings, tools); !problem.empty())
+void require_needs(const Op& op, const Settings& settings, const std::optional<LibTorch>& torch, const Tools& tools) {
+  if (const auto problem = questions_failed(op, settings, torch, tools); !problem.empty())
     throw Error(ErrorCode::unavailable, "OpBuilder::load",
                 {.what = op.description.name + " cannot be built: " + problem});
 }
@@ -167,7 +181,7 @@ Found build_locked(const Op& op, const Settings& settings, const std::optional<L
   bool defective = settings.force;
   if (!settings.force)
     if (auto found = find_cached(op, settings, key, defective)) return std::move(*found);
-  require_needs(op, settings, tools);
+  require_needs(op, settings, torch, tools);
   cache.evict(Cache::size_limit(), name);
   const PrivateFolder folder(cache.folder());
   build_in(folder.path(), op, settings, torch, tools, key);
@@ -198,7 +212,7 @@ std::optional<Found> find(const Op& op, const Settings& settings, std::string* w
   const auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
   if (auto found = find_prebuilt(op, settings, key, why_not)) return found;
   bool unused = false;
-  return find_cached(op, settings, full_key(key, op, find_tools(op, settings), settings), unused);
+  return find_cached(op, settings, full_key(key, op, find_tools(op, settings)), unused);
 }
 
 Found find_or_build(const Op& op, const Settings& settings) try {
@@ -207,7 +221,7 @@ Found find_or_build(const Op& op, const Settings& settings) try {
   if (!settings.force)
     if (auto found = find_prebuilt(op, settings, key, nullptr)) return std::move(*found);
   const auto tools = find_tools(op, settings);
-  key = full_key(std::move(key), op, tools, settings);
+  key = full_key(std::move(key), op, tools);
   bool unused = false;
   // Without the lock: a cache that can only be read serves too.
   if (!settings.force)
@@ -224,10 +238,10 @@ Compatibility check(const Op& op, const Settings& settings) noexcept try {
     auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
     if (find_prebuilt(op, settings, key, nullptr)) return {true, {}};
     const auto tools = find_tools(op, settings);
-    key = full_key(std::move(key), op, tools, settings);
+    key = full_key(std::move(key), op, tools);
     bool unused = false;
     if (find_cached(op, settings, key, unused)) return {true, {}};
-    auto problem = questions_failed(op, settings, tools);
+    auto problem = questions_failed(op, settings, torch, tools);
     if (!problem.empty()) return {false, problem};
     Cache(settings.cache).prepare();
     return {true, {}};
@@ -239,7 +253,8 @@ Compatibility check(const Op& op, const Settings& settings) noexcept try {
 }
 
 Key key_of(const Op& op, const Settings& settings) {
-  const auto torch = torch_of(op, settings);
+  std::optional<LibTorch> torch;
+  if (op.description.torch) torch = read_libtorch(settings.torch_prefix);
   return content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
 }
 
@@ -247,7 +262,7 @@ std::string dry_run(const Op& op, const Settings& settings) {
   const auto torch = torch_of(op, settings);
   auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
   const auto tools = find_tools(op, settings);
-  key = full_key(std::move(key), op, tools, settings);
+  key = full_key(std::move(key), op, tools);
   const auto entry = Cache(settings.cache).entry(entry_name(op, key));
   const auto plan = make_plan(op, settings.places, torch ? &*torch : nullptr, settings.target, tools, entry);
   std::string out = op.description.name + "\n  key     " + key.key + "\n  folder  " + entry.string() + "\n  jobs    " +
@@ -260,12 +275,12 @@ Origin build_prebuilt(const Op& op, const Settings& settings, const fs::path& fo
   const auto torch = torch_of(op, settings);
   auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
   const auto tools = find_tools(op, settings);
-  key = full_key(std::move(key), op, tools, settings);
+  key = full_key(std::move(key), op, tools);
   const auto library = folder / library_name(op.description);
   std::string problem;
   if (!settings.force)
     if (const auto held = hold(library, problem); held && held->manifest.key == key.key) return Origin::prebuilt;
-  require_needs(op, settings, tools);
+  require_needs(op, settings, torch, tools);
   fs::create_directories(folder);
   Cache(folder).evict(std::numeric_limits<std::int64_t>::max());  // what killed builds left
   const PrivateFolder work(folder);

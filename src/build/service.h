@@ -20,6 +20,7 @@ struct Settings {
   bool force = false;           ///< build although there is one
   bool fatal_warnings = false;  ///< for our own builds
   bool prebuilt = true;         ///< look for prebuilt libraries
+  bool compile_only = false;    ///< for another machine: this LibTorch may lack the CUDA that the op is for
 };
 
 /// Everything from the environment and from where our libraries lie.

@@ -117,6 +117,8 @@ build::Settings settings_of(const Options& options) {
   auto out = build::default_settings(build::recorded_libtorch());
   if (!options.target_arch.empty()) out.target.arch = build::checked_arch(options.target_arch);
   if (!options.cuda_archs.empty()) out.target.cuda_archs = build::parse_cuda_archs(options.cuda_archs);
+  // Who names architectures builds for a machine that has them.
+  out.compile_only = options.action == "build" && !out.target.cuda_archs.empty();
   out.compiler = options.compiler;
   out.verbose = options.verbose;
   out.force = options.force;

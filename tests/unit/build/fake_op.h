@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "build/service.h"
+#include "unit/build/tiny_elf.h"
 #include "unit/llm/temporary_folder.h"
 
 namespace anyaccel::build {
@@ -61,6 +62,21 @@ fi
   }
   Op op() const { return read_op(path("ops/tiny/tiny.op")); }
   Found load() const { return find_or_build(op(), settings); }
+
+  /// A program that stands for nvcc of this release, and a LibTorch whose libraries ask for this major version of the CUDA runtime.
+  void add_nvcc(const std::string& release) const {
+    write("cuda/version", "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release " + release + ", V" +
+                              release + ".88\nBuild cuda\n");
+    write("cuda/bin/nvcc", read_file(path("bin/cxx")) + "# " + release + "\n");
+    ::chmod(path("cuda/bin/nvcc").c_str(), 0755);
+  }
+  void add_cuda_to_libtorch(const std::string& version) const {
+    const auto major = version.substr(0, version.find('.'));
+    write("torch/lib/libc10_cuda.so", tiny_elf("id of libc10_cuda", {"libc.so.6", "libcudart-0123abcd.so." + major}));
+    write("torch/lib/libtorch_cuda.so", tiny_elf("id of libtorch_cuda", {}));
+    write("torch/version.py",
+          "__version__ = '2.13.0+cu'\ndebug = False\ncuda: Optional[str] = '" + version + "'\nhip = None\n");
+  }
 
   /// How often the compiler ran with this word; of all runs when it is empty.
   int calls(const std::string& word = {}) const {

@@ -1,7 +1,10 @@
 // Several processes, some of them killed.
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -9,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include "anyaccel/interrupt.h"
 #include "build/processes.h"
 #include "unit/build/fake_op.h"
 #include "unit/support/expect_error.h"
@@ -115,6 +119,64 @@ TEST(Processes, RunProgram) {
   EXPECT_EQ(run_program({"/bin/sh", "-c", "kill -9 $$"}, {}).status, 137);
   EXPECT_ERROR(run_program({"/nowhere/program"}, {}), unavailable, "/nowhere/program");
   EXPECT_EQ(shell_quoted({"a", "b c", "it's", "", "$x"}), "a 'b c' 'it'\\''s' '' '$x'");
+}
+
+/// Sets what this process does with SIGCHLD, for a scope.
+struct ScopedSigchld {
+  explicit ScopedSigchld(void (*handler)(int)) : before(::signal(SIGCHLD, handler)) {}
+  ~ScopedSigchld() { ::signal(SIGCHLD, before); }
+  ScopedSigchld(const ScopedSigchld&) = delete;
+  ScopedSigchld& operator=(const ScopedSigchld&) = delete;
+  void (*before)(int);
+};
+
+void reap_all(int) {
+  const int before = errno;
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+  }
+  errno = before;
+}
+
+// Broken when a program's status is lost where the process ignores SIGCHLD, or where a handler of it waits for every child: a header that is
+// there was said to be missing and the other way round, and a failed compiler had made its object.
+TEST_F(RacesTest, SigchldOfTheProgram) {
+  for (auto* handler : {SIG_IGN, static_cast<void (*)(int)>(reap_all)}) {
+    const ScopedSigchld scope(handler);
+    EXPECT_EQ(run_program({"/bin/sh", "-c", "exit 0"}, {}).status, 0);
+    EXPECT_EQ(run_program({"/bin/sh", "-c", "echo no; exit 7"}, {}).status, 7);
+    const std::string header = handler == SIG_IGN ? "x/x.h" : "x/y.h";
+    fake.write("ops/tiny/b.cpp", header);  // built anew
+    fake.describe("torch = no\nheader = " + header + ": libx-dev\n");
+    EXPECT_EQ(check(fake.op(), fake.settings).reason, "the header " + header + " is not there; install libx-dev");
+    fake.write("has/" + header, "");
+    EXPECT_EQ(fake.load().origin, Origin::built);
+    fake.write("ops/tiny/b.cpp", "WRONG\n");
+    EXPECT_ERROR(fake.load(), build_failed, "ended with 3");
+  }
+}
+
+std::atomic<int> forks{0};
+
+// Broken when a build copies this process: one with much memory, or with threads that hold locks, cannot afford that.
+TEST_F(RacesTest, ProcessIsNeverForked) {
+  static const int told = ::pthread_atfork([] { ++forks; }, nullptr, nullptr);
+  ASSERT_EQ(told, 0);
+  forks = 0;
+  fake.load();
+  EXPECT_EQ(forks, 0);
+}
+
+bool asked_to_stop() { return true; }
+
+// Broken when who is asked to stop (Ctrl-C in Python) waits for the end of a build, or leaves its compilers.
+TEST_F(RacesTest, BuildCanBeInterrupted) {
+  fake.write("slow", "30");
+  const auto begin = std::chrono::steady_clock::now();
+  set_interrupt_check(asked_to_stop);
+  EXPECT_ERROR(fake.load(), interrupted, "asked to stop");
+  set_interrupt_check(nullptr);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  EXPECT_TRUE(all_gone(try_read_file(fake.path("pids")).value_or("")));
 }
 
 }  // namespace

@@ -1,0 +1,59 @@
+#include "build/cuda.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/env.h"
+#include "base/log.h"
+
+namespace anyaccel::build {
+
+namespace {
+
+std::string major_of(const std::string& version) { return version.substr(0, version.find('.')); }
+
+}  // namespace
+
+std::string nvcc_release(const std::string& identity) {
+  constexpr std::string_view kWord = "release ";
+  const auto place = identity.find(kWord);
+  if (place == std::string::npos) return {};
+  const auto begin = place + kWord.size();
+  return identity.substr(begin, identity.find_first_not_of("0123456789.", begin) - begin);
+}
+
+std::string no_cuda_in(const LibTorch& torch) {
+  if (!torch.cuda.empty()) return {};
+  return "it has CUDA sources and the LibTorch in " + torch.prefix.string() + " (" + torch.version +
+         ") has no CUDA; use a LibTorch with CUDA, or compile for another machine: "
+         "anyaccel ops build --cuda-archs LIST";
+}
+
+std::string toolkit_mismatch(const LibTorch& torch, const std::string& nvcc_identity) {
+  const auto release = nvcc_release(nvcc_identity);
+  // A LibTorch that says the major version alone agrees with all of it.
+  if (torch.cuda.empty() || release.empty() || release == torch.cuda || torch.cuda == major_of(release)) return {};
+  const auto both = "nvcc is of CUDA " + release + ", LibTorch of CUDA " + torch.cuda;
+  if (major_of(release) == major_of(torch.cuda)) {
+    log_once(LogLevel::info, "cuda minor", both + ": they fit together, within one major version");
+    return {};
+  }
+  if (env_flag("DS_SKIP_CUDA_CHECK")) {
+    log_once(LogLevel::warning, "cuda major", both + "; DS_SKIP_CUDA_CHECK says to build all the same");
+    return {};
+  }
+  return both + ": their major versions must be equal; set CUDA_HOME to a toolkit of CUDA " + major_of(torch.cuda) +
+         ", or DS_SKIP_CUDA_CHECK=1 to build all the same";
+}
+
+std::vector<std::string> host_flags_for_nvcc(const std::vector<std::string>& flags) {
+  constexpr std::array<std::string_view, 5> kBoth{"-D", "-U", "-O", "-std=", "-X"};
+  std::vector<std::string> out;
+  for (const auto& flag : flags) {
+    const bool both = std::any_of(kBoth.begin(), kBoth.end(), [&](auto begin) { return flag.starts_with(begin); });
+    out.push_back(both ? flag : "-Xcompiler=" + flag);
+  }
+  return out;
+}
+
+}  // namespace anyaccel::build

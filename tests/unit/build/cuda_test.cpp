@@ -1,0 +1,124 @@
+// CUDA sources, with programs that stand for nvcc and a LibTorch that stands for one with CUDA.
+#include "build/cuda.h"
+
+#include "build/elf.h"
+#include "unit/build/fake_op.h"
+#include "unit/support/expect_error.h"
+#include "unit/support/scoped_env.h"
+
+namespace anyaccel::build {
+
+namespace {
+
+using test::ScopedEnv;
+
+struct CudaTest : testing::Test {
+  ScopedEnv ccache{"CCACHE_DISABLE", "1"};
+  FakeOp fake;
+  ScopedEnv home{"CUDA_HOME", fake.path("cuda").c_str()};
+  ScopedEnv nvcc{"NVCC", ""};
+  void SetUp() override {
+    fake.add_nvcc("13.0");
+    fake.write("ops/tiny/c.cu", "kernel\n");
+    fake.describe("flag = -fno-math-errno -DTWO=2\nsource = c.cu: --fmad=false\n");
+  }
+};
+
+// Broken when an op with CUDA sources is offered, or loaded, where LibTorch has no CUDA: a library that was compiled here for
+// another machine must not change the answer, and compiling it must work without CUDA here.
+TEST_F(CudaTest, LibTorchWithoutCuda) {
+  const auto expect_no = [&] {
+    EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("has no CUDA"));
+    EXPECT_ERROR(fake.load(), unavailable, "tiny cannot be used here: it has CUDA sources and the LibTorch in");
+  };
+  expect_no();
+  auto elsewhere = fake.settings;
+  elsewhere.compile_only = true;
+  EXPECT_EQ(find_or_build(fake.op(), elsewhere).origin, Origin::built);
+  EXPECT_EQ(build_prebuilt(fake.op(), elsewhere, fake.path("prebuilt")), Origin::built);
+  expect_no();
+  EXPECT_FALSE(key_of(fake.op(), fake.settings).content.empty()) << "what explains an op needs no CUDA";
+}
+
+// Broken when a toolkit of another major version than LibTorch's builds what cannot run, one of another minor version is refused, or
+// there is no way past it.
+TEST_F(CudaTest, ToolkitAndLibTorchAgree) {
+  fake.add_cuda_to_libtorch("12.8");
+  EXPECT_ERROR(fake.load(), unavailable, "nvcc is of CUDA 13.0, LibTorch of CUDA 12.8");
+  EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("set CUDA_HOME to a toolkit of CUDA 12"));
+  {
+    const ScopedEnv skip("DS_SKIP_CUDA_CHECK", "1");
+    EXPECT_TRUE(check(fake.op(), fake.settings).compatible);
+  }
+  fake.add_cuda_to_libtorch("13.2");
+  EXPECT_TRUE(check(fake.op(), fake.settings).compatible);
+  EXPECT_EQ(fake.load().origin, Origin::built);
+}
+
+// Broken when nvcc gets flags of the host's compiler bare, or those of a source on a list of all of them, or loses its own.
+TEST_F(CudaTest, HostFlagsAreWrapped) {
+  fake.add_cuda_to_libtorch("13.0");
+  fake.load();
+  EXPECT_THAT(read_file(fake.path("cuda/calls")),
+              testing::HasSubstr("-Xcompiler=-fno-math-errno -DTWO=2 --fmad=false"));
+  EXPECT_THAT(
+      read_file(fake.path("calls")),
+      testing::HasSubstr("-Wno-missing-field-initializers -fPIC -fvisibility=hidden -fno-math-errno -DTWO=2 -I"));
+}
+
+// Broken when an op whose only CUDA source is one of ops/support is compiled as C++, or needs no nvcc.
+TEST_F(CudaTest, SupportMayBeCuda) {
+  fake.write("ops/support/shared.cu", "shared\n");
+  fake.describe("support = shared.cu\n");
+  EXPECT_TRUE(fake.op().description.needs_nvcc());
+  const ScopedEnv none("NVCC", "/nowhere/nvcc");
+  fake.add_cuda_to_libtorch("13.0");
+  EXPECT_ERROR(fake.load(), unavailable, "/nowhere/nvcc");
+}
+
+// Broken when two builds of LibTorch of one size are one (their build ids tell them apart), when its CUDA library is left out, or when what
+// no build id covers is not looked at.
+TEST_F(CudaTest, BuildIdsTellLibTorchsApart) {
+  const auto fingerprint = [&] { return read_libtorch(fake.path("torch")).fingerprint; };
+  const std::string rest(1'000'000, 'x');
+  fake.write("torch/lib/libtorch_cpu.so", tiny_elf("build one", {}) + rest);
+  const auto first = fingerprint();
+  fake.write("torch/lib/libtorch_cpu.so", tiny_elf("build two", {}) + rest);
+  const auto second = fingerprint();
+  EXPECT_NE(first, second);
+  fake.add_cuda_to_libtorch("13.0");
+  EXPECT_NE(fingerprint(), second);
+  EXPECT_EQ(read_libtorch(fake.path("torch")).cuda, "13.0");
+  std::filesystem::remove(fake.path("torch/version.py"));
+  EXPECT_EQ(read_libtorch(fake.path("torch")).cuda, "13");
+  fake.write("torch/build-version", "2.13.0+cu130\n");
+  EXPECT_EQ(read_libtorch(fake.path("torch")).cuda, "13.0");
+}
+
+// Broken when a file that is no ELF, or a damaged one, is read as one or beyond its end.
+TEST(Elf, DamagedFiles) {
+  const llm::TemporaryFolder folder;
+  const auto whole = tiny_elf("identity", {"liba.so.1", "libb.so"});
+  folder.write("whole", whole);
+  const auto facts = read_elf(folder / "whole");
+  ASSERT_TRUE(facts);
+  EXPECT_EQ(facts->build_id, "6964656e74697479");
+  EXPECT_THAT(facts->needed, testing::ElementsAre("liba.so.1", "libb.so"));
+  EXPECT_FALSE(read_elf(folder / "none"));
+  for (std::size_t size = 0; size < whole.size(); size += 3) {
+    folder.write("cut", whole.substr(0, size));
+    EXPECT_FALSE(read_elf(folder / "cut")) << size;
+  }
+  for (std::size_t at = 16; at < whole.size(); at += 3) {
+    auto damaged = whole;
+    damaged[at] = '\xff';
+    folder.write("damaged", damaged);
+    const auto read = read_elf(folder / "damaged");  // anything but a crash
+    EXPECT_LE(read ? read->needed.size() : 0, 2U);
+  }
+  EXPECT_TRUE(read_elf("/proc/self/exe"));
+}
+
+}  // namespace
+
+}  // namespace anyaccel::build
