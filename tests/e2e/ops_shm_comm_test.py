@@ -23,9 +23,24 @@ def start(rank, size, store, device="cpu"):
     shm = builder.load()
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size,
                             timeout=datetime.timedelta(seconds=60))
+    if os.environ.get("ANYACCEL_SHM_DIR") == "/proc":
+        return shm
     reason = shm.initialize(size, rank, timeout=30.0)
-    assert reason == "", reason
+    if "ANYACCEL_SHM_DIR" in os.environ:
+        assert "/no/such/folder" in reason, reason
+    else:
+        assert reason == "", reason
     return shm
+
+
+def code_of(call, *arguments):
+    """The code of the anyaccel.Error that a call must raise, and its text."""
+    import anyaccel
+    try:
+        call(*arguments)
+    except anyaccel.Error as error:
+        return error.code, str(error)
+    raise AssertionError("no error")
 
 
 def numbers(rank, count, dtype):
@@ -53,9 +68,18 @@ def same(got, want):
     torch.testing.assert_close(got, want)
 
 
+def can_reduce(dtype, op):
+    """What the header promises: every reduction of floats, all but averages of integers and bool, sums and averages of complex numbers."""
+    import torch
+    if dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+        return False
+    if dtype.is_complex:
+        return op in ("sum", "avg")
+    return dtype.is_floating_point or op != "avg"
+
+
 def every_dtype(rank, size, shm):
     import torch
-    done = 0
     for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16,
                   torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64, torch.bool, torch.complex64,
                   torch.complex128, torch.complex32, torch.float8_e4m3fn, torch.float8_e5m2):
@@ -63,18 +87,92 @@ def every_dtype(rank, size, shm):
             parts = [numbers(r, count, dtype) for r in range(size)]
             for op in REDUCTIONS:
                 tensor = parts[rank].clone()
-                try:
-                    shm.all_reduce(tensor, op)
-                except RuntimeError as error:
-                    assert "[shm_all_reduce_]" in str(error), error
+                if not can_reduce(dtype, op):
+                    code, text = code_of(shm.all_reduce, tensor, op)
+                    assert code == "unsupported" and "[shm_all_reduce_]" in text, (dtype, op, code, text)
                     continue
-                done += 1
+                shm.all_reduce(tensor, op)
                 same(tensor, expected(parts, op))
+                if count == 513:
+                    padded = [part[:512 // size * size] for part in parts]
+                    same(shm.reduce_scatter(padded[rank], op), expected(padded, op).chunk(size)[rank])
             gathered = shm.all_gather(parts[rank])
             assert torch.equal(gathered.view(torch.uint8), torch.cat([p.view(torch.uint8) for p in parts]))
             sent = shm.broadcast(parts[rank].clone(), size - 1)
             assert torch.equal(sent.view(torch.uint8), parts[size - 1].view(torch.uint8))
-    assert done > 4 * 55, done
+
+
+def hard_numbers(rank, size, shm):
+    """Where a sum in the tensor's own dtype, a signed comparison or a lost NaN shows; the bits are the same on all ranks."""
+    import torch
+    for dtype, value in ((torch.float16, 2048.0), (torch.bfloat16, 256.0)):
+        tensor = torch.full((700,), value if rank == 0 else 1.0, dtype=dtype)
+        shm.all_reduce(tensor)
+        assert (tensor == torch.tensor(value + size - 1, dtype=dtype)).all(), tensor
+    for dtype, bits in ((torch.uint16, 16), (torch.uint32, 32), (torch.uint64, 64)):
+        signed = {16: torch.int16, 32: torch.int32, 64: torch.int64}[bits]
+        for op, want in (("max", -1), ("min", 5)):
+            tensor = torch.tensor([-1 if rank == 1 else 5], dtype=signed).view(dtype)
+            shm.all_reduce(tensor, op)
+            assert tensor.view(signed).item() == want, (dtype, op, tensor)
+    wrapped = torch.full((3,), 200, dtype=torch.uint8)
+    shm.all_reduce(wrapped)
+    assert (wrapped == 200 * size % 256).all(), wrapped
+    for dtype in (torch.float32, torch.bfloat16):
+        for op in ("min", "max"):
+            for place in range(size):
+                tensor = torch.tensor([float("nan") if rank == place else 1.0], dtype=dtype)
+                shm.all_reduce(tensor, op)
+                assert tensor.isnan().all(), (dtype, op, place, tensor)
+
+
+def calls_that_differ(rank, size, shm):
+    """Each rank takes itself for the source."""
+    import torch
+    code, text = code_of(shm.broadcast, torch.ones(2), rank)
+    assert code == "invalid_argument" and "from rank 0" in text and "from rank 1" in text, (code, text)
+    code, text = code_of(shm.initialize)
+    assert code == "invalid_state" and "close()" in text, (code, text)
+    renew(shm)
+    tensor = torch.ones(2)
+    assert (shm.all_reduce(tensor) == size).all()
+
+
+def renew(shm):
+    """Closes a failed group on every rank, then makes it again."""
+    import torch.distributed as dist
+    dist.barrier()
+    shm.close()
+    dist.barrier()
+    assert shm.initialize(timeout=30.0) == ""
+
+
+def made_anew(rank, size, shm):
+    import torch
+    import torch.distributed as dist
+    assert shm.initialize(timeout=1.5) == ""  # of the group that is there
+    begin = time.monotonic()
+    if rank == 0:
+        code, text = code_of(shm.barrier)
+        assert code == "timeout" and "rank 1 did not come in time" in text, (code, text)
+        assert time.monotonic() - begin < 15, "the first timeout was 30 s"
+    dist.barrier()
+    # Another process group of the same name, and the old one's has failed.
+    dist.destroy_process_group()
+    dist.init_process_group("gloo", init_method=f"file://{sys.argv[4]}_again", rank=rank, world_size=size)
+    try:
+        torch.ops.deepspeed.inference_all_reduce(torch.ones(4))
+        raise AssertionError("a group of a process group that is no more")
+    except RuntimeError as error:
+        assert "process group was destroyed" in str(error), error
+    tensor = torch.ones(4)
+    assert (shm.all_reduce(tensor) == size).all()
+    assert shm.initialize() == "" and (torch.ops.deepspeed.inference_all_reduce(torch.ones(4)) == size).all()
+
+
+def refused(rank, size, shm):
+    code, text = code_of(shm.initialize)
+    assert code == "invalid_argument" and "network" in text and "ANYACCEL_SHM_DIR" in text, (code, text)
 
 
 def layouts(rank, size, shm):
@@ -132,7 +230,7 @@ def killed(rank, size, shm):
                 os.kill(os.getpid(), signal.SIGKILL)
             shm.all_reduce(torch.ones(1000))
     except RuntimeError as error:
-        assert "rank 1 has died" in str(error), error
+        assert "rank 1 has died" in str(error) and error.code == "unavailable", error
         sys.stdout.flush()
         os._exit(0)
 
@@ -160,17 +258,30 @@ class ShareMemCommTest(unittest.TestCase):
         finally:
             for rank in ranks:
                 rank.kill()
-            if os.path.exists(store):
-                os.unlink(store)
+            for file in (store, store + "_again"):
+                if os.path.exists(file):
+                    os.unlink(file)
         self.assertEqual(ended, codes or [0] * size)
 
     # Breaks when a dtype, a reduction, a layout, a size or a name gives other numbers than torch's own.
     def test_two_ranks(self):
-        self.run_ranks(2, "every_dtype", "layouts", "names_of_deepspeed", "opcheck")
+        self.run_ranks(2, "every_dtype", "hard_numbers", "layouts", "names_of_deepspeed", "opcheck", "calls_that_differ")
 
     # Breaks when groups that overlap get in each other's way, or parts are dealt out wrongly.
     def test_three_ranks(self):
-        self.run_ranks(3, "every_dtype", "layouts", "groups")
+        self.run_ranks(3, "every_dtype", "hard_numbers", "layouts", "groups")
+
+    # Breaks when the process group, used where no memory is shared, reduces something differently or not at all.
+    def test_process_group_instead(self):
+        self.run_ranks(3, "every_dtype", "hard_numbers", "layouts", ANYACCEL_SHM_DIR="/no/such/folder")
+
+    # Breaks when a group outlives its process group, which another of the same name replaced, or keeps its first timeout.
+    def test_made_anew(self):
+        self.run_ranks(2, "made_anew")
+
+    # Breaks when a rank is not told that its memory would lie on a network's folder, or not by a typed error.
+    def test_network_folder(self):
+        self.run_ranks(2, "refused", ANYACCEL_SHM_DIR="/proc")
 
     # Breaks when the others of a killed rank wait for it.
     def test_killed_rank(self):

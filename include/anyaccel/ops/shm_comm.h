@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <chrono>
@@ -44,12 +45,16 @@ class ShareMemComm {
   /// In place.
   void all_reduce_(const at::Tensor& tensor, ShmReduce reduce = ShmReduce::sum);
   at::Tensor all_reduce(const at::Tensor& tensor, ShmReduce reduce = ShmReduce::sum);
+  /// `count` elements at addresses of host memory, without a tensor and torch's dispatcher, which for a few KiB take longer than
+  /// the reduction. `in` may be `out`; other overlaps may not be.
+  void all_reduce(const void* in, void* out, std::int64_t count, c10::ScalarType dtype,
+                  ShmReduce reduce = ShmReduce::sum);
   /// The tensors of all ranks one after the other along the first dimension.
   at::Tensor all_gather(const at::Tensor& tensor);
   /// This rank's part, along the first dimension, of the reduced tensor. `invalid_argument` when the dimension is no multiple of the
   /// number of ranks.
   at::Tensor reduce_scatter(const at::Tensor& tensor, ShmReduce reduce = ShmReduce::sum);
-  /// In place, from the rank `source` of the group. The source does not wait for the others.
+  /// In place, from the rank `source` of the group. Returns when all ranks have called it.
   void broadcast_(const at::Tensor& tensor, std::int64_t source);
   void barrier();
 
@@ -57,6 +62,9 @@ class ShareMemComm {
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::string name_;
   std::string reason_;
+  using ReduceAt = void(void*, const void*, void*, std::int64_t, std::int8_t, int);
+  void* group_at_ = nullptr;
+  ReduceAt* reduce_at_ = nullptr;
 };
 
 }  // namespace anyaccel::ops

@@ -1,6 +1,7 @@
 #include <atomic>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <vector>
 
 #include "anyaccel/ops/shm_comm.h"
 #include "ops/support/op_call.h"
@@ -39,6 +40,10 @@ ShareMemComm::ShareMemComm(const c10::intrusive_ptr<c10d::ProcessGroup>& group, 
   c10d::register_process_group(name_, group_);
   try {
     reason_ = op.call(name_, group->getRank(), group->getSize(), std::chrono::duration<double>(timeout).count());
+    static const auto pointers = shm_op<std::vector<std::int64_t>(const std::string&)>("shm_comm_pointer_call");
+    const auto found = pointers.call(name_);
+    group_at_ = reinterpret_cast<void*>(found[0]);
+    reduce_at_ = reinterpret_cast<ReduceAt*>(found[1]);
   } catch (...) {
     c10d::unregister_process_group(name_);
     throw;
@@ -59,6 +64,10 @@ void ShareMemComm::all_reduce_(const at::Tensor& tensor, ShmReduce reduce) {
 at::Tensor ShareMemComm::all_reduce(const at::Tensor& tensor, ShmReduce reduce) {
   static const auto op = shm_op<Make>("shm_all_reduce");
   return op.call(tensor, name_of(reduce), name_);
+}
+
+void ShareMemComm::all_reduce(const void* in, void* out, std::int64_t count, c10::ScalarType dtype, ShmReduce reduce) {
+  reduce_at_(group_at_, in, out, count, static_cast<std::int8_t>(dtype), static_cast<int>(reduce));
 }
 
 at::Tensor ShareMemComm::all_gather(const at::Tensor& tensor) {

@@ -5,9 +5,11 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "anyaccel/error.h"
 #include "layout.h"
@@ -67,7 +69,8 @@ Communicator::Communicator(std::shared_ptr<const Memory> memory, const Options& 
       forks_(forks_now()),
       process_(this_process()),
       seen_(static_cast<std::size_t>(size_), 0),
-      sources_(static_cast<std::size_t>(size_)) {
+      sources_(static_cast<std::size_t>(size_)),
+      before_look_(options.before_look) {
   memory_->hold(rank_);
   const auto cpus = usable_cpus();
   for (std::size_t i = 0; i < kCpuWords; ++i) place(rank_).cpus[i].store(cpus[i], std::memory_order_relaxed);
@@ -87,12 +90,15 @@ char* Communicator::slot(int rank, std::uint32_t round) const noexcept {
   return slots_ + (static_cast<std::size_t>(rank) * kSlots + round % kSlots) * chunk_;
 }
 
+constexpr const char* kNames[] = {"", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "barrier"};
+
 void Communicator::begin(Call call, std::size_t bytes, std::uint32_t detail) {
-  static constexpr const char* kNames[] = {"", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "barrier"};
   name_ = kNames[static_cast<int>(call)];
   if (forks_ != forks.load(std::memory_order_relaxed))
     throw Error(ErrorCode::invalid_state, name_, {.what = "a forked child has no place in its parent's group"});
-  if (failed_) tell(shared_->failure.load(std::memory_order_acquire));
+  if (failed_) tell();
+  call_ = static_cast<std::uint32_t>(call) << 24 | detail;
+  bytes_ = bytes;
   // A mixed number for the call: two ranks that differ in it are told apart but for one case in four thousand million.
   std::uint64_t mixed =
       bytes * 0x9e3779b97f4a7c15ULL + detail * 0xc2b2ae3d27d4eb4fULL + static_cast<std::uint32_t>(call);
@@ -103,6 +109,8 @@ void Communicator::begin(Call call, std::size_t bytes, std::uint32_t detail) {
 void Communicator::post(std::uint32_t round) noexcept {
   auto& mine = place(rank_);
   mine.what[round % kSlots].store(what_, std::memory_order_relaxed);
+  mine.call[round % kSlots].store(call_, std::memory_order_relaxed);
+  mine.bytes[round % kSlots].store(bytes_, std::memory_order_relaxed);
   mine.posted.set(round);
 }
 
@@ -129,9 +137,31 @@ void Communicator::wait_for_all(std::uint32_t round) {
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
     wait_for(rank, round);
-    // A rank that is ahead may have posted more, but not the fourth round after this one, which needs this rank's word.
-    if (place(rank).what[round % kSlots].load(std::memory_order_relaxed) != what_) fail(kDiffers, rank);
+    check_same(rank, round);
   }
+}
+
+/// Where the rank has posted this round. One that is ahead may have posted more, but not the fourth round after it, which needs
+/// this rank's word.
+void Communicator::check_same(int rank, std::uint32_t round) {
+  if (place(rank).what[round % kSlots].load(std::memory_order_relaxed) == what_) return;
+  fail(kDiffers, rank,
+       "rank " + std::to_string(rank) + " called " + call_of(rank, round) + ", rank " + std::to_string(rank_) + " " +
+           call_of(rank_, round));
+}
+
+std::string Communicator::call_of(int rank, std::uint32_t round) const {
+  const auto call = place(rank).call[round % kSlots].load(std::memory_order_relaxed);
+  const auto bytes = place(rank).bytes[round % kSlots].load(std::memory_order_relaxed);
+  const auto kind = static_cast<Call>(call >> 24);
+  std::string text = kNames[std::min<std::uint32_t>(call >> 24, 5)];
+  if (kind == Call::barrier) return text;
+  text += " of " + std::to_string(bytes) + " bytes";
+  if (kind == Call::broadcast) text += " from rank " + std::to_string(call & 0xffffff);
+  if (kind == Call::all_reduce || kind == Call::reduce_scatter)
+    text += " as " + std::string(to_string(static_cast<Kind>(call >> 8 & 0xff))) + " by " +
+            to_string(static_cast<Reduce>(call & 0xff));
+  return text;
 }
 
 /// Ranks may be bound to a CPU each, so what counts is what all of them have together.
@@ -159,60 +189,74 @@ void Communicator::wait_slowly(int rank, std::uint32_t round) {
   while (after(round, word.get())) {
     const auto left = timeout_ - (Clock::now() - start);
     if (left <= left.zero()) {
-      check_peers();
+      check_peers(round);
       if (after(round, word.get())) fail(kLate, rank);
       return;
     }
     word.sleep_until_changed(round, std::min<std::chrono::nanoseconds>(left, kLook));
     if (!after(round, word.get())) return;
-    if (const auto failure = shared_->failure.load(std::memory_order_acquire)) {
+    if (shared_->failure.load(std::memory_order_acquire) != 0) {
       failed_ = true;
-      tell(failure);
+      tell();
     }
     // Who left may have posted all that others need.
     if (place(rank).state.load(std::memory_order_acquire) == Place::kGone && after(round, word.get()))
       fail(kLeft, rank);
-    check_peers();
+    check_peers(round);
   }
 }
 
-void Communicator::check_peers() {
+void Communicator::check_peers(std::uint32_t round) {
+  if (before_look_) before_look_();
   for (int rank = 0; rank < size_; ++rank) {
     const auto& peer = place(rank);
     if (rank == rank_ || peer.state.load(std::memory_order_acquire) != Place::kHere) continue;
     if (peer.process.load(std::memory_order_relaxed) == process_) continue;
-    if (!memory_->held_by_another(rank) && peer.state.load(std::memory_order_acquire) == Place::kHere)
+    // One that ended after it had posted what is waited for did its part: its word is read after its lock.
+    if (!memory_->held_by_another(rank) && peer.state.load(std::memory_order_acquire) == Place::kHere &&
+        after(round, peer.posted.get()))
       fail(kDied, rank);
   }
 }
 
-void Communicator::fail(std::uint32_t why, int rank) {
-  std::uint32_t none = 0;
-  const auto mine = why | static_cast<std::uint32_t>(rank) << 8;
-  shared_->failure.compare_exchange_strong(none, mine, std::memory_order_acq_rel);
+void Communicator::fail(std::uint32_t why, int rank, const std::string& text) {
   failed_ = true;
+  if (shared_->claimed.exchange(1, std::memory_order_acq_rel) == 0) {
+    const auto who = "rank " + std::to_string(rank);
+    const auto words = why == kDied   ? who + " has died"
+                       : why == kLeft ? who + " has left the group"
+                       : why == kLate ? who + " did not come in time"
+                                      : text;
+    std::strncpy(shared_->text, words.c_str(), kMostWords - 1);
+    shared_->failure.store(why, std::memory_order_release);
+  } else {
+    // Another rank writes what it saw. It is not waited for long: it may be killed just now.
+    for (int i = 0; i < 1000 && shared_->failure.load(std::memory_order_acquire) == 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   for (int other = 0; other < size_; ++other) place(other).posted.wake_all();
-  tell(none == 0 ? mine : none);
+  tell();
 }
 
-void Communicator::tell(std::uint32_t failure) const {
-  const auto who = "rank " + std::to_string(failure >> 8);
+/// The same words on every rank.
+void Communicator::tell() const {
+  const auto failure = shared_->failure.load(std::memory_order_acquire);
   const auto where = std::string(name_) + " over shared memory";
+  const std::string what(shared_->text, ::strnlen(shared_->text, kMostWords));
   constexpr const char* kHint = "end all ranks, or make a new group of those that are left";
-  switch (failure & 0xff) {
-    case kDied: throw Error(ErrorCode::unavailable, where, {.what = who + " has died", .hint = kHint});
-    case kLeft: throw Error(ErrorCode::unavailable, where, {.what = who + " has left the group", .hint = kHint});
+  switch (failure) {
+    case kDied:
+    case kLeft: throw Error(ErrorCode::unavailable, where, {.what = what, .hint = kHint});
     case kLate:
       throw Error(
           ErrorCode::timeout, where,
-          {.what = who + " did not come in time",
+          {.what = what,
            .want = "every rank within " +
                    std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(timeout_).count()) + " ms",
            .hint = kHint});
     case kDiffers:
       throw Error(ErrorCode::invalid_argument, where,
-                  {.what = who + " called another operation, or the same with another size, dtype or reduction",
-                   .want = "the same calls in the same order on every rank"});
+                  {.what = what, .want = "the same calls in the same order on every rank"});
     default: throw Error(ErrorCode::invalid_state, where, {.what = "this group has failed before"});
   }
 }

@@ -19,8 +19,10 @@ struct Options {
   int rank = 0;
   int size = 1;
   std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< of one operation
-  std::size_t chunk_bytes = 0;  ///< of one piece; 0: ANYACCEL_SHM_CHUNK_KB, otherwise 128 KiB
+  std::size_t chunk_bytes = 0;             ///< of one piece; 0: ANYACCEL_SHM_CHUNK_KB, otherwise 128 KiB
+  std::function<void()> before_look = {};  ///< for tests: called when a rank that waits long looks for dead peers
 };
+inline constexpr int kMostRanks = 4095;
 
 /// The memory of a group of `size` ranks: what `bytes_for` says, zeroed, and prepared by one rank.
 std::size_t bytes_for(const Options& options);
@@ -50,10 +52,15 @@ class Communicator {
 
   /// `unsupported` where can_reduce() says no.
   void all_reduce(const void* in, void* out, std::size_t count, Kind kind, Reduce reduce);
+  /// Of the operations from now on.
+  void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
+  bool failed() const noexcept { return failed_; }
+
   /// `out` has size() pieces of `bytes`, in the order of ranks.
   void all_gather(const void* in, void* out, std::size_t bytes);
   /// `in` has size() pieces of `count` elements; `out` gets the reduced piece of this rank.
   void reduce_scatter(const void* in, void* out, std::size_t count, Kind kind, Reduce reduce);
+  /// Like the others it returns when all ranks have called it: so two that take different ranks for the source are told.
   void broadcast(void* data, std::size_t bytes, int source);
   void barrier();
 
@@ -74,9 +81,12 @@ class Communicator {
   void wait_slowly(int rank, std::uint32_t round);
   void choose_spin() noexcept;
   void wait_for_all(std::uint32_t round);
-  void check_peers();
-  [[noreturn]] void fail(std::uint32_t why, int rank);
-  [[noreturn]] void tell(std::uint32_t failure) const;
+  void check_same(int rank, std::uint32_t round);
+  void check_peers(std::uint32_t round);
+  /// What a rank called in that round, in words.
+  std::string call_of(int rank, std::uint32_t round) const;
+  [[noreturn]] void fail(std::uint32_t why, int rank, const std::string& text = {});
+  [[noreturn]] void tell() const;
   void reduce_whole(const char* in, char* out, std::size_t count, Kind kind, Reduce reduce);
   void reduce_in_parts(const char* in, char* out, std::size_t count, Kind kind, Reduce reduce);
   void fold(Kind kind, Reduce reduce, char* out, std::size_t count);
@@ -91,17 +101,21 @@ class Communicator {
   char* slots_;
   std::uint32_t round_ = 0;
   std::uint32_t what_ = 0;
+  std::uint32_t call_ = 0;  // what was called, and with what, for messages
+  std::uint64_t bytes_ = 0;
   const char* name_ = "";
   bool failed_ = false;
   unsigned forks_;
   std::uint64_t process_;
   std::vector<std::uint32_t> seen_;   // what each rank had posted when last looked at
   std::vector<const void*> sources_;  // of one reduction
+  std::function<void()> before_look_;
 };
 
 /// Gives every rank's text to every rank; all ranks call it equally often. Texts have at most kMostText bytes.
 using Exchange = std::function<std::vector<std::string>(const std::string& mine)>;
-inline constexpr std::size_t kMostText = 240;
+inline constexpr std::size_t kMostPath = 4096;
+inline constexpr std::size_t kMostText = kMostPath + 128;
 
 /// A communicator, or why there is none; the same verdict on every rank.
 struct Connected {
@@ -110,7 +124,7 @@ struct Connected {
 };
 
 /// Makes memory and opens it on every rank. Whether ranks share a node is found by opening that memory, never by name:
-/// where a rank cannot, all get the reason.
+/// where a rank cannot, all get the reason. `invalid_argument` on all ranks when ANYACCEL_SHM_DIR is a network's folder.
 Connected connect(const Options& options, const Exchange& exchange);
 
 }  // namespace anyaccel::ops::shm

@@ -12,6 +12,7 @@ namespace anyaccel::ops::shm {
 /// A rank writes into one slot while the others may still read three.
 inline constexpr std::uint32_t kSlots = 4;
 inline constexpr std::size_t kCpuWords = 16;
+inline constexpr std::size_t kMostWords = 256;
 inline constexpr std::size_t kLine = 128;  // two cache lines, because they are fetched in pairs
 inline constexpr std::size_t kWholeBytes = std::size_t{16} * 1024;  // up to here one round is faster than two
 
@@ -35,11 +36,16 @@ struct alignas(kLine) Communicator::Place {
   alignas(64) std::atomic<std::uint32_t> state;
   std::atomic<std::uint64_t> process;
   std::atomic<std::uint64_t> cpus[kCpuWords];  // that the rank may run on
+  // What was called, which they look at when `what` differs.
+  alignas(64) std::atomic<std::uint32_t> call[kSlots];
+  std::atomic<std::uint64_t> bytes[kSlots];
 };
 
 struct alignas(kLine) Communicator::Shared {
   char token[32];
-  std::atomic<std::uint32_t> failure;  // 0, or why and whose, from the first who saw it
+  std::atomic<std::uint32_t> claimed;  // by the first who saw a failure; it writes the text
+  std::atomic<std::uint32_t> failure;  // 0, or why
+  char text[kMostWords];
   Place* places() noexcept { return reinterpret_cast<Place*>(this + 1); }
 };
 

@@ -2,15 +2,20 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "anyaccel/error.h"
@@ -21,7 +26,9 @@ namespace {
 
 constexpr const char* kWhere = "shm_comm";
 constexpr const char* kPrefix = "anyaccel-shm-";
-constexpr time_t kLeftoverSeconds = 60;  // nobody takes longer between making a file and holding it
+constexpr time_t kLeftoverSeconds =
+    60;                           // between making a file and holding it, where one cannot be made without a name
+constexpr int kMaking = 1 << 20;  // the place that the maker of a file holds, beyond those of ranks
 
 std::string mib(unsigned long long bytes) { return std::to_string((bytes + 1048575) / 1048576) + " MiB"; }
 
@@ -53,6 +60,8 @@ void allocate(int descriptor, const std::string& place, std::size_t bytes) {
   if (error != 0) too_small(place, std::strerror(error), bytes);
 }
 
+/// A lock of an open file, not of a process: other descriptors of the file, opened and closed by whatever part of the process, do
+/// not take it away.
 struct flock place_lock(int place) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -62,7 +71,78 @@ struct flock place_lock(int place) {
   return lock;
 }
 
+std::string path_of(int descriptor) {
+  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(descriptor);
+}
+
+/// A file without a name in a folder of this machine, or with one where the file system cannot do that.
+int make_file(const std::string& folder, std::string& name) {
+  struct statfs about {};
+  if (::statfs(folder.c_str(), &about) != 0)
+    throw Error(ErrorCode::unavailable, kWhere,
+                {.what = "there is no folder for shared memory", .got = folder + ": " + std::strerror(errno)});
+  if (!is_local(static_cast<unsigned long>(about.f_type))) {
+    char type[20];
+    std::snprintf(type, sizeof(type), "0x%lx", static_cast<unsigned long>(about.f_type) & 0xffffffffUL);
+    throw Error(ErrorCode::invalid_argument, kWhere,
+                {.what = "shared memory cannot lie on a network's file system",
+                 .got = folder + ", of type " + type,
+                 .want = "memory of this machine (tmpfs)",
+                 .hint = "set ANYACCEL_SHM_DIR to such a folder, or unset it"});
+  }
+  int made = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  name.clear();
+  if (made < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) {
+    name = folder + "/" + kPrefix + random_token();
+    made = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+  }
+  if (made < 0)
+    throw Error(ErrorCode::io, kWhere,
+                {.what = "no file can be made for shared memory", .got = folder + ": " + std::strerror(errno)});
+  return made;
+}
+
+void check_space(int descriptor, const std::string& folder, std::size_t bytes) {
+  struct statvfs mount {};
+  if (::fstatvfs(descriptor, &mount) != 0) return;
+  const auto free = static_cast<unsigned long long>(mount.f_bavail) * mount.f_frsize;
+  // A mount without a limit says 0 blocks.
+  if (mount.f_blocks != 0 && free < bytes) too_small(folder, mib(free) + " free", bytes);
+}
+
 }  // namespace
+
+/// All memory of this process. A forked child lets go of what it inherited: an open or mapped file would hold the places of a dead
+/// parent.
+struct LiveMemory {
+  std::mutex mutex;
+  std::set<Memory*> all;
+
+  static LiveMemory& of_process() {
+    static auto* const live = [] {
+      auto* const made = new LiveMemory;  // never destroyed
+      ::pthread_atfork([] { of_process().mutex.lock(); }, [] { of_process().mutex.unlock(); },
+                       [] {
+                         for (auto* const memory : of_process().all) {
+                           ::munmap(std::exchange(memory->data_, nullptr), memory->bytes_);
+                           ::close(std::exchange(memory->descriptor_, -1));
+                           memory->named_ = false;
+                         }
+                         of_process().mutex.unlock();
+                       });
+      return made;
+    }();
+    return *live;
+  }
+  void add(Memory* memory) {
+    const std::lock_guard lock(mutex);
+    all.insert(memory);
+  }
+  void remove(Memory* memory) {
+    const std::lock_guard lock(mutex);
+    all.erase(memory);
+  }
+};
 
 std::string random_token() {
   unsigned char bytes[16];
@@ -87,6 +167,7 @@ Memory::Memory(int descriptor, std::string path, std::size_t bytes, bool named)
                 {.what = "shared memory cannot be mapped", .got = std::strerror(error)});
   }
   data_ = data;
+  LiveMemory::of_process().add(this);
 }
 
 Memory::Memory(Memory&& other) noexcept
@@ -94,9 +175,12 @@ Memory::Memory(Memory&& other) noexcept
       path_(std::move(other.path_)),
       bytes_(other.bytes_),
       named_(std::exchange(other.named_, false)),
-      data_(std::exchange(other.data_, nullptr)) {}
+      data_(std::exchange(other.data_, nullptr)) {
+  LiveMemory::of_process().add(this);
+}
 
 Memory::~Memory() {
+  LiveMemory::of_process().remove(this);
   remove_name();
   if (data_ != nullptr) ::munmap(data_, bytes_);
   if (descriptor_ >= 0) ::close(descriptor_);
@@ -107,6 +191,8 @@ void Memory::remove_name() noexcept {
   named_ = false;
 }
 
+void Memory::share_name() noexcept { named_ = path_.rfind("/proc/", 0) != 0; }
+
 Memory Memory::anonymous(std::size_t bytes) {
   Descriptor made(::memfd_create("anyaccel-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (made.number < 0 || ::fchmod(made.number, S_IRUSR | S_IWUSR) != 0)
@@ -114,28 +200,41 @@ Memory Memory::anonymous(std::size_t bytes) {
                 {.what = "memory without a name cannot be made", .got = std::strerror(errno)});
   allocate(made.number, "this container or machine", bytes);
   ::fcntl(made.number, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-  auto path = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(made.number);
+  auto path = path_of(made.number);
+  return {made.release(), std::move(path), bytes, false};
+}
+
+Memory Memory::in_folder(const std::string& folder, std::size_t bytes) {
+  std::string name;
+  Descriptor made(make_file(folder, name));
+  if (!name.empty()) ::unlink(name.c_str());
+  check_space(made.number, folder, bytes);
+  allocate(made.number, folder, bytes);
+  auto path = path_of(made.number);
   return {made.release(), std::move(path), bytes, false};
 }
 
 Memory Memory::file(const std::string& folder, std::size_t bytes) {
   remove_leftovers(folder);
-  struct statvfs mount {};
-  if (::statvfs(folder.c_str(), &mount) != 0)
-    throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "there is no folder for shared memory", .got = folder + ": " + std::strerror(errno)});
-  const auto free = static_cast<unsigned long long>(mount.f_bavail) * mount.f_frsize;
-  // A mount without a limit says 0 blocks.
-  if (mount.f_blocks != 0 && free < bytes) too_small(folder, mib(free) + " free", bytes);
-  const auto path = folder + "/" + kPrefix + random_token();
-  Descriptor made(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
-  if (made.number < 0)
-    throw Error(ErrorCode::io, kWhere,
-                {.what = "no file can be made for shared memory", .got = path + ": " + std::strerror(errno)});
+  std::string path;
+  Descriptor made(make_file(folder, path));
   try {
+    // Held before it has a name: nobody takes it for a leftover.
+    auto lock = place_lock(kMaking);
+    if (::fcntl(made.number, F_OFD_SETLK, &lock) != 0)
+      throw Error(ErrorCode::unavailable, kWhere, {.what = "a file cannot be locked", .got = std::strerror(errno)});
+    check_space(made.number, folder, bytes);
     allocate(made.number, folder, bytes);
+    if (path.empty()) {
+      const auto name = folder + "/" + kPrefix + random_token();
+      const auto self = "/proc/self/fd/" + std::to_string(made.number);
+      if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0)
+        throw Error(ErrorCode::io, kWhere,
+                    {.what = "shared memory cannot be given a name", .got = name + ": " + std::strerror(errno)});
+      path = name;
+    }
   } catch (...) {
-    ::unlink(path.c_str());
+    if (!path.empty()) ::unlink(path.c_str());
     throw;
   }
   return {made.release(), path, bytes, true};
@@ -156,18 +255,18 @@ Memory Memory::open(const std::string& path, std::size_t bytes) {
   return {made.release(), path, bytes, false};
 }
 
-// A process's lock, which the system takes back when the process ends: neither a reused process id nor a child that inherited the
-// descriptor can keep it, and it is seen from another process namespace.
+// The system takes the lock back when the process ends: no reused process id can keep it, and it is seen from another process
+// namespace.
 void Memory::hold(int place) const {
   auto lock = place_lock(place);
-  if (::fcntl(descriptor_, F_SETLK, &lock) != 0)
+  if (::fcntl(descriptor_, F_OFD_SETLK, &lock) != 0)
     throw Error(ErrorCode::unavailable, kWhere, {.what = "a rank's place is taken", .got = std::strerror(errno)});
 }
 
 bool Memory::held_by_another(int place) const noexcept {
   auto lock = place_lock(place);
   // When the system does not answer, nobody is called dead.
-  return ::fcntl(descriptor_, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+  return ::fcntl(descriptor_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
 void remove_leftovers(const std::string& folder) noexcept {
@@ -183,10 +282,27 @@ void remove_leftovers(const std::string& folder) noexcept {
     const Descriptor file(::openat(folder_number, entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     struct flock lock {};
     lock.l_type = F_WRLCK;  // the whole file
-    if (file.number >= 0 && ::fcntl(file.number, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK)
+    if (file.number >= 0 && ::fcntl(file.number, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK)
       ::unlinkat(folder_number, entry->d_name, 0);
   }
   ::closedir(entries);
+}
+
+bool is_local(unsigned long type) noexcept {
+  switch (type & 0xffffffffUL) {
+    case 0x01021994:  // tmpfs
+    case 0x858458f6:  // ramfs
+    case 0x958458f6:  // hugetlbfs
+    case 0xef53:      // ext2, ext3, ext4
+    case 0x58465342:  // xfs
+    case 0x9123683e:  // btrfs
+    case 0xf2f52010:  // f2fs
+    case 0xca451a4e:  // bcachefs
+    case 0x2fc12fc1:  // zfs
+    case 0x794c7630:  // overlayfs, whose upper folder cannot be on NFS
+      return true;
+    default: return false;
+  }
 }
 
 }  // namespace anyaccel::ops::shm

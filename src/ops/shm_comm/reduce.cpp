@@ -21,6 +21,19 @@ extern const Kernels kernels_avx2;
 extern const Kernels kernels_avx512;
 #endif
 
+const char* to_string(Kind kind) noexcept {
+  static constexpr const char* kNames[] = {"float32", "float64", "float16", "bfloat16", "int8",   "uint8", "int16",
+                                           "uint16",  "int32",   "uint32",  "int64",    "uint64", "bool"};
+  const auto number = static_cast<std::size_t>(kind);
+  return number < sizeof(kNames) / sizeof(kNames[0]) ? kNames[number] : "no dtype";
+}
+
+const char* to_string(Reduce reduce) noexcept {
+  static constexpr const char* kNames[] = {"sum", "product", "min", "max", "avg"};
+  const auto number = static_cast<std::size_t>(reduce);
+  return number < sizeof(kNames) / sizeof(kNames[0]) ? kNames[number] : "no reduction";
+}
+
 std::size_t size_of(Kind kind) noexcept {
   switch (kind) {
     case Kind::i8:

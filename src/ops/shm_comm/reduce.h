@@ -11,6 +11,10 @@ enum class Kind : std::uint8_t { f32, f64, f16, bf16, i8, u8, i16, u16, i32, u32
 
 enum class Reduce : std::uint8_t { sum, product, min, max, avg };
 
+/// For messages: "float32", "sum".
+const char* to_string(Kind kind) noexcept;
+const char* to_string(Reduce reduce) noexcept;
+
 /// Bytes of one element.
 std::size_t size_of(Kind kind) noexcept;
 /// False where the reduction has no meaning: an average of integers or truths.

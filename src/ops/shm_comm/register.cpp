@@ -1,8 +1,9 @@
-// Torch's side: groups by the name of their process group, tensors of every kind and device, and c10d where ranks share no memory.
+// Torch's side: tensors of every kind and device, and the ops' schemas.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/from_blob.h>
 #include <torch/library.h>
 
 #include <cstring>
@@ -13,6 +14,8 @@
 
 #include "anyaccel/error.h"
 #include "communicator.h"
+#include "groups.h"
+#include "ops/support/error.h"
 
 namespace anyaccel::ops::shm {
 
@@ -20,107 +23,6 @@ namespace {
 
 using at::Tensor;
 using c10::ScalarType;
-
-struct Group {
-  std::string name;
-  int rank = 0;
-  int size = 1;
-  std::unique_ptr<Communicator> communicator;  // empty: c10d
-  std::string reason;
-  std::mutex mutex;  // operations of one group, one after the other
-};
-
-struct Registry {
-  std::mutex mutex;
-  std::map<std::string, std::shared_ptr<Group>> groups;
-  std::string chosen;  // of DeepSpeed's names, which have no argument for it
-};
-
-Registry& registry() {
-  static auto* instance = new Registry;  // never destroyed: the system tells the others when this process ends
-  return *instance;
-}
-
-std::shared_ptr<Group> find(const std::string& name) {
-  auto& state = registry();
-  const std::lock_guard lock(state.mutex);
-  const auto found = state.groups.find(name);
-  if (found == state.groups.end())
-    throw Error(
-        ErrorCode::invalid_state, "shm_comm",
-        {.what = "this group was not initialized", .got = "'" + name + "'", .hint = "call shm_comm_init first"});
-  return found->second;
-}
-
-/// One of c10d's operators, whose schema differs between LibTorch's versions.
-Tensor c10d(const char* name, std::vector<c10::IValue> arguments) {
-  const auto call = [](const char* op, torch::jit::Stack& stack) {
-    c10::Dispatcher::singleton()
-        .findSchemaOrThrow((std::string("_c10d_functional::") + op).c_str(), "")
-        .callBoxed(stack);
-  };
-  torch::jit::Stack stack = std::move(arguments);
-  call(name, stack);
-  call("wait_tensor", stack);
-  return stack.at(0).toTensor();
-}
-
-std::vector<std::string> exchange_texts(const Group& group, const std::string& mine) {
-  constexpr std::int64_t kBytes = kMostText + 1;
-  const auto text = at::empty({kBytes}, at::kByte).zero_();
-  std::memcpy(text.mutable_data_ptr(), mine.c_str(), std::min<std::size_t>(mine.size(), kMostText));
-  const auto all = c10d("all_gather_into_tensor", {text, std::int64_t{group.size}, group.name});
-  std::vector<std::string> texts;
-  for (int rank = 0; rank < group.size; ++rank)
-    texts.emplace_back(static_cast<const char*>(all.const_data_ptr()) + rank * kBytes);
-  return texts;
-}
-
-std::string init(const std::string& name, std::int64_t rank, std::int64_t size, double timeout_seconds) {
-  auto& state = registry();
-  {
-    const std::lock_guard lock(state.mutex);
-    if (const auto found = state.groups.find(name); found != state.groups.end()) {
-      if (found->second->rank == rank && found->second->size == size) return found->second->reason;
-      throw Error(ErrorCode::invalid_state, "shm_comm_init",
-                  {.what = "a group of this name is there with another rank or size",
-                   .got = "'" + name + "'",
-                   .hint = "call shm_comm_close first"});
-    }
-  }
-  auto group = std::make_shared<Group>();
-  group->name = name;
-  group->rank = static_cast<int>(rank);
-  group->size = static_cast<int>(size);
-  Options options{.rank = group->rank, .size = group->size};
-  options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout_seconds * 1000));
-  auto connected = connect(options, [&](const std::string& mine) {
-    return group->size == 1 ? std::vector<std::string>{mine} : exchange_texts(*group, mine);
-  });
-  group->communicator = std::move(connected.communicator);
-  group->reason = connected.reason;
-  const std::lock_guard lock(state.mutex);
-  state.groups[name] = group;
-  if (state.chosen.empty()) state.chosen = name;
-  return group->reason;
-}
-
-bool has(const std::string& name) {
-  auto& state = registry();
-  const std::lock_guard lock(state.mutex);
-  return state.groups.contains(name);
-}
-
-void close(const std::string& name) {
-  std::shared_ptr<Group> group;
-  auto& state = registry();
-  const std::lock_guard lock(state.mutex);
-  if (const auto found = state.groups.find(name); found != state.groups.end()) {
-    group = found->second;
-    state.groups.erase(found);
-  }
-  if (state.chosen == name) state.chosen.clear();
-}
 
 /// The numbers of a tensor: kind, and how many make one element.
 std::pair<Kind, int> numbers(const char* where, ScalarType type) {
@@ -150,6 +52,17 @@ std::pair<Kind, int> numbers(const char* where, ScalarType type) {
   }
 }
 
+void check_complex(const char* where, int parts, Reduce reduce) {
+  if (parts == 2 && reduce != Reduce::sum && reduce != Reduce::avg)
+    throw Error(ErrorCode::unsupported, where,
+                {.what = "complex numbers can only be summed or averaged", .got = to_string(reduce)});
+}
+
+[[noreturn]] void refuse_average(const char* where, ScalarType type) {
+  throw Error(ErrorCode::unsupported, where,
+              {.what = "an average of integers is no integer", .got = c10::toString(type), .want = "a floating dtype"});
+}
+
 Reduce reduction(const char* where, const std::string& name, ScalarType type) {
   static const std::map<std::string, Reduce> kNames{{"sum", Reduce::sum},  {"avg", Reduce::avg},
                                                     {"mean", Reduce::avg}, {"product", Reduce::product},
@@ -161,12 +74,8 @@ Reduce reduction(const char* where, const std::string& name, ScalarType type) {
         {.what = "there is no such reduction", .got = "'" + name + "'", .want = "sum, avg, product, min or max"});
   const auto reduce = found->second;
   const auto [kind, parts] = numbers(where, type);
-  if (parts == 2 && reduce != Reduce::sum && reduce != Reduce::avg)
-    throw Error(ErrorCode::unsupported, where, {.what = "complex numbers can only be summed or averaged", .got = name});
-  if (!can_reduce(kind, reduce))
-    throw Error(
-        ErrorCode::unsupported, where,
-        {.what = "an average of integers is no integer", .got = c10::toString(type), .want = "a floating dtype"});
+  check_complex(where, parts, reduce);
+  if (!can_reduce(kind, reduce)) refuse_average(where, type);
   return reduce;
 }
 
@@ -192,31 +101,32 @@ struct Plain {
 
 Tensor as_bytes(const Tensor& tensor) { return tensor.view({-1}).view(at::kByte); }
 
-const char* c10d_name(Reduce reduce) {
-  switch (reduce) {
-    case Reduce::product: return "product";
-    case Reduce::min: return "min";
-    case Reduce::max: return "max";
-    default: return "sum";  // not every backend of c10d has averages
+/// The numbers in one dimension, complex ones as two of their parts.
+Tensor flat(const Tensor& plain) {
+  const auto numbers = plain.view({-1});
+  switch (plain.scalar_type()) {
+    case ScalarType::ComplexHalf: return numbers.view(at::kHalf);
+    case ScalarType::ComplexFloat: return numbers.view(at::kFloat);
+    case ScalarType::ComplexDouble: return numbers.view(at::kDouble);
+    default: return numbers;
   }
 }
 
 void reduce_plain(Group& group, const Tensor& tensor, Reduce reduce) {
   if (tensor.numel() == 0) return;
+  const auto [kind, parts] = numbers("shm_all_reduce", tensor.scalar_type());
   const std::lock_guard lock(group.mutex);
   if (group.communicator) {
-    const auto [kind, parts] = numbers("shm_all_reduce", tensor.scalar_type());
     auto* const data = tensor.mutable_data_ptr();
     group.communicator->all_reduce(data, data, static_cast<std::size_t>(tensor.numel() * parts), kind, reduce);
     return;
   }
-  const auto result = c10d("all_reduce_", {tensor, c10d_name(reduce), group.name});
-  if (reduce == Reduce::avg) tensor.div_(group.size);
+  reduce_over_c10d(group, flat(tensor), kind, reduce);
 }
 
 void all_reduce_(const Tensor& self, const std::string& op, const std::string& name) {
   const auto reduce = reduction("shm_all_reduce_", op, self.scalar_type());
-  const auto group = find(name);
+  const auto group = find_group(name);
   const Plain plain(self);
   reduce_plain(*group, plain.tensor, reduce);
   plain.finish(self);
@@ -224,7 +134,7 @@ void all_reduce_(const Tensor& self, const std::string& op, const std::string& n
 
 Tensor all_reduce(const Tensor& self, const std::string& op, const std::string& name) {
   const auto reduce = reduction("shm_all_reduce", op, self.scalar_type());
-  const auto group = find(name);
+  const auto group = find_group(name);
   auto result = at::empty(self.sizes(), self.options());
   const Plain plain(result, false);
   plain.tensor.copy_(self);
@@ -241,7 +151,7 @@ std::vector<std::int64_t> gathered_sizes(const Tensor& self, int ranks) {
 }
 
 Tensor all_gather(const Tensor& self, const std::string& name) {
-  const auto group = find(name);
+  const auto group = find_group(name);
   auto result = at::empty(gathered_sizes(self, group->size), self.options());
   if (result.numel() == 0) return result;
   const Plain in(self);
@@ -269,7 +179,7 @@ std::vector<std::int64_t> scattered_sizes(const Tensor& self, int ranks) {
 
 Tensor reduce_scatter(const Tensor& self, const std::string& op, const std::string& name) {
   const auto reduce = reduction("shm_reduce_scatter", op, self.scalar_type());
-  const auto group = find(name);
+  const auto group = find_group(name);
   auto result = at::empty(scattered_sizes(self, group->size), self.options());
   if (result.numel() == 0) return result;
   const Plain in(self);
@@ -280,16 +190,18 @@ Tensor reduce_scatter(const Tensor& self, const std::string& op, const std::stri
     group->communicator->reduce_scatter(in.data(), out.data(), static_cast<std::size_t>(result.numel() * parts), kind,
                                         reduce);
   } else {
-    out.tensor.copy_(
-        c10d("reduce_scatter_tensor", {in.tensor, c10d_name(reduce), std::int64_t{group->size}, group->name}));
-    if (reduce == Reduce::avg) out.tensor.div_(group->size);
+    // As c10d's gloo does it too.
+    const auto whole = in.same ? in.tensor.clone() : in.tensor;
+    const auto part = result.numel();
+    reduce_over_c10d(*group, flat(whole), numbers("shm_reduce_scatter", self.scalar_type()).first, reduce);
+    out.tensor.view({-1}).copy_(whole.view({-1}).slice(0, group->rank * part, (group->rank + 1) * part));
   }
   out.finish(result);
   return result;
 }
 
 void broadcast_(const Tensor& self, std::int64_t source, const std::string& name) {
-  const auto group = find(name);
+  const auto group = find_group(name);
   if (source < 0 || source > std::numeric_limits<int>::max())
     throw Error(ErrorCode::invalid_argument, "shm_broadcast",
                 {.what = "no rank of the group", .got = std::to_string(source)});
@@ -304,7 +216,7 @@ void broadcast_(const Tensor& self, std::int64_t source, const std::string& name
 }
 
 void barrier(const std::string& name) {
-  const auto group = find(name);
+  const auto group = find_group(name);
   const std::lock_guard lock(group->mutex);
   if (group->communicator)
     group->communicator->barrier();
@@ -313,12 +225,12 @@ void barrier(const std::string& name) {
 }
 
 // DeepSpeed's names. Its calls have no group.
-Tensor inference_all_reduce(const Tensor& self) { return all_reduce(self, "sum", registry().chosen); }
+Tensor inference_all_reduce(const Tensor& self) { return all_reduce(self, "sum", chosen_group()); }
 Tensor& inference_all_reduce_(Tensor& self) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("anyaccel::shm_all_reduce_", "")
                              .typed<void(const Tensor&, const std::string&, const std::string&)>();
-  op.call(self, "sum", registry().chosen);
+  op.call(self, "sum", chosen_group());
   return self;
 }
 
@@ -326,13 +238,9 @@ Tensor& inference_all_reduce_(Tensor& self) {
 bool offer_deepspeed_names(const std::string& group) {
   static std::mutex mutex;
   static torch::Library* library = nullptr;
-  find(group);
+  find_group(group);
+  choose_group(group);
   const std::lock_guard lock(mutex);
-  {
-    auto& state = registry();
-    const std::lock_guard state_lock(state.mutex);
-    state.chosen = group;
-  }
   if (library != nullptr) return true;
   if (c10::Dispatcher::singleton().findSchema({"deepspeed::inference_all_reduce_", ""})) return false;
   library = new torch::Library(torch::Library::FRAGMENT, "deepspeed", std::nullopt, __FILE__, __LINE__);
@@ -345,15 +253,44 @@ bool offer_deepspeed_names(const std::string& group) {
   return true;
 }
 
+// The shortest way, for C++: a group's number and a function, without dispatcher and tensor.
+void reduce_at(void* group_at, const void* in, void* out, std::int64_t count, std::int8_t dtype, int op) {
+  static constexpr Reduce kReductions[] = {Reduce::sum, Reduce::avg, Reduce::product, Reduce::min, Reduce::max};
+  constexpr const char* kWhere = "ShareMemComm::all_reduce";
+  auto& group = *static_cast<Group*>(group_at);
+  const auto type = static_cast<ScalarType>(dtype);
+  const auto [kind, parts] = numbers(kWhere, type);
+  const auto reduce = kReductions[op];
+  check_complex(kWhere, parts, reduce);
+  if (!can_reduce(kind, reduce)) refuse_average(kWhere, type);
+  if (count < 0)
+    throw Error(ErrorCode::invalid_argument, kWhere, {.what = "no such count", .got = std::to_string(count)});
+  const std::lock_guard lock(group.mutex);
+  if (group.communicator) {
+    group.communicator->all_reduce(in, out, static_cast<std::size_t>(count * parts), kind, reduce);
+    return;
+  }
+  if (count == 0) return;
+  if (in != out) std::memcpy(out, in, static_cast<std::size_t>(count * parts) * size_of(kind));
+  reduce_over_c10d(group, flat(at::from_blob(out, {count}, at::TensorOptions(type))), kind, reduce);
+}
+
+/// Addresses that hold until shm_comm_close.
+std::vector<std::int64_t> pointer_call(const std::string& name) {
+  return {reinterpret_cast<std::int64_t>(find_group(name).get()), reinterpret_cast<std::int64_t>(&reduce_at)};
+}
+
 /// As DeepSpeed counts: 2 where all its dtypes have vector kernels. Ours have kernels for every dtype on every CPU.
 std::int64_t kernel_level() { return 2; }
 
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
-  m.def("shm_comm_init(str group, int rank, int size, float timeout_seconds) -> str", init);
-  m.def("shm_comm_close(str group) -> ()", close);
-  m.def("shm_comm_has(str group) -> bool", has);
-  m.def("shm_comm_reason(str group) -> str", [](const std::string& name) { return find(name)->reason; });
+  m.def("shm_comm_init(str group, int rank, int size, float timeout_seconds) -> str", init_group);
+  m.def("shm_comm_close(str group) -> ()", close_group);
+  m.def("shm_comm_has(str group) -> bool", has_group);
+  m.def("shm_comm_reason(str group) -> str", [](const std::string& name) { return find_group(name)->reason; });
   m.def("shm_comm_names(str group) -> bool", offer_deepspeed_names);
+  m.def("shm_comm_pointer_call(str group) -> int[]", pointer_call);
+  m.def("shm_comm_error_code() -> int", [] { return static_cast<std::int64_t>(last_error_code()); });
   m.def("shm_comm_kernels() -> str", [] { return std::string(kernels().name); });
   m.def("shm_comm_kernel_level() -> int", kernel_level);
   m.def("shm_all_reduce_(Tensor(a!) self, str op, str group) -> ()");
@@ -382,11 +319,11 @@ TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
     return at::empty(self.sizes(), self.options());
   });
   m.impl("shm_all_gather", [](const Tensor& self, const std::string& name) {
-    return at::empty(gathered_sizes(self, find(name)->size), self.options());
+    return at::empty(gathered_sizes(self, find_group(name)->size), self.options());
   });
   m.impl("shm_reduce_scatter", [](const Tensor& self, const std::string& op, const std::string& name) {
     reduction("shm_reduce_scatter", op, self.scalar_type());
-    return at::empty(scattered_sizes(self, find(name)->size), self.options());
+    return at::empty(scattered_sizes(self, find_group(name)->size), self.options());
   });
   m.impl("shm_broadcast_", [](const Tensor&, std::int64_t, const std::string&) {});
 }

@@ -110,6 +110,56 @@ TEST(ShmComm, DifferentCallsAreTold) {
     EXPECT_EQ(end_of(child), code_of(ErrorCode::invalid_argument));
 }
 
+/// What each rank's error says after `call`, which gets the group and the rank's number; "" without one.
+std::vector<std::string> words_of(int size, const std::function<void(Communicator&, int)>& call) {
+  const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, size))));
+  prepare(memory->data(), options(0, size), random_token());
+  std::vector<std::string> words(static_cast<std::size_t>(size));
+  std::vector<std::unique_ptr<Communicator>> groups;
+  for (int rank = 0; rank < size; ++rank) groups.push_back(std::make_unique<Communicator>(memory, options(rank, size)));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      const auto place = static_cast<std::size_t>(rank);
+      try {
+        call(*groups[place], rank);
+      } catch (const Error& error) {
+        words[place] = error.code() == ErrorCode::invalid_argument ? error.what() : "another code";
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  return words;
+}
+
+// Breaks when ranks that each take another one for the source of a broadcast go on with what they had.
+TEST(ShmComm, BroadcastsFromDifferentSourcesAreToldOnEveryRank) {
+  for (const int size : {2, 3}) {
+    const auto words = words_of(size, [](Communicator& group, int rank) {
+      char data[8] = {};
+      group.broadcast(data, sizeof(data), rank == 0 ? 0 : 1);
+    });
+    for (const auto& text : words) {
+      EXPECT_NE(text.find("broadcast of 8 bytes from rank 0"), std::string::npos) << text;
+      EXPECT_NE(text.find("broadcast of 8 bytes from rank 1"), std::string::npos) << text;
+    }
+  }
+}
+
+// Breaks when the message says no more than that something differs: each part of the two calls is named.
+TEST(ShmComm, TheErrorNamesBothCalls) {
+  const auto words = words_of(2, [](Communicator& group, int rank) {
+    float data[8] = {};
+    if (rank == 0)
+      group.all_reduce(data, data, 8, Kind::bf16, Reduce::max);
+    else
+      group.all_gather(data, std::vector<char>(8).data(), 4);
+  });
+  for (const auto& text : words) {
+    EXPECT_NE(text.find("all_reduce of 16 bytes as bfloat16 by max"), std::string::npos) << text;
+    EXPECT_NE(text.find("all_gather of 4 bytes"), std::string::npos) << text;
+  }
+}
+
 // Breaks when an average of integers is truncated without a word.
 TEST(ShmComm, AveragesOfIntegersAreRefused) {
   const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, 1))));
@@ -170,6 +220,29 @@ TEST(ShmComm, APeerThatLeftIsAnError) {
   });
   EXPECT_EQ(end_of(children[0]), code_of(ErrorCode::unavailable));
   EXPECT_EQ(end_of(children[1]), 0);
+}
+
+// Breaks when a rank is called dead that did its part and ended before the others looked.
+TEST(ShmComm, APeerThatEndedAfterItsPartIsNotDead) {
+  Meeting meeting(2);
+  const auto children = start_ranks(2, [&](int rank) {
+    auto mine = options(rank, 2);
+    auto& counter = meeting.counter();
+    // Rank 0 looks for dead peers after it last saw nothing posted; in between rank 1 posts and ends.
+    if (rank == 0)
+      mine.before_look = [&] {
+        counter.store(1);
+        std::this_thread::sleep_for(milliseconds(300));
+      };
+    auto group = connect(mine, meeting.exchange(rank)).communicator;
+    if (rank == 1)
+      while (counter.load() == 0) std::this_thread::sleep_for(milliseconds(1));
+    const auto code = code_of([&] { group->barrier(); });
+    if (rank == 1) ::_exit(code);  // without a word: as a program that ends
+    return code;
+  });
+  EXPECT_EQ(end_of(children[1]), 0);
+  EXPECT_EQ(end_of(children[0]), 0);
 }
 
 // Breaks when a forked child takes its parent's place.

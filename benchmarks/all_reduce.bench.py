@@ -1,0 +1,29 @@
+from runner.declare import Benchmark, Side, Target
+
+PEERS = ("gloo", "oneCCL, ofi", "oneCCL, MPI", "Intel MPI", "DeepSpeed")
+SIZES = ("1K", "4K", "16K", "64K", "256K", "1M", "4M", "16M", "64M")
+
+
+def over_best(key):
+    def value(numbers):
+        peers = [numbers[peer][key] for peer in PEERS if peer in numbers]
+        if not peers:
+            raise KeyError("any peer")
+        return min(peers) / numbers["anyaccel"][key]
+    return value
+
+
+def side(name, word, peer=True):
+    command = ["{python}", "{here}/all_reduce.py", word, "{build}"]
+    return Side(name, command, env={"PYTHONPATH": "{build}/python"}, needs=[*command, "needs"] if peer else [])
+
+
+benchmark = Benchmark(
+    title="All-reduce over shared memory",
+    about="""Microseconds of a sum over two processes, in place, called in a row on the same memory. "anyaccel", oneCCL and Intel MPI are called
+        at pointers from C++, and oneCCL twice: started by itself (ofi) and by Intel MPI's launcher; "tensors" is ours, and gloo and
+        DeepSpeed's shared-memory op theirs, called from Python. Each target is the time of the fastest peer that is here over ours.""",
+    sides=[side("anyaccel", "anyaccel", peer=False), side("tensors", "tensors", peer=False), side("gloo", "gloo", peer=False),
+           side("oneCCL, ofi", "ccl_ofi"), side("oneCCL, MPI", "ccl_mpi"), side("Intel MPI", "mpi"), side("DeepSpeed", "deepspeed")],
+    targets=[Target(f"{size}iB, {dtype}: the best peer's time over ours", over_best(f"{dtype}_{size}_us"), at_least=1.0, unit="x")
+             for dtype in ("fp32", "bf16") for size in SIZES])

@@ -1,0 +1,127 @@
+"""One side of all_reduce.bench.py: starts two ranks and prints rank 0's microseconds. usage: all_reduce.py SIDE BUILD [needs]
+
+SIDE: anyaccel (at pointers), tensors (anyaccel from Python), gloo, deepspeed, mpi, ccl_ofi, ccl_mpi. `needs`: ends with 0 when the side
+can run here, and compiles what it needs. Intel MPI and oneCCL are looked for below I_MPI_ROOT and CCL_ROOT, or the interpreter's prefix."""
+import datetime
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+SIZES = {"1K": 10, "4K": 12, "16K": 14, "64K": 16, "256K": 18, "1M": 20, "4M": 22, "16M": 24, "64M": 26}
+RANKS = 2
+
+
+def prefix(variable):
+    return pathlib.Path(os.environ.get(variable, sys.prefix))
+
+
+def compiled(side, build):
+    """The peer's program; compiled when it is not there or older than its sources."""
+    source = HERE / ("all_reduce_mpi.cpp" if side == "mpi" else "all_reduce_ccl.cpp")
+    program = pathlib.Path(build) / "bench_peers" / source.stem
+    root, mpi = prefix("I_MPI_ROOT" if side == "mpi" else "CCL_ROOT"), prefix("I_MPI_ROOT")
+    if not program.exists() or program.stat().st_mtime < max(source.stat().st_mtime, (HERE / "all_reduce.h").stat().st_mtime):
+        program.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["g++", "-O3", "-std=c++20", "-w", f"-I{root}/include", f"-I{mpi}/include", str(source), "-o", str(program),
+                        f"-L{root}/lib", f"-L{mpi}/lib", *([] if side == "mpi" else ["-lccl"]), "-lmpi", f"-Wl,-rpath,{root}/lib:{mpi}/lib",
+                        f"-Wl,-rpath-link,{root}/lib:{mpi}/lib"], check=True, stdout=sys.stderr)
+    return str(program)
+
+
+def calls_of(size, most):
+    return max(2, min(most, (24 << 20) // size))
+
+
+def measure(rank, reduce, barrier, most):
+    import torch
+    out = {}
+    for dtype, word in ((torch.float32, "fp32"), (torch.bfloat16, "bf16")):
+        for name, power in SIZES.items():
+            data = torch.zeros((1 << power) // dtype.itemsize, dtype=dtype)
+            calls, times = calls_of(1 << power, most), []
+            for batch in range(10):
+                barrier()
+                start = time.perf_counter()
+                for _ in range(calls):
+                    reduce(data)
+                if batch:
+                    times.append((time.perf_counter() - start) / calls * 1e6)
+            out[f"{word}_{name}_us"] = statistics.median(times)
+    if rank == 0:
+        print(json.dumps(out), flush=True)
+    barrier()
+    os._exit(0)
+
+
+def python_rank(side, rank, store):
+    import torch
+    import torch.distributed as dist
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS, timeout=datetime.timedelta(seconds=120))
+    if side == "gloo":
+        return measure(rank, dist.all_reduce, dist.barrier, 20)
+    if side == "deepspeed":
+        from deepspeed.ops.op_builder import ShareMemCommBuilder
+        ShareMemCommBuilder().load(verbose=False).initialize(RANKS, rank)
+        return measure(rank, torch.ops.deepspeed.inference_all_reduce_, dist.barrier, 1000)
+    import anyaccel
+    shm = anyaccel.get_accelerator().create_op_builder("ShareMemCommBuilder").load()
+    assert not shm.initialize(RANKS, rank)
+    name = dist.distributed_c10d._get_default_group().group_name
+    return measure(rank, lambda data: torch.ops.anyaccel.shm_all_reduce_(data, "sum", name), shm.barrier, 1000)
+
+
+def commands(side, build, folder):
+    """What to run for each rank, or once where a launcher starts the ranks; and variables."""
+    store = f"{folder}/store"
+    mpi, ccl = prefix("I_MPI_ROOT"), prefix("CCL_ROOT")
+    launcher = [f"{mpi}/bin/mpiexec.hydra", "-n", str(RANKS)]
+    mpi_variables = {"I_MPI_ROOT": str(mpi), "I_MPI_FABRICS": "shm", "FI_PROVIDER_PATH": f"{mpi}/lib"}
+    if side == "anyaccel":
+        return [[f"{build}/bin/bench_all_reduce", str(rank), str(RANKS), store] for rank in range(RANKS)], {"DS_ACCELERATOR": "cpu"}
+    if side == "mpi":
+        return [[*launcher, compiled(side, build)]], mpi_variables
+    if side == "ccl_mpi":
+        return [[*launcher, compiled(side, build), store]], {**mpi_variables, "CCL_ROOT": str(ccl), "CCL_ATL_TRANSPORT": "mpi"}
+    if side == "ccl_ofi":
+        return [[compiled(side, build), store, str(rank), str(RANKS)] for rank in range(RANKS)], {
+            "CCL_ROOT": str(ccl), "CCL_ATL_TRANSPORT": "ofi", "CCL_PROCESS_LAUNCHER": "none", "FI_PROVIDER": "tcp",
+            "FI_PROVIDER_PATH": f"{ccl}/lib", "CCL_LOCAL_SIZE": str(RANKS)}
+    return [[sys.executable, "-W", "ignore", __file__, side, build, "rank", str(rank), store] for rank in range(RANKS)], {
+        "DS_ACCELERATOR": "cpu", "LOCAL_SIZE": str(RANKS), "MASTER_ADDR": "localhost", "MASTER_PORT": str(20000 + os.getpid() % 20000)}
+
+
+def run(side, build):
+    with tempfile.TemporaryDirectory() as folder:
+        words, variables = commands(side, build, folder)
+        started = [subprocess.Popen(command, env={**os.environ, **variables, "CCL_LOCAL_RANK": str(number)} if side == "ccl_ofi" else
+                                    {**os.environ, **variables}, stdout=None if number == 0 else subprocess.DEVNULL)
+                   for number, command in enumerate(words)]
+        ended = [process.wait(timeout=200) for process in started]
+    return max(ended, key=abs)
+
+
+def needs(side, build):
+    if side == "deepspeed":
+        from deepspeed.ops.op_builder import ShareMemCommBuilder
+        ShareMemCommBuilder().load(verbose=False)
+    elif side in ("mpi", "ccl_ofi", "ccl_mpi"):
+        compiled(side, build)
+
+
+def main():
+    side, build = sys.argv[1:3]
+    if sys.argv[3:4] == ["rank"]:
+        return python_rank(side, int(sys.argv[4]), sys.argv[5])
+    if sys.argv[3:4] == ["needs"]:
+        return needs(side, build)
+    return run(side, build)
+
+
+sys.exit(main())

@@ -1,0 +1,19 @@
+// Intel MPI's side of all_reduce.bench.py; compiled by all_reduce.py where it is installed.
+#include <mpi.h>
+
+#include "all_reduce.h"
+
+int main(int count, char** words) {
+  MPI_Init(&count, &words);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  all_reduce::measure(
+      rank,
+      [](void* data, std::size_t numbers, bool bf16) {
+        if (MPI_Allreduce(MPI_IN_PLACE, data, static_cast<int>(numbers), bf16 ? MPIX_BFLOAT16 : MPI_FLOAT, MPI_SUM,
+                          MPI_COMM_WORLD) != 0)
+          std::exit(1);
+      },
+      [] { MPI_Barrier(MPI_COMM_WORLD); });
+  MPI_Finalize();
+}
