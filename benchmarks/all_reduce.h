@@ -20,11 +20,6 @@ inline constexpr Size kSizes[] = {{"1K", 1 << 10},  {"4K", 1 << 12},   {"16K", 1
                                   {"64K", 1 << 16}, {"256K", 1 << 18}, {"1M", 1 << 20},
                                   {"4M", 1 << 22},  {"16M", 1 << 24},  {"64M", 1 << 26}};
 
-/// Calls in a batch, the same on every rank.
-inline int calls_of(std::size_t bytes) {
-  return static_cast<int>(std::clamp<std::size_t>((std::size_t{24} << 20) / bytes, 2, 1000));
-}
-
 /// Microseconds of reduce(data, count, is_bf16) in place: medians of batches. Prints them on rank 0.
 template <typename Reduce, typename Barrier>
 void measure(int rank, Reduce reduce, Barrier barrier) {
@@ -35,15 +30,19 @@ void measure(int rank, Reduce reduce, Barrier barrier) {
       auto* const data = std::aligned_alloc(4096, size.bytes);
       std::memset(data, 0, size.bytes);
       const auto count = size.bytes / (bf16 ? 2 : 4);
-      const int calls = calls_of(size.bytes);
-      std::vector<double> times;
-      for (int batch = -1; batch < 9; ++batch) {
+      const auto batch = [&](int calls) {
         barrier();
         const auto start = Clock::now();
         for (int i = 0; i < calls; ++i) reduce(data, count, bf16);
-        if (batch >= 0)
-          times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count() / calls);
-      }
+        return std::chrono::duration<double, std::micro>(Clock::now() - start).count() / calls;
+      };
+      // The same number of calls on every rank: what they reduce says how many take 15 ms.
+      batch(1);
+      alignas(64) float took[16] = {static_cast<float>(batch(3))};
+      reduce(took, 16, false);
+      const int calls = std::clamp(static_cast<int>(15'000 / std::max(took[0] / 2, 0.1F)), 2, 2000);
+      std::vector<double> times;
+      for (int i = 0; i < 9; ++i) times.push_back(batch(calls));
       std::free(data);
       std::nth_element(times.begin(), times.begin() + 4, times.end());
       out += (out.empty() ? "{\"" : ", \"") + std::string(bf16 ? "bf16_" : "fp32_") + size.name +

@@ -34,25 +34,25 @@ def compiled(side, build):
     return str(program)
 
 
-def calls_of(size, most):
-    return max(2, min(most, (24 << 20) // size))
-
-
-def measure(rank, reduce, barrier, most):
+def measure(rank, reduce, barrier):
     import torch
     out = {}
     for dtype, word in ((torch.float32, "fp32"), (torch.bfloat16, "bf16")):
         for name, power in SIZES.items():
             data = torch.zeros((1 << power) // dtype.itemsize, dtype=dtype)
-            calls, times = calls_of(1 << power, most), []
-            for batch in range(10):
+
+            def batch(calls):
                 barrier()
                 start = time.perf_counter()
                 for _ in range(calls):
                     reduce(data)
-                if batch:
-                    times.append((time.perf_counter() - start) / calls * 1e6)
-            out[f"{word}_{name}_us"] = statistics.median(times)
+                return (time.perf_counter() - start) / calls * 1e6
+
+            batch(1)
+            took = torch.full((16,), batch(3))
+            reduce(took)  # the same number of calls on every rank
+            calls = min(max(int(15_000 / max(took[0].item() / 2, 0.1)), 2), 2000)
+            out[f"{word}_{name}_us"] = statistics.median(batch(calls) for _ in range(9))
     if rank == 0:
         print(json.dumps(out), flush=True)
     barrier()
@@ -65,16 +65,16 @@ def python_rank(side, rank, store):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS, timeout=datetime.timedelta(seconds=120))
     if side == "gloo":
-        return measure(rank, dist.all_reduce, dist.barrier, 20)
+        return measure(rank, dist.all_reduce, dist.barrier)
     if side == "deepspeed":
         from deepspeed.ops.op_builder import ShareMemCommBuilder
         ShareMemCommBuilder().load(verbose=False).initialize(RANKS, rank)
-        return measure(rank, torch.ops.deepspeed.inference_all_reduce_, dist.barrier, 1000)
+        return measure(rank, torch.ops.deepspeed.inference_all_reduce_, dist.barrier)
     import anyaccel
     shm = anyaccel.get_accelerator().create_op_builder("ShareMemCommBuilder").load()
     assert not shm.initialize(RANKS, rank)
     name = dist.distributed_c10d._get_default_group().group_name
-    return measure(rank, lambda data: torch.ops.anyaccel.shm_all_reduce_(data, "sum", name), shm.barrier, 1000)
+    return measure(rank, lambda data: torch.ops.anyaccel.shm_all_reduce_(data, "sum", name), shm.barrier)
 
 
 def commands(side, build, folder):
@@ -82,7 +82,8 @@ def commands(side, build, folder):
     store = f"{folder}/store"
     mpi, ccl = prefix("I_MPI_ROOT"), prefix("CCL_ROOT")
     launcher = [f"{mpi}/bin/mpiexec.hydra", "-n", str(RANKS)]
-    mpi_variables = {"I_MPI_ROOT": str(mpi), "I_MPI_FABRICS": "shm", "FI_PROVIDER_PATH": f"{mpi}/lib"}
+    libraries = f"{ccl}/lib:{mpi}/lib:" + os.environ.get("LD_LIBRARY_PATH", "")
+    mpi_variables = {"I_MPI_ROOT": str(mpi), "I_MPI_FABRICS": "shm", "FI_PROVIDER_PATH": f"{mpi}/lib", "LD_LIBRARY_PATH": libraries}
     if side == "anyaccel":
         return [[f"{build}/bin/bench_all_reduce", str(rank), str(RANKS), store] for rank in range(RANKS)], {"DS_ACCELERATOR": "cpu"}
     if side == "mpi":
@@ -92,7 +93,7 @@ def commands(side, build, folder):
     if side == "ccl_ofi":
         return [[compiled(side, build), store, str(rank), str(RANKS)] for rank in range(RANKS)], {
             "CCL_ROOT": str(ccl), "CCL_ATL_TRANSPORT": "ofi", "CCL_PROCESS_LAUNCHER": "none", "FI_PROVIDER": "tcp",
-            "FI_PROVIDER_PATH": f"{ccl}/lib", "CCL_LOCAL_SIZE": str(RANKS)}
+            "FI_PROVIDER_PATH": f"{ccl}/lib", "CCL_LOCAL_SIZE": str(RANKS), "CCL_WORKER_OFFLOAD": "0", "LD_LIBRARY_PATH": libraries}
     return [[sys.executable, "-W", "ignore", __file__, side, build, "rank", str(rank), store] for rank in range(RANKS)], {
         "DS_ACCELERATOR": "cpu", "LOCAL_SIZE": str(RANKS), "MASTER_ADDR": "localhost", "MASTER_PORT": str(20000 + os.getpid() % 20000)}
 
