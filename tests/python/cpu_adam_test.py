@@ -166,6 +166,44 @@ def test_lists_of_unequal_length(adam):
         adam.adam_update_list(7, 1, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, [p], [g, g], [m], [v])
 
 
+# Broken when the quick call mistakes an argument, or takes over what is torch's: keywords, conversions, modes, subclasses.
+def test_ways_to_call(adam):
+    numbers = (7, 3, 1.0, 0.9, 0.99, 1e-8, 0.5, True)
+    names = ("optimizer_id", "step", "lr", "beta1", "beta2", "eps", "weight_decay", "bias_correction")
+    calls = {
+        "plain": lambda x: adam.adam_update(*numbers, *x),
+        "torch's": lambda x: torch.ops.anyaccel.adam_update(*numbers, *x),
+        "keywords": lambda x: adam.adam_update(**dict(zip(names, numbers)), params=x[0], grads=x[1], exp_avg=x[2], exp_avg_sq=x[3]),
+        "a whole lr": lambda x: adam.adam_update(7, 3, 1, *numbers[3:], *x),
+        "a parameter": lambda x: adam.adam_update(*numbers, torch.nn.Parameter(x[0]), *x[1:]),
+        "lists": lambda x: adam.adam_update_list(*numbers, *([y] for y in x)),
+        "tuples": lambda x: adam.adam_update_list(*numbers, *((y,) for y in x)),
+    }
+    results = {}
+    for name, call in calls.items():
+        results[name] = tensors()
+        call(results[name])
+    assert all(torch.equal(a, b) for x in results.values() for a, b in zip(x, results["plain"]))
+    assert not torch.equal(results["plain"][0], tensors()[0])
+    for wrong in (numbers, (*numbers[:2], "1", *numbers[3:], *tensors()), (2**70, *numbers[1:], *tensors())):
+        with pytest.raises((RuntimeError, TypeError)):
+            adam.adam_update(*wrong)
+
+    class Noted(torch.Tensor):
+        seen = 0
+
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            cls.seen += 1
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    adam.adam_update(*numbers, tensors()[0].as_subclass(Noted), *tensors()[1:])
+    assert Noted.seen == 1
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    with FakeTensorMode():
+        adam.adam_update(*numbers, *(torch.empty(5) for _ in range(4)))
+
+
 # Broken by a schema that hides a mutation, or by shapes-only kernels that disagree.
 def test_opcheck(adam):
     given = tensors(32)

@@ -99,4 +99,5 @@ PYBIND11_MODULE(_native, module) {
   python::bind_streams(module);
   python::bind_accelerator(module);
   python::bind_registry(module);
+  python::bind_ops(module);
 }

@@ -27,9 +27,8 @@ struct CPUAdamOptions {
 /// a parameter is off by at most
 ///     2^-22 |p| + 2^-20 lr / (1 - beta1^step) (beta1 |m| + (1 - beta1) |g|) / divisor
 /// plus the rounding to its dtype, where g includes L2 decay; the states by 2^-22 and 2^-21 of the sum of the sizes of their
-/// two terms. Results have the same bits for any number of threads, alignment and instruction set; where |exp_avg| is less
-/// than 2^-100 (and not 0) the sets may differ in the last place. Infinity and not-a-number go where the formulas take them;
-/// the square of a gradient overflows from 1.8e19 on, as in torch.
+/// two terms. Results have the same bits for any number of threads, alignment and instruction set. Infinity and not-a-number go
+/// where the formulas take them; the square of a gradient overflows from 1.8e19 on, as in torch.
 ///
 /// Errors are `invalid_argument`; then nothing was changed. An object is for one thread at a time.
 class CPUAdam {

@@ -26,7 +26,8 @@ struct AdagradArrays {
 
 /// One step for the elements [begin, end): the same bits whatever the range, the alignment and the instruction set (which
 /// the machine must have). With g the gradient:
-///   g += weight_decay * p;  s += g * g;  p -= lr * g / (sqrt(s) + eps)
+///   g += weight_decay * p;  s += g * g;  p -= lr * (g * (1 / (sqrt(s) + eps)))
+/// The reciprocal is rounded before it is multiplied, unless it is out of range for this eps: then g is divided.
 void adagrad_update(Isa isa, const AdagradConstants& constants, const AdagradArrays& arrays, std::int64_t begin,
                     std::int64_t end) noexcept;
 

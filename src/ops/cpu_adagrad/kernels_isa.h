@@ -9,7 +9,7 @@ struct AdagradStep {
         eps(Vec::of(c.eps)),
         weight_decay(Vec::of(c.weight_decay)),
         has_decay(c.weight_decay != 0),
-        huge_eps(c.eps > 1e30F) {}
+        divides(no_reciprocal(c.eps)) {}
 
   template <typename P, typename G, typename S>
   void operator()(P* params, const G* grads, S* exp_avg_sq) const {
@@ -18,13 +18,13 @@ struct AdagradStep {
     if (has_decay) g = Vec::fma(weight_decay, p, g);
     const Vec s = Vec::fma(g, g, Vec::load(exp_avg_sq));
     const Vec divisor = Vec::sqrt(s) + eps;
-    const Vec update = huge_eps ? g / divisor : Vec::divide(g, divisor);
+    const Vec update = divides ? g / divisor : g * Vec::reciprocal(divisor);
     s.store(exp_avg_sq);
     Vec::fma(minus_lr, update, p).store(params);
   }
 
   Vec minus_lr, eps, weight_decay;
-  bool has_decay, huge_eps;
+  bool has_decay, divides;
 };
 
 struct AdagradCall {

@@ -28,6 +28,9 @@ struct AdamConstants {
   float step_size;  ///< -lr / (1 - beta1^step)
   float l2;         ///< times the parameter, to the gradient; 0 unless the decay is coupled
   float shrink;     ///< -lr * weight_decay, times the parameter; 0 unless it is decoupled
+  bool has_l2;
+  bool has_shrink;
+  bool divides;  ///< the reciprocal of such an eps is no normal number
 };
 AdamConstants adam_constants(const AdamOptions& options, std::int64_t step);
 
@@ -45,7 +48,8 @@ struct AdamArrays {
 /// One step for the elements [begin, end): the same bits whatever the range, the alignment and the instruction set (which
 /// the machine must have). With g the gradient:
 ///   g += l2 * p;  m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g * g
-///   p += shrink * p;  p += step_size * m / (sqrt(v) * root + eps)
+///   p += shrink * p;  p += step_size * (m * (1 / (sqrt(v) * root + eps)))
+/// The reciprocal is rounded before it is multiplied. With `divides` m is divided.
 void adam_update(Isa isa, const AdamConstants& constants, const AdamArrays& arrays, std::int64_t begin,
                  std::int64_t end) noexcept;
 

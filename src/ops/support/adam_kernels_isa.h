@@ -14,9 +14,9 @@ struct AdamStep {
         step_size(Vec::of(c.step_size)),
         l2(Vec::of(c.l2)),
         shrink(Vec::of(c.shrink)),
-        has_l2(c.l2 != 0),
-        has_shrink(c.shrink != 0),
-        huge_eps(c.eps > 1e30F) {}
+        has_l2(c.has_l2),
+        has_shrink(c.has_shrink),
+        divides(c.divides) {}
 
   template <typename P, typename G, typename S>
   void operator()(P* params, const G* grads, S* exp_avg, S* exp_avg_sq) const {
@@ -26,7 +26,7 @@ struct AdamStep {
     const Vec m = Vec::fma(one_minus_beta1, g, beta1 * Vec::load(exp_avg));
     const Vec v = Vec::fma(one_minus_beta2, g * g, beta2 * Vec::load(exp_avg_sq));
     const Vec divisor = Vec::fma(Vec::sqrt(v), root, eps);
-    const Vec update = huge_eps ? m / divisor : Vec::divide(m, divisor);
+    const Vec update = divides ? m / divisor : m * Vec::reciprocal(divisor);
     if (has_shrink) p = Vec::fma(shrink, p, p);
     p = Vec::fma(step_size, update, p);
     m.store(exp_avg);
@@ -35,7 +35,7 @@ struct AdamStep {
   }
 
   Vec beta1, one_minus_beta1, beta2, one_minus_beta2, eps, root, step_size, l2, shrink;
-  bool has_l2, has_shrink, huge_eps;
+  bool has_l2, has_shrink, divides;
 };
 
 struct AdamBack {
@@ -49,7 +49,7 @@ struct AdamBack {
         minus_step_size(Vec::of(-c.step_size)),
         l2(Vec::of(c.l2)),
         one_plus_shrink(Vec::of(1.0F + c.shrink)),
-        has_l2(c.l2 != 0) {}
+        has_l2(c.has_l2) {}
 
   template <typename P, typename G, typename S>
   void operator()(P* params, const G* grads, S* exp_avg, S* exp_avg_sq) const {

@@ -15,6 +15,9 @@ struct Fp16 {
 
 enum class Element { f32, bf16, fp16 };
 
+/// Of a divisor that is at least eps: whether 1 / eps could be denormal, or overflow.
+constexpr bool no_reciprocal(float eps) { return eps > 1e30F || (eps > 0 && eps < 0x1p-125F); }
+
 constexpr int size_of(Element element) { return element == Element::f32 ? 4 : 2; }
 
 }  // namespace anyaccel::ops

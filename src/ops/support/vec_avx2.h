@@ -23,7 +23,7 @@ struct Vec {
   void store(Fp16* to) const { store16(to, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)); }
 
   static Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.x, b.x, c.x)}; }
-  static Vec divide(Vec a, Vec b) { return {_mm256_div_ps(a.x, b.x)}; }
+  static Vec reciprocal(Vec a) { return {_mm256_div_ps(_mm256_set1_ps(1.0F), a.x)}; }
   static Vec sqrt(Vec a) { return {_mm256_sqrt_ps(a.x)}; }
   static Vec sign(Vec a) {
     const __m256 zero = _mm256_setzero_ps();

@@ -15,27 +15,25 @@ struct Vec {
   /// The processor's own conversion (AVX-512 BF16) makes denormal numbers zero, so it is not used.
   void store(Bf16* to) const {
     const __m512i b = _mm512_castps_si512(x);
-    const __m512i last = _mm512_and_si512(_mm512_srli_epi32(b, 16), _mm512_set1_epi32(1));
+    const __mmask16 odd = _mm512_test_epi32_mask(b, _mm512_set1_epi32(0x10000));
     const __mmask16 number = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
-    const __m512i rounded = _mm512_mask_add_epi32(_mm512_set1_epi32(0x7fc00000), number,
-                                                  _mm512_add_epi32(b, _mm512_set1_epi32(0x7fff)), last);
+    const __m512i half = _mm512_mask_mov_epi32(_mm512_set1_epi32(0x7fff), odd, _mm512_set1_epi32(0x8000));
+    const __m512i rounded = _mm512_mask_add_epi32(_mm512_set1_epi32(0x7fc00000), number, b, half);
     store16(to, _mm512_castsi512_si256(_mm512_permutexvar_epi16(upper_words(), rounded)));
   }
   void store(Fp16* to) const { store16(to, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)); }
 
   static Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.x, b.x, c.x)}; }
-  /// The divider is busy with square roots meanwhile. Two Newton steps make the reciprocal the rounded one, and then one
-  /// correction makes the quotient the rounded one (Markstein). Zero and infinity on the way give no number.
-  static Vec divide(Vec a, Vec b) {
+  /// The divider is busy with square roots meanwhile. Two Newton steps make the reciprocal the rounded one: the first rounds
+  /// upwards, or that of the largest number below a power of two would come out too small. Zero and infinity give no number
+  /// on the way.
+  static Vec reciprocal(Vec a) {
     const __m512 one = _mm512_set1_ps(1.0F);
-    __m512 y = _mm512_rcp14_ps(b.x);
-    y = _mm512_fmadd_ps(y, _mm512_fnmadd_ps(b.x, y, one), y);
-    y = _mm512_fmadd_ps(y, _mm512_fnmadd_ps(b.x, y, one), y);
-    const __m512 q = _mm512_mul_ps(a.x, y);
-    const __m512 quotient = _mm512_fnmadd_ps(_mm512_fmsub_ps(b.x, q, a.x), y, q);  // in this form -0 stays -0
-    if (__builtin_expect(_mm512_cmp_ps_mask(quotient, quotient, _CMP_UNORD_Q) != 0, 0))
-      return {_mm512_div_ps(a.x, b.x)};
-    return {quotient};
+    __m512 y = _mm512_rcp14_ps(a.x);
+    y = _mm512_fmadd_round_ps(y, _mm512_fnmadd_ps(a.x, y, one), y, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+    y = _mm512_fmadd_ps(y, _mm512_fnmadd_ps(a.x, y, one), y);
+    if (__builtin_expect(_mm512_cmp_ps_mask(y, y, _CMP_UNORD_Q) != 0, 0)) return {_mm512_div_ps(one, a.x)};
+    return {y};
   }
   static Vec sqrt(Vec a) { return {_mm512_sqrt_ps(a.x)}; }
   static Vec sign(Vec a) {

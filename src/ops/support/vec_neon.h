@@ -17,7 +17,7 @@ struct Vec {
   void store(Fp16* to) const { store16(to, vreinterpret_u16_f16(vcvt_f16_f32(x))); }
 
   static Vec fma(Vec a, Vec b, Vec c) { return {vfmaq_f32(c.x, a.x, b.x)}; }
-  static Vec divide(Vec a, Vec b) { return {vdivq_f32(a.x, b.x)}; }
+  static Vec reciprocal(Vec a) { return {vdivq_f32(vdupq_n_f32(1.0F), a.x)}; }
   static Vec sqrt(Vec a) { return {vsqrtq_f32(a.x)}; }
   static Vec sign(Vec a) {
     const uint32x4_t some = vorrq_u32(vcgtq_f32(a.x, vdupq_n_f32(0)), vcltq_f32(a.x, vdupq_n_f32(0)));

@@ -41,9 +41,9 @@ struct Vec {
   }
 
   static Vec fma(Vec a, Vec b, Vec c) { return {__builtin_fmaf(a.x, b.x, c.x)}; }
-  /// a / b, rounded right when b is 0, infinite, no number or at most 2^126: a faster way than the operator where there is
-  /// one. That may be off by one in the last place when a is denormal or less than 2^-100.
-  static Vec divide(Vec a, Vec b) { return {a.x / b.x}; }
+  /// 1 / a, rounded right when a is 0, infinite, no number or between 2^-126 and 2^126: a faster way than the operator where
+  /// there is one.
+  static Vec reciprocal(Vec a) { return {1.0F / a.x}; }
   static Vec sqrt(Vec a) { return {__builtin_sqrtf(a.x)}; }
   /// -1, 0 or 1 with the sign of a; a itself when it is 0 or NaN.
   static Vec sign(Vec a) { return {a.x > 0 ? 1.0F : a.x < 0 ? -1.0F : a.x}; }
