@@ -51,8 +51,8 @@ def measure(rank, reduce, barrier):
             batch(1)
             took = torch.full((16,), batch(3))
             reduce(took)  # the same number of calls on every rank
-            calls = min(max(int(15_000 / max(took[0].item() / 2, 0.1)), 2), 2000)
-            out[f"{word}_{name}_us"] = statistics.median(batch(calls) for _ in range(9))
+            calls = min(max(int(10_000 / max(took[0].item() / 2, 0.1)), 2), 2000)
+            out[f"{word}_{name}_us"] = statistics.median(batch(calls) for _ in range(7))
     if rank == 0:
         print(json.dumps(out), flush=True)
     barrier()
