@@ -1,20 +1,124 @@
 // Communication between processes: c10d process groups for every accelerator.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace c10d {
 class Backend;
 class ProcessGroup;
-class Store;
 }  // namespace c10d
 
 namespace anyaccel::comm {
+
+enum class ReduceOp { sum, avg, product, min, max };
+
+/// How init_process_group() makes its group. Empty parts are read from the variables that torchrun and DeepSpeed's launcher set.
+struct InitOptions {
+  /// Of torch.distributed's kind; empty: the accelerator's communication_backend_name().
+  std::string backend = {};
+  /// Where the ranks find each other, for example a c10d::FileStore; empty: a TCPStore at MASTER_ADDR:MASTER_PORT, which rank 0
+  /// serves unless torchrun's agent does.
+  c10::intrusive_ptr<c10d::Store> store = {};
+  std::optional<int> rank = {};                                  ///< empty: RANK
+  std::optional<int> world_size = {};                            ///< empty: WORLD_SIZE
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< to find each other, and for each operation
+  /// Host tensors go through memory that the ranks share, where they do.
+  bool shared_memory = true;
+};
+
+/// The ranks of a job, or some of them, and the collectives between them, on tensors of the accelerator and of the host.
+///
+/// The way is the fastest that there is: host tensors go through shared memory (all_reduce, all_gather, reduce_scatter, broadcast, and
+/// barrier on accelerators that are the host) where all ranks share it, everything else through the backend. All ranks call the same
+/// functions in the same order with tensors of the same size, dtype and kind of device. Ranks are those of this group, 0 to size() - 1.
+///
+/// A function returns when its result may be used: on a host tensor when it is there, on an accelerator with streams when it
+/// is queued behind the current stream. Tensors may have any strides. Dtypes: what moves data takes every one; reductions as
+/// make_staged_backend() says, shared memory int16 too; others are `unsupported`.
+///
+/// Errors: wrong arguments are `invalid_argument` before anything is sent. A rank that is gone is `unavailable`, one that does not come
+/// within the timeout is `timeout`, on every rank that waits for it; the group is then of no use. In a forked child `invalid_state`.
+///
+/// Thread-safe, but the order of calls must be one and the same on all ranks: collectives of one group belong into one thread.
+/// send() and recv() may run beside them. The destructor waits for nobody: end with a barrier(), and rank 0, which may serve the
+/// store, last.
+class ProcessGroup {
+ public:
+  ProcessGroup(ProcessGroup&& other) noexcept;
+  ProcessGroup& operator=(ProcessGroup&& other) noexcept;
+  ~ProcessGroup();
+
+  int rank() const noexcept;
+  int size() const noexcept;
+  /// The ranks of this group as init_process_group() numbered them, ascending.
+  const std::vector<int>& ranks() const noexcept;
+  /// The backend's name, for example "nccl".
+  const std::string& backend_name() const noexcept;
+  /// Why another backend than a vendor's own of that name serves it; empty when it is a vendor's.
+  const std::string& backend_reason() const noexcept;
+  /// Why host tensors do not go through shared memory; empty when they do. A call of all ranks.
+  const std::string& shared_memory_reason();
+  /// The group for everything else that c10d has, such as operations that are waited for later. Calls to it belong into the
+  /// thread that calls this object's collectives.
+  const c10::intrusive_ptr<c10d::ProcessGroup>& c10d_group() const noexcept;
+
+  /// A group of some ranks of this one, with the same options. Called by those ranks alone; `invalid_argument` on others.
+  /// Repeated ranks are refused; order does not matter.
+  ProcessGroup new_group(const std::vector<int>& ranks);
+
+  /// In place. `avg` is for floating and complex dtypes.
+  void all_reduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::sum);
+  /// In place on rank `destination`; the others keep theirs.
+  void reduce(const at::Tensor& tensor, int destination, ReduceOp op = ReduceOp::sum);
+  /// In place, from rank `source`.
+  void broadcast(const at::Tensor& tensor, int source);
+  /// The tensors of all ranks one after the other along the first dimension.
+  at::Tensor all_gather(const at::Tensor& input);
+  /// The same into `output`, which is contiguous and size() times as large.
+  void all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input);
+  /// This rank's part, along the first dimension, of the reduced tensor; the dimension is a multiple of size().
+  at::Tensor reduce_scatter(const at::Tensor& input, ReduceOp op = ReduceOp::sum);
+  /// The same into `output`; `input` is size() times as large.
+  void reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input, ReduceOp op = ReduceOp::sum);
+  /// On rank `destination` the tensors of all ranks, in their order; on the others an empty list.
+  std::vector<at::Tensor> gather(const at::Tensor& input, int destination);
+  /// Into `output` the part of this rank; `parts` has one a rank on rank `source` and is empty on the others.
+  void scatter(const at::Tensor& output, const std::vector<at::Tensor>& parts, int source);
+  /// Rows of the first dimension, `input_splits[i]` of them to rank i and `output_splits[i]` from it; empty: the same
+  /// number for each rank.
+  void all_to_all_single(const at::Tensor& output, const at::Tensor& input,
+                         std::vector<std::int64_t> output_splits = {}, std::vector<std::int64_t> input_splits = {});
+  /// `inputs[i]` goes to rank i, `outputs[i]` comes from it.
+  void all_to_all(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs);
+  void send(const at::Tensor& tensor, int destination, int tag = 0);
+  void recv(const at::Tensor& tensor, int source, int tag = 0);
+  /// Returns when all ranks have come.
+  void barrier();
+
+ private:
+  friend ProcessGroup init_process_group(const InitOptions& options);
+  class Impl;
+  explicit ProcessGroup(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The group of all ranks of a job: one way for every accelerator. Called once a rank, by all of them. A program without any of the
+/// variables is a group of one.
+///
+/// Where LOCAL_RANK names a device of the accelerator, that becomes the calling thread's. Errors: `invalid_argument` for what is
+/// missing or wrong, `timeout` when ranks do not come, `unavailable` when they cannot be reached.
+/// From then on the process ignores SIGPIPE where that was left at its default: a peer that is gone is an error and not the end.
+ProcessGroup init_process_group(const InitOptions& options = {});
 
 /// Name of the backend that stages through host memory; it serves every accelerator and the host itself.
 inline constexpr const char* kStaged = "staged";
@@ -53,7 +157,8 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name, const c1
                                                const GroupOptions& options);
 
 /// A process group for tensors of the accelerator and of the host, over make_backend(name). An empty name: the
-/// accelerator's communication_backend_name().
+/// accelerator's communication_backend_name(). Beside a vendor's backend of an accelerator's own, host tensors are staged.
+/// init_process_group() has more: where the ranks meet, shared memory, groups of some ranks.
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& name,
                                                           const c10::intrusive_ptr<c10d::Store>& store,
                                                           const GroupOptions& options);

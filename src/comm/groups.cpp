@@ -3,10 +3,12 @@
 #ifndef USE_C10D_GLOO
 #define USE_C10D_GLOO
 #endif
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <map>
 #include <mutex>
 #include <set>
@@ -14,6 +16,7 @@
 #include "anyaccel/accelerator.h"
 #include "anyaccel/comm.h"
 #include "comm/dispatch.h"
+#include "comm/groups.h"
 #include "comm/staged.h"
 
 namespace anyaccel::comm {
@@ -33,6 +36,7 @@ Registry& registry() {
 /// Connects to the other ranks over the interface of GLOO_SOCKET_IFNAME, or the host's name.
 c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                             std::chrono::milliseconds timeout) {
+  survive_closed_connections();
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size,
                                                      c10d::ProcessGroupGloo::Options::create_default(timeout));
 }
@@ -55,6 +59,18 @@ void register_backend(const std::string& name, BackendFactory factory) {
   auto& state = registry();
   const std::lock_guard lock(state.mutex);
   state.factories[name] = std::move(factory);
+}
+
+void survive_closed_connections() {
+  struct sigaction now {};
+  if (::sigaction(SIGPIPE, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_DFL)
+    std::signal(SIGPIPE, SIG_IGN);
+}
+
+bool is_registered(const std::string& name) {
+  auto& state = registry();
+  const std::lock_guard lock(state.mutex);
+  return state.factories.contains(name);
 }
 
 std::vector<std::string> backend_names() {
@@ -88,11 +104,19 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
                                                           const c10::intrusive_ptr<c10d::Store>& store,
                                                           const GroupOptions& options) {
   auto& accelerator = get_accelerator();
-  const auto backend = make_backend(name.empty() ? accelerator.communication_backend_name() : name, store, options);
+  const auto wanted = name.empty() ? accelerator.communication_backend_name() : name;
+  const auto backend = make_backend(wanted, store, options);
+  const bool host_too = accelerator.device_type() == c10::kCPU || !is_registered(wanted);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, options.rank, options.size);
   constexpr auto kType = c10d::ProcessGroup::BackendType::CUSTOM;
   group->setDefaultBackend(kType);
-  group->setBackend(c10::kCPU, kType, backend);
+  if (host_too) {
+    group->setBackend(c10::kCPU, kType, backend);
+  } else {
+    // A second backend of one type would not be looked at.
+    group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::GLOO,
+                      make_staged_backend(c10::make_intrusive<c10d::PrefixStore>("host", store), options));
+  }
   if (accelerator.device_type() != c10::kCPU) {
     group->setBackend(accelerator.device_type(), kType, backend);
     register_operators(accelerator.device_type());

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import unittest
 
@@ -40,6 +41,26 @@ class Install(unittest.TestCase):
         build(self.folder / "captured", self.prefix)
         output = run(self.folder / "captured/captured_step", env={**self.environment, "DS_ACCELERATOR": "cpu"}).stdout
         self.assertRegex(output, r"^cpu: loss [0-9.e-]+, losses equal bit by bit, a step takes [0-9.]+ us, replayed [0-9.]+ us\n$")
+
+    # Breaks when a program outside cannot make a group of processes, or its shared memory needs the build tree.
+    def test_1_all_reduce_of_two_processes_outside(self):
+        if cached("ANYACCEL_MINIMAL") == "ON":
+            self.skipTest("this build has no communication")
+        project = shutil.copytree(SOURCE / "examples/all_reduce", self.folder / "all_reduce")
+        self.configure("group", source=project)
+        build(self.folder / "group", self.prefix)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        ranks = []
+        for rank in range(2):
+            environment = {**self.environment, "DS_ACCELERATOR": "cpu", "RANK": str(rank), "LOCAL_RANK": str(rank),
+                           "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+            ranks.append(subprocess.Popen([self.folder / "group/all_reduce"], env=environment, stdout=subprocess.PIPE,
+                                          stderr=subprocess.STDOUT, text=True))
+        outputs = [rank.communicate(timeout=120)[0] for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [0, 0], outputs)
+        self.assertEqual(outputs, ["2 ranks on cpu: sum 3\n", ""])
 
     # Breaks when the kit cannot be linked from outside, or cases of others do not run beside its own.
     def test_1_conformance_program_builds_and_runs_outside(self):

@@ -1,0 +1,149 @@
+// How a group is made ready, and how its functions reach shared memory or the backend; what they are: operations.cpp.
+#include "comm/process_group.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include <algorithm>
+
+#include "anyaccel/accelerator.h"
+#include "anyaccel/error.h"
+#include "comm/groups.h"
+
+namespace anyaccel::comm {
+
+namespace {
+
+std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+}  // namespace
+
+void rethrow_as_error(const char* where) {
+  try {
+    throw;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    const auto line = text.substr(0, text.find('\n'));
+    const bool late = text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
+    throw Error(late ? ErrorCode::timeout : ErrorCode::unavailable, where,
+                {.what = late ? "other ranks did not come in time" : "the group failed",
+                 .got = line,
+                 .hint = "look at what the other ranks say"});
+  }
+}
+
+ProcessGroup::Impl::Impl(c10::intrusive_ptr<c10d::Store> store, GroupSettings given, std::vector<int> of_job, int place)
+    : settings(std::move(given)),
+      ranks(std::move(of_job)),
+      rank(place),
+      size(static_cast<int>(ranks.size())),
+      store_(std::move(store)) {
+  if (!is_registered(settings.backend) && settings.backend != kStaged)
+    backend_reason =
+        "nothing is registered as '" + settings.backend + "': the backend that stages through the host serves it";
+  try {
+    group = make_process_group(settings.backend, c10::make_intrusive<c10d::PrefixStore>("backend", store_),
+                               {.rank = rank, .size = size, .timeout = settings.timeout});
+  } catch (...) {
+    rethrow_as_error("init_process_group");
+  }
+}
+
+std::string ProcessGroup::Impl::own_obstacle() const {
+  if (!settings.shared_memory) return "it was not wanted";
+  try {
+    get_accelerator().create_op_builder("ShareMemCommBuilder")->load();
+    return {};
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+/// One rank's obstacle is everybody's: all must go the same way.
+std::string ProcessGroup::Impl::obstacle() {
+  if (size == 1) return "there is one rank";
+  const auto key = [](int of) { return "shared memory/" + std::to_string(of); };
+  const auto mine = own_obstacle();
+  store_->set(key(rank), std::vector<std::uint8_t>(mine.begin(), mine.end()));
+  for (int other = 0; other < size; ++other)
+    if (const auto text = text_of(store_->get(key(other))); !text.empty())
+      return "rank " + std::to_string(other) + ": " + text;
+  return {};
+}
+
+ops::ShareMemComm* ProcessGroup::Impl::memory() {
+  const std::lock_guard lock(memory_mutex_);
+  if (!memory_asked_) {
+    try {
+      memory_reason = obstacle();
+      if (memory_reason.empty()) {
+        auto made = std::make_unique<ops::ShareMemComm>(group, settings.timeout);
+        memory_reason = made->reason();
+        if (memory_reason.empty()) memory_ = std::move(made);
+      }
+    } catch (...) {
+      rethrow_as_error("ProcessGroup");
+    }
+    memory_asked_ = true;
+  }
+  return memory_.get();
+}
+
+ops::ShareMemComm* ProcessGroup::Impl::memory_for(const at::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.layout() == c10::kStrided ? memory() : nullptr;
+}
+
+std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::part(std::vector<int> places) {
+  std::sort(places.begin(), places.end());
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::invalid_argument, "ProcessGroup::new_group",
+                {.what = what, .want = "different ranks of 0 to " + std::to_string(size - 1) + " with this one"});
+  };
+  if (places.empty() || places.front() < 0 || places.back() >= size) refuse("a group is made of ranks of this one");
+  if (std::adjacent_find(places.begin(), places.end()) != places.end()) refuse("a rank is named twice");
+  const auto mine = std::find(places.begin(), places.end(), rank);
+  if (mine == places.end())
+    refuse("rank " + std::to_string(rank) + " is not in the new group, and only its ranks make it");
+  std::string name;
+  std::vector<int> of_job;
+  for (const auto place : places) {
+    name += (name.empty() ? "" : ",") + std::to_string(place);
+    of_job.push_back(ranks[place]);
+  }
+  {
+    // Its ranks count alike, whatever groups others make meanwhile.
+    const std::lock_guard lock(parts_mutex_);
+    name += "#" + std::to_string(++parts_[name]);
+  }
+  return std::make_unique<Impl>(c10::make_intrusive<c10d::PrefixStore>("group " + name, store_), settings,
+                                std::move(of_job), static_cast<int>(mine - places.begin()));
+}
+
+void ProcessGroup::Impl::check_rank(const char* where, int other) const {
+  if (other < 0 || other >= size)
+    throw Error(
+        ErrorCode::invalid_argument, where,
+        {.what = "there is no such rank", .got = std::to_string(other), .want = "0 to " + std::to_string(size - 1)});
+}
+
+ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ProcessGroup::ProcessGroup(ProcessGroup&& other) noexcept = default;
+ProcessGroup& ProcessGroup::operator=(ProcessGroup&& other) noexcept = default;
+ProcessGroup::~ProcessGroup() = default;
+
+int ProcessGroup::rank() const noexcept { return impl_->rank; }
+int ProcessGroup::size() const noexcept { return impl_->size; }
+const std::vector<int>& ProcessGroup::ranks() const noexcept { return impl_->ranks; }
+const std::string& ProcessGroup::backend_name() const noexcept { return impl_->settings.backend; }
+const std::string& ProcessGroup::backend_reason() const noexcept { return impl_->backend_reason; }
+const c10::intrusive_ptr<c10d::ProcessGroup>& ProcessGroup::c10d_group() const noexcept { return impl_->group; }
+
+const std::string& ProcessGroup::shared_memory_reason() {
+  impl_->memory();
+  return impl_->memory_reason;
+}
+
+ProcessGroup ProcessGroup::new_group(const std::vector<int>& ranks) { return ProcessGroup(impl_->part(ranks)); }
+
+}  // namespace anyaccel::comm

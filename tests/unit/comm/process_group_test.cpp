@@ -1,0 +1,312 @@
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <numeric>
+
+#include "anyaccel/accelerator.h"
+#include "anyaccel/comm.h"
+#include "anyaccel/registry.h"
+#include "unit/comm/ranks.h"
+#include "unit/support/expect_error.h"
+
+namespace anyaccel::comm {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+void expect_equal(const at::Tensor& got, const at::Tensor& want) {
+  EXPECT_TRUE(at::equal(got.cpu(), want.cpu())) << got.cpu() << "\nwanted\n" << want.cpu();
+}
+
+/// Numbers that say whose they are: 100 * rank + place.
+at::Tensor of_rank(int rank, int count, const at::TensorOptions& here) {
+  return at::arange(count, here).add_(100 * rank);
+}
+
+void check_reductions(ProcessGroup& group, const at::TensorOptions& here) {
+  const int n = group.size();
+  const auto sum = [&](int count) { return at::arange(count, here.device(at::kCPU)) * n + 100 * (n * (n - 1) / 2); };
+  auto x = of_rank(group.rank(), 1000, here);
+  group.all_reduce(x);
+  expect_equal(x, sum(1000));
+  for (const auto& [op, want] : {std::pair{ReduceOp::avg, (n + 1) / 2.0},
+                                 {ReduceOp::product, std::tgamma(n + 1)},
+                                 {ReduceOp::min, 1.0},
+                                 {ReduceOp::max, 1.0 * n}}) {
+    auto one = at::full({3}, 1.0 + group.rank(), here);
+    group.all_reduce(one, op);
+    expect_equal(one, at::full({3}, want, here));
+  }
+  // Every second number of a tensor, which nothing can reduce where it lies.
+  auto wide = at::full({10, 2}, 1.0, here);
+  group.all_reduce(wide.select(1, 1));
+  expect_equal(wide.select(1, 0), at::full({10}, 1.0, here));
+  expect_equal(wide.select(1, 1), at::full({10}, 1.0 * n, here));
+
+  auto at_last = of_rank(group.rank(), 5, here);
+  group.reduce(at_last, n - 1);
+  expect_equal(at_last, group.rank() == n - 1 ? sum(5) : of_rank(group.rank(), 5, here));
+
+  expect_equal(group.reduce_scatter(of_rank(group.rank(), 3 * n, here)), sum(3 * n).chunk(n)[group.rank()]);
+  auto part = at::empty({3, 1}, here);
+  group.reduce_scatter_tensor(part, of_rank(group.rank(), 3 * n, here), ReduceOp::max);
+  expect_equal(part, (of_rank(n - 1, 3 * n, here)).chunk(n)[group.rank()].view({3, 1}));
+}
+
+void check_movements(ProcessGroup& group, const at::TensorOptions& here) {
+  const int n = group.size();
+  const int rank = group.rank();
+  auto given = of_rank(rank, 4, here);
+  group.broadcast(given, n - 1);
+  expect_equal(given, of_rank(n - 1, 4, here));
+
+  const auto all = group.all_gather(of_rank(rank, 2, here).view({1, 2}));
+  EXPECT_EQ(all.sizes(), at::IntArrayRef({n, 2}));
+  auto into = at::empty({2 * n}, here);
+  group.all_gather_into_tensor(into, of_rank(rank, 2, here));
+  const auto lists = group.gather(of_rank(rank, 2, here), 0);
+  EXPECT_EQ(lists.size(), rank == 0 ? n : 0);
+  for (int i = 0; i < n; ++i) {
+    expect_equal(all[i], of_rank(i, 2, here));
+    expect_equal(into.narrow(0, 2 * i, 2), of_rank(i, 2, here));
+    if (rank == 0) expect_equal(lists[i], of_rank(i, 2, here));
+  }
+
+  Tensors parts;
+  for (int i = 0; rank == 1 && i < n; ++i) parts.push_back(of_rank(i, 3, here));
+  auto mine = at::empty({3}, here);
+  group.scatter(mine, parts, 1);
+  expect_equal(mine, of_rank(rank, 3, here));
+
+  // Rank r sends i + 1 numbers to rank i, all of them r.
+  Tensors from;
+  Tensors to;
+  std::vector<std::int64_t> sent(n);
+  std::iota(sent.begin(), sent.end(), 1);
+  for (int i = 0; i < n; ++i) {
+    from.push_back(at::full({i + 1}, 1.0 * rank, here));
+    to.push_back(at::empty({rank + 1}, here));
+  }
+  group.all_to_all(to, from);
+  auto single = at::empty({n * (rank + 1)}, here);
+  group.all_to_all_single(single, at::full({n * (n + 1) / 2}, 1.0 * rank, here), std::vector<std::int64_t>(n, rank + 1),
+                          sent);
+  for (int i = 0; i < n; ++i) {
+    expect_equal(to[i], at::full({rank + 1}, 1.0 * i, here));
+    expect_equal(single.narrow(0, i * (rank + 1), rank + 1), to[i]);
+  }
+
+  auto message = of_rank(rank, 6, here);
+  if (rank == 0) group.send(message, n - 1, 7);
+  if (rank == n - 1) {
+    group.recv(message, 0, 7);
+    expect_equal(message, of_rank(0, 6, here));
+  }
+  group.barrier();
+}
+
+class ProcessGroups : public testing::TestWithParam<std::tuple<const char*, int, bool>> {
+ protected:
+  void SetUp() override {
+    const auto names = registered_backends();
+    if (std::find(names.begin(), names.end(), std::get<0>(GetParam())) == names.end())
+      GTEST_SKIP() << "this build has no " << std::get<0>(GetParam());
+    set_accelerator(std::get<0>(GetParam()));
+  }
+
+  /// `body(group, tensor options of the accelerator)` on each rank.
+  template <typename Body>
+  void ranks(const Body& body) {
+    const auto [name, size, memory] = GetParam();
+    const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
+    test::in_threads(size, [&, size = size, memory = memory](int rank) {
+      auto& accelerator = get_accelerator();
+      accelerator.set_device(rank % accelerator.device_count());
+      auto group = init_process_group({.store = store,
+                                       .rank = rank,
+                                       .world_size = size,
+                                       .timeout = std::chrono::seconds(60),
+                                       .shared_memory = memory});
+      body(group, at::TensorOptions().dtype(at::kFloat).device(accelerator.torch_device()));
+      group.barrier();
+    });
+  }
+};
+
+// Breaks when a collective takes a wrong operation, root, split or order on the way to the backend or to shared memory.
+TEST_P(ProcessGroups, EveryCollective) {
+  ranks([](ProcessGroup& group, const at::TensorOptions& here) {
+    check_reductions(group, here);
+    check_movements(group, here);
+    // Tensors of the host on the same group.
+    check_reductions(group, here.device(at::kCPU));
+    check_movements(group, here.device(at::kCPU));
+  });
+}
+
+// Breaks when one way is taken although the other was wanted.
+TEST_P(ProcessGroups, SharedMemoryAsWanted) {
+  ranks([](ProcessGroup& group, const at::TensorOptions&) {
+    const bool wanted = std::get<2>(GetParam());
+    if (wanted)
+      EXPECT_EQ(group.shared_memory_reason(), "");
+    else
+      EXPECT_NE(group.shared_memory_reason().find("not wanted"), std::string::npos) << group.shared_memory_reason();
+  });
+}
+
+class FourRanks : public ProcessGroups {};
+
+// Breaks when groups of some ranks meet the messages of others, or count their ranks by the job's.
+TEST_P(FourRanks, MakeGroupsOfSomeRanks) {
+  ranks([](ProcessGroup& group, const at::TensorOptions& here) {
+    const std::vector<int> mine = group.rank() < 2 ? std::vector{1, 0} : std::vector{2, 3};
+    auto pair = group.new_group(mine);
+    EXPECT_EQ(pair.size(), 2);
+    EXPECT_EQ(pair.ranks(), group.rank() < 2 ? std::vector({0, 1}) : std::vector({2, 3}));
+    auto x = at::full({4}, 1.0 + group.rank(), here);
+    pair.all_reduce(x);
+    expect_equal(x, at::full({4}, group.rank() < 2 ? 3.0 : 7.0, here));
+    check_movements(pair, here);
+    auto again = group.new_group(mine);  // of the same ranks, and not the same group
+    again.broadcast(x, 1);
+    auto single = again.new_group({again.rank()});
+    single.all_reduce(x);
+    EXPECT_EQ(single.ranks(), std::vector({group.rank()}));
+    if (group.rank() != 3) {
+      auto three = group.new_group({0, 1, 2});
+      check_reductions(three, here);
+      three.barrier();
+    }
+    EXPECT_ERROR(group.new_group({(group.rank() + 1) % 4}), invalid_argument, "is not in the new group");
+    EXPECT_ERROR(group.new_group({0, 0}), invalid_argument, "twice");
+    EXPECT_ERROR(group.new_group({0, 4}), invalid_argument, "0 to 3");
+  });
+}
+
+// Breaks when a wrong call starts what the others never join, or is not ours.
+TEST_P(ProcessGroups, WrongCallsThrowAtOnce) {
+  ranks([](ProcessGroup& group, const at::TensorOptions& here) {
+    const auto x = at::full({group.size() + 1}, 1.0, here);
+    EXPECT_ERROR(group.broadcast(x, group.size()), invalid_argument, "0 to");
+    EXPECT_ERROR(group.send(x, -1), invalid_argument, "0 to");
+    EXPECT_ERROR(group.reduce_scatter(x), invalid_argument, "a multiple of");
+    EXPECT_ERROR(group.all_gather_into_tensor(x, x), invalid_argument, "once for each rank");
+    EXPECT_ERROR(group.scatter(x, {x}, 0), invalid_argument, "parts on rank");
+    EXPECT_ERROR(group.all_to_all({x}, {x}), invalid_argument, "");
+  });
+}
+
+std::string name_of(const testing::TestParamInfo<ProcessGroups::ParamType>& info) {
+  const auto& [backend, size, memory] = info.param;
+  return std::string(backend) + std::to_string(size) + (memory ? "memory" : "staged");
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, ProcessGroups,
+                         testing::Combine(testing::Values("cpu"), testing::Values(2, 4), testing::Bool()), name_of);
+INSTANTIATE_TEST_SUITE_P(Sim, ProcessGroups,
+                         testing::Combine(testing::Values("sim"), testing::Values(2, 4), testing::Values(true)),
+                         name_of);
+
+INSTANTIATE_TEST_SUITE_P(Cpu, FourRanks, testing::Combine(testing::Values("cpu"), testing::Values(4), testing::Bool()),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Sim, FourRanks,
+                         testing::Combine(testing::Values("sim"), testing::Values(4), testing::Values(true)), name_of);
+
+// Breaks when host tensors go to a vendor's backend, which knows its own device alone, or the group hides whose it is.
+TEST(ProcessGroupOfAVendor, HostTensorsAreStaged) {
+  const auto names = registered_backends();
+  if (std::find(names.begin(), names.end(), "sim") == names.end()) GTEST_SKIP() << "this build has no simulator";
+  set_accelerator("sim");
+  register_backend("vendorcl",
+                   [](const auto& store, const GroupOptions& options) { return make_staged_backend(store, options); });
+  const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
+  auto group = init_process_group({.backend = "vendorcl", .store = store, .rank = 0, .world_size = 1});
+  EXPECT_EQ(group.backend_reason(), "");
+  EXPECT_NE(group.c10d_group()->getBackend(c10::kCPU), group.c10d_group()->getBackend(get_accelerator().device_type()));
+  auto other = init_process_group({.backend = "staged", .store = store, .rank = 0, .world_size = 1});
+  EXPECT_EQ(other.c10d_group()->getBackend(c10::kCPU), other.c10d_group()->getBackend(get_accelerator().device_type()));
+}
+
+// Breaks when the launcher's variables are read wrong, or a rank is not on its own device.
+TEST(ProcessGroupOfProcesses, FromTheEnvironment) {
+  for (const auto status : test::in_processes(4, [](int rank) {
+         set_accelerator("cpu");
+         auto group = init_process_group();
+         EXPECT_EQ(group.rank(), rank);
+         EXPECT_EQ(group.size(), 4);
+         auto& accelerator = get_accelerator();
+         EXPECT_EQ(accelerator.current_device(), rank < accelerator.device_count() ? rank : 0);
+         EXPECT_EQ(group.backend_name(), accelerator.communication_backend_name());
+         check_reductions(group, at::TensorOptions().dtype(at::kFloat));
+         check_movements(group, at::TensorOptions().dtype(at::kFloat));
+         group.barrier();
+         if (rank == 0) ::usleep(200'000);  // it serves the store
+       }))
+    EXPECT_EQ(status, 0);
+}
+
+// Breaks when a rank that was killed leaves the others waiting for the timeout, without the error's kind, or ended by SIGPIPE.
+TEST(ProcessGroupOfProcesses, AKilledRankIsAnError) {
+  for (const bool memory : {true, false}) {
+    const auto statuses = test::in_processes(2, [&](int rank) {
+      set_accelerator("cpu");
+      auto group = init_process_group({.timeout = std::chrono::seconds(60), .shared_memory = memory});
+      auto x = at::full({1000}, 1.0);
+      group.all_reduce(x);
+      if (rank == 1) ::raise(SIGKILL);
+      const auto before = std::chrono::steady_clock::now();
+      const auto go_on = [&] {
+        for (;;) group.all_reduce(x);
+      };
+      EXPECT_ERROR(go_on(), unavailable, "");
+      // Only some writes meet a connection that is closed already.
+      EXPECT_EQ(std::signal(SIGPIPE, SIG_DFL), SIG_IGN);
+      EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(30));
+    });
+    EXPECT_EQ(statuses[0], 0) << memory;
+    EXPECT_TRUE(WIFSIGNALED(statuses[1])) << memory;
+  }
+}
+
+// Breaks when a rank that does not come is waited for without end.
+TEST(ProcessGroupOfProcesses, ARankThatDoesNotComeIsATimeout) {
+  const auto statuses = test::in_processes(2, [](int rank) {
+    if (rank == 1) return;
+    set_accelerator("cpu");
+    EXPECT_ERROR(init_process_group({.timeout = std::chrono::seconds(2)}), timeout, "init_process_group");
+  });
+  EXPECT_EQ(statuses, std::vector<int>({0, 0}));
+}
+
+// Breaks when a program without a launcher needs one, or half of a launcher's variables are taken for all.
+TEST(ProcessGroupAlone, IsAGroupOfOne) {
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}) ::unsetenv(name);
+  set_accelerator("cpu");
+  auto group = init_process_group();
+  auto x = at::full({2}, 3.0);
+  group.all_reduce(x);
+  group.barrier();
+  expect_equal(group.all_gather(x), at::full({2}, 3.0));
+  EXPECT_EQ(group.size(), 1);
+  EXPECT_NE(group.shared_memory_reason(), "");
+  EXPECT_ERROR(init_process_group({.world_size = 2}), invalid_argument, "RANK is not set");
+  EXPECT_ERROR(init_process_group({.rank = 2, .world_size = 2}), invalid_argument, "rank 2 of 2");
+  EXPECT_ERROR(init_process_group({.rank = 0, .world_size = 2}), invalid_argument, "MASTER_ADDR is not set");
+  ::setenv("MASTER_ADDR", "127.0.0.1", 1);
+  EXPECT_ERROR(init_process_group({.rank = 0, .world_size = 2}), invalid_argument, "MASTER_PORT is not set");
+  EXPECT_ERROR(init_process_group({.backend = "nosuch"}), invalid_argument, "'nosuch'");
+  ::setenv("WORLD_SIZE", "two", 1);
+  EXPECT_ERROR(init_process_group(), invalid_argument, "WORLD_SIZE");
+}
+
+}  // namespace
+}  // namespace anyaccel::comm

@@ -1,0 +1,69 @@
+// Ranks of a job for tests: threads of this process, or processes of their own.
+#pragma once
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace anyaccel::test {
+
+/// `body(rank)` in a thread each.
+template <typename Body>
+void in_threads(int size, const Body& body) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) threads.emplace_back([&body, rank] { body(rank); });
+  for (auto& thread : threads) thread.join();
+}
+
+/// A port that nobody has now.
+inline int free_port() {
+  const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  EXPECT_EQ(::bind(descriptor, reinterpret_cast<sockaddr*>(&address), length), 0);
+  EXPECT_EQ(::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  ::close(descriptor);
+  return ntohs(address.sin_port);
+}
+
+/// `body()` in `size` processes with the variables that a launcher sets. Returns how each ended (waitpid's status, 0 when its
+/// expectations held). To be called before this process has computed anything: what torch's threads hold is not forked.
+template <typename Body>
+std::vector<int> in_processes(int size, const Body& body) {
+  const auto port = std::to_string(free_port());
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < size; ++rank) {
+    const auto child = ::fork();
+    if (child == 0) {
+      ::setenv("MASTER_ADDR", "127.0.0.1", 1);
+      ::setenv("MASTER_PORT", port.c_str(), 1);
+      ::setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
+      for (const char* name : {"RANK", "LOCAL_RANK"}) ::setenv(name, std::to_string(rank).c_str(), 1);
+      try {
+        body(rank);
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << "rank " << rank << ": " << error.what();
+      }
+      ::_exit(testing::Test::HasFailure() ? 1 : 0);
+    }
+    children.push_back(child);
+  }
+  std::vector<int> out;
+  for (const auto child : children) {
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    out.push_back(status);
+  }
+  return out;
+}
+
+}  // namespace anyaccel::test
