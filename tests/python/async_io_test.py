@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import pytest
 import torch
@@ -160,6 +161,138 @@ def test_buffers_are_kept_and_wait_lets_python_run(tmp_path):
     got = torch.empty(2_000_000)
     handle.sync_pread(got, str(tmp_path / "3"))
     assert torch.equal(got, numbers(2_000_000))
+
+
+def slow_writes(tmp_path, handle):
+    """Begins writes that take a while; returns their request."""
+    for i in range(4):
+        handle.async_pwrite(numbers(2_000_000), str(tmp_path / str(i)))
+    return handle.start_write(numbers(2_000_000), str(tmp_path / "own"))
+
+
+@pytest.mark.parametrize("last", ["handle", "request"])
+def test_going_lets_python_run(tmp_path, last):
+    """Breaks when the last owner of the threads waits for them with Python's lock."""
+    handle = aio.aio_handle(4096, 1, True, False, 1)
+    request = slow_writes(tmp_path, handle)
+    counted, stop = [0], threading.Event()
+
+    def count():
+        while not stop.is_set():
+            counted[0] += 1
+            time.sleep(0)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    if last == "handle":
+        request = None  # the handle waits for what it was to do
+    start, begin = counted[0], time.perf_counter()
+    handle = request = None
+    during, took = counted[0] - start, time.perf_counter() - begin
+    stop.set()
+    thread.join()
+    assert during > 10, f"{during} in {took} s"
+    for name in ("0", "3", "own"):
+        assert torch.from_file(str(tmp_path / name), size=2_000_000).equal(numbers(2_000_000))
+
+
+def test_close(tmp_path):
+    """Breaks when the end of a `with` leaves transfers running, hides a failure, or a closed handle works on."""
+    with aio.aio_handle(4096, 1, True, False, 1) as handle:
+        request = slow_writes(tmp_path, handle)
+    assert torch.from_file(str(tmp_path / "3"), size=2_000_000).equal(numbers(2_000_000))
+    request.wait()
+    assert torch.from_file(str(tmp_path / "own"), size=2_000_000).equal(numbers(2_000_000))
+    handle.close()
+    assert handle.get_block_size() == 4096
+    for call in (handle.wait, handle.cancel, lambda: handle.sync_pread(torch.zeros(4), str(tmp_path / "0"))):
+        with pytest.raises(anyaccel.Error) as told:
+            call()
+        assert told.value.code == "invalid_state"
+    with pytest.raises(anyaccel.Error, match="cancel"):
+        with aio.aio_handle(4096, 1, True, False, 1) as handle:
+            slow_writes(tmp_path, handle).cancel()
+            handle.cancel()
+
+
+@pytest.mark.parametrize("way", ["async_pwrite", "async_pread", "start_write", "start_read"])
+def test_what_nobody_awaits_is_let_go(path, way):
+    """Breaks when a transfer that is done keeps its tensor because nobody waits for it."""
+    handle = aio.aio_handle()
+    handle.sync_pwrite(numbers(1000), path)
+
+    class Owner(bytearray):
+        pass
+
+    owner = Owner(4000)
+    gone = weakref.ref(owner)
+    request = getattr(handle, way)(torch.frombuffer(owner, dtype=torch.float32), path)
+    del owner
+    for _ in range(500):
+        if gone() is None:
+            break
+        time.sleep(0.01)
+    assert gone() is None
+    del request
+    assert handle.wait() == (1 if way.startswith("async") else 0)
+
+
+def test_reads_are_seen_by_autograd(path):
+    """Breaks when what is read under autograd's eyes gives gradients of what was there before."""
+    handle = aio.aio_handle()
+    handle.sync_pwrite(numbers(10), path)
+    x, w = torch.ones(10), torch.ones(10, requires_grad=True)
+    y = (w * x).sum()
+    handle.async_pread(x, path)
+    handle.wait()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_errors_of_torch_stay(path):
+    """Breaks when an error of torch that begins as ours do is taken for one, with the code of another; or codes are mixed up."""
+    from anyaccel.ops import _errors
+    handle = aio.aio_handle()
+    with pytest.raises(anyaccel.Error):
+        handle.sync_pread(torch.zeros(4), path)
+    text = "[enforce fail at alloc_cpu.cpp:129] data. DefaultCPUAllocator: not enough memory"
+
+    @_errors.telling(torch.ops.anyaccel.aio_error_code)
+    def fails():
+        raise RuntimeError(text)
+
+    with pytest.raises(RuntimeError, match="enforce fail") as told:
+        fails()
+    assert type(told.value) is RuntimeError
+    # The first of two failures is told, and its kind is its own.
+    handle.sync_pwrite(torch.zeros(4), path)
+    slow = aio.aio_handle(4096, 1, True, False, 1)
+    big = torch.zeros(5_000_000)
+    slow.sync_pwrite(big, path + "2")
+    slow.async_pread(big, path + "2")
+    slow.async_pread(big, path + "2")
+    os.truncate(path + "2", 4096 * 3000)
+    slow.cancel()
+    with pytest.raises(anyaccel.Error) as told:
+        slow.wait()
+    assert told.value.code == ("interrupted" if "cancelled" in str(told.value) else "io")
+    os.environ["ANYACCEL_AIO_QUEUE"] = "fast"
+    try:
+        with pytest.raises(anyaccel.Error) as told:  # made on another thread
+            aio.aio_handle()
+        assert told.value.code == "invalid_argument"
+    finally:
+        del os.environ["ANYACCEL_AIO_QUEUE"]
+
+
+def test_files_that_are_none(tmp_path):
+    """Breaks when opening a pipe waits for its other end."""
+    handle = aio.aio_handle()
+    os.mkfifo(tmp_path / "fifo")
+    for name in (str(tmp_path / "fifo"), "/dev/zero"):
+        with pytest.raises(anyaccel.Error) as told:
+            handle.sync_pread(torch.zeros(4), name)
+        assert told.value.code == "invalid_argument"
 
 
 def test_requests(path):

@@ -37,8 +37,9 @@ class AsyncIORequest {
 ///
 /// Tensors that are not contiguous, or not in host memory, go through a host copy: what is written is taken in the order of the current stream, and
 /// waited for, when the call is made; what is read arrives in the current stream of the thread that waits. Do not change a host
-/// tensor that is being written. The handle keeps tensors until they are waited for. Requests under way have no order among
-/// themselves: wait between two that touch the same bytes.
+/// tensor that is being written. Memory is kept until its transfer is done, and then let go of, awaited or not; only what is read through a copy,
+/// and what `validate` compares, is kept until it is waited for. Requests under way have no order among themselves: wait between
+/// two that touch the same bytes. Two that touch the same page but no same byte are right, in one process.
 ///
 /// Thread-safe; wait() counts what all threads began. A handle belongs to the process that made it: after fork() its calls
 /// are `invalid_state` in the child. Its destruction waits for what is under way.
@@ -82,6 +83,9 @@ class AsyncIOHandle {
   std::int64_t wait();
   /// As AsyncIORequest::cancel(), for all that was begun with async.
   void cancel();
+  /// wait(), and the end of the threads, whatever it throws; requests of start_read() and start_write() keep them until those go. Afterwards
+  /// all but getters are `invalid_state`. A second time it does nothing.
+  void close();
 
   /// Requests that are waited for by themselves; wait() above does not count them.
   AsyncIORequest start_read(const at::Tensor& buffer, const std::string& filename, std::int64_t file_offset = 0);

@@ -100,6 +100,7 @@ std::int64_t AsyncIOHandle::async_pwrite(const at::Tensor& buffer, int fd, std::
 
 std::int64_t AsyncIOHandle::wait() { return call(object_, "wait").toInt(); }
 void AsyncIOHandle::cancel() { call(object_, "cancel"); }
+void AsyncIOHandle::close() { call(object_, "close"); }
 
 AsyncIORequest AsyncIOHandle::start_read(const at::Tensor& buffer, const std::string& filename,
                                          std::int64_t file_offset) {

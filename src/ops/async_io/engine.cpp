@@ -5,8 +5,10 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <system_error>
 
 #include "anyaccel/error.h"
+#include "ops/async_io/release.h"
 #include "ops/async_io/worker.h"
 
 namespace anyaccel::ops::aio {
@@ -22,9 +24,17 @@ void Request::check() const {
   std::string hint;
   if (error_ == EFAULT)
     hint = "give memory that stays, and synchronize first where a copy to or from this pinned memory is on its way";
+  if (error_ == EAGAIN) hint = "the system had no room for the request; try again when less is under way";
+  if (!why_.empty()) hint = why_;
   if (error_ == ENOSPC) hint = "make room; what the range holds now is not known";
   throw Error(error_ == ENOMEM ? ErrorCode::out_of_memory : ErrorCode::io, "aio_handle",
               {.what = place + " failed", .got = std::strerror(error_), .hint = hint});
+}
+
+void Request::release() noexcept {
+  std::shared_ptr<void> keep;  // goes after the lock
+  const std::lock_guard lock(mutex_);
+  if (!lost_) keep.swap(job_.keep);
 }
 
 std::shared_ptr<Engine> Engine::make(Options options) {
@@ -46,7 +56,14 @@ Engine::Engine(Options options) : options_(std::move(options)), process_(::getpi
   require(options_.workers > 0 && options_.workers <= 256, "bad intra_op_parallelism", options_.workers, "1 to 256");
   if (!options_.make_queue)
     options_.make_queue = [wanted = options_.queue](unsigned depth) { return choose_queue(wanted, depth); };
-  for (int i = 0; i < options_.workers; ++i) workers_.push_back(std::make_unique<Worker>(*this));
+  try {
+    ensure_release_thread();
+    for (int i = 0; i < options_.workers; ++i) workers_.push_back(std::make_unique<Worker>(*this));
+  } catch (const std::system_error& error) {
+    throw Error(ErrorCode::unavailable, "aio_handle",
+                {.what = std::string("no thread can be made: ") + error.what(),
+                 .hint = "lower intra_op_parallelism, or raise the limit of processes"});
+  }
   queue_name_ = workers_[0]->queue_name();
   queue_reason_ = workers_[0]->queue_reason();
 }
@@ -62,7 +79,6 @@ void Engine::require_same_process() const {
 
 std::shared_ptr<Request> Engine::start(Job job) {
   require_same_process();
-  release_finished();
   if (job.range.begin < 0 || job.range.end < job.range.begin)
     throw Error(ErrorCode::invalid_argument, "aio_handle",
                 {.what = "bad file_offset", .got = std::to_string(job.range.begin), .want = "0 or more"});
@@ -84,39 +100,37 @@ std::shared_ptr<Request> Engine::start(Job job) {
     request->done_ = true;
     return request;
   }
+  request->edges_.reserve(2 * parts.size());
+  Worker::Slices slices;
+  for (const auto& part : parts) Worker::add_slice(slices, request, part);
   std::size_t worker = 0;
   {
     const std::lock_guard lock(mutex_);
     worker = next_worker_;
     next_worker_ += parts.size();
   }
-  for (const auto& part : parts) workers_[worker++ % workers_.size()]->add(request, part);
+  // From here on nothing fails: a request that only some workers have would never end.
+  while (!slices.empty()) workers_[worker++ % workers_.size()]->take_first(slices);
   return request;
 }
 
 void Engine::wait(Request& request) {
   require_same_process();
-  std::shared_ptr<void> keep;  // goes after the lock
   {
     std::unique_lock lock(mutex_);
     some_done_.wait(lock, [&] { return request.done(); });
-    keep.swap(request.job_.keep);
   }
-  release_finished();
+  request.release();
 }
 
-void Engine::finish(std::shared_ptr<Request> request) {
+void Engine::finish(std::shared_ptr<Request> request) noexcept {
   request->job_.file.reset();
-  const std::lock_guard lock(mutex_);
-  request->done_.store(true, std::memory_order_release);
-  finished_.push_back(std::move(request));
-  some_done_.notify_all();
-}
-
-void Engine::release_finished() {
-  std::vector<std::shared_ptr<Request>> gone;  // goes after the lock
-  const std::lock_guard lock(mutex_);
-  gone.swap(finished_);
+  {
+    const std::lock_guard lock(mutex_);
+    request->done_.store(true, std::memory_order_release);
+    some_done_.notify_all();
+  }
+  release_later(std::move(request));
 }
 
 }  // namespace anyaccel::ops::aio

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -24,6 +25,8 @@ struct Options {
   bool overlap_events = false;  ///< new blocks start whenever one is done; otherwise when all that were started are
   int workers = 1;              ///< threads among which one request is divided
   std::string queue = {};       ///< as choose_queue() has it
+  /// How long a refusal that may pass (EAGAIN, no room for a request) is tried again before it is the request's error.
+  std::chrono::milliseconds patience = std::chrono::seconds(10);
   /// Instead of choose_queue(); called on each worker's thread. For tests.
   std::function<Choice(unsigned depth)> make_queue = {};
 };
@@ -49,6 +52,11 @@ class Request {
   /// through. Thread-safe; waits for nothing.
   void cancel() noexcept { stop_ = true; }
   bool write() const noexcept { return job_.write; }
+  /// After done(): lets go of the memory. Thread-safe.
+  void release() noexcept;
+  /// The chain of release_later().
+  void set_next(std::shared_ptr<Request> next) noexcept { next_ = std::move(next); }
+  std::shared_ptr<Request> take_next() noexcept { return std::move(next_); }
 
  private:
   friend class Engine;
@@ -57,11 +65,14 @@ class Request {
   std::string path_;
   std::atomic<bool> stop_{false};  // cancelled or failed
   std::atomic<bool> done_{false};
-  std::mutex mutex_;  // guards what follows, until done
+  std::shared_ptr<Request> next_;
+  std::mutex mutex_;  // guards what follows, and job_.keep
   int slices_ = 0;
   std::vector<Range> edges_;
   int error_ = 0;
   std::int64_t error_at_ = 0;
+  std::string why_;    // more than the error says
+  bool lost_ = false;  // the system may use the memory for ever
 };
 
 class Worker;
@@ -69,7 +80,8 @@ class Worker;
 /// Threads, each with a queue. Safe to use from several threads.
 class Engine {
  public:
-  /// Throws `invalid_argument` for options that make no sense, `unavailable` when the wanted queue does not work here.
+  /// Throws `invalid_argument` for options that make no sense, `unavailable` when the wanted queue does not work here or no thread
+  /// can be made.
   /// The last owner's going waits for all requests; in a child made by fork() it does nothing, because the threads are not there.
   static std::shared_ptr<Engine> make(Options options);
   Engine(const Engine&) = delete;
@@ -81,7 +93,8 @@ class Engine {
 
   /// Throws `io` when a write has no space, `invalid_argument` for a bad range; later failures are the request's.
   std::shared_ptr<Request> start(Job job);
-  /// Blocks until the request is done, and releases its memory and file. Does not throw for the request's failure.
+  /// Blocks until the request is done, and releases its memory and file, which otherwise go soon after it is done. Does not throw for the
+  /// request's failure.
   void wait(Request& request);
   /// Throws `invalid_state` in a child of the process that made the engine.
   void require_same_process() const;
@@ -90,9 +103,7 @@ class Engine {
   friend class Worker;
   explicit Engine(Options options);
   ~Engine();
-  void finish(std::shared_ptr<Request> request);
-  /// Lets go of what is done, on the caller's thread: freeing a tensor may need a lock that the caller of ~Engine() holds.
-  void release_finished();
+  void finish(std::shared_ptr<Request> request) noexcept;
 
   Options options_;
   std::string queue_name_;
@@ -101,7 +112,6 @@ class Engine {
   std::mutex mutex_;
   std::condition_variable some_done_;
   std::size_t next_worker_ = 0;
-  std::vector<std::shared_ptr<Request>> finished_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "ops/async_io/neighbours.h"
 #include "ops/async_io/plan.h"
 
 namespace anyaccel::ops::aio {
@@ -16,7 +17,8 @@ inline constexpr std::int64_t kMemoryAlignment = 4096;  ///< of workers' own mem
 class File {
  public:
   /// Opens a file, for writing made when it is not there (mode 0600) and never truncated. With O_DIRECT where the file
-  /// system has it. Throws `not_found` or `io`.
+  /// system has it. Throws `not_found` or `io`, and `invalid_argument` for what is no file or disk (a pipe, a terminal): never
+  /// waits for another program.
   static std::unique_ptr<File> open(const std::string& path, bool write);
   /// A file that the caller opened and goes on owning; direct where the caller's is. Throws `invalid_argument` for what is not
   /// open for writing, or has no offsets.
@@ -31,11 +33,13 @@ class File {
   /// From now on through the page cache, transfers under way too if the system has not begun them. Thread-safe. False
   /// when it was so already.
   bool stop_direct() noexcept;
-  /// Direct transfers begin and end at multiples of this (64 KiB at most), at least a page: neighbours that go through the page cache then
-  /// share no page with them. 1 when not direct.
+  /// Direct transfers begin and end at multiples of this (64 KiB at most), at least a page and a block of the file system: neighbours that
+  /// go through the page cache then share none with them. 1 when not direct.
   std::int64_t unit() const noexcept { return direct() ? unit_ : 1; }
   /// What memory of direct transfers must be a multiple of.
   std::uint64_t memory_alignment() const noexcept { return memory_alignment_; }
+  /// Of what is open for writing.
+  Neighbours* neighbours() const noexcept { return neighbours_.get(); }
   std::int64_t size() const;
   /// Has the system set space aside where a write makes the file longer, so that a full disk is known before and blocks need not
   /// be written one after the other. Throws `io` where it is full.
@@ -44,12 +48,14 @@ class File {
  private:
   File(int descriptor, std::string path, bool direct);
   void learn_alignment();
+  void join_neighbours();
 
   int descriptor_;
   std::string path_;
   std::atomic<bool> direct_;
   std::int64_t unit_ = 4096;
   std::uint64_t memory_alignment_ = 512;
+  std::shared_ptr<Neighbours> neighbours_;
 };
 
 }  // namespace anyaccel::ops::aio

@@ -71,6 +71,7 @@ Options options_of(std::int64_t block_size, std::int64_t queue_depth, bool singl
           .overlap_events = overlap_events,
           .workers = narrow(parallelism),
           .queue = queue != nullptr ? queue : "",
+          .patience = std::chrono::seconds(10),
           .make_queue = {}};
 }
 
@@ -81,52 +82,99 @@ void Operation::finish() {
   request->check();
   if (!request->write()) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    if (!host.is_same(tensor)) tensor.copy_(host, /*non_blocking=*/true);
-    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+    if (tensor.defined()) tensor.copy_(host, /*non_blocking=*/true);
+    if (version.enabled()) version.bump();
   }
   if (validate) compare(host, path, offset);
+}
+
+void AsyncIORequest::release() {
+  const std::lock_guard lock(mutex_);
+  operation_.engine.reset();
 }
 
 void AsyncIORequest::wait() {
   const std::lock_guard lock(mutex_);
   if (finished_) return operation_.request->check();
+  if (operation_.engine == nullptr)
+    throw Error(ErrorCode::invalid_state, kWhere, {.what = "the request was given up with release()"});
   finished_ = true;
   operation_.finish();
 }
 
 AsyncIOHandle::AsyncIOHandle(std::int64_t block_size, std::int64_t queue_depth, bool single_submit, bool overlap_events,
                              std::int64_t intra_op_parallelism)
-    : engine_(Engine::make(options_of(block_size, queue_depth, single_submit, overlap_events, intra_op_parallelism))) {}
+    : options_(options_of(block_size, queue_depth, single_submit, overlap_events, intra_op_parallelism)),
+      engine_(Engine::make(options_)) {
+  queue_name_ = engine_->queue_name();
+  queue_reason_ = engine_->queue_reason();
+}
+
+std::shared_ptr<Engine> AsyncIOHandle::engine() const {
+  std::shared_ptr<Engine> out;
+  {
+    const std::lock_guard lock(mutex_);
+    out = engine_;
+  }
+  if (out == nullptr)
+    throw Error(ErrorCode::invalid_state, kWhere, {.what = "this handle was closed", .hint = "make another one"});
+  out->require_same_process();
+  return out;
+}
+
+void AsyncIOHandle::close() {
+  std::shared_ptr<Engine> last;  // goes at the end, whatever is thrown
+  {
+    const std::lock_guard lock(mutex_);
+    if (engine_ == nullptr) return;
+    last = engine_;
+  }
+  std::exception_ptr failure;
+  try {
+    wait();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    engine_.reset();
+  }
+  last.reset();
+  if (failure) std::rethrow_exception(failure);
+}
 
 Operation AsyncIOHandle::begin(const at::Tensor& tensor, const std::function<std::unique_ptr<File>()>& open, bool write,
-                               std::int64_t offset) {
-  engine_->require_same_process();
-  Operation out{.engine = engine_, .tensor = tensor};
+                               bool validate, std::int64_t offset) {
+  Operation out;
+  out.engine = engine();
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   require_memory(tensor);
   const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
   if (offset < 0 || offset > std::numeric_limits<std::int64_t>::max() - bytes)
     throw Error(ErrorCode::invalid_argument, kWhere, {.what = "bad file_offset", .got = std::to_string(offset)});
-  out.host = host_tensor(tensor, write);
+  auto host = host_tensor(tensor, write);
   auto file = open();
   out.path = file->path();
   out.offset = offset;
   // Writes do not change the memory; the engine has one pointer for both.
-  auto* memory = static_cast<char*>(write ? const_cast<void*>(out.host.const_data_ptr()) : out.host.mutable_data_ptr());
+  auto* memory = static_cast<char*>(write ? const_cast<void*>(host.const_data_ptr()) : host.mutable_data_ptr());
   // The storage and not the tensor, which may be given another one (`tensor.data = ...`) while this is under way.
-  out.request = engine_->start({.file = std::move(file),
-                                .write = write,
-                                .memory = memory,
-                                .range = {offset, offset + bytes},
-                                .keep = std::make_shared<c10::Storage>(out.host.storage())});
+  out.request = out.engine->start({.file = std::move(file),
+                                   .write = write,
+                                   .memory = memory,
+                                   .range = {offset, offset + bytes},
+                                   .keep = std::make_shared<c10::Storage>(host.storage())});
+  if (!write && !tensor.is_inference()) out.version = tensor.unsafeGetTensorImpl()->version_counter();
+  if (!write && !host.is_same(tensor)) out.tensor = tensor;
+  if (validate || out.tensor.defined()) out.host = std::move(host);
+  out.validate = validate;
   return out;
 }
 
 std::int64_t AsyncIOHandle::transfer(const at::Tensor& tensor, const std::string& path, bool write, bool validate,
                                      bool async, std::int64_t offset) {
   auto operation = begin(
-      tensor, [&] { return File::open(path, write); }, write, offset);
-  operation.validate = validate;
+      tensor, [&] { return File::open(path, write); }, write, validate, offset);
   if (async) {
     const std::lock_guard lock(mutex_);
     pending_.push_back(std::move(operation));
@@ -149,7 +197,7 @@ std::int64_t AsyncIOHandle::write_descriptor(const at::Tensor& tensor, std::int6
   if (descriptor < 0 || descriptor > std::numeric_limits<int>::max())
     throw Error(ErrorCode::invalid_argument, kWhere, {.what = "bad descriptor", .got = std::to_string(descriptor)});
   auto operation = begin(
-      tensor, [&] { return File::of_descriptor(static_cast<int>(descriptor)); }, true, offset);
+      tensor, [&] { return File::of_descriptor(static_cast<int>(descriptor)); }, true, false, offset);
   const std::lock_guard lock(mutex_);
   pending_.push_back(std::move(operation));
   return 0;
@@ -158,11 +206,11 @@ std::int64_t AsyncIOHandle::write_descriptor(const at::Tensor& tensor, std::int6
 c10::intrusive_ptr<AsyncIORequest> AsyncIOHandle::start(const at::Tensor& tensor, const std::string& path, bool write,
                                                         std::int64_t offset) {
   return c10::make_intrusive<AsyncIORequest>(begin(
-      tensor, [&] { return File::open(path, write); }, write, offset));
+      tensor, [&] { return File::open(path, write); }, write, false, offset));
 }
 
 std::int64_t AsyncIOHandle::wait() {
-  engine_->require_same_process();
+  engine();
   const std::lock_guard waiting(waiting_);
   std::vector<Operation> operations;
   {
@@ -187,7 +235,7 @@ std::int64_t AsyncIOHandle::wait() {
 }
 
 void AsyncIOHandle::cancel() {
-  engine_->require_same_process();
+  engine();
   const std::lock_guard lock(mutex_);
   for (auto& operation : pending_) operation.request->cancel();
   for (auto& request : awaited_) request->cancel();

@@ -18,8 +18,10 @@ namespace anyaccel::ops::aio {
 struct Operation {
   std::shared_ptr<Engine> engine;
   std::shared_ptr<Request> request;
-  at::Tensor tensor;  ///< the caller's
-  at::Tensor host;    ///< contiguous, in host memory; the same where that can be
+  /// What finish() needs: not the tensors, where the transfer itself does all. Its memory is the engine's to keep.
+  at::Tensor tensor;  ///< the caller's, when what is read is copied to it
+  at::Tensor host;    ///< contiguous, in host memory, for that and for validate
+  c10::VariableVersion version{c10::VariableVersion::DISABLED};  ///< of the tensor that is read
   bool validate = false;
   std::string path;
   std::int64_t offset = 0;
@@ -35,6 +37,8 @@ class AsyncIORequest final : public torch::CustomClassHolder {
   void wait();
   bool done() const { return operation_.request->done(); }
   void cancel() { operation_.request->cancel(); }
+  /// For who drops the request: lets the handle's threads end, when the handle itself is gone, and waits for that.
+  void release();
 
  private:
   std::mutex mutex_;
@@ -48,14 +52,14 @@ class AsyncIOHandle final : public torch::CustomClassHolder {
   AsyncIOHandle(std::int64_t block_size, std::int64_t queue_depth, bool single_submit, bool overlap_events,
                 std::int64_t intra_op_parallelism);
 
-  std::int64_t block_size() const { return engine_->options().block_bytes; }
-  std::int64_t queue_depth() const { return engine_->options().queue_depth; }
-  bool single_submit() const { return engine_->options().single_submit; }
-  bool overlap_events() const { return engine_->options().overlap_events; }
-  std::int64_t intra_op_parallelism() const { return engine_->options().workers; }
+  std::int64_t block_size() const { return options_.block_bytes; }
+  std::int64_t queue_depth() const { return options_.queue_depth; }
+  bool single_submit() const { return options_.single_submit; }
+  bool overlap_events() const { return options_.overlap_events; }
+  std::int64_t intra_op_parallelism() const { return options_.workers; }
   std::int64_t alignment() const { return 512 * intra_op_parallelism(); }
-  std::string queue() const { return engine_->queue_name(); }
-  std::string queue_reason() const { return engine_->queue_reason(); }
+  std::string queue() const { return queue_name_; }
+  std::string queue_reason() const { return queue_reason_; }
 
   std::int64_t transfer(const at::Tensor& tensor, const std::string& path, bool write, bool validate, bool async,
                         std::int64_t offset);
@@ -64,15 +68,22 @@ class AsyncIOHandle final : public torch::CustomClassHolder {
                                            std::int64_t offset);
   std::int64_t wait();
   void cancel();
+  /// wait(), and the end of the threads; all but getters are `invalid_state` afterwards. A second time it does nothing.
+  void close();
 
  private:
+  /// Throws `invalid_state` when closed, or in a child of the process that made the handle.
+  std::shared_ptr<Engine> engine() const;
   /// Opens the file only when the rest of the call makes sense: a wrong one leaves no empty file.
   Operation begin(const at::Tensor& tensor, const std::function<std::unique_ptr<File>()>& open, bool write,
-                  std::int64_t offset);
+                  bool validate, std::int64_t offset);
 
-  std::shared_ptr<Engine> engine_;
+  Options options_;
+  std::string queue_name_;
+  std::string queue_reason_;
   std::mutex waiting_;  // one thread collects, so that all that was begun is finished when any wait() returns
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<Engine> engine_;  // null when closed
   std::vector<Operation> pending_;
   std::vector<std::shared_ptr<Request>> awaited_;  // by a wait() in progress, for cancel()
 };

@@ -21,6 +21,8 @@ class LibaioQueue final : public Queue {
                   {.what = std::string("io_setup: ") + std::strerror(errno) +
                            (errno == EAGAIN ? " (fs.aio-max-nr is used up)" : "")});
     for (auto& command : commands_) free_.push_back(&command);
+    batch_.reserve(depth);
+    refused_.reserve(depth);
   }
   ~LibaioQueue() override { ::syscall(__NR_io_destroy, context_); }
   const char* name() const noexcept override { return "libaio"; }

@@ -40,7 +40,7 @@ void deepspeed_memcpy(const at::Tensor& dest, const at::Tensor& src) {
   dest.copy_(src.reshape(dest.sizes()));
 }
 
-std::int64_t aio_error_code() { return static_cast<std::int64_t>(last_error_code()); }
+std::int64_t aio_error_code(const std::string& message) { return error_code_of(message); }
 
 }  // namespace
 
@@ -51,7 +51,8 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, library) {
   library.class_<AsyncIORequest>("AsyncIORequest")
       .def("wait", &AsyncIORequest::wait)
       .def("done", &AsyncIORequest::done)
-      .def("cancel", &AsyncIORequest::cancel);
+      .def("cancel", &AsyncIORequest::cancel)
+      .def("release", &AsyncIORequest::release);
   library.class_<AsyncIOHandle>("AsyncIOHandle")
       .def(torch::init<std::int64_t, std::int64_t, bool, bool, std::int64_t>())
       .def("block_size", &AsyncIOHandle::block_size)
@@ -66,7 +67,8 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, library) {
       .def("write_descriptor", &AsyncIOHandle::write_descriptor)
       .def("start", &AsyncIOHandle::start)
       .def("wait", &AsyncIOHandle::wait)
-      .def("cancel", &AsyncIOHandle::cancel);
+      .def("cancel", &AsyncIOHandle::cancel)
+      .def("close", &AsyncIOHandle::close);
   // Every device comes here with its own tensors, not through a copy to the host first.
   const auto key = c10::DispatchKey::CompositeExplicitAutograd;
   const std::string how =
@@ -77,7 +79,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, library) {
   library.def(("aio_write(Tensor buffer, " + how).c_str());
   library.impl("aio_write", torch::dispatch(key, &aio_write));
   library.impl("aio_write", torch::dispatch(c10::DispatchKey::Meta, &nothing));
-  library.def("aio_error_code() -> int", torch::dispatch(key, &aio_error_code));
+  library.def("aio_error_code(str message) -> int", torch::dispatch(key, &aio_error_code));
   library.def("deepspeed_memcpy(Tensor(a!) dest, Tensor src) -> ()");
   library.impl("deepspeed_memcpy", torch::dispatch(key, &deepspeed_memcpy));
   library.impl("deepspeed_memcpy", torch::dispatch(c10::DispatchKey::Meta, &check_copy));

@@ -6,8 +6,10 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
+#include "anyaccel/error.h"
 #include "ops/async_io/queue.h"
 
 namespace anyaccel::ops::aio {
@@ -19,7 +21,14 @@ constexpr unsigned kThreads = 8;
 class ThreadQueue final : public Queue {
  public:
   explicit ThreadQueue(unsigned depth) : depth_(depth) {
-    for (unsigned i = 0; i < std::min(depth, kThreads); ++i) threads_.emplace_back([this] { run(); });
+    threads_.reserve(kThreads);
+    try {
+      while (threads_.size() < std::min(depth, kThreads)) threads_.emplace_back([this] { run(); });
+    } catch (const std::system_error& error) {
+      // With some of them it is only slower.
+      if (threads_.empty())
+        throw Error(ErrorCode::unavailable, "threads", {.what = std::string("no thread can be made: ") + error.what()});
+    }
   }
   ~ThreadQueue() override {
     {
@@ -35,6 +44,7 @@ class ThreadQueue final : public Queue {
     const auto room = std::min(count, depth_ - std::min(depth_, under_way_));
     {
       const std::lock_guard lock(mutex_);
+      done_.reserve(under_way_ + room);
       waiting_.insert(waiting_.end(), transfers, transfers + room);
     }
     under_way_ += room;
@@ -64,7 +74,7 @@ class ThreadQueue final : public Queue {
                                          : ::pread(transfer->file, transfer->memory, transfer->bytes, transfer->offset);
       transfer->result = moved < 0 ? -errno : moved;
       lock.lock();
-      done_.push_back(transfer);
+      done_.push_back(transfer);  // reserved
       some_done_.notify_one();
     }
   }

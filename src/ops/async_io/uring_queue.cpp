@@ -113,6 +113,7 @@ void UringQueue::require_read_and_write() {
 UringQueue::UringQueue(unsigned depth) {
   open(depth);
   require_read_and_write();
+  refused_.reserve(depth);
   submissions_.map(ring_.number, params_.sq_off.array + params_.sq_entries * sizeof(unsigned), IORING_OFF_SQ_RING);
   completions_.map(ring_.number, params_.cq_off.cqes + params_.cq_entries * sizeof(io_uring_cqe), IORING_OFF_CQ_RING);
   entries_.map(ring_.number, params_.sq_entries * sizeof(io_uring_sqe), IORING_OFF_SQES);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "anyaccel/error.h"
 
@@ -30,11 +31,17 @@ Worker::~Worker() {
   thread_.join();
 }
 
-void Worker::add(std::shared_ptr<Request> request, Range range) {
+void Worker::add_slice(Slices& slices, std::shared_ptr<Request> request, Range range) {
+  auto& slice = slices.emplace_back();
+  slice.request = std::move(request);
+  slice.left = range;
+  slice.edges.reserve(2);
+}
+
+void Worker::take_first(Slices& slices) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    new_.emplace_back().request = std::move(request);
-    new_.back().left = range;
+    new_.splice(new_.end(), slices, slices.begin());
   }
   work_.notify_one();
 }
@@ -47,6 +54,14 @@ void Worker::run(std::promise<void>& ready) {
     queue_name_ = queue_->name();
     queue_reason_ = std::move(choice.reason);
     blocks_.resize(depth);
+    // So that nothing of what happens when a block is done needs memory.
+    free_.reserve(depth);
+    ready_.reserve(depth);
+    batch_.reserve(depth);
+    done_.reserve(depth);
+    bounces_.reserve(depth);
+    free_bounces_.reserve(depth);
+    lost_ = std::make_unique<Lost>();
     for (auto& block : blocks_) free_.push_back(&block);
   } catch (...) {
     ready.set_exception(std::current_exception());
@@ -55,27 +70,173 @@ void Worker::run(std::promise<void>& ready) {
   ready.set_value();
   serve();
   queue_.reset();
+  if (broken_) lose();
 }
 
-void Worker::serve() {
-  const bool overlap = engine_.options().overlap_events;
-  while (take_new()) {
-    if (overlap || under_way_ == 0) fill();
-    send();
-    if (under_way_ == 0) continue;
-    done_.clear();
-    queue_->reap(overlap ? 1 : under_way_, done_);
-    under_way_ -= done_.size();
-    for (auto* transfer : done_) settle(*static_cast<Block*>(transfer));
+void Worker::serve() noexcept {
+  for (;;) {
+    try {
+      if (!take_new()) return;
+      if (broken_)
+        fail_slices(EIO, why_broken_.c_str());
+      else
+        turn();
+    } catch (...) {
+      recover();
+    }
   }
 }
 
 bool Worker::take_new() {
   std::unique_lock lock(mutex_);
   if (slices_.empty()) work_.wait(lock, [this] { return stopping_ || !new_.empty(); });
-  for (auto& slice : new_) slices_.push_back(std::move(slice));
-  new_.clear();
+  slices_.splice(slices_.end(), new_);
   return !slices_.empty();
+}
+
+void Worker::turn() {
+  const bool overlap = engine_.options().overlap_events;
+  if (overlap || under_way_ == 0) fill();
+  send();
+  if (under_way_ == 0) {
+    // Refused, or beside other workers' writes: nothing of ours will end the wait.
+    if (!ready_.empty()) rest();
+    return;
+  }
+  done_.clear();
+  refusals_ = false;
+  reaping_ = true;
+  queue_->reap(overlap ? 1 : under_way_, done_);
+  collect();
+  for (auto* transfer : done_) settle(*static_cast<Block*>(transfer));
+  if (refusals_ && under_way_ == 0) rest();
+}
+
+void Worker::rest() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
+void Worker::collect() noexcept {
+  under_way_ -= done_.size();
+  for (auto* transfer : done_) static_cast<Block*>(transfer)->in_system = false;
+  reaping_ = false;
+}
+
+/// After an exception in a turn: what the system has is waited for, all requests here fail, and the worker goes on. When
+/// it cannot be waited for, the queue is of no use any more, and what it had is kept for ever.
+void Worker::recover() noexcept {
+  int error = EIO;
+  std::string why;
+  const auto tell = [&] {
+    try {
+      throw;
+    } catch (const std::bad_alloc&) {
+      error = ENOMEM;
+    } catch (const std::exception& told) {
+      why = told.what();
+    } catch (...) {
+    }
+  };
+  tell();
+  if (reaping_) collect();
+  while (under_way_ > 0 && !broken_) {
+    try {
+      done_.clear();
+      queue_->reap(under_way_, done_);
+      broken_ = done_.empty();
+    } catch (...) {
+      tell();
+      broken_ = true;
+    }
+    collect();
+  }
+  if (broken_) why_broken_.swap(why);
+  for (auto& block : blocks_) unclaim(block);
+  if (broken_) {
+    for (auto slice = slices_.begin(); slice != slices_.end();) {
+      const auto here = slice++;
+      for (const auto& block : blocks_)
+        if (block.in_system && block.slice == &*here) {
+          const std::lock_guard lock(here->request->mutex_);
+          here->request->lost_ = true;
+        }
+    }
+  }
+  fail_slices(broken_ ? EIO : error, broken_ ? why_broken_.c_str() : why.c_str());
+  ready_.clear();
+  batch_.clear();
+  if (broken_) {
+    lost_->bounces.swap(bounces_);
+    lost_->blocks.swap(blocks_);
+    return;
+  }
+  free_.clear();
+  for (auto& block : blocks_) free_.push_back(&block);
+  free_bounces_.clear();
+  for (auto& bounce : bounces_) free_bounces_.push_back(bounce.get());
+}
+
+void Worker::lose() noexcept {
+  static std::atomic<Lost*> all{nullptr};  // where checkers of leaks find it
+  auto* lost = lost_.release();
+  lost->next = all.load();
+  while (!all.compare_exchange_weak(lost->next, lost)) {
+  }
+}
+
+/// Ends the parts of all requests that this worker has.
+void Worker::fail_slices(int error, const char* why) noexcept {
+  while (!slices_.empty()) {
+    auto& slice = slices_.front();
+    Request& request = *slice.request;
+    fail(request, error, slice.left.begin, why);
+    bool ends = slice.last;
+    bool lost = false;
+    {
+      const std::lock_guard lock(request.mutex_);
+      if (!slice.last) ends = --request.slices_ == 0;
+      lost = request.lost_;
+    }
+    auto shared = slice.request;
+    if (lost)
+      lost_->slices.splice(lost_->slices.end(), slices_, slices_.begin());
+    else
+      slices_.pop_front();
+    if (ends) engine_.finish(std::move(shared));
+  }
+}
+
+/// A write may begin when no write of the other kind is under way beside it.
+bool Worker::claim(Block& block) {
+  if (!block.write || block.claimed) return true;
+  auto* neighbours = block.slice->request->job_.file->neighbours();
+  if (neighbours == nullptr) return true;
+  block.claim = {block.offset, block.offset + static_cast<std::int64_t>(block.bytes)};
+  block.claim_direct = block.direct && block.slice->request->job_.file->direct();
+  block.claimed = neighbours->begin(block.claim, block.claim_direct);
+  return block.claimed;
+}
+
+void Worker::unclaim(Block& block) noexcept {
+  if (block.claimed) block.slice->request->job_.file->neighbours()->end(block.claim, block.claim_direct);
+  block.claimed = false;
+}
+
+/// True when a block that the system does not have is not to be done any more.
+bool Worker::give_up(Block& block) {
+  Request& request = *block.slice->request;
+  int error = 0;
+  if (request.stop_) error = ECANCELED;
+  const bool refused = block.refused != Clock::time_point{};
+  if (refused && Clock::now() - block.refused > engine_.options().patience) error = EAGAIN;
+  if (error == 0) return false;
+  fail(request, error, block.offset);
+  release(block);
+  return true;
+}
+
+void Worker::again(Block& block) {
+  refusals_ = true;
+  if (block.refused == Clock::time_point{}) block.refused = Clock::now();
+  if (!give_up(block)) ready_.push_back(&block);
 }
 
 void Worker::fill() {
@@ -142,35 +303,43 @@ void Worker::prepare(Slice& slice, const Range& piece) {
   block.start = range.begin;
   block.bounce = bounce;
   block.direct = direct;
+  block.refused = {};
   ++slice.under_way;
   ready_.push_back(&block);
 }
 
 void Worker::send() {
-  const std::size_t most = engine_.options().single_submit ? 1 : ready_.size();
+  batch_.clear();
+  std::erase_if(ready_, [this](Block* block) { return give_up(*block); });
+  for (auto* block : ready_)
+    if (claim(*block)) batch_.push_back(block);
+  const std::size_t most = engine_.options().single_submit ? 1 : batch_.size();
   std::size_t sent = 0;
-  while (sent < ready_.size()) {
-    const auto taken = queue_->submit(ready_.data() + sent, std::min(most, ready_.size() - sent));
+  while (sent < batch_.size()) {
+    const auto taken = queue_->submit(batch_.data() + sent, std::min(most, batch_.size() - sent));
+    if (taken == 0) break;
+    for (auto i = sent; i < sent + taken; ++i) static_cast<Block*>(batch_[i])->in_system = true;
     sent += taken;
     under_way_ += taken;
-    if (taken > 0) continue;
-    if (under_way_ > 0) break;
-    // The whole system is short of requests: nothing of ours will end the wait.
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(sent));
+  std::erase_if(ready_, [](const Block* block) { return block->in_system; });
+  // The whole system is short of requests. What is left waits, with its time running.
+  if (sent < batch_.size() && under_way_ == 0)
+    for (auto* block : ready_)
+      if (block->refused == Clock::time_point{}) block->refused = Clock::now();
 }
 
 void Worker::settle(Block& block) {
   Request& request = *block.slice->request;
   File& file = *request.job_.file;
   const auto result = block.result;
+  unclaim(block);
   const auto go_through_cache = [&] {
     file.stop_direct();
     block.direct = false;
     ready_.push_back(&block);
   };
-  if (result == -EINTR || result == -EAGAIN) return ready_.push_back(&block);
+  if (result == -EINTR || result == -EAGAIN) return again(block);
   // Direct transfers are refused in many ways by file systems that opened the file for them.
   if ((result == -EINVAL || result == -EOPNOTSUPP) && block.direct) return go_through_cache();
   if (result <= 0) {
@@ -178,13 +347,10 @@ void Worker::settle(Block& block) {
     return release(block);
   }
   const auto unit = file.unit();
+  block.refused = {};
   block.memory += result;
   block.offset += result;
   if (block.offset < block.wanted.end) {
-    if (request.stop_) {
-      fail(request, ECANCELED, block.offset);
-      return release(block);
-    }
     block.bytes -= static_cast<std::size_t>(result);
     if (block.direct && block.offset % unit != 0) return go_through_cache();
     return ready_.push_back(&block);
@@ -195,15 +361,22 @@ void Worker::settle(Block& block) {
   release(block);
 }
 
-void Worker::fail(Request& request, int error, std::int64_t at) {
+void Worker::fail(Request& request, int error, std::int64_t at, const char* why) noexcept {
   const std::lock_guard lock(request.mutex_);
   request.stop_ = true;
   if (request.error_ != 0) return;
   request.error_ = error;
   request.error_at_ = at;
+  if (why == nullptr) return;
+  try {
+    request.why_ = why;
+  } catch (const std::bad_alloc&) {
+    // The error itself is told.
+  }
 }
 
-void Worker::release(Block& block) {
+void Worker::release(Block& block) noexcept {
+  unclaim(block);
   if (block.bounce != nullptr) free_bounces_.push_back(block.bounce);
   --block.slice->under_way;
   free_.push_back(&block);

@@ -66,7 +66,7 @@ c10::Dict<std::string, std::int64_t> pin_memory_stats() {
   return out;
 }
 
-std::int64_t pin_memory_error_code() { return static_cast<std::int64_t>(last_error_code()); }
+std::int64_t pin_memory_error_code(const std::string& message) { return error_code_of(message); }
 
 void pin_memory_trim() { Pool::shared().trim(); }
 
@@ -91,7 +91,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, library) {
   library.def("pin_memory_free_address(int address) -> bool", torch::dispatch(key, &pin_memory_free_address));
   library.def("pin_memory_is_pinned(Tensor buffer) -> bool", torch::dispatch(key, &pin_memory_is_pinned));
   library.def("pin_memory_stats() -> Dict(str, int)", torch::dispatch(key, &pin_memory_stats));
-  library.def("pin_memory_error_code() -> int", torch::dispatch(key, &pin_memory_error_code));
+  library.def("pin_memory_error_code(str message) -> int", torch::dispatch(key, &pin_memory_error_code));
   library.def("pin_memory_trim() -> ()", torch::dispatch(key, &pin_memory_trim));
   library.def("pin_memory_set_limit(int bytes) -> ()", torch::dispatch(key, &pin_memory_set_limit));
 }

@@ -5,8 +5,9 @@ import functools
 from ..errors import CODES, Error
 
 
-def telling(last_code):
-    """A decorator: the RuntimeError that torch makes of an op's error becomes `anyaccel.Error`; `last_code()` has its kind."""
+def telling(code_of):
+    """A decorator: the RuntimeError that torch makes of an op's error becomes `anyaccel.Error`. `code_of(message)` has its kind, -1
+    for an error that is torch's own."""
 
     def decorate(call):
         @functools.wraps(call)
@@ -14,9 +15,10 @@ def telling(last_code):
             try:
                 return call(*args, **kwargs)
             except RuntimeError as error:
-                if type(error) is not RuntimeError or not str(error).startswith("["):
+                code = code_of(str(error)) if type(error) is RuntimeError else -1
+                if code < 0:
                     raise
-                raise Error(str(error), CODES[last_code()]) from None
+                raise Error(str(error), CODES[code]) from None
         return checked
 
     return decorate

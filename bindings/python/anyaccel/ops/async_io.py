@@ -15,6 +15,9 @@ class AsyncIORequest:
     def __init__(self, request):
         self._request = request
 
+    def __del__(self):
+        self._request.release()  # without Python's lock, which the going of the last owner of threads would hold
+
     @_telling
     def wait(self):
         """Returns when it is done; what is read is in the tensor then. Raises what went wrong."""
@@ -37,6 +40,22 @@ class aio_handle:
                  intra_op_parallelism=1):
         self._handle = torch.classes.anyaccel.AsyncIOHandle(block_size, queue_depth, single_submit, overlap_events,
                                                             intra_op_parallelism)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.close()
+
+    def __del__(self):
+        if hasattr(self, "_handle"):  # else __init__ failed
+            self.close()
+
+    @_telling
+    def close(self):
+        """Finishes all that was begun with async, raises the first failure, and ends the threads; also the end of a `with`, and of
+        the handle itself. Afterwards all but getters raise `invalid_state`. A second time it does nothing."""
+        self._handle.close()
 
     def get_block_size(self):
         return self._handle.block_size()
