@@ -68,13 +68,13 @@ void* Pool::allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   if (bytes > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max() / 2)) refuse(bytes, ENOMEM);
   const auto size = whole_pages(bytes);
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const int node = system_->current_node();
   auto address = reuse(size, node);
   if (address)
     ++statistics_.reused;
   else
-    address = lock_new(size, node);
+    address = lock_new(lock, size, node);
   auto& block = blocks_.at(*address);
   block.asked = bytes;
   block.used = true;
@@ -97,31 +97,64 @@ std::optional<std::uintptr_t> Pool::reuse(std::size_t size, int node) {
   return best->first;
 }
 
-std::uintptr_t Pool::lock_new(std::size_t size, int node) {
-  const auto over = [&] {
-    return statistics_.limit > 0 && statistics_.held_bytes + static_cast<std::int64_t>(size) > statistics_.limit;
+/// What the system says to a new block, asked without the pool's lock: pages are made while they are locked, which takes a second for
+/// some GiB.
+struct Pool::New {
+  void* address = nullptr;
+  int error = 0;
+  int bind_error = 0;
+};
+
+Pool::New Pool::ask_system(std::size_t size, int node) noexcept {
+  New out{.address = system_->map(size)};
+  if (out.address == nullptr) return {.error = ENOMEM};
+  if (system_->node_count() > 1) out.bind_error = system_->bind(out.address, size, node);
+  out.error = system_->lock(out.address, size);
+  if (out.error != 0) system_->unmap(out.address, size);
+  return out;
+}
+
+/// `lock` is the pool's, and held again afterwards.
+std::uintptr_t Pool::lock_new(std::unique_lock<std::mutex>& lock, std::size_t size, int node) {
+  const auto bytes = static_cast<std::int64_t>(size);
+  const auto over = [&](std::int64_t more) {
+    return statistics_.limit > 0 && statistics_.held_bytes + more > statistics_.limit;
   };
-  if (over()) trim_locked();
-  if (over()) refuse(size, 0);
-  void* address = system_->map(size);
-  if (address == nullptr) refuse(size, ENOMEM);
-  if (system_->node_count() > 1)
-    if (const int error = system_->bind(address, size, node)) {
-      ++statistics_.misplaced;
-      placement_problem_ = "node " + std::to_string(node) + ": " + std::strerror(error);
-    }
-  int error = system_->lock(address, size);
-  if (error != 0) {
+  if (over(bytes)) trim_locked();
+  if (over(bytes)) refuse(size, 0);
+  // It counts from now on, so that threads cannot pass the limit together.
+  statistics_.held_bytes += bytes;
+  lock.unlock();
+  auto block = ask_system(size, node);
+  lock.lock();
+  if (block.error != 0) {
     trim_locked();
-    error = system_->lock(address, size);
+    lock.unlock();
+    block = ask_system(size, node);
+    lock.lock();
   }
-  if (error != 0) {
-    system_->unmap(address, size);
-    refuse(size, error);
+  // The limit may be another one by now.
+  if (block.error == 0 && over(0)) trim_locked();
+  const bool refused = block.error == 0 && over(0);
+  const auto give_back = [&] {
+    if (block.error == 0) system_->unmap(block.address, size);
+    statistics_.held_bytes -= bytes;
+  };
+  if (block.error != 0 || refused) {
+    give_back();
+    refuse(size, block.error);
   }
-  const auto key = reinterpret_cast<std::uintptr_t>(address);
-  blocks_[key] = {.size = size, .node = node};
-  statistics_.held_bytes += static_cast<std::int64_t>(size);
+  const auto key = reinterpret_cast<std::uintptr_t>(block.address);
+  try {
+    blocks_[key] = {.size = size, .node = node};
+  } catch (...) {
+    give_back();
+    throw;
+  }
+  if (block.bind_error != 0) {
+    ++statistics_.misplaced;
+    placement_problem_ = "node " + std::to_string(node) + ": " + std::strerror(block.bind_error);
+  }
   statistics_.held_peak = std::max(statistics_.held_peak, statistics_.held_bytes);
   return key;
 }

@@ -15,7 +15,8 @@ namespace anyaccel::ops::pin {
 class System {
  public:
   virtual ~System() = default;
-  virtual void* map(std::size_t bytes) noexcept;  ///< null when there are no addresses or no memory
+  /// Null when there are no addresses or no memory. Called by several threads at once, as all of these.
+  virtual void* map(std::size_t bytes) noexcept;
   virtual void unmap(void* address, std::size_t bytes) noexcept;
   virtual int lock(void* address, std::size_t bytes) noexcept;
   virtual int bind(void* address, std::size_t bytes, int node) noexcept;
@@ -28,7 +29,7 @@ class System {
 struct Statistics {
   std::int64_t used_bytes = 0;  ///< in blocks that somebody holds
   std::int64_t used_peak = 0;
-  std::int64_t held_bytes = 0;  ///< locked, free blocks too
+  std::int64_t held_bytes = 0;  ///< locked, or being locked; free blocks too
   std::int64_t held_peak = 0;
   std::int64_t limit = 0;      ///< highest held_bytes that the pool allows itself; 0: no limit but the system's
   std::int64_t taken = 0;      ///< allocations
@@ -36,7 +37,7 @@ struct Statistics {
   std::int64_t misplaced = 0;  ///< blocks that the system would not put on the wanted node
 };
 
-/// One for a process: `shared()`. Thread-safe. Memory is not inherited as locked by fork().
+/// One for a process: `shared()`. Thread-safe; a thread that waits for the system to lock holds up nobody. Memory is not inherited as locked by fork().
 class Pool {
  public:
   explicit Pool(std::unique_ptr<System> system = std::make_unique<System>());
@@ -72,7 +73,9 @@ class Pool {
     bool retired = false;
   };
   std::optional<std::uintptr_t> reuse(std::size_t size, int node);
-  std::uintptr_t lock_new(std::size_t size, int node);
+  struct New;
+  New ask_system(std::size_t size, int node) noexcept;
+  std::uintptr_t lock_new(std::unique_lock<std::mutex>& lock, std::size_t size, int node);
   void trim_locked();
   [[noreturn]] void refuse(std::size_t bytes, int error) const;
 

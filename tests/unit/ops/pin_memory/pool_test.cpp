@@ -1,13 +1,19 @@
 // The pool of pinned memory, on a system whose limits and nodes are the test's.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cerrno>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <future>
 #include <map>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "anyaccel/error.h"
@@ -21,6 +27,8 @@ struct Machine {
   int nodes = 1;
   int node = 0;
   int bind_error = 0;
+  std::size_t mappable = std::size_t{1} << 30;
+  std::function<void()> while_locking;
   std::map<void*, std::size_t> maps;
   std::map<void*, std::size_t> locks;
   std::map<void*, int> bound;
@@ -30,6 +38,9 @@ class FakeSystem final : public System {
  public:
   explicit FakeSystem(Machine& machine) : machine_(machine) {}
   void* map(std::size_t bytes) noexcept override {
+    std::size_t all = bytes;
+    for (const auto& [other, size] : machine_.maps) all += size;
+    if (all > machine_.mappable) return nullptr;
     void* out = std::aligned_alloc(4096, bytes);
     machine_.maps[out] = bytes;
     return out;
@@ -44,6 +55,7 @@ class FakeSystem final : public System {
     for (const auto& [other, size] : machine_.locks) all += size;
     if (all > machine_.lockable) return ENOMEM;
     machine_.locks[address] = bytes;
+    if (const auto call = std::exchange(machine_.while_locking, {})) call();
     return 0;
   }
   int bind(void* address, std::size_t, int node) noexcept override {
@@ -136,6 +148,71 @@ TEST_F(PinPool, LimitsAreNamed) {
             std::string::npos)
       << text;
   EXPECT_FALSE(refusal(~std::size_t{0}).empty());
+}
+
+// Breaks when a system without addresses for a new block does not get the free ones back first.
+TEST_F(PinPool, FreeBlocksAreGivenUpForNewMaps) {
+  machine.mappable = 200000;
+  auto* first = pool.allocate(150000);
+  EXPECT_FALSE(refusal(100000).empty());
+  pool.give_back(first);
+  EXPECT_NE(pool.allocate(100000), nullptr);
+  EXPECT_EQ(machine.maps.size(), 1U);
+}
+
+// Breaks when one thread's locking, which takes long for large blocks, holds up others, or lets them pass the limit together.
+TEST_F(PinPool, OthersGoOnWhileOneLocks) {
+  machine.lockable = 8 << 20;
+  auto* free_one = pool.allocate(4096);
+  pool.give_back(free_one);
+  pool.set_limit((1 << 20) + 8192);
+  bool served = false, refused = false;
+  machine.while_locking = [&] {
+    auto other = std::async(std::launch::async, [&] {
+      auto* again = pool.allocate(4096);  // reused: needs no system
+      served = again == free_one && pool.contains(again, 4096);
+      pool.give_back(again);
+      // What is being locked counts already; there is room for a page and no more.
+      refused = !refusal(64 << 10).empty();
+    });
+    if (other.wait_for(std::chrono::seconds(10)) == std::future_status::timeout) {
+      std::fputs("allocate() waits for another thread's mlock\n", stderr);
+      std::_Exit(1);  // the other thread would wait for this one for ever
+    }
+  };
+  EXPECT_NE(pool.allocate(1 << 20), nullptr);
+  EXPECT_TRUE(served);
+  EXPECT_TRUE(refused);
+  EXPECT_LE(pool.statistics().held_bytes, (1 << 20) + 8192);
+  EXPECT_LE(pool.statistics().held_peak, (1 << 20) + 8192);
+}
+
+// Breaks when a refused block goes on counting.
+TEST_F(PinPool, RefusalsCountNothing) {
+  machine.lockable = 10000;
+  EXPECT_FALSE(refusal(20000).empty());
+  EXPECT_EQ(pool.statistics().held_bytes, 0);
+  EXPECT_EQ(pool.statistics().used_bytes, 0);
+  EXPECT_TRUE(machine.maps.empty());
+  machine.mappable = 5000;
+  EXPECT_FALSE(refusal(8000).empty());
+  EXPECT_EQ(pool.statistics().held_bytes, 0);
+  pool.set_limit(8192);
+  EXPECT_NE(pool.allocate(4096), nullptr);
+}
+
+// Breaks when large blocks do not lie in large pages, where the system has them on request.
+TEST(PinSystem, LargeBlocksBeginAtLargePages) {
+  System system;
+  constexpr std::size_t kBytes = (6 << 20) + 4096;
+  void* block = system.map(kBytes);
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % (2 << 20), 0U);
+  std::memset(block, 1, kBytes);
+  system.unmap(block, kBytes);
+  // All of it is gone: nothing is left mapped beside it.
+  EXPECT_NE(::msync(block, 4096, MS_ASYNC), 0);
+  EXPECT_NE(::msync(static_cast<char*>(block) + kBytes - 4096, 4096, MS_ASYNC), 0);
 }
 
 // Breaks when blocks go to another node than the thread's, or one node's block serves the other.
