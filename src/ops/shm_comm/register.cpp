@@ -290,7 +290,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def("shm_comm_reason(str group) -> str", [](const std::string& name) { return find_group(name)->reason; });
   m.def("shm_comm_names(str group) -> bool", offer_deepspeed_names);
   m.def("shm_comm_pointer_call(str group) -> int[]", pointer_call);
-  m.def("shm_comm_error_code() -> int", [] { return static_cast<std::int64_t>(last_error_code()); });
+  m.def("shm_comm_error_code(str message) -> int", [](const std::string& message) { return error_code_of(message); });
   m.def("shm_comm_kernels() -> str", [] { return std::string(kernels().name); });
   m.def("shm_comm_kernel_level() -> int", kernel_level);
   m.def("shm_all_reduce_(Tensor(a!) self, str op, str group) -> ()");
