@@ -10,6 +10,7 @@
 
 #include "anyaccel/error.h"
 #include "base/env.h"
+#include "base/fork_safe.h"
 
 namespace anyaccel {
 
@@ -51,11 +52,11 @@ void log(LogLevel level, std::string_view message) {
 }
 
 void log_once(LogLevel level, std::string_view key, std::string_view message) {
-  static std::mutex mutex;
-  static std::set<std::string, std::less<>> seen;
+  static auto* mutex = new ForkSafeMutex;
+  static auto* seen = new std::set<std::string, std::less<>>;
   {
-    const std::lock_guard lock(mutex);
-    if (!seen.emplace(key).second) return;
+    const std::lock_guard lock(*mutex);
+    if (!seen->emplace(key).second) return;
   }
   log(level, message);
 }

@@ -1,4 +1,4 @@
-// anyaccel_build_ops --out FOLDER --compiler CXX [--skip] [--machine] DESCRIPTION...: makes prebuilt ops in our own build. Uses the service that
+// anyaccel_build_ops --out FOLDER --compiler CXX [--skip] [--machine] [--fatal-warnings] DESCRIPTION...: makes prebuilt ops in our own build. Uses the service that
 // users have, with the same descriptions and keys.
 #include <cstdio>
 #include <cstring>
@@ -24,7 +24,7 @@ bool serves_machine(const anyaccel::build::Description& op) {
 int main(int argc, char** argv) {
   using namespace anyaccel::build;
   std::string out, compiler;
-  bool skip = false, machine = false;
+  bool skip = false, machine = false, fatal_warnings = false;
   std::vector<std::string> files;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
@@ -34,6 +34,8 @@ int main(int argc, char** argv) {
       compiler = argv[++i];
     } else if (word == "--skip") {
       skip = true;  // what this machine cannot build is no error
+    } else if (word == "--fatal-warnings") {
+      fatal_warnings = true;
     } else if (word == "--machine") {
       machine = true;
     } else {
@@ -41,15 +43,17 @@ int main(int argc, char** argv) {
     }
   }
   if (out.empty() || files.empty())
-    return std::fputs("usage: anyaccel_build_ops --out FOLDER [--compiler CXX] [--skip] [--machine] FILE.op...\n",
-                      stderr),
+    return std::fputs(
+               "usage: anyaccel_build_ops --out FOLDER [--compiler CXX] [--skip] [--machine] [--fatal-warnings] "
+               "FILE.op...\n",
+               stderr),
            2;
   try {
     auto settings = default_settings(recorded_libtorch());
     settings.compiler = compiler;
     settings.compile_only = !settings.target.cuda_archs.empty();
     // What sanitizers insert confuses g++'s guesses, as in the rest of our build.
-    settings.fatal_warnings = sanitizer_flags().empty();
+    settings.fatal_warnings = fatal_warnings && sanitizer_flags().empty();
     for (const auto& file : files) {
       const auto op = read_op(file);
       if (machine && !serves_machine(op.description)) {

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -12,6 +14,7 @@
 
 #include "anyaccel/error.h"
 #include "base/env.h"
+#include "base/file.h"
 #include "build/cache_paths.h"
 
 namespace anyaccel::build {
@@ -55,6 +58,13 @@ void flush(const fs::path& path, const fs::path& cache) {
   if (descriptor >= 0) ::close(descriptor);
   // Some file systems cannot flush a folder.
   if (failed != 0 && failed != EINVAL && failed != EROFS) refuse(cache, "cannot be written", failed);
+}
+
+/// For as long, what another machine may use stays.
+constexpr std::chrono::hours kOthersKeep{30 * 24};
+
+std::int64_t since_1970(std::chrono::system_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
 
 std::int64_t last_use(const fs::path& folder) {
@@ -115,6 +125,62 @@ bool Cache::is_trusted() const noexcept {
          (info.st_mode & 022) == 0;
 }
 
+bool Cache::is_shared() const {
+  if (env("ANYACCEL_OP_CACHE_SHARED")) return env_flag("ANYACCEL_OP_CACHE_SHARED");
+  struct statfs info {};
+  if (::statfs(folder_.c_str(), &info) != 0) return false;
+  // nfs, smb, cifs, smb2, lustre, gpfs, ceph, beegfs, afs, 9p, ocfs2, gfs2, coda, fuse (sshfs, glusterfs and others). Numbers of
+  // linux/magic.h and of their own sources.
+  constexpr std::array<std::uint32_t, 14> kShared{0x6969,     0x517b,     0xff534d42, 0xfe534d42, 0x0bd00bd0,
+                                                  0x47504653, 0x00c36400, 0x19830326, 0x5346414f, 0x01021997,
+                                                  0x7461636f, 0x01161970, 0x73757245, 0x65735546};
+  return std::find(kShared.begin(), kShared.end(), static_cast<std::uint32_t>(info.f_type)) != kShared.end();
+}
+
+void Cache::require_room() const {
+  constexpr std::size_t kSmallBuild = 1 << 20;
+  if (const int error = write_error(folder_, kSmallBuild); error != 0) refuse(folder_, "cannot be written", error);
+}
+
+int write_error(const fs::path& folder, std::size_t bytes) noexcept try {
+  int descriptor = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+  if (descriptor < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+    auto name = (folder / (std::string(kTrash) + "XXXXXX")).string();
+    descriptor = ::mkostemp(name.data(), O_CLOEXEC);
+    if (descriptor >= 0) ::unlink(name.c_str());
+  }
+  if (descriptor < 0) return errno;
+  const std::string block(1 << 16, 'x');
+  int error = 0;
+  for (std::size_t done = 0; done < bytes && error == 0;) {
+    const auto count = ::write(descriptor, block.data(), std::min(block.size(), bytes - done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0)
+      error = count == 0 ? ENOSPC : errno;
+    else
+      done += static_cast<std::size_t>(count);
+  }
+  // Where the server says no, it does so here.
+  if (error == 0 && ::fsync(descriptor) != 0 && errno != EINVAL) error = errno;
+  ::close(descriptor);
+  return error;
+} catch (...) {
+  return ENOMEM;
+}
+
+void Cache::prefer(const std::string& op, const std::string& content, const std::string& name) const {
+  make_folder(folder_ / kPreferred, folder_);
+  write_file_atomically(folder_ / kPreferred / (op + "-" + content.substr(0, 24)), name + "\n");
+}
+
+std::string Cache::preferred(const std::string& op, const std::string& content) const {
+  if (!is_trusted()) return {};
+  auto name = try_read_file(folder_ / kPreferred / (op + "-" + content.substr(0, 24))).value_or("");
+  if (!name.ends_with('\n')) return {};
+  name.pop_back();
+  return is_entry(name) && name.starts_with(op + "-") ? name : std::string();
+}
+
 void Cache::publish(const fs::path& from, const std::string& name, bool replace) const {
   for (const auto& file : fs::directory_iterator(from)) {
     if (::chmod(file.path().c_str(), 0600) != 0) refuse(folder_, "cannot be written", errno);
@@ -124,7 +190,17 @@ void Cache::publish(const fs::path& from, const std::string& name, bool replace)
   const auto to = entry(name);
   // A defective one makes room under a name that nobody looks for.
   std::error_code ignored;
-  if (fs::exists(to, ignored) && (replace || manifests(to).empty())) remove_entry(to);
+  if (fs::exists(to, ignored) && (replace || manifests(to).empty())) {
+    if (!is_shared()) {
+      remove_entry(to);
+    } else {
+      // Another machine may run it: a file that is renamed stays the one it has open.
+      const auto aside = folder_ / (kAside + std::to_string(::getpid()) + "-" +
+                                    std::to_string(since_1970(std::chrono::system_clock::now())) + "-" + name);
+      fs::rename(to, aside, ignored);
+      static_cast<void>(::utimensat(AT_FDCWD, aside.c_str(), nullptr, 0));
+    }
+  }
   if (::rename(from.c_str(), to.c_str()) != 0 && errno != EEXIST && errno != ENOTEMPTY)
     refuse(folder_, "cannot be written", errno);
   flush(folder_, folder_);
@@ -156,8 +232,10 @@ bool Cache::remove_entry(const fs::path& folder) const {
   return true;
 }
 
-bool Cache::try_remove(const Entry& entry) const {
+bool Cache::try_remove(const Entry& entry, bool others_too) const {
   std::error_code ignored;
+  const auto recent = since_1970(std::chrono::system_clock::now() - kOthersKeep);
+  if (!others_too && entry.used > recent && is_shared()) return false;
   const auto builder = lock_file(entry.folder.filename().string());
   // Held while it goes: who comes now finds either all of it or nothing.
   const auto lock = FileLock::try_exclusive(builder);
@@ -170,26 +248,35 @@ bool Cache::try_remove(const Entry& entry) const {
   return true;
 }
 
-std::pair<int, int> Cache::clean(const std::string& op) const {
+std::pair<int, int> Cache::clean(const std::string& op, bool others_too) const {
   std::pair<int, int> out{0, 0};
+  std::error_code ignored;
+  for (const auto& item : fs::directory_iterator(folder_ / kPreferred, ignored)) {
+    const auto name = item.path().filename().string();
+    if (op.empty() || name.substr(0, name.rfind('-')) == op) fs::remove(item.path(), ignored);
+  }
   for (const auto& entry : entries()) {
     const auto name = entry.folder.filename().string();
     if (!op.empty() && name.substr(0, name.rfind('-')) != op) continue;
-    ++(try_remove(entry) ? out.first : out.second);
+    ++(try_remove(entry, others_too) ? out.first : out.second);
   }
   return out;
 }
 
 int Cache::evict(std::int64_t limit, const std::string& keep) const noexcept try {
   std::error_code ignored;
+  const bool shared = is_shared();
   for (const auto& item : fs::directory_iterator(folder_, ignored)) {
     const auto name = item.path().filename().string();
+    const auto age = fs::file_time_type::clock::now() - fs::last_write_time(item.path(), ignored);
+    if (ignored) continue;
     // Killed before it had its lock: nothing else takes an hour there.
-    const bool ownerless =
-        !fs::exists(item.path() / kOwner, ignored) &&
-        fs::last_write_time(item.path(), ignored) < fs::file_time_type::clock::now() - std::chrono::hours(1);
-    const bool left = name.starts_with(kPrivate) && (ownerless || FileLock::try_exclusive(item.path() / kOwner));
-    if (left || name.starts_with(kTrash)) fs::remove_all(item.path(), ignored);
+    const bool ownerless = !fs::exists(item.path() / kOwner, ignored) && age > std::chrono::hours(1);
+    // A lock of another machine may not be seen; no build takes a day.
+    const bool left = name.starts_with(kPrivate) && (!shared || age > std::chrono::hours(24)) &&
+                      (ownerless || FileLock::try_exclusive(item.path() / kOwner));
+    const bool old = name.starts_with(kAside) && (!shared || age > kOthersKeep);
+    if (left || old || name.starts_with(kTrash)) fs::remove_all(item.path(), ignored);
   }
   auto all = entries();
   std::int64_t sum = 0;
@@ -197,7 +284,7 @@ int Cache::evict(std::int64_t limit, const std::string& keep) const noexcept try
   int removed = 0;
   for (const auto& entry : all) {
     if (sum <= limit) break;
-    if (entry.folder.filename() == keep || !try_remove(entry)) continue;
+    if (entry.folder.filename() == keep || !try_remove(entry, false)) continue;
     sum -= entry.bytes;
     ++removed;
   }
@@ -224,7 +311,7 @@ PrivateFolder::PrivateFolder(const fs::path& cache) {
   if (::mkdtemp(name.data()) == nullptr) refuse(cache, "cannot be written", errno);
   path_ = name;
   // Under its name only when it is locked: others take an owner that they can lock for a dead one.
-  lock_ = FileLock::exclusive(path_ / "locking", [](long) {});
+  lock_ = FileLock::exclusive(path_ / "locking", [](const auto&) {});
   std::error_code error;
   fs::rename(path_ / "locking", path_ / kOwner, error);
   if (error) refuse(cache, "cannot be written", error.value());

@@ -12,15 +12,17 @@
 
 #include "build/key.h"
 #include "build/lock.h"
+#include "build/outside.h"
 
 namespace anyaccel::build {
 
 /// The text file beside a library.
 struct Manifest {
   std::string op;
-  std::string content;                                     ///< Key::content
-  std::string key;                                         ///< Key::key
-  std::string sha256;                                      ///< of the library
+  std::string content;  ///< Key::content
+  std::string key;      ///< Key::key
+  std::string sha256;   ///< of the library
+  std::vector<OutsideFile> outside = {};
   std::vector<std::pair<std::string, std::string>> parts;  ///< Key::content_parts and tool_parts, for people
 
   std::string text() const;
@@ -66,6 +68,12 @@ class Cache {
   std::filesystem::path entry(const std::string& name) const { return folder_ / name; }
   std::filesystem::path lock_file(const std::string& name) const { return folder_ / "locks" / name; }
 
+  /// Whether other machines may use it, whose locks are perhaps not seen here: by the kind of its file system, or as
+  /// ANYACCEL_OP_CACHE_SHARED says. Nothing that was used within 30 days is then removed, and what is replaced is set aside for as long.
+  bool is_shared() const;
+  /// Throws `io` when it cannot be written or has no room for a small build, by writing there.
+  void require_room() const;
+
   /// Puts what lies in `from` into its place, at once, for this user alone. A winner that was there before stays, unless
   /// `replace`, or unless it lost its manifest. The caller holds the lock file of `name`.
   void publish(const std::filesystem::path& from, const std::string& name, bool replace) const;
@@ -75,17 +83,27 @@ class Cache {
   /// built stays. Returns how many entries went. Throws nothing: a cache that cannot be cleaned still serves.
   int evict(std::int64_t limit, const std::string& keep = {}) const noexcept;
 
-  /// Removes the entries of one op, or all when `op` is empty. Returns how many went and how many are in use and stayed.
-  std::pair<int, int> clean(const std::string& op) const;
+  /// Removes the entries of one op, or all when `op` is empty, and what prefer() said. Returns how many went and how many stayed because they
+  /// are in use, or may be, by another machine: those go too with `others_too`.
+  std::pair<int, int> clean(const std::string& op, bool others_too = false) const;
+
+  /// The entry that stands above a prebuilt library of this content: one that was built because that one was not wanted or could not be
+  /// opened. Throws `io`.
+  void prefer(const std::string& op, const std::string& content, const std::string& name) const;
+  /// Its name; empty when there is none.
+  std::string preferred(const std::string& op, const std::string& content) const;
 
   /// ANYACCEL_OP_CACHE_SIZE in bytes, with K, M or G; 2G when unset. Throws `invalid_argument`.
   static std::int64_t size_limit();
 
  private:
-  bool try_remove(const Entry& entry) const;
+  bool try_remove(const Entry& entry, bool others_too) const;
   bool remove_entry(const std::filesystem::path& folder) const;
   std::filesystem::path folder_;
 };
+
+/// 0 when `bytes` can be written into a file of the folder, else the system's error. Leaves nothing there.
+int write_error(const std::filesystem::path& folder, std::size_t bytes) noexcept;
 
 /// A folder for one build, made in the cache, removed by the destructor. Its owner holds a lock in it.
 class PrivateFolder {

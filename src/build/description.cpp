@@ -68,6 +68,23 @@ std::string path_of(const Line& line, std::string_view value) {
   return std::string(value);
 }
 
+/// What makes a compiler read files, or run programs, that no key knows: folders have lines of their own.
+bool escapes_key(std::string_view flag) {
+  static constexpr std::array<std::string_view, 21> kRefused{
+      "-I",       "-include",       "-imacros",      "-isystem", "-iquote", "-idirafter",   "-isysroot",
+      "-iprefix", "-iwithprefix",   "-imultilib",    "-B",       "-specs",  "-fplugin",     "-wrapper",
+      "-Wp,",     "-Xpreprocessor", "-fprofile-use", "-ccbin",   "-optf",   "-pre-include", "-options-file"};
+  if (flag.starts_with("-Xcompiler=")) flag.remove_prefix(11);
+  if (flag.starts_with("-Xcompiler")) return false;
+  for (const auto refused : kRefused)
+    if (flag.starts_with(refused)) return true;
+  for (const std::string_view refused :
+       {"--include", "--imacros", "--sysroot", "--specs", "--system-include", "--prefix", "--compiler-bindir",
+        "--options-file", "--pre-include", "--compiler-options"})
+    if (flag.starts_with(refused)) return true;
+  return flag.find(",-I") != flag.npos || flag.find(",-i") != flag.npos || flag.find('@') != flag.npos;
+}
+
 std::vector<std::string> flags_of(const Line& line, std::string_view text) {
   // What makes results differ, or a library that dies on another machine.
   static constexpr std::array<std::string_view, 7> kRefused{
@@ -82,6 +99,9 @@ std::vector<std::string> flags_of(const Line& line, std::string_view text) {
       fail(line, "`" + std::string(flag) + "` is no flag", "words that begin with -");
     if (std::find(kRefused.begin(), kRefused.end(), flag) != kRefused.end())
       fail(line, "`" + std::string(flag) + "` makes results or machines differ and is not used");
+    if (escapes_key(flag))
+      fail(line, "`" + std::string(flag) + "` reads what no key covers",
+           "`include = FOLDER` below the op's, or `prefix_variable`");
     out.emplace_back(flag);
   }
   return out;

@@ -5,10 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
+
+#include "build/sha256.h"
 
 namespace anyaccel::build {
 
@@ -116,6 +119,23 @@ std::optional<ElfFacts> read(const std::filesystem::path& path) {
 
 std::optional<ElfFacts> read_elf(const std::filesystem::path& file) noexcept try { return read(file); } catch (...) {
   return std::nullopt;
+}
+
+std::string library_identity(const std::filesystem::path& file) {
+  constexpr int kPages = 64;
+  if (const auto elf = read_elf(file); elf && !elf->build_id.empty()) return "build id " + elf->build_id;
+  std::array<char, 4096> page{};
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat info {};
+  const bool good = descriptor >= 0 && ::fstat(descriptor, &info) == 0;
+  Sha256 hash;
+  const auto stride = std::max<off_t>(info.st_size / kPages, static_cast<off_t>(page.size()));
+  for (off_t at = 0; good && at < info.st_size; at += stride) {
+    const auto count = ::pread(descriptor, page.data(), page.size(), at);
+    if (count > 0) hash.add({page.data(), static_cast<std::size_t>(count)});
+  }
+  if (descriptor >= 0) ::close(descriptor);
+  return good ? std::to_string(info.st_size) + " bytes " + hash.hex() : std::string();
 }
 
 }  // namespace anyaccel::build

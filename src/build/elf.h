@@ -17,4 +17,9 @@ struct ElfFacts {
 /// tables point outside of it.
 std::optional<ElfFacts> read_elf(const std::filesystem::path& file) noexcept;
 
+/// What tells this build of a library from others: the linker's build id, which is of the whole content. Of one that has none, its size and
+/// digests of pages spread over it; reading hundreds of megabytes would cost more than the load that this decides about. Empty when
+/// it cannot be read.
+std::string library_identity(const std::filesystem::path& file);
+
 }  // namespace anyaccel::build

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Changed when what the service itself does changes the binary.
-constexpr const char* kFormat = "2";
+constexpr const char* kFormat = "3";
 
 /// Names in `#include "x"` and `<x>`, and in `#define NAME "x"`, which `#include NAME` may mean; conditions not looked at: one
 /// too many costs a build, one too few a wrong binary.

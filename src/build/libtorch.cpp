@@ -1,11 +1,6 @@
 #include "build/libtorch.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 
 #include "anyaccel/error.h"
 #include "base/file.h"
@@ -17,30 +12,6 @@ namespace anyaccel::build {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The linker's build id, which is of the whole content. Of a library that has none: the size, and pages spread over it; reading
-/// hundreds of megabytes would cost more than the load that this decides about.
-bool add_library(Sha256& hash, const fs::path& file) {
-  constexpr int kPages = 64;
-  if (const auto elf = read_elf(file); elf && !elf->build_id.empty()) {
-    hash.add("build id " + elf->build_id + "\n");
-    return true;
-  }
-  std::array<char, 4096> page{};
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  struct stat info {};
-  const bool good = descriptor >= 0 && ::fstat(descriptor, &info) == 0;
-  if (good) {
-    hash.add(std::to_string(info.st_size) + "\n");
-    const auto stride = std::max<off_t>(info.st_size / kPages, static_cast<off_t>(page.size()));
-    for (off_t at = 0; at < info.st_size; at += stride) {
-      const auto count = ::pread(descriptor, page.data(), page.size(), at);
-      if (count > 0) hash.add({page.data(), static_cast<std::size_t>(count)});
-    }
-  }
-  if (descriptor >= 0) ::close(descriptor);
-  return good;
-}
 
 /// The digits and points at `at`.
 std::string number_at(const std::string& text, std::size_t at) {
@@ -109,9 +80,12 @@ LibTorch read_libtorch(const fs::path& prefix) {
   }
   if (out.version.empty()) refuse(prefix, "it has no version header");
   Sha256 hash;
-  for (const char* name : {"libc10.so", "libtorch_cpu.so"})
-    if (!add_library(hash, out.libraries() / name)) refuse(prefix, std::string("it has no lib/") + name);
-  for (const char* name : {"libc10_cuda.so", "libtorch_cuda.so"}) add_library(hash, out.libraries() / name);
+  for (const char* name : {"libc10.so", "libtorch_cpu.so", "libc10_cuda.so", "libtorch_cuda.so"}) {
+    const auto identity = library_identity(out.libraries() / name);
+    if (identity.empty() && std::string(name).find("_cuda") == std::string::npos)
+      refuse(prefix, std::string("it has no lib/") + name);
+    hash.add(identity + "\n");
+  }
   out.cuda = cuda_of(out);
   out.fingerprint = hash.hex().substr(0, 16);
   return out;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <array>
@@ -13,6 +14,8 @@
 #include <utility>
 
 #include "anyaccel/error.h"
+#include "anyaccel/interrupt.h"
+#include "base/fork_safe.h"
 
 namespace anyaccel::build {
 
@@ -28,22 +31,39 @@ int open_file(const std::filesystem::path& path, int flags) {
 
 bool has_no_locks(int error) { return error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP || error == EINVAL; }
 
-long holder_of(int descriptor) {
-  std::array<char, 32> text{};
-  return ::pread(descriptor, text.data(), text.size() - 1, 0) > 0 ? std::strtol(text.data(), nullptr, 10) : 0;
+std::string own_host() {
+  utsname names{};
+  return ::uname(&names) == 0 ? names.nodename : "";
+}
+
+FileLock::Holder holder_of(int descriptor) {
+  std::array<char, 320> text{};
+  FileLock::Holder out;
+  if (::pread(descriptor, text.data(), text.size() - 1, 0) <= 0) return out;
+  char* rest = nullptr;
+  out.process = std::strtol(text.data(), &rest, 10);
+  if (*rest == ' ') out.host.assign(rest + 1, std::strcspn(rest + 1, "\n"));
+  return out;
 }
 
 void write_own_id(int descriptor) {
-  const auto text = std::to_string(::getpid()) + "\n";
+  const auto text = std::to_string(::getpid()) + " " + own_host() + "\n";
   // Only for the message of who waits; a full disk is reported where it matters.
   if (::ftruncate(descriptor, 0) != 0 || ::pwrite(descriptor, text.data(), text.size(), 0) < 0) return;
 }
 
 }  // namespace
 
-FileLock::~FileLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+void FileLock::close() noexcept {
+  if (descriptor_ < 0) return;
+  // A forked child may have a copy, which would hold the lock on.
+  ::flock(descriptor_, LOCK_UN);
+  forget_in_children(descriptor_);
+  ::close(descriptor_);
+  descriptor_ = -1;
 }
+
+FileLock::~FileLock() { close(); }
 FileLock::FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
 FileLock& FileLock::operator=(FileLock&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
@@ -57,17 +77,19 @@ bool FileLock::is_at(const std::filesystem::path& path) const noexcept {
          mine.st_dev == there.st_dev;
 }
 
-FileLock FileLock::exclusive(const std::filesystem::path& path, const std::function<void(long)>& waiting) {
+FileLock FileLock::exclusive(const std::filesystem::path& path, const std::function<void(const Holder&)>& waiting) {
   for (;;) {
     FileLock lock(open_file(path, O_RDWR | O_CREAT));
     if (!lock)
       throw Error(ErrorCode::io, "op builders",
                   {.what = "cannot open the lock " + path.string() + ": " + std::strerror(errno)});
+    close_in_children(lock.descriptor_);
     while (::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0) {
       if (has_no_locks(errno)) return lock;
       if (errno != EWOULDBLOCK && errno != EINTR)
         throw Error(ErrorCode::io, "op builders",
                     {.what = "cannot lock " + path.string() + ": " + std::strerror(errno)});
+      throw_if_interrupted("OpBuilder::load");
       waiting(holder_of(lock.descriptor_));
       const timespec time{.tv_sec = 0, .tv_nsec = 100'000'000};
       ::nanosleep(&time, nullptr);

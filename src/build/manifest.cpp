@@ -1,5 +1,8 @@
 #include <sys/stat.h>
 
+#include <cstdlib>
+#include <string_view>
+
 #include "base/file.h"
 #include "build/cache.h"
 #include "build/sha256.h"
@@ -15,6 +18,9 @@ constexpr const char* kFirstLine = "anyaccel_op_library = 1";
 std::string Manifest::text() const {
   std::string out = std::string(kFirstLine) + "\nop = " + op + "\ncontent = " + content + "\nkey = " + key +
                     "\nsha256 = " + sha256 + "\n";
+  for (const auto& file : outside)
+    out += "outside = " + std::to_string(file.bytes) + " " + std::to_string(file.time) + " " + file.digest + " " +
+           file.path + "\n";
   for (const auto& [name, value] : parts) {
     std::string line = name;
     line.append(" = ").append(value);
@@ -41,6 +47,17 @@ std::optional<Manifest> parse_manifest(const std::string& text) {
     const auto value = line.substr(equals + 3);
     if (part) {
       out.parts.emplace_back(name, value);
+    } else if (name == "outside") {
+      char* rest = nullptr;
+      OutsideFile file;
+      file.bytes = std::strtoll(value.c_str(), &rest, 10);
+      file.time = std::strtoll(rest, &rest, 10);
+      constexpr std::size_t kDigest = 64;
+      const std::string_view left = rest;
+      if (left.size() < kDigest + 3 || left[0] != ' ' || left[kDigest + 1] != ' ') return std::nullopt;
+      file.digest = left.substr(1, kDigest);
+      file.path = left.substr(kDigest + 2);
+      out.outside.push_back(std::move(file));
     } else if (name == "op") {
       out.op = value;
     } else if (name == "content") {

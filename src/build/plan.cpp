@@ -115,6 +115,7 @@ Plan make_plan(const Op& op, const Places& places, const LibTorch* torch, const 
     }
     append(step.words, source_flags(op, source, target));
     append(step.words, includes);
+    append(step.words, {"-MD", "-MF", step.list().string()});
     append(step.words, {"-c", (from / source.file).lexically_normal().string(), "-o", step.object.string()});
     out.steps.push_back(std::move(step));
   };

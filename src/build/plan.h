@@ -19,7 +19,8 @@ inline constexpr const char* kDefaultCudaArchs[] = {"80", "90+PTX"};
 struct Step {
   std::string source;  ///< as the description has it
   std::filesystem::path object;
-  std::vector<std::string> words;  ///< words[0] is the program
+  std::filesystem::path list() const { return object.string() + ".d"; }  ///< of the files that it was made from
+  std::vector<std::string> words;                                        ///< words[0] is the program
 };
 
 struct Plan {

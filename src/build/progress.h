@@ -4,6 +4,8 @@
 #include <chrono>
 #include <string>
 
+#include "build/lock.h"
+
 namespace anyaccel::build {
 
 /// Not thread-safe.
@@ -17,19 +19,20 @@ class Progress {
 
   /// Shows `text`; call it often, it writes rarely.
   void show(const std::string& text);
-  /// As show(); without a terminal it is one line of the log, once.
-  void wait_for(long holder);
+  /// As show(), and a warning in the log after 2 seconds and then every minute, which name the holder. Throws `timeout` after
+  /// ANYACCEL_OP_WAIT seconds.
+  void wait_for(const FileLock::Holder& holder);
 
  private:
   std::string name_;
   std::string shown_;
-  bool told_ = false;
+  long told_ = 0;  ///< warnings so far
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 /// How many compilers may run at once: ANYACCEL_OP_JOBS, else what cores and memory allow, at most `steps`.
 int job_count(int steps);
 /// The same from numbers: `memory` bytes are free, one compiler of LibTorch's headers takes about 1.5 GiB.
-int job_count(int steps, int cores, long long memory);
+int job_count(int steps, double cores, long long memory);
 
 }  // namespace anyaccel::build

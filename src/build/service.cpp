@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
 
 #include <cerrno>
 #include <limits>
@@ -68,6 +71,10 @@ Key full_key(Key key, const Op& op, const Tools& tools) {
   auto search = search_environment();
   if (!op.description.prefix_variable.empty())
     search.push_back(op.description.prefix_variable + "=" + env(op.description.prefix_variable.c_str()).value_or(""));
+#ifdef __GLIBC__
+  // A cache may be used by machines with another one, for which the libraries are too new.
+  identities.emplace_back("glibc", ::gnu_get_libc_version());
+#endif
   add_tools(key, identities, search);
   return key;
 }
@@ -88,11 +95,40 @@ std::string difference(const Manifest& manifest, const Key& key) {
   return out.empty() ? "a file of it is gone" : out;
 }
 
-std::optional<Found> find_prebuilt(const Op& op, const Settings& settings, const Key& key, std::string* why_not) {
+/// Nothing, with `problem`, when it is there and not right.
+std::optional<Held> hold_right(const Op& op, const fs::path& library, const std::string& content, bool prebuilt,
+                               std::string& problem) {
+  auto held = hold(library, problem);
+  if (!held) return std::nullopt;
+  if (held->manifest.content != content) return held;  // the caller says how
+  problem = outside_change(held->manifest.outside, op.description, prebuilt);
+  if (!problem.empty()) return std::nullopt;
+  return held;
+}
+
+void count_use(const Held& held) {
+  // A cache that cannot be written is not cleaned either.
+  static_cast<void>(::utimensat(AT_FDCWD, (held.library.string() + kManifestSuffix).c_str(), nullptr, 0));
+}
+
+enum class Use { counts, does_not };
+
+std::optional<Found> find_prebuilt(const Op& op, const Settings& settings, const Key& key, std::string* why_not,
+                                   Use use) {
+  const Cache cache(settings.cache);
+  // Built because the prebuilt one was not wanted, or could not be opened.
+  if (const auto name = cache.preferred(op.description.name, key.content); !name.empty()) {
+    std::string ignored;
+    auto held = hold_right(op, cache.entry(name) / library_name(op.description), key.content, false, ignored);
+    if (held && held->manifest.content == key.content) {
+      if (use == Use::counts) count_use(*held);
+      return Found{std::move(*held), Origin::cached};
+    }
+  }
   if (!settings.prebuilt) return std::nullopt;
   for (const auto& folder : settings.places.prebuilt) {
     std::string problem;
-    auto held = hold(folder / library_name(op.description), problem);
+    auto held = hold_right(op, folder / library_name(op.description), key.content, true, problem);
     if (held && held->manifest.content != key.content)
       problem = "it was built for something else: " + difference(held->manifest, key);
     if (held && problem.empty()) return Found{std::move(*held), Origin::prebuilt};
@@ -104,12 +140,12 @@ std::optional<Found> find_prebuilt(const Op& op, const Settings& settings, const
   return std::nullopt;
 }
 
-std::optional<Found> find_cached(const Op& op, const Settings& settings, const Key& key, bool& defective) {
+std::optional<Found> find_cached(const Op& op, const Settings& settings, const Key& key, bool& defective, Use use) {
   const Cache cache(settings.cache);
   if (!cache.is_trusted()) return std::nullopt;  // prepare() says why
   const auto folder = cache.entry(entry_name(op, key));
   std::string problem;
-  auto held = hold(folder / library_name(op.description), problem);
+  auto held = hold_right(op, folder / library_name(op.description), key.content, false, problem);
   if (held && held->manifest.key != key.key) problem = "its manifest is another one's";
   if (!problem.empty()) {
     log_once(LogLevel::warning, folder.string(), op.description.name + " is built again: " + problem);
@@ -117,8 +153,7 @@ std::optional<Found> find_cached(const Op& op, const Settings& settings, const K
     return std::nullopt;
   }
   if (!held) return std::nullopt;
-  // When it was used last; a cache that cannot be written is not cleaned either.
-  static_cast<void>(::utimensat(AT_FDCWD, (held->library.string() + kManifestSuffix).c_str(), nullptr, 0));
+  if (use == Use::counts) count_use(*held);
   return Found{std::move(*held), Origin::cached};
 }
 
@@ -162,10 +197,13 @@ void build_in(const fs::path& folder, const Op& op, const Settings& settings, co
            .fatal_warnings = settings.fatal_warnings});
   const auto library = out / library_name(op.description);
   fs::rename(plan.library, library);
+  std::vector<fs::path> lists;
+  for (const auto& step : plan.steps) lists.push_back(step.list());
   Manifest manifest{.op = op.description.name,
                     .content = key.content,
                     .key = key.key,
                     .sha256 = sha256(read_file(library)),
+                    .outside = outside_files(op, settings.places, torch ? &*torch : nullptr, lists),
                     .parts = key.content_parts};
   manifest.parts.insert(manifest.parts.end(), key.tool_parts.begin(), key.tool_parts.end());
   write_file_atomically(library.string() + kManifestSuffix, manifest.text());
@@ -177,17 +215,18 @@ Found build_locked(const Op& op, const Settings& settings, const std::optional<L
   cache.prepare();
   const auto name = entry_name(op, key);
   Progress progress(op.description.name);
-  const auto lock = FileLock::exclusive(cache.lock_file(name), [&](long holder) { progress.wait_for(holder); });
+  const auto lock = FileLock::exclusive(cache.lock_file(name), [&](const auto& holder) { progress.wait_for(holder); });
   bool defective = settings.force;
   if (!settings.force)
-    if (auto found = find_cached(op, settings, key, defective)) return std::move(*found);
+    if (auto found = find_cached(op, settings, key, defective, Use::counts)) return std::move(*found);
   require_needs(op, settings, torch, tools);
   cache.evict(Cache::size_limit(), name);
   const PrivateFolder folder(cache.folder());
   build_in(folder.path(), op, settings, torch, tools, key);
   cache.publish(folder.path() / "out", name, defective);
+  if (settings.force) cache.prefer(op.description.name, key.content, name);
   bool unused = false;
-  auto found = find_cached(op, settings, key, unused);
+  auto found = find_cached(op, settings, key, unused, Use::counts);
   if (!found)
     throw Error(ErrorCode::io, "op cache", {.what = "what was built vanished from " + cache.folder().string()});
   found->origin = Origin::built;
@@ -210,22 +249,22 @@ Settings default_settings(fs::path torch_prefix) {
 std::optional<Found> find(const Op& op, const Settings& settings, std::string* why_not) {
   const auto torch = torch_of(op, settings);
   const auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
-  if (auto found = find_prebuilt(op, settings, key, why_not)) return found;
+  if (auto found = find_prebuilt(op, settings, key, why_not, Use::does_not)) return found;
   bool unused = false;
-  return find_cached(op, settings, full_key(key, op, find_tools(op, settings)), unused);
+  return find_cached(op, settings, full_key(key, op, find_tools(op, settings)), unused, Use::does_not);
 }
 
 Found find_or_build(const Op& op, const Settings& settings) try {
   const auto torch = torch_of(op, settings);
   auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
   if (!settings.force)
-    if (auto found = find_prebuilt(op, settings, key, nullptr)) return std::move(*found);
+    if (auto found = find_prebuilt(op, settings, key, nullptr, Use::counts)) return std::move(*found);
   const auto tools = find_tools(op, settings);
   key = full_key(std::move(key), op, tools);
   bool unused = false;
   // Without the lock: a cache that can only be read serves too.
   if (!settings.force)
-    if (auto found = find_cached(op, settings, key, unused)) return std::move(*found);
+    if (auto found = find_cached(op, settings, key, unused, Use::counts)) return std::move(*found);
   return build_locked(op, settings, torch, tools, key);
 } catch (const fs::filesystem_error& error) {
   throw Error(ErrorCode::io, "op cache",
@@ -236,14 +275,16 @@ Compatibility check(const Op& op, const Settings& settings) noexcept try {
   try {
     const auto torch = torch_of(op, settings);
     auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
-    if (find_prebuilt(op, settings, key, nullptr)) return {true, {}};
+    if (find_prebuilt(op, settings, key, nullptr, Use::does_not)) return {true, {}};
     const auto tools = find_tools(op, settings);
     key = full_key(std::move(key), op, tools);
     bool unused = false;
-    if (find_cached(op, settings, key, unused)) return {true, {}};
+    if (find_cached(op, settings, key, unused, Use::does_not)) return {true, {}};
     auto problem = questions_failed(op, settings, torch, tools);
     if (!problem.empty()) return {false, problem};
-    Cache(settings.cache).prepare();
+    const Cache cache(settings.cache);
+    cache.prepare();
+    cache.require_room();
     return {true, {}};
   } catch (const std::exception& error) {
     return {false, error.what()};
@@ -258,17 +299,21 @@ Key key_of(const Op& op, const Settings& settings) {
   return content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
 }
 
-std::string dry_run(const Op& op, const Settings& settings) {
+DryRun dry_run(const Op& op, const Settings& settings) {
   const auto torch = torch_of(op, settings);
   auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
   const auto tools = find_tools(op, settings);
   key = full_key(std::move(key), op, tools);
   const auto entry = Cache(settings.cache).entry(entry_name(op, key));
   const auto plan = make_plan(op, settings.places, torch ? &*torch : nullptr, settings.target, tools, entry);
-  std::string out = op.description.name + "\n  key     " + key.key + "\n  folder  " + entry.string() + "\n  jobs    " +
-                    std::to_string(job_count(static_cast<int>(plan.steps.size()))) + "\n";
-  for (const auto& step : plan.steps) out += "  " + shell_quoted(step.words) + "\n";
-  return out + "  " + shell_quoted(plan.link) + "\n";
+  DryRun out{.name = op.description.name,
+             .key = key.key,
+             .folder = entry,
+             .jobs = job_count(static_cast<int>(plan.steps.size())),
+             .commands = {}};
+  for (const auto& step : plan.steps) out.commands.push_back(shell_quoted(step.words));
+  out.commands.push_back(shell_quoted(plan.link));
+  return out;
 }
 
 Origin build_prebuilt(const Op& op, const Settings& settings, const fs::path& folder) {
@@ -279,7 +324,8 @@ Origin build_prebuilt(const Op& op, const Settings& settings, const fs::path& fo
   const auto library = folder / library_name(op.description);
   std::string problem;
   if (!settings.force)
-    if (const auto held = hold(library, problem); held && held->manifest.key == key.key) return Origin::prebuilt;
+    if (const auto held = hold_right(op, library, key.content, false, problem); held && held->manifest.key == key.key)
+      return Origin::prebuilt;
   require_needs(op, settings, torch, tools);
   fs::create_directories(folder);
   Cache(folder).evict(std::numeric_limits<std::int64_t>::max());  // what killed builds left

@@ -17,7 +17,7 @@ struct Settings {
   std::string compiler;  ///< stands above the description's; empty: that one, CXX, the system's
   std::filesystem::path cache;
   bool verbose = false;
-  bool force = false;           ///< build although there is one
+  bool force = false;           ///< build although there is one; what is built then stands above a prebuilt one
   bool fatal_warnings = false;  ///< for our own builds
   bool prebuilt = true;         ///< look for prebuilt libraries
   bool compile_only = false;    ///< for another machine: this LibTorch may lack the CUDA that the op is for
@@ -37,7 +37,8 @@ struct Found {
 /// Looks for the library and builds it when there is none. Safe to call from any number of processes and threads at once: one
 /// builds, the others wait and take its result. Throws `build_failed`, `unavailable`, `io`, `not_found`.
 Found find_or_build(const Op& op, const Settings& settings);
-/// The first half of it: nothing when it would have to be built. `why_not` says why a prebuilt one was not taken.
+/// The first half of it: nothing when it would have to be built. `why_not` says why a prebuilt one was not taken. It does not count as
+/// a use.
 std::optional<Found> find(const Op& op, const Settings& settings, std::string* why_not = nullptr);
 
 /// Whether find_or_build() can do it: it asks the same questions. Never throws; runs compilers at most to see whether
@@ -47,8 +48,14 @@ Compatibility check(const Op& op, const Settings& settings) noexcept;
 /// What the key of an op here is made from, as (name, value); nothing is run. Throws `not_found`, `unavailable`.
 Key key_of(const Op& op, const Settings& settings);
 
-/// What would be done, as text: key, folders, commands.
-std::string dry_run(const Op& op, const Settings& settings);
+/// What a build would do.
+struct DryRun {
+  std::string name, key;
+  std::filesystem::path folder;
+  int jobs = 1;
+  std::vector<std::string> commands;  ///< as they can be typed into a shell
+};
+DryRun dry_run(const Op& op, const Settings& settings);
 
 /// Builds into `folder`, where it becomes a prebuilt library. Nothing is done when the one there is right.
 Origin build_prebuilt(const Op& op, const Settings& settings, const std::filesystem::path& folder);

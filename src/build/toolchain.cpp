@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <string_view>
@@ -29,6 +30,12 @@ bool is_ccache(const fs::path& file) {
   return fs::canonical(file, error).filename() == "ccache";
 }
 
+/// What makes ccache run another compiler than it was given.
+bool names_compiler(std::string_view entry) {
+  return entry.starts_with("CCACHE_COMPILER=") || entry.starts_with("CCACHE_COMPILERTYPE=") ||
+         entry.starts_with("CCACHE_PATH=");
+}
+
 }  // namespace
 
 std::optional<std::string> find_program(const std::string& name) {
@@ -46,9 +53,25 @@ std::optional<std::string> find_program(const std::string& name) {
 }
 
 std::string find_compiler(const std::string& wanted) {
-  const auto named = wanted.empty() ? env("CXX").value_or("") : wanted;
+  auto named = wanted.empty() ? env("CXX").value_or("") : wanted;
+  const std::string from = wanted.empty() ? "CXX" : "the compiler of the op";
+  // As CMake and make take it: "ccache g++". ccache is used anyway.
+  if (const auto space = named.find(' '); space != std::string::npos && !find_program(named)) {
+    auto rest = named.substr(std::min(named.find_first_not_of(' ', space), named.size()));
+    if (fs::path(named.substr(0, space)).filename() == "ccache" && rest.find(' ') == std::string::npos && !rest.empty())
+      named = rest;
+    else
+      throw Error(ErrorCode::unavailable, "op builders",
+                  {.what = from + " is more than one program's name",
+                   .got = "'" + named + "'",
+                   .want = "a program or path, or `ccache` and one",
+                   .hint = "put flags into a script of your own"});
+  }
   if (!named.empty()) {
-    if (auto found = find_program(named)) return *found;
+    auto found = find_program(named);
+    // A link that is called as a compiler and is ccache: the one it stands for comes later in PATH.
+    if (found && is_ccache(*found)) found = find_program(fs::path(*found).filename().string());
+    if (found && !is_ccache(*found)) return *found;
     throw Error(
         ErrorCode::unavailable, "op builders",
         {.what = "the C++ compiler " + named + " is not there",
@@ -119,7 +142,8 @@ std::vector<std::string> build_environment() {
   for (const char* name : {"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"})
     if (const auto value = env(name)) out.push_back(std::string(name) + "=" + *value);
   for (char** entry = environ; *entry != nullptr; ++entry)
-    if (std::string_view(*entry).starts_with("CCACHE_")) out.emplace_back(*entry);
+    if (const std::string_view name = *entry; name.starts_with("CCACHE_") && !names_compiler(name))
+      out.emplace_back(*entry);
   out.emplace_back("LC_ALL=C");  // messages that can be searched for
   return out;
 }

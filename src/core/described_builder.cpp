@@ -1,14 +1,19 @@
 #include "core/described_builder.h"
 
 #include <c10/core/DeviceType.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <map>
 #include <mutex>
-#include <set>
+#include <thread>
 #include <utility>
 
 #include "anyaccel/error.h"
+#include "anyaccel/interrupt.h"
 #include "base/dynamic_library.h"
+#include "base/fork_safe.h"
 #include "base/log.h"
 #include "build/key.h"
 #include "build/service.h"
@@ -25,30 +30,76 @@ build::Settings own_settings() {
   return build::default_settings(prefix);
 }
 
-/// Ops that are open, by description: a library that registers schemas may come once.
+/// Ops that are open, by description: a library that registers schemas may come once. No lock is held while one is built or opened:
+/// other ops do not wait for it, and a child that is forked meanwhile loads on its own.
 class OpenOps {
  public:
   void load(const build::Op& op, const build::Settings& settings) {
-    const std::lock_guard lock(mutex_);
-    if (open_.count(op.file) != 0) return;
-    auto found = build::find_or_build(op, settings);
-    log(LogLevel::debug,
-        op.description.name + " is " + build::to_string(found.origin) + ": " + found.held.library.string());
+    if (!begin(op.file)) return;
     try {
-      const DynamicLibrary library(found.held.library.string(), DynamicLibrary::Unload::never);
-    } catch (const Error& error) {
-      throw Error(ErrorCode::build_failed, "OpBuilder::load",
-                  {.what = "the library of " + op.description.name + " cannot be opened",
-                   .got = error.what(),
-                   .hint = "build it again: anyaccel ops build --force " + op.description.name});
+      open(op, settings);
+    } catch (...) {
+      end(op.file, false);
+      throw;
     }
-    found.held.use.keep();  // nobody may remove what this process runs
-    open_.insert(op.file);
+    end(op.file, true);
   }
 
  private:
-  std::mutex mutex_;
-  std::set<std::filesystem::path> open_;
+  struct State {
+    bool open = false;
+    pid_t loader = 0;  ///< the process with a thread that loads it; a forked child has no such thread
+  };
+
+  /// True when this thread is the one to load it; false when it is open. Waits for another thread that loads it.
+  bool begin(const std::filesystem::path& file) {
+    for (;;) {
+      {
+        const std::lock_guard lock(mutex_);
+        auto& state = states_[file];
+        if (state.open) return false;
+        if (state.loader != ::getpid()) {
+          state.loader = ::getpid();
+          return true;
+        }
+      }
+      throw_if_interrupted("OpBuilder::load");
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  void end(const std::filesystem::path& file, bool opened) {
+    const std::lock_guard lock(mutex_);
+    states_[file] = {.open = opened, .loader = 0};
+  }
+
+  static void open(const build::Op& op, build::Settings settings) {
+    auto found = build::find_or_build(op, settings);
+    log(LogLevel::debug,
+        op.description.name + " is " + build::to_string(found.origin) + ": " + found.held.library.string());
+    auto reason = try_open(found);
+    if (!reason.empty() && found.origin != build::Origin::built) {
+      // It is whole, but made for another machine: its C library, or a library that it links, is not the one here.
+      log(LogLevel::warning,
+          op.description.name + " is built again: " + found.held.library.string() + " cannot be opened: " + reason);
+      settings.force = true;
+      found.held.use = {};
+      found = build::find_or_build(op, settings);
+      reason = try_open(found);
+    }
+    if (!reason.empty())
+      throw Error(ErrorCode::build_failed, "OpBuilder::load",
+                  {.what = "the library of " + op.description.name + " cannot be opened", .got = reason});
+    found.held.use.keep();  // nobody may remove what this process runs
+  }
+  static std::string try_open(const build::Found& found) {
+    std::string reason;
+    const auto library = DynamicLibrary::try_open(found.held.library.string(), &reason, DynamicLibrary::Unload::never);
+    if (library) return {};
+    return reason.empty() ? "the loader says nothing" : reason;
+  }
+
+  ForkSafeMutex mutex_;
+  std::map<std::filesystem::path, State> states_;
 };
 
 OpenOps& open_ops() {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "anyaccel/error.h"
+#include "base/fork_safe.h"
 #include "core/described_builder.h"
 #include "core/known_ops.h"
 
@@ -16,7 +17,7 @@ namespace sdk {
 namespace {
 
 struct Builders {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::map<std::pair<std::string, std::string>, OpBuilderFactory> factories;
 };
 

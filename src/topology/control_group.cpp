@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "base/file.h"
 #include "topology/memory_limit.h"
+#include "topology/processor_limit.h"
 
 namespace anyaccel::topology {
 
@@ -41,14 +43,14 @@ bool has_word(std::string_view list, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// This process's path in the hierarchy of version 2 (line "0::PATH") or of v1's memory controller ("N:memory:PATH").
-std::optional<std::string> own_path(std::string_view cgroup, bool v2) {
+/// This process's path in the hierarchy of version 2 (line "0::PATH") or of a controller of v1 ("N:memory:PATH").
+std::optional<std::string> own_path(std::string_view cgroup, std::string_view controller, bool v2) {
   for (const auto line : split(cgroup, '\n')) {
     const auto first = line.find(':');
     const auto second = line.find(':', first + 1);
     if (first == std::string_view::npos || second == std::string_view::npos) continue;
     const auto controllers = line.substr(first + 1, second - first - 1);
-    const bool matches = v2 ? line.substr(0, first) == "0" && controllers.empty() : has_word(controllers, "memory");
+    const bool matches = v2 ? line.substr(0, first) == "0" && controllers.empty() : has_word(controllers, controller);
     if (matches) return std::string(line.substr(second + 1));
   }
   return std::nullopt;
@@ -112,7 +114,7 @@ std::optional<std::int64_t> number_after(std::string_view text, std::string_view
   return std::nullopt;
 }
 
-std::vector<GroupFolders> memory_groups(const fs::path& root) {
+std::vector<GroupFolders> control_groups(std::string_view controller, const fs::path& root) {
   const auto cgroup = try_read_file(root / "proc/self/cgroup");
   const auto mounts = try_read_file(root / "proc/self/mountinfo");
   std::vector<GroupFolders> groups;
@@ -125,8 +127,8 @@ std::vector<GroupFolders> memory_groups(const fs::path& root) {
     const auto after = split(line.substr(dash + 3), ' ');
     if (before.size() < 5 || after.empty()) continue;
     const bool v2 = after[0] == "cgroup2";
-    if (!v2 && (after[0] != "cgroup" || !has_word(after.back(), "memory"))) continue;
-    const auto own = own_path(*cgroup, v2);
+    if (!v2 && (after[0] != "cgroup" || !has_word(after.back(), controller))) continue;
+    const auto own = own_path(*cgroup, controller, v2);
     if (!own) continue;
     const auto mount = root / fs::path(unescape(before[4])).relative_path();
     groups.push_back({v2, chain(mount, unescape(before[3]), *own)});
@@ -134,11 +136,28 @@ std::vector<GroupFolders> memory_groups(const fs::path& root) {
   return groups;
 }
 
+double control_group_processors(const fs::path& root) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& group : control_groups("cpu", root))
+    for (const auto& folder : group.folders) {
+      // v2: "QUOTA PERIOD" or "max PERIOD" in microseconds; v1: two files, -1 for none.
+      const auto text = try_read_file(folder / (group.v2 ? "cpu.max" : "cpu.cfs_quota_us")).value_or("");
+      const auto quota = number_after(text, "");
+      const auto space = text.find(' ');
+      const auto period = !group.v2                    ? number_in(folder / "cpu.cfs_period_us")
+                          : space == std::string::npos ? std::nullopt
+                                                       : number_after(std::string_view(text).substr(space + 1), "");
+      if (quota && period && *quota > 0 && *period > 0)
+        least = std::min(least, static_cast<double>(*quota) / static_cast<double>(*period));
+    }
+  return least;
+}
+
 MemoryAmount control_group_memory(const fs::path& root) {
   constexpr FileNames kV1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
   constexpr FileNames kV2{"memory.max", "memory.current", "inactive_file"};
   MemoryAmount amount;
-  for (const auto& group : memory_groups(root)) {
+  for (const auto& group : control_groups("memory", root)) {
     bool own = true;
     for (const auto& folder : group.folders) {
       // In v1 a parent limits its children only where it says so.

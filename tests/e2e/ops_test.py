@@ -1,6 +1,8 @@
 """Ops of an installed AnyAccel: prebuilt, without a compiler, wherever the installation is; and the command `anyaccel ops`."""
+import hashlib
 import json
 import os
+import shutil
 import unittest
 
 from installed import BUILD, ENVIRONMENT, cached, install, run
@@ -60,6 +62,48 @@ class Ops(unittest.TestCase):
             (one,) = json.loads(self.ops("build", "utils", "--target-arch", "x86-64-v3", "--json").stdout)
             self.assertEqual(one["state"], "cached")
             self.assertEqual(json.loads(self.ops("clean", "--json").stdout)["removed"], 1)
+
+    # Breaks when a plan for programs is no JSON.
+    def test_5_plan_as_json(self):
+        (plan,) = json.loads(self.ops("build", "utils", "--dry-run", "--json").stdout)
+        self.assertEqual((plan["name"], len(plan["key"])), ("utils", 64))
+        self.assertIn(" -shared ", plan["commands"][-1])
+
+    # Breaks when one description that cannot be read hides all ops, or is passed over without a word.
+    def test_6_one_bad_description(self):
+        folder = next(self.prefix.glob("share/anyaccel/ops")) / "bad"
+        folder.mkdir()
+        (folder / "bad.op").write_text("anyaccel_op = 1\nnonsense\n")
+        try:
+            said = self.ops("list").stdout
+            self.assertIn("UtilsBuilder", said)
+            self.assertIn("an op is left out", said)
+            self.assertIn("bad.op", said)
+        finally:
+            shutil.rmtree(folder)
+
+    # Breaks when a library that the loader refuses is an error although it can be built here, or is met again by the next process.
+    def test_7_library_that_cannot_be_opened(self):
+        if cached("ANYACCEL_BUILD_PYTHON") != "ON":
+            self.skipTest("needs Python")
+        library = next(self.prefix.glob("lib*/**/libanyaccel_op_utils.so"))
+        manifest = library.with_name(library.name + ".manifest")
+        whole, text = library.read_bytes(), manifest.read_text()
+        # As one that was made for a newer C library: whole, and not to be opened.
+        library.write_bytes(b"no ELF")
+        manifest.write_text(text.replace(hashlib.sha256(whole).hexdigest(), hashlib.sha256(b"no ELF").hexdigest()))
+        try:
+            code = "import anyaccel; anyaccel.get_accelerator().create_op_builder('UtilsBuilder').load(); print('loaded')"
+            packages = next(self.prefix.glob("lib*/**/site-packages"))
+            env = {**self.environment, "PYTHONPATH": str(packages), "DS_ACCELERATOR": "cpu"}
+            first = run(os.environ["ANYACCEL_TEST_PYTHON"], "-c", code, env=env).stdout
+            self.assertRegex(first, r"(?s)utils is built again: .* cannot be opened: .*loaded\n$")
+            self.assertEqual(run(os.environ["ANYACCEL_TEST_PYTHON"], "-c", code, env=env).stdout, "loaded\n")
+            self.assertEqual(self.listed()["utils"]["state"], "cached")
+        finally:
+            library.write_bytes(whole)
+            manifest.write_text(text)
+            self.ops("clean")
 
     # Breaks when a name that is none, or a wrong word, is taken without a word.
     def test_4_wrong_words(self):

@@ -67,6 +67,108 @@ def test_package_of_builders(tmp_path, monkeypatch):
     assert classes_of("deepspeed.ops.op_builder") == {}
 
 
+# Breaks when a backend's own builder cannot be made as create_op_builder() makes it, loses its name, or helpers that it imports, and bases
+# of its own, are offered as ops.
+def test_classes_of_a_backend(tmp_path, monkeypatch):
+    helper = tmp_path / "buildtools"
+    helper.mkdir()
+    (helper / "__init__.py").write_text("class WheelBuilder:\n    pass\nclass LentBuilder:\n    pass\n")
+    package = tmp_path / "mycard2_ops"
+    package.mkdir()
+    (package / "__init__.py").write_text("""
+import abc
+from buildtools import LentBuilder, WheelBuilder
+from anyaccel.op_builder import OpBuilder
+__all__ = ["LentBuilder"]
+class MyCardOpBuilder(OpBuilder):
+    pass
+class BaseBuilder(abc.ABC):
+    @abc.abstractmethod
+    def kernels(self): ...
+class FooBuilder(MyCardOpBuilder):
+    NAME = "foo"
+    def load(self, verbose=True):
+        return "foo's functions"
+class BarBuilder(MyCardOpBuilder):
+    def __init__(self):
+        super().__init__(name="bar")
+class UtilsBuilder(MyCardOpBuilder):
+    pass
+""")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = classes_of("mycard2_ops")
+    assert sorted(found) == ["BarBuilder", "FooBuilder", "LentBuilder", "UtilsBuilder"]
+    foo, bar = found["FooBuilder"](), found["BarBuilder"]()
+    assert (foo.name(), foo.load(), foo.class_name()) == ("foo", "foo's functions", "FooBuilder")
+    assert bar.name() == "bar" and bar.absolute_name() == "anyaccel.ops.bar"
+    assert not bar.is_compatible() and "BarBuilder is not implemented on" in bar.compatibility().reason
+    assert found["UtilsBuilder"]().load() is anyaccel.ops.utils
+
+
+SLOW_BUILD = """
+import os, signal, sys, threading, time
+import anyaccel
+a = anyaccel.get_accelerator()
+builder = a.create_op_builder("CPULionBuilder")
+def begun():
+    while not os.path.exists(os.environ["BEGUN"]):
+        time.sleep(0.05)
+"""
+
+
+def slow_build(tmp_path, code):
+    """Runs code in a process for which CPULionBuilder must be built, by a compiler that never ends."""
+    compiler = tmp_path / "c++"
+    compiler.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo slow 1; exit 0; }\necho $$ >> "$(dirname "$0")/begun"\nexec sleep 120\n')
+    compiler.chmod(0o755)
+    env = {**os.environ, "CXX": str(compiler), "CCACHE_DISABLE": "1", "ANYACCEL_OP_CACHE": str(tmp_path / "cache"),
+           "ANYACCEL_OP_ARCH": "x86-64-v2", "BEGUN": str(tmp_path / "begun"), "DS_ACCELERATOR": "cpu"}
+    return subprocess.run([sys.executable, "-c", SLOW_BUILD + code], capture_output=True, text=True, env=env, timeout=60)
+
+
+# Breaks when Ctrl-C is seen only after a build, is another exception than everywhere in Python, or leaves compilers.
+def test_ctrl_c(tmp_path):
+    done = slow_build(tmp_path, """
+threading.Thread(target=lambda: (begun(), os.kill(os.getpid(), signal.SIGINT)), daemon=True).start()
+try:
+    builder.load()
+except KeyboardInterrupt:
+    print("interrupted")
+""")
+    assert done.stdout == "interrupted\n", done.stderr
+    for pid in (tmp_path / "begun").read_text().split():
+        with open(f"/proc/{pid}/stat") if os.path.exists(f"/proc/{pid}") else open(os.devnull) as stat:
+            assert ") S " not in stat.read()
+
+
+# Breaks when another op waits for one that is built, in a thread or in a child that is forked meanwhile. (That op is built too: it meets the
+# same compiler, so what counts is that it is begun.)
+def test_other_ops_do_not_wait(tmp_path):
+    done = slow_build(tmp_path, """
+threading.Thread(target=builder.load, daemon=True).start()
+begun()
+def count():
+    return len(open(os.environ["BEGUN"]).read().split())
+first = count()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    threading.Thread(target=a.create_op_builder("UtilsBuilder").load, daemon=True).start()
+    while count() == first:
+        time.sleep(0.05)
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+second = count()
+threading.Thread(target=a.create_op_builder("CPUAdagradBuilder").load, daemon=True).start()
+while count() == second:
+    time.sleep(0.05)
+print("begun")
+sys.stdout.flush()
+os._exit(0)
+""")
+    assert done.stdout == "0\nbegun\n", done.stderr
+
+
 # Breaks when loading an op that is built runs a program, or wants a compiler or a cache.
 def test_fresh_process(tmp_path):
     code = "import anyaccel; anyaccel.get_accelerator().create_op_builder('UtilsBuilder').load()"

@@ -11,9 +11,25 @@ from . import _native
 
 
 class OpBuilder(_native.OpBuilder):
-    """Base of the classes that `get_op_builder(name)` gives; `create_op_builder(name)` makes an object of one."""
+    """Base of the classes that `get_op_builder(name)` gives; `create_op_builder(name)` makes an object of one.
+
+    A backend's own builder is a class of this base whose name ends in `Builder`; it gives `NAME` and what differs, load() above all. What it
+    leaves out is that of AnyAccel's op of the same class name, or `unsupported` when there is none."""
 
     NAME = None
+
+    def __init__(self, name=None, *, accelerator=None, class_name=None):
+        """`name` stands for NAME, as DeepSpeed's builders give it. The accelerator is the process's when none is given."""
+        if accelerator is None:
+            from . import get_accelerator
+            accelerator = get_accelerator()
+        super().__init__(accelerator, class_name or type(self).__name__)
+        if name is not None:
+            self.NAME = name
+
+    def name(self):
+        """The op's name, for example "cpu_adam"."""
+        return self.NAME or super().name()
 
     def is_compatible(self, verbose=False):
         """True when load() can work here; `compatibility()` has the reason, and verbose prints it."""
@@ -56,16 +72,28 @@ def builder_class(accelerator, class_name):
     """The class for an op of an accelerator. Never None: a missing op's load() is `unsupported`."""
 
     def __init__(self):
-        _native.OpBuilder.__init__(self, accelerator, class_name)
+        OpBuilder.__init__(self, accelerator=accelerator, class_name=class_name)
 
     made = type(class_name, (OpBuilder,), {"__init__": __init__})
     made.NAME = made().name()
     return made
 
 
+def _is_offered(name, value, module, package):
+    """Whether a module's member is an op's builder: a class of this package that can be made, and no base of such."""
+    if not inspect.isclass(value) or not name.endswith("Builder") or name.endswith("OpBuilder") or name.startswith("_"):
+        return False
+    if inspect.isabstract(value):
+        return False
+    # Helpers that are imported from elsewhere are no ops of this backend, unless it says so.
+    own = value.__module__.split(".")[0] == package.split(".")[0]
+    return own or name in getattr(module, "__all__", ())
+
+
 def classes_of(package):
     """Op builders of a Python package (`op_builder_dir` of a backend): its classes whose names end in `Builder`, by name, those of its
-    modules too. A module that cannot be imported is a warning and hides no other. Nothing of DeepSpeed's own is looked at:
+    modules too. Left out are bases (abstract classes, names that begin with `_` or end in `OpBuilder`), and what a module imports from other
+    packages and does not name in its `__all__`. A module that cannot be imported is a warning and hides no other. Nothing of DeepSpeed's own is looked at:
     its builders build its sources, and are what ours stand for."""
     found = {}
     if not package or package.split(".")[0] == "deepspeed":
@@ -85,6 +113,6 @@ def classes_of(package):
             warnings.warn(f"anyaccel: op builders in {info.name} are left out: {error!r}", stacklevel=2)
     for module in modules:
         for name, value in vars(module).items():
-            if inspect.isclass(value) and name.endswith("Builder") and value is not OpBuilder:
+            if _is_offered(name, value, module, package):
                 found.setdefault(name, value)
     return found

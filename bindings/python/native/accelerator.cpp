@@ -185,7 +185,15 @@ void bind_op_builders(py::module_& module) {
       }))
       .def("class_name", &OpBuilder::class_name)
       .def("name", &OpBuilder::name)
-      .def("compatibility", &OpBuilder::is_compatible, NoGil())
+      .def("compatibility",
+           [](const OpBuilder& builder) {
+             auto answer = [&] {
+               const py::gil_scoped_release none;
+               return builder.is_compatible();
+             }();
+             if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+             return answer;
+           })
       .def("load", &OpBuilder::load, NoGil())
       .def("sources", &OpBuilder::sources)
       .def("include_paths", &OpBuilder::include_paths);

@@ -2,6 +2,7 @@
 // Here are errors and the registry. Few sources, because each takes torch's Python headers 6 s.
 #include <torch/csrc/Exceptions.h>
 
+#include "anyaccel/interrupt.h"
 #include "anyaccel/version.h"
 #include "binding.h"
 
@@ -11,7 +12,17 @@ namespace {
 
 PyObject* error_class = nullptr;  // of errors.py; kept for the process
 
+/// Asked by waits in C++, in any thread: a signal's handler that raises (KeyboardInterrupt) ends them. Python runs handlers in its
+/// main thread alone.
+bool handler_raised() {
+  if (Py_IsInitialized() == 0) return false;
+  const py::gil_scoped_acquire gil;
+  return PyErr_CheckSignals() != 0;
+}
+
 void raise(const Error& error) {
+  // What the handler raised says more than that it raised.
+  if (error.code() == ErrorCode::interrupted && PyErr_Occurred() != nullptr) return;
   // No exception may pass a translator.
   PyObject* value = PyObject_CallFunction(error_class, "ss", error.what(), to_string(error.code()));
   if (value == nullptr) return;
@@ -23,6 +34,7 @@ void raise(const Error& error) {
 void bind_errors(py::module_& module) {
   error_class = py::object(py::module_::import("anyaccel.errors").attr("Error")).release().ptr();
   module.attr("Error") = py::handle(error_class);
+  set_interrupt_check(handler_raised);
   py::register_local_exception_translator([](std::exception_ptr pointer) {
     if (!pointer) return;
     try {

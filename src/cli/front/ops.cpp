@@ -28,7 +28,9 @@ constexpr const char* kHelp =
     "  -h, --help          Print this help and end\n"
     "  --backend NAME      Ops of this backend, with a device of it here or not\n"
     "  --json              Print JSON, for programs\n"
-    "  --force             Build although there is a library\n"
+    "  --force             Build although there is a library, and use it from then on; with `clean`, remove also what "
+    "other\n"
+    "                      machines may be using\n"
     "  --verbose           Print the commands that run\n"
     "  --dry-run           Print keys, folders and commands, and run nothing\n"
     "  --target-arch ARCH  Instruction set to build for, as -march knows it; ANYACCEL_OP_ARCH\n"
@@ -97,11 +99,21 @@ bool wanted(const build::Op& op, const Options& options) {
          });
 }
 
+/// Those whose description can be read; of the others it says why not.
+std::vector<build::Op> all_ops() {
+  std::vector<build::Op> out;
+  for (const auto& file : build::op_files(build::own_places().ops)) try {
+      out.push_back(build::read_op(file));
+    } catch (const Error& error) {
+      std::fprintf(stderr, "anyaccel: warning: an op is left out: %s\n", error.what());
+    }
+  return out;
+}
+
 std::vector<build::Op> find_ops(const Options& options) {
   std::vector<build::Op> out;
   std::vector<std::string> missing = options.names;
-  for (const auto& file : build::op_files(build::own_places().ops)) {
-    auto op = build::read_op(file);
+  for (auto& op : all_ops()) {
     std::erase(missing, op.description.name);
     std::erase(missing, op.description.class_name);
     if (wanted(op, options)) out.push_back(std::move(op));
@@ -167,7 +179,18 @@ int build_ops(const Options& options) {
   for (const auto& op : find_ops(options)) {
     const auto& name = op.description.name;
     if (options.dry_run) {
-      std::fputs(build::dry_run(op, settings).c_str(), stdout);
+      const auto plan = build::dry_run(op, settings);
+      if (options.json) {
+        all.push_back({{"name", plan.name},
+                       {"key", plan.key},
+                       {"folder", plan.folder.string()},
+                       {"jobs", plan.jobs},
+                       {"commands", plan.commands}});
+        continue;
+      }
+      std::printf("%s\n  key     %s\n  folder  %s\n  jobs    %d\n", plan.name.c_str(), plan.key.c_str(),
+                  plan.folder.c_str(), plan.jobs);
+      for (const auto& command : plan.commands) std::printf("  %s\n", command.c_str());
       continue;
     }
     Json result{{"name", name}};
@@ -189,7 +212,7 @@ int build_ops(const Options& options) {
     std::fflush(stdout);
     all.push_back(std::move(result));
   }
-  if (options.json && !options.dry_run) std::puts(all.dump(2).c_str());
+  if (options.json) std::puts(all.dump(2).c_str());
   return code;
 }
 
@@ -216,28 +239,34 @@ int info(const Options& options) {
 
 int clean(const Options& options) {
   // What looks careful must not remove everything.
-  if (options.dry_run || options.force || !options.backend.empty())
-    throw UsageError("ops clean takes names and --json alone; without a name it removes all that is not in use");
+  if (options.dry_run || !options.backend.empty())
+    throw UsageError("ops clean takes names, --json and --force; without a name it removes all that is not in use");
   const build::Cache cache(build::Cache::default_folder());
   std::pair<int, int> sum{0, 0};
   auto names = options.names;
   // Also of ops that are no longer there; a builder's name is turned into its op's.
   if (names.empty()) names = {""};
   for (auto& name : names)
-    for (const auto& file : build::op_files(build::own_places().ops))
-      if (const auto op = build::read_op(file); name == op.description.class_name) name = op.description.name;
+    for (const auto& op : all_ops())
+      if (name == op.description.class_name) name = op.description.name;
   for (const auto& name : names) {
-    const auto [removed, kept] = cache.clean(name);
+    const auto [removed, kept] = cache.clean(name, options.force);
     sum.first += removed, sum.second += kept;
   }
   // With nothing left to keep, what killed builders left goes too.
   cache.evict(std::numeric_limits<std::int64_t>::max());
   if (options.json)
-    return std::puts(Json{{"folder", cache.folder().string()}, {"removed", sum.first}, {"in_use", sum.second}}
+    return std::puts(Json{{"folder", cache.folder().string()},
+                          {"removed", sum.first},
+                          {"in_use", sum.second},
+                          {"shared", cache.is_shared()}}
                          .dump(2)
                          .c_str()),
            0;
   std::printf("%s: %d removed, %d in use\n", cache.folder().c_str(), sum.first, sum.second);
+  if (sum.second > 0 && !options.force && cache.is_shared())
+    std::puts(
+        "other machines may use this folder: what was loaded within 30 days counts as in use; --force removes it");
   return 0;
 }
 

@@ -53,15 +53,22 @@ TEST_P(BadLine, IsRefusedWithItsNumber) {
 }
 INSTANTIATE_TEST_SUITE_P(
     All, BadLine,
-    testing::Values(Bad{"nonsense", "not `key = value`"}, Bad{"colour = red", "unknown key"},
-                    Bad{"name = again", "stands twice"}, Bad{"torch =", "has no value"},
-                    Bad{"torch = maybe", "neither yes nor no"}, Bad{"source = ../secret.cpp", "not a path below"},
-                    Bad{"source = /etc/a.cpp", "not a path below"}, Bad{"source = a.txt", "not a source"},
-                    Bad{"include = -I/", "not a path below"},
-                    Bad{"flag = -march=native", "makes results or machines differ"},
-                    Bad{"flag = -O3 -ffast-math", "makes results or machines differ"}, Bad{"flag = O3", "is no flag"},
-                    Bad{"link = -lm", "not a library's name"}, Bad{"compiler = a b", "not a program"},
-                    Bad{"header = a b", "not a header"}, Bad{"name = a\tb", "control character"}));
+    testing::Values(
+        Bad{"nonsense", "not `key = value`"}, Bad{"colour = red", "unknown key"}, Bad{"name = again", "stands twice"},
+        Bad{"torch =", "has no value"}, Bad{"torch = maybe", "neither yes nor no"},
+        Bad{"source = ../secret.cpp", "not a path below"}, Bad{"source = /etc/a.cpp", "not a path below"},
+        Bad{"source = a.txt", "not a source"}, Bad{"include = -I/", "not a path below"},
+        Bad{"flag = -march=native", "makes results or machines differ"},
+        Bad{"flag = -O3 -ffast-math", "makes results or machines differ"}, Bad{"flag = O3", "is no flag"},
+        Bad{"flag = -I/opt/include", "reads what no key covers"},
+        Bad{"flag = -include/etc/x.h", "reads what no key covers"},
+        Bad{"flag = -isystem/opt", "reads what no key covers"}, Bad{"flag = -iquote/opt", "reads what no key covers"},
+        Bad{"flag = --sysroot=/opt", "reads what no key covers"}, Bad{"flag = -Wp,-I/opt", "reads what no key covers"},
+        Bad{"flag = -Wl,@/opt/words", "reads what no key covers"},
+        Bad{"source = x.cu: -Xcompiler=-I/opt", "reads what no key covers"},
+        Bad{"source = x.cpp: -specs=/opt/x", "reads what no key covers"}, Bad{"link = -lm", "not a library's name"},
+        Bad{"compiler = a b", "not a program"}, Bad{"header = a b", "not a header"},
+        Bad{"name = a\tb", "control character"}));
 
 // Broken when a file of another kind or version, or one that lacks something, is taken.
 TEST(Description, WholeFiles) {
@@ -100,6 +107,8 @@ TEST(Jobs, FitTheMemory) {
   EXPECT_EQ(job_count(8, 4, 64LL << 30), 4);
   EXPECT_EQ(job_count(8, 16, 5LL << 30), 3);
   EXPECT_EQ(job_count(8, 16, 1LL << 20), 1);
+  EXPECT_EQ(job_count(8, 1.5, 64LL << 30), 2) << "a quota of one and a half";
+  EXPECT_EQ(job_count(8, 0.5, 64LL << 30), 1);
 }
 
 }  // namespace

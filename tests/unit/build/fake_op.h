@@ -23,18 +23,22 @@ class FakeOp {
 root="$(dirname "$0")/.."
 echo "$*" >> "$root/calls"
 [ "$1" = --version ] && { cat "$root/version"; exit 0; }
-out= source= before=
+out= source= before= list=
 for word; do
-  case $before in -o) out=$word;; -c) source=$word;; -include) [ -e "$root/has/$word" ] || exit 1; exit 0;; esac
+  case $before in -o) out=$word;; -c) source=$word;; -MF) list=$word;; -include) [ -e "$root/has/$word" ] || exit 1; exit 0;; esac
   before=$word
 done
 [ -e "$root/slow" ] && { echo $$ >> "$root/pids"; sleep "$(cat "$root/slow")"; }
 if [ -n "$source" ]; then
   grep -q WRONG "$source" && { echo "a.cpp:1: this is WRONG"; exit 3; }
-  cat "$source" > "$out"
+  [ -e "$root/says" ] && { cat "$root/says"; exit 1; }
+  cat "$source" > "$out" || exit 1
+  [ -n "$list" ] && echo "$out: $source" $(cat "$root/outside" 2> /dev/null) > "$list"
 else
-  for word; do case $word in *.o) cat "$word";; esac; done > "$out"
+  [ -e "$root/badlink" ] && { echo "undefined reference"; exit 4; }
+  for word; do case $word in *.o) cat "$word";; esac; done > "$out" || exit 1
 fi
+exit 0
 )sh");
     ::chmod(path("bin/cxx").c_str(), 0755);
     write("version", "fake 1.0\n");

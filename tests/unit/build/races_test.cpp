@@ -98,18 +98,62 @@ TEST_F(RacesTest, KilledBuilderBlocksNobody) {
 TEST(FileLock, NamesItsHolder) {
   const llm::TemporaryFolder folder;
   const auto file = folder / "lock";
-  auto held = FileLock::exclusive(file, [](long) {});
+  auto held = FileLock::exclusive(file, [](const auto&) {});
   EXPECT_FALSE(FileLock::try_exclusive(file));
   EXPECT_FALSE(FileLock::try_shared(file));
-  long holder = 0;
-  const auto second = FileLock::exclusive(file, [&](long id) {
-    holder = id;
+  FileLock::Holder holder;
+  const auto second = FileLock::exclusive(file, [&](const auto& told) {
+    holder = told;
     held = FileLock();
   });
-  EXPECT_EQ(holder, ::getpid());
+  EXPECT_EQ(holder.process, ::getpid());
+  EXPECT_FALSE(holder.host.empty());
   EXPECT_TRUE(second.is_at(file));
   std::filesystem::remove(file);
   EXPECT_FALSE(second.is_at(file));
+}
+
+// Broken when a child that is forked meanwhile holds a lock on after its owner gave it back, or after its owner was killed.
+TEST(FileLock, ForkedChildDoesNotHoldIt) {
+  const llm::TemporaryFolder folder;
+  for (const bool killed : {false, true}) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t owner = ::fork();
+    if (owner == 0) {
+      auto lock = FileLock::exclusive(folder / "lock", [](const auto&) {});
+      const pid_t child = ::fork();
+      if (child == 0) ::pause();
+      if (!killed) lock = FileLock();
+      static_cast<void>(::write(ends[1], &child, sizeof child));
+      ::pause();
+    }
+    pid_t child = 0;
+    ASSERT_EQ(::read(ends[0], &child, sizeof child), static_cast<ssize_t>(sizeof child));
+    if (killed) ::kill(owner, SIGKILL), ::waitpid(owner, nullptr, 0);
+    EXPECT_TRUE(FileLock::try_exclusive(folder / "lock")) << (killed ? "its owner is gone" : "given back");
+    ::kill(child, SIGKILL);
+    if (!killed) ::kill(owner, SIGKILL), ::waitpid(owner, nullptr, 0);
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }
+}
+
+// Broken when a wait for another process's build says nothing, does not name it, or has no end that was asked for.
+TEST_F(RacesTest, WaitTellsAndEnds) {
+  fake.write("slow", "30");
+  const pid_t child = start_loading();
+  while (fake.calls("-c ") == 0) std::this_thread::sleep_for(milliseconds(10));
+  const ScopedEnv limit("ANYACCEL_OP_WAIT", "3");
+  testing::internal::CaptureStderr();
+  EXPECT_ERROR(fake.load(), timeout, "is being built by process " + std::to_string(child) + " on ");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("warning: tiny: waiting for process " + std::to_string(child)));
+  set_interrupt_check(+[] { return true; });
+  EXPECT_ERROR(fake.load(), interrupted, "asked to stop");
+  set_interrupt_check(nullptr);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 // Broken when a program's words pass through a shell, its exit code is lost, or a signal looks like success.

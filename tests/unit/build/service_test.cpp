@@ -5,6 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+
+#include "build/processes.h"
 #include "unit/build/fake_op.h"
 #include "unit/support/expect_error.h"
 #include "unit/support/scoped_env.h"
@@ -207,10 +210,13 @@ TEST_F(ServiceTest, FullAndReadOnlyDisks) {
       fake.load();
       ::_exit(3);
     } catch (const Error& error) {
+      // Also said by who asks first.
+      if (check(fake.op(), fake.settings).reason.find("Read-only") == std::string::npos) ::_exit(7);
       if (error.code() != ErrorCode::io || std::string(error.what()).find(fake.settings.cache) == std::string::npos)
         ::_exit(4);
     }
     ::mount("none", fake.settings.cache.c_str(), "tmpfs", MS_REMOUNT, "size=64k,mode=700");
+    if (check(fake.op(), fake.settings).reason.find("No space") == std::string::npos) ::_exit(8);
     fake.write("ops/tiny/a.cpp", std::string(100'000, 'a'));
     try {
       fake.load();
@@ -226,6 +232,78 @@ TEST_F(ServiceTest, FullAndReadOnlyDisks) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "a disk can be mounted by root alone";
   EXPECT_EQ(status, 0) << "exit code " << WEXITSTATUS(status);
+}
+
+// Broken when a full disk is known by a guess: here there is room, and the compiler's own write was refused, as by a quota.
+TEST_F(ServiceTest, CompilerMetAFullDisk) {
+  fake.write("says", "as: cannot write: Disk quota exceeded\n");
+  EXPECT_ERROR(fake.load(), io, "is full");
+}
+
+// Broken when the command to repeat a link names objects that are gone: it is typed in here, and must say the same.
+TEST_F(ServiceTest, LinkCanBeRepeated) {
+  fake.write("badlink", "");
+  std::string text;
+  try {
+    fake.load();
+  } catch (const Error& error) {
+    text = error.what();
+  }
+  ASSERT_THAT(text, testing::HasSubstr("undefined reference"));
+  const auto command = text.substr(text.find("to repeat it:\n") + 14);
+  const auto said = run_program({"/bin/sh", "-c", command}, {"PATH=/usr/bin:/bin"});
+  EXPECT_EQ(said.status, 4) << command << said.output;
+  EXPECT_EQ(said.output, "undefined reference\n");
+}
+
+// Broken when asking counts as a use: `ops list` would keep everything from eviction.
+TEST_F(ServiceTest, AskingIsNoUse) {
+  const auto manifest = fake.load().held.library.string() + kManifestSuffix;
+  const auto old = fs::file_time_type::clock::now() - std::chrono::hours(5);
+  fs::last_write_time(manifest, old);
+  EXPECT_TRUE(check(fake.op(), fake.settings).compatible);
+  EXPECT_TRUE(find(fake.op(), fake.settings));
+  EXPECT_EQ(fs::last_write_time(manifest), old);
+  EXPECT_EQ(fake.load().origin, Origin::cached);
+  EXPECT_GT(fs::last_write_time(manifest), old);
+}
+
+// Broken when what was built by force is passed over for a prebuilt library of the same content, or comes back after it was cleaned away.
+TEST_F(ServiceTest, ForcedBuildStandsAbovePrebuilt) {
+  build_prebuilt(fake.op(), fake.settings, fake.path("prebuilt"));
+  EXPECT_EQ(fake.load().origin, Origin::prebuilt);
+  fake.settings.force = true;
+  EXPECT_EQ(fake.load().origin, Origin::built);
+  fake.settings.force = false;
+  EXPECT_EQ(fake.load().origin, Origin::cached);
+  Cache(fake.settings.cache).clean("tiny");
+  EXPECT_EQ(fake.load().origin, Origin::prebuilt);
+}
+
+// Broken when a cache that other machines use loses what they may have open, or their builds, whose locks are not seen here.
+TEST_F(ServiceTest, OtherMachinesKeepWhatTheyUse) {
+  const ScopedEnv shared("ANYACCEL_OP_CACHE_SHARED", "1");
+  auto found = fake.load();
+  found.held.use = {};
+  const auto library = found.held.library;
+  const Cache cache(fake.settings.cache);
+  fs::create_directory(fake.settings.cache / ".anyaccel-build-theirs");
+  fake.write("cache/.anyaccel-build-theirs/owner", "");
+  EXPECT_EQ(cache.evict(0), 0);
+  EXPECT_EQ(cache.clean(""), (std::pair{0, 1}));
+  EXPECT_EQ(fake.in_cache(".anyaccel-build-"), 1);
+  const auto before = fs::hard_link_count(library);
+  fs::create_hard_link(library, fake.path("as another machine has it open"));
+  fake.settings.force = true;
+  EXPECT_EQ(fake.load().origin, Origin::built);
+  EXPECT_EQ(fs::hard_link_count(fake.path("as another machine has it open")), before + 1)
+      << "the file they run is gone";
+  EXPECT_EQ(cache.clean("", true).first, 1);
+  // Nobody runs it for a month without loading it once.
+  fake.settings.force = false;
+  const auto again = fake.load().held.library;
+  fs::last_write_time(again.string() + kManifestSuffix, fs::file_time_type::clock::now() - std::chrono::hours(24 * 31));
+  EXPECT_EQ(cache.evict(0), 1);
 }
 
 // Broken when what a process uses, or what was used last, goes first.

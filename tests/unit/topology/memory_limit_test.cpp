@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "topology/processor_limit.h"
 #include "unit/support/saved_machine.h"
 
 namespace anyaccel::topology {
@@ -103,6 +104,23 @@ TEST_F(FakeSystem, GroupV1) {
   // Breaks when a parent that does not limit its children does so here.
   group_v1("sys/fs/cgroup/memory/job", "5242880", 4 * kMiB, 0);
   EXPECT_EQ(usable_memory({}, root).total, 16 * kMiB);
+}
+
+// Breaks when a container's share of the processors (v2: its own or an ancestor's; v1: two files) is not known, or "no limit" is one.
+TEST_F(FakeSystem, ProcessorQuota) {
+  EXPECT_EQ(control_group_processors(root), std::numeric_limits<double>::infinity());
+  put_v2("/slice/job");
+  put("sys/fs/cgroup/slice/cpu.max", "max 100000\n");
+  put("sys/fs/cgroup/slice/job/cpu.max", "350000 100000\n");
+  EXPECT_EQ(control_group_processors(root), 3.5);
+  put("sys/fs/cgroup/slice/cpu.max", "150000 100000\n");
+  EXPECT_EQ(control_group_processors(root), 1.5);
+  put("proc/self/cgroup", "9:cpu,cpuacct:/x\n4:memory:/job/inner\n");
+  put("proc/self/mountinfo", "36 31 0:33 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n");
+  put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  put("sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "50000\n");
+  put("sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(control_group_processors(root), 0.5);
 }
 
 // Breaks when a mount point with a space is not found.
