@@ -114,7 +114,8 @@ std::optional<std::int64_t> number_after(std::string_view text, std::string_view
   return std::nullopt;
 }
 
-std::vector<GroupFolders> control_groups(std::string_view controller, const fs::path& root) {
+std::vector<GroupFolders> control_groups(std::string_view file, const fs::path& root) {
+  const auto controller = file.substr(0, file.find('.'));
   const auto cgroup = try_read_file(root / "proc/self/cgroup");
   const auto mounts = try_read_file(root / "proc/self/mountinfo");
   std::vector<GroupFolders> groups;
@@ -138,7 +139,7 @@ std::vector<GroupFolders> control_groups(std::string_view controller, const fs::
 
 double control_group_processors(const fs::path& root) {
   double least = std::numeric_limits<double>::infinity();
-  for (const auto& group : control_groups("cpu", root))
+  for (const auto& group : control_groups("cpu.max", root))
     for (const auto& folder : group.folders) {
       // v2: "QUOTA PERIOD" or "max PERIOD" in microseconds; v1: two files, -1 for none.
       const auto text = try_read_file(folder / (group.v2 ? "cpu.max" : "cpu.cfs_quota_us")).value_or("");
@@ -157,7 +158,7 @@ MemoryAmount control_group_memory(const fs::path& root) {
   constexpr FileNames kV1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
   constexpr FileNames kV2{"memory.max", "memory.current", "inactive_file"};
   MemoryAmount amount;
-  for (const auto& group : control_groups("memory", root)) {
+  for (const auto& group : control_groups("memory.max", root)) {
     bool own = true;
     for (const auto& folder : group.folders) {
       // In v1 a parent limits its children only where it says so.

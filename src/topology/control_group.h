@@ -20,7 +20,8 @@ struct GroupFolders {
   std::vector<std::filesystem::path> folders;
 };
 
-/// Finds those of a controller ("memory", "cpu") from /proc/self/cgroup and /proc/self/mountinfo; empty where there are none.
-std::vector<GroupFolders> control_groups(std::string_view controller, const std::filesystem::path& root);
+/// Finds those of the controller that a file belongs to, as "memory.max" to memory, from /proc/self/cgroup and /proc/self/mountinfo; empty where
+/// there are none.
+std::vector<GroupFolders> control_groups(std::string_view file, const std::filesystem::path& root);
 
 }  // namespace anyaccel::topology
