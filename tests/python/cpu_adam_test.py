@@ -4,6 +4,7 @@ import copy
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -225,6 +226,28 @@ def test_rollback(adam):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
+# Broken when a list is rolled back as far as its first wrong tensor, or otherwise than its tensors one by one.
+def test_rollback_of_lists(adam):
+    numbers = (7, 2, 1e-2, 0.9, 0.99, 1e-8, 0.1, True)
+    ours = [tensors(n, seed=n) for n in (0, 17, 50_000)]
+    for four in ours:
+        update(adam, 2, four)
+    single = [[x.clone() for x in four] for four in ours]
+    wrong = list(map(list, zip(*ours)))
+    wrong[3][2] = wrong[3][2].half()
+    versions = [x._version for x in ours[1]]
+    with pytest.raises(ValueError, match="dtypes of exp_avg and exp_avg_sq differ"):
+        adam.adam_rollback_list(*numbers, *wrong)
+    assert all(torch.equal(a, b) for x, y in zip(ours, single) for a, b in zip(x, y))
+    assert versions == [x._version for x in ours[1]], "autograd takes them as changed"
+    with pytest.raises(ValueError, match="beta1"):
+        adam.adam_rollback_list(*numbers[:3], 0.0, *numbers[4:], *map(list, zip(*ours)))
+    adam.adam_rollback_list(*numbers, *map(list, zip(*ours)))
+    for four in single:
+        adam.adam_rollback(*numbers, *four)
+    assert all(torch.equal(a, b) for x, y in zip(ours, single) for a, b in zip(x, y))
+
+
 # Broken when the variable is not obeyed or an instruction set has other bits.
 def test_instruction_sets():
     program = ("import sys; sys.path.insert(0, sys.argv[1]); import cpu_adam_test as t, torch, hashlib\n"
@@ -287,6 +310,9 @@ def test_zenflow(adam):
         with pytest.raises(ValueError, match="not for all groups"):
             ADAM.zenflow_adam_submit(control.data_ptr(), 0, 1, *(x[:1] for x in numbers))
         ADAM.zenflow_adam_submit(control.data_ptr(), 0, 1, *numbers)
+        # Broken when a second step takes the place of the first, which is then lost.
+        with pytest.raises(ValueError, match="step before is not done"):
+            ADAM.zenflow_adam_submit(control.data_ptr(), 1, 2, *numbers)
         assert ADAM.zenflow_adam_wait(control.data_ptr(), 60.0)
     finally:
         ADAM.zenflow_adam_ctrl_exit(control.data_ptr())
@@ -295,3 +321,37 @@ def test_zenflow(adam):
     for (p, _, _, stale), four in zip(groups, copies):
         update(adam, 1, four)
         assert torch.equal(p, four[0]) and torch.equal(stale, p)
+
+
+def trainer_process(control, pids):
+    """Begins an optimizer's process, tells its number, and waits to be killed."""
+    context = torch.multiprocessing.get_context("spawn")
+    groups = [[x.share_memory_() for x in (*tensors(10)[:2], torch.zeros(10), torch.zeros(10))]]
+    ADAM.zenflow_adam_ctrl_init(control.data_ptr(), len(groups))
+    ready = context.Event()
+    worker = context.Process(target=optimizer_process, args=(groups, control, ready))
+    worker.start()
+    assert ready.wait(120)
+    pids.put(worker.pid)
+    time.sleep(600)
+
+
+# Broken when the optimizer's process outlives a trainer that was killed: it would hold its memory and processors for ever.
+def test_zenflow_ends_with_its_trainer():
+    context = torch.multiprocessing.get_context("spawn")
+    control = torch.zeros(ADAM.zenflow_adam_ctrl_size(), dtype=torch.uint8).share_memory_()
+    pids = context.Queue()
+    trainer = context.Process(target=trainer_process, args=(control, pids))
+    trainer.start()
+    worker = pids.get(timeout=240)
+    os.kill(worker, 0)
+    trainer.kill()
+    trainer.join(60)
+    state = lambda: open(f"/proc/{worker}/stat").read().rsplit(")", 1)[1].split()[0]  # noqa: E731
+    end = time.monotonic() + 60
+    try:
+        while state() not in "ZX":  # nobody may be there to collect it
+            assert time.monotonic() < end, "the worker is still there"
+            time.sleep(0.1)
+    except FileNotFoundError:
+        pass

@@ -137,6 +137,8 @@ constexpr std::array entries = {
           &Quick<void(Int, Int, double, double, double, double, double, bool, One, One, One, One)>::make},
     Entry{"adam_update_list",
           &Quick<void(Int, Int, double, double, double, double, double, bool, Many, Many, Many, Many)>::make},
+    Entry{"adam_rollback_list",
+          &Quick<void(Int, Int, double, double, double, double, double, bool, Many, Many, Many, Many)>::make},
     Entry{"adagrad_update", &Quick<void(Int, Int, double, double, double, One, One, One)>::make},
     Entry{"adagrad_update_list", &Quick<void(Int, Int, double, double, double, Many, Many, Many)>::make},
     Entry{"lion_update", &Quick<void(Int, Int, double, double, double, double, One, One, One)>::make},

@@ -11,8 +11,6 @@ using namespace ops;
 
 using Create = void(std::int64_t, double, double, double, double, double, bool, bool);
 using Destroy = void(std::int64_t);
-using Update = void(std::int64_t, std::int64_t, double, double, double, double, double, bool, const at::Tensor&,
-                    const at::Tensor&, const at::Tensor&, const at::Tensor&);
 using UpdateList = void(std::int64_t, std::int64_t, double, double, double, double, double, bool, at::TensorList,
                         at::TensorList, at::TensorList, at::TensorList);
 
@@ -53,16 +51,13 @@ void CPUAdam::step(at::TensorList params, at::TensorList grads, at::TensorList e
 }
 
 void CPUAdam::rollback(at::TensorList params, at::TensorList grads, at::TensorList exp_avg, at::TensorList exp_avg_sq) {
-  static const auto op = adam_op<Update>("adam_rollback");
+  static const auto op = adam_op<UpdateList>("adam_rollback_list");
   constexpr const char* where = "CPUAdam::rollback";
   if (steps_ < 1) throw Error(ErrorCode::invalid_state, where, {.what = "there is no step to undo"});
-  if (grads.size() != params.size() || exp_avg.size() != params.size() || exp_avg_sq.size() != params.size())
-    throw Error(ErrorCode::invalid_argument, where, {.what = "the lists differ in length"});
   const CPUAdamOptions& o = options_;
   calling(where, [&] {
-    for (std::size_t i = 0; i < params.size(); ++i)
-      op.call(id_, steps_, o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, o.bias_correction, params[i], grads[i],
-              exp_avg[i], exp_avg_sq[i]);
+    op.call(id_, steps_, o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, o.bias_correction, params, grads, exp_avg,
+            exp_avg_sq);
   });
   --steps_;
 }

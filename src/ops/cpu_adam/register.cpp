@@ -33,13 +33,17 @@ void adam_update_op(std::int64_t id, std::int64_t step, double lr, double beta1,
       grads, exp_avg, exp_avg_sq);
 }
 
+void check_invertible(const char* where, double beta1, double beta2) {
+  constexpr const char* old_state = "more than 0: else nothing is left of the old state";
+  check_number(where, "beta1", beta1, beta1 > 0, old_state);
+  check_number(where, "beta2", beta2, beta2 > 0, old_state);
+}
+
 template <bool on_host>
 void adam_rollback_op(std::int64_t id, std::int64_t step, double lr, double beta1, double beta2, double eps,
                       double weight_decay, bool bias_correction, const at::Tensor& params, const at::Tensor& grads,
                       const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) {
-  constexpr const char* old_state = "more than 0: else nothing is left of the old state";
-  check_number("adam_rollback", "beta1", beta1, beta1 > 0, old_state);
-  check_number("adam_rollback", "beta2", beta2, beta2 > 0, old_state);
+  check_invertible("adam_rollback", beta1, beta2);
   one("adam_rollback", adam_rollback, on_host, id, {step, {lr, beta1, beta2, eps, weight_decay, bias_correction}},
       params, grads, exp_avg, exp_avg_sq);
 }
@@ -49,8 +53,20 @@ void adam_update_list_op(std::int64_t id, std::int64_t step, double lr, double b
                          double weight_decay, bool bias_correction, at::TensorList params, at::TensorList grads,
                          at::TensorList exp_avg, at::TensorList exp_avg_sq) {
   constexpr const char* where = "adam_update_list";
-  adam_step_lists(where, {step, {lr, beta1, beta2, eps, weight_decay, bias_correction, optimizers().get(where, id)}},
-                  params, grads, exp_avg, exp_avg_sq, on_host);
+  adam_step_lists(where, adam_update,
+                  {step, {lr, beta1, beta2, eps, weight_decay, bias_correction, optimizers().get(where, id)}}, params,
+                  grads, exp_avg, exp_avg_sq, on_host);
+}
+
+template <bool on_host>
+void adam_rollback_list_op(std::int64_t id, std::int64_t step, double lr, double beta1, double beta2, double eps,
+                           double weight_decay, bool bias_correction, at::TensorList params, at::TensorList grads,
+                           at::TensorList exp_avg, at::TensorList exp_avg_sq) {
+  constexpr const char* where = "adam_rollback_list";
+  check_invertible(where, beta1, beta2);
+  adam_step_lists(where, adam_rollback,
+                  {step, {lr, beta1, beta2, eps, weight_decay, bias_correction, optimizers().get(where, id)}}, params,
+                  grads, exp_avg, exp_avg_sq, on_host);
 }
 
 void create_adam(std::int64_t id, double lr, double beta1, double beta2, double eps, double weight_decay,
@@ -108,6 +124,7 @@ void zenflow_adam_submit(std::int64_t control, std::int64_t now_state, std::int6
 #define NUMBERS                                                                                      \
   "(int optimizer_id, int step, float lr, float beta1, float beta2, float eps, float weight_decay, " \
   "bool bias_correction, "
+#define LISTS "Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avg, Tensor(c!)[] exp_avg_sq) -> ()"
 #define ONE_TENSOR "Tensor(a!) params, Tensor grads, Tensor(b!) exp_avg, Tensor(c!) exp_avg_sq) -> ()"
 
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
@@ -118,8 +135,8 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def("destroy_adam(int optimizer_id) -> ()", destroy_adam);
   m.def("adam_update" NUMBERS ONE_TENSOR);
   m.def("adam_rollback" NUMBERS ONE_TENSOR);
-  m.def("adam_update_list" NUMBERS
-        "Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avg, Tensor(c!)[] exp_avg_sq) -> ()");
+  m.def("adam_update_list" NUMBERS LISTS);
+  m.def("adam_rollback_list" NUMBERS LISTS);
   m.def("zenflow_adam_create(int optimizer_id, int[] affinity) -> int", zenflow_adam_create);
   m.def(
       "zenflow_adam_register_group(int handle, Tensor param, Tensor grad0, Tensor grad1, Tensor exp_avg0, "
@@ -141,12 +158,14 @@ TORCH_LIBRARY_IMPL(anyaccel, CPU, m) {
   m.impl("adam_update", adam_update_op<true>);
   m.impl("adam_rollback", adam_rollback_op<true>);
   m.impl("adam_update_list", adam_update_list_op<true>);
+  m.impl("adam_rollback_list", adam_rollback_list_op<true>);
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
   m.impl("adam_update", adam_update_op<false>);
   m.impl("adam_rollback", adam_rollback_op<false>);
   m.impl("adam_update_list", adam_update_list_op<false>);
+  m.impl("adam_rollback_list", adam_rollback_list_op<false>);
 }
 
 // An optimizer's step is not differentiable; torch's own fallback would box the arguments to say so.
@@ -154,6 +173,7 @@ TORCH_LIBRARY_IMPL(anyaccel, Autograd, m) {
   m.impl("adam_update", torch::CppFunction::makeFallthrough());
   m.impl("adam_rollback", torch::CppFunction::makeFallthrough());
   m.impl("adam_update_list", torch::CppFunction::makeFallthrough());
+  m.impl("adam_rollback_list", torch::CppFunction::makeFallthrough());
 }
 
 }  // namespace

@@ -10,9 +10,16 @@
 #if defined(__linux__)
 #include <semaphore.h>
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <ctime>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 
 #include "ops/cpu_adam/pinned_pool.h"
 #endif
@@ -35,6 +42,9 @@ struct GroupNumbers {
 /// In memory that both processes have mapped. `ready` and `done` order all other accesses.
 struct Control {
   std::uint64_t magic;
+  pid_t trainer;
+  std::uint64_t trainer_start;  ///< the number of a process is used again; this and that are not
+  std::atomic<bool> asked;      ///< a step was submitted and not waited for; of the trainer alone
   sem_t ready;
   sem_t done;
   Command command;
@@ -43,6 +53,29 @@ struct Control {
   std::int64_t groups;
   GroupNumbers numbers[max_groups];
 };
+
+/// When a process began, in ticks since the machine's start; 0 for one that is not there.
+std::uint64_t start_of(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  // The name may hold anything, a parenthesis too; then come the state as third field, and the start as 22nd.
+  std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 1)));
+  std::string field;
+  if (!(fields >> field) || field == "Z" || field == "X") return 0;
+  for (int i = 4; i <= 22; ++i) fields >> field;
+  return fields ? std::strtoull(field.c_str(), nullptr, 10) : 0;
+}
+
+/// Waits for a step; false when the trainer is gone.
+bool next_step(Control& control) {
+  for (;;) {
+    timespec until{};
+    clock_gettime(CLOCK_REALTIME, &until);  // the clock of sem_timedwait
+    until.tv_sec += 1;
+    if (sem_timedwait(&control.ready, &until) == 0) return true;
+    if (errno == ETIMEDOUT && start_of(control.trainer) != control.trainer_start) return false;
+  }
+}
 
 Control* control_at(const char* where, std::int64_t address, bool initialised = true) {
   if (address == 0 || address % alignof(Control) != 0)
@@ -132,6 +165,9 @@ void zenflow_control_init(std::int64_t address, std::int64_t groups) {
   if (groups < 0 || groups > max_groups)
     refuse(where, "the number of groups is out of range", std::to_string(groups), "0 to " + std::to_string(max_groups));
   control->groups = groups;
+  control->trainer = getpid();
+  control->trainer_start = start_of(control->trainer);
+  control->asked = false;
   control->command = Command::step;
   if (sem_init(&control->ready, 1, 0) != 0 || sem_init(&control->done, 1, 0) != 0)
     refuse(where, "the system gives no semaphore", std::strerror(errno), "one shared between processes");
@@ -145,13 +181,13 @@ void zenflow_run_worker(std::int64_t handle, std::int64_t address) {
   if (static_cast<std::int64_t>(optimizer->groups.size()) != control->groups)
     refuse(where, "the groups are not those of the control block", std::to_string(optimizer->groups.size()),
            std::to_string(control->groups), "register each group first");
-  for (;;) {
-    while (sem_wait(&control->ready) != 0) {  // a signal
-    }
+  while (next_step(*control)) {
     if (control->command == Command::exit) return;
     work(*optimizer, *control);
     sem_post(&control->done);
   }
+  std::fprintf(stderr, "anyaccel: ZenFlow's optimizer process ends: its trainer, process %d, is gone\n",
+               static_cast<int>(control->trainer));
 }
 
 void zenflow_submit(std::int64_t address, std::int64_t now_state, std::int64_t step,
@@ -162,6 +198,9 @@ void zenflow_submit(std::int64_t address, std::int64_t now_state, std::int64_t s
     refuse(where, "the numbers are not for all groups", std::to_string(options.size()),
            std::to_string(control->groups));
   if (now_state != 0 && now_state != 1) refuse(where, "now_state is out of range", std::to_string(now_state), "0 or 1");
+  if (control->asked.exchange(true))
+    refuse(where, "the step before is not done yet, or was not waited for", "a second step", "one after another",
+           "call zenflow_adam_wait() until it is true");
   for (std::size_t i = 0; i < options.size(); ++i) {
     const AdamOptions& o = options[i];
     control->numbers[i] = {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, o.bias_correction};
@@ -186,6 +225,7 @@ bool zenflow_wait(std::int64_t address, double timeout_s) {
   }
   while (sem_timedwait(&control->done, &until) != 0)
     if (errno != EINTR) return false;
+  control->asked = false;
   return true;
 }
 

@@ -27,9 +27,10 @@ void zenflow_destroy(std::int64_t handle);
 /// Bytes of the control block. The others take its address, aligned to 8 bytes.
 std::int64_t zenflow_control_size();
 void zenflow_control_init(std::int64_t control, std::int64_t groups);
-/// Works on steps until zenflow_control_exit(): call it in the optimizer's process.
+/// Works on steps until zenflow_control_exit(), or until the process that initialised the control block has ended, which it
+/// notices within a second: call it in the optimizer's process.
 void zenflow_run_worker(std::int64_t handle, std::int64_t control);
-/// Asks for a step and returns at once.
+/// Asks for a step and returns at once. Refused while the step before was not waited for: there is room for one.
 void zenflow_submit(std::int64_t control, std::int64_t now_state, std::int64_t step,
                     const std::vector<AdamOptions>& options);
 /// Whether a step was completed within the time; each completion is told once.

@@ -24,9 +24,9 @@ inline void check_numbers(const char* where, const AdamNumbers& numbers) {
   check_not_negative(where, "weight_decay", o.weight_decay);
 }
 
-/// What the kernels work on, after all checks; without addresses when `on_host` is false.
-inline AdamArrays adam_arrays(const char* where, const at::Tensor& params, const at::Tensor& grads,
-                              const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq, bool on_host) {
+/// All checks of one tensor; what the kernels work on, still without addresses.
+inline AdamArrays adam_checked(const char* where, const at::Tensor& params, const at::Tensor& grads,
+                               const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq, bool on_host) {
   check_beside(where, "params", params, params, on_host);
   check_beside(where, "grads", grads, params, on_host);
   check_beside(where, "exp_avg", exp_avg, params, on_host);
@@ -37,11 +37,23 @@ inline AdamArrays adam_arrays(const char* where, const at::Tensor& params, const
   out.state = element_beside(where, "exp_avg", exp_avg, out.param);
   if (exp_avg_sq.scalar_type() != exp_avg.scalar_type())
     refuse(where, "the dtypes of exp_avg and exp_avg_sq differ", words(exp_avg_sq), words(exp_avg));
-  if (!on_host) return out;
-  out.params = changed_memory(params);
-  out.grads = grads.const_data_ptr();
-  out.exp_avg = changed_memory(exp_avg);
-  out.exp_avg_sq = changed_memory(exp_avg_sq);
+  return out;
+}
+
+/// Afterwards: from here on autograd takes the tensors as changed.
+inline void take_memory(AdamArrays& arrays, const at::Tensor& params, const at::Tensor& grads,
+                        const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) {
+  arrays.params = changed_memory(params);
+  arrays.grads = grads.const_data_ptr();
+  arrays.exp_avg = changed_memory(exp_avg);
+  arrays.exp_avg_sq = changed_memory(exp_avg_sq);
+}
+
+/// Both; without addresses when `on_host` is false.
+inline AdamArrays adam_arrays(const char* where, const at::Tensor& params, const at::Tensor& grads,
+                              const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq, bool on_host) {
+  AdamArrays out = adam_checked(where, params, grads, exp_avg, exp_avg_sq, on_host);
+  if (on_host) take_memory(out, params, grads, exp_avg, exp_avg_sq);
   return out;
 }
 
@@ -56,9 +68,9 @@ inline void adam_run(AdamKernel kernel, const AdamNumbers& numbers, const AdamAr
   });
 }
 
-/// Checks all tensors of the lists, then updates them in one loop.
-inline void adam_step_lists(const char* where, const AdamNumbers& numbers, at::TensorList params, at::TensorList grads,
-                            at::TensorList exp_avg, at::TensorList exp_avg_sq, bool on_host) {
+/// Checks all tensors of the lists, then updates them, or rolls them back, in one loop.
+inline void adam_step_lists(const char* where, AdamKernel kernel, const AdamNumbers& numbers, at::TensorList params,
+                            at::TensorList grads, at::TensorList exp_avg, at::TensorList exp_avg_sq, bool on_host) {
   if (grads.size() != params.size() || exp_avg.size() != params.size() || exp_avg_sq.size() != params.size())
     refuse(where, "the lists differ in length",
            c10::str(params.size(), ", ", grads.size(), ", ", exp_avg.size(), ", ", exp_avg_sq.size()), "equal lengths");
@@ -67,11 +79,14 @@ inline void adam_step_lists(const char* where, const AdamNumbers& numbers, at::T
   std::vector<std::int64_t> sizes;
   arrays.reserve(params.size());
   sizes.reserve(params.size());
+  for (std::size_t i = 0; i < params.size(); ++i)
+    arrays.push_back(adam_checked(where, params[i], grads[i], exp_avg[i], exp_avg_sq[i], on_host));
+  if (!on_host) return;
   for (std::size_t i = 0; i < params.size(); ++i) {
-    arrays.push_back(adam_arrays(where, params[i], grads[i], exp_avg[i], exp_avg_sq[i], on_host));
-    if (on_host) sizes.push_back(params[i].numel());
+    take_memory(arrays[i], params[i], grads[i], exp_avg[i], exp_avg_sq[i]);
+    sizes.push_back(params[i].numel());
   }
-  if (on_host) adam_run(adam_update, numbers, arrays.data(), sizes.data(), sizes.size());
+  adam_run(kernel, numbers, arrays.data(), sizes.data(), sizes.size());
 }
 
 }  // namespace anyaccel::ops

@@ -1,9 +1,9 @@
-"""What DeepSpeed's CPUAdamBuilder().load() has, under the same names and with the same arguments, and `adam_update_list`
-for several tensors in one call. `anyaccel/ops/cpu_adam.h` says what they do; a wrong argument is a ValueError."""
+"""What DeepSpeed's CPUAdamBuilder().load() has, under the same names and with the same arguments, and `adam_update_list` and
+`adam_rollback_list` for several tensors in one call. `anyaccel/ops/cpu_adam.h` says what they do; a wrong argument is a ValueError."""
 
 from ._bind import bind
 
 __getattr__ = bind(globals(), "CPUAdamBuilder", (
-    "create_adam", "adam_update", "adam_update_list", "adam_rollback", "destroy_adam", "zenflow_adam_create",
+    "create_adam", "adam_update", "adam_update_list", "adam_rollback", "adam_rollback_list", "destroy_adam", "zenflow_adam_create",
     "zenflow_adam_register_group", "zenflow_adam_destroy", "zenflow_adam_ctrl_size", "zenflow_adam_ctrl_init",
     "zenflow_adam_run_worker", "zenflow_adam_submit", "zenflow_adam_wait", "zenflow_adam_ctrl_exit"))
