@@ -3,7 +3,7 @@ from runner.declare import Benchmark, Side, Target
 # Ops that both build. DeepSpeed's must be able to: async_io wants libaio's header.
 OPS = {"utils": "UtilsBuilder", "cpu_adam": "CPUAdamBuilder", "cpu_adagrad": "CPUAdagradBuilder", "cpu_lion": "CPULionBuilder",
        "fused_adam": "CPUFusedAdamBuilder", "deepspeed_shm_comm": "ShareMemCommBuilder", "async_io": "AsyncIOBuilder"}
-MODULES = {"CPUFusedAdamBuilder": "deepspeed.ops.op_builder.cpu.FusedAdamBuilder"}
+MODULES = {"CPUFusedAdamBuilder": "deepspeed.ops.op_builder.cpu.FusedAdamBuilder", "UtilsBuilder": "deepspeed.ops.op_builder.utils.UtilsBuilder"}
 
 
 def times_faster(op):
