@@ -1,122 +1,26 @@
-// Collectives of oneCCL on host tensors: communicators by name, torch's operators over them.
-#include <ATen/core/Tensor.h>
+// Collectives of oneCCL on host tensors: torch's operators over its communicators.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
-#include <cstdlib>
-#include <cstring>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <oneapi/ccl.hpp>
+#include <algorithm>
+#include <numeric>
 
-#include "anyaccel/error.h"
+#include "communicator.h"
+#include "ops/support/error.h"
 
 namespace anyaccel::ops::ccl_comm {
 
 namespace {
 
 using at::Tensor;
-using Address = ::ccl::kvs::address_type;
 
-struct Comm {
-  int rank;
-  int size;
-  ::ccl::shared_ptr_class<::ccl::kvs> kvs;  // the communicator uses it
-  std::unique_ptr<::ccl::communicator> ccl;
-  std::mutex mutex;
-};
-
-struct State {
-  std::mutex mutex;
-  std::map<std::string, std::shared_ptr<Comm>> comms;
-  std::map<std::string, ::ccl::shared_ptr_class<::ccl::kvs>> offered;  // by address: this process's own
-};
-
-State& state() {
-  static auto* instance = new State;  // never destroyed: oneCCL's own threads end with the process
-  return *instance;
-}
-
-/// Without a launcher of MPI's, oneCCL is told to need none; what the user has set stands.
-void start() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    if (std::getenv("PMI_RANK") == nullptr && std::getenv("PMIX_RANK") == nullptr) {
-      ::setenv("CCL_ATL_TRANSPORT", "ofi", 0);
-      ::setenv("CCL_PROCESS_LAUNCHER", "none", 0);
-      ::setenv("FI_PROVIDER", "tcp", 0);
-      if (const char* root = std::getenv("CCL_ROOT"))
-        ::setenv("FI_PROVIDER_PATH", (std::string(root) + "/lib").c_str(), 0);
-    }
-    ::ccl::init();
-  });
-}
-
-/// oneCCL's errors become ours.
-template <typename Call>
-auto calling(const char* where, const Call& call) {
-  try {
-    return call();
-  } catch (const ::ccl::exception& error) {
-    throw Error(ErrorCode::unavailable, where, {.what = "oneCCL failed", .got = error.what()});
-  }
-}
-
-Tensor offer() {
-  return calling("ccl_comm_address", [] {
-    start();
-    auto kvs = ::ccl::create_main_kvs();
-    const auto address = kvs->get_address();
-    auto tensor = at::empty({static_cast<std::int64_t>(address.size())}, at::kByte);
-    std::memcpy(tensor.mutable_data_ptr(), address.data(), address.size());
-    auto& all = state();
-    const std::lock_guard lock(all.mutex);
-    all.offered[std::string(address.begin(), address.end())] = kvs;
-    return tensor;
-  });
-}
-
-std::int64_t address_bytes() { return static_cast<std::int64_t>(Address().size()); }
-
-void init(const std::string& name, std::int64_t size, std::int64_t rank, const Tensor& address) {
-  Address bytes;
-  if (address.scalar_type() != at::kByte || address.numel() != address_bytes() || !address.is_contiguous() ||
-      size < 1 || rank < 0 || rank >= size)
-    throw Error(ErrorCode::invalid_argument, "ccl_comm_init",
-                {.what = "a group needs a rank below its size and an address of ccl_comm_address()",
-                 .got = "rank " + std::to_string(rank) + " of " + std::to_string(size) + ", " +
-                        std::to_string(address.numel()) + " elements"});
-  std::memcpy(bytes.data(), address.const_data_ptr(), bytes.size());
-  auto comm = std::make_shared<Comm>();
-  comm->rank = static_cast<int>(rank);
-  comm->size = static_cast<int>(size);
-  auto& all = state();
-  {
-    const std::lock_guard lock(all.mutex);
-    if (all.comms.contains(name)) return;  // as DeepSpeed's: the second call does nothing
-    if (const auto mine = all.offered.find(std::string(bytes.begin(), bytes.end())); mine != all.offered.end())
-      comm->kvs = mine->second;
-  }
-  calling("ccl_comm_init", [&] {
-    start();
-    if (!comm->kvs) comm->kvs = ::ccl::create_kvs(bytes);
-    comm->ccl = std::make_unique<::ccl::communicator>(::ccl::create_communicator(comm->size, comm->rank, comm->kvs));
-  });
-  const std::lock_guard lock(all.mutex);
-  all.comms[name] = comm;
-}
-
-std::shared_ptr<Comm> find(const std::string& name) {
-  auto& all = state();
-  const std::lock_guard lock(all.mutex);
-  const auto found = all.comms.find(name);
-  if (found == all.comms.end())
-    throw Error(
-        ErrorCode::invalid_state, "ccl_comm",
-        {.what = "this group was not initialized", .got = "'" + name + "'", .hint = "call ccl_comm_init first"});
-  return found->second;
+void check_rank(const char* where, const Comm& comm, std::int64_t rank) {
+  if (rank < 0 || rank >= comm.size)
+    throw Error(ErrorCode::invalid_argument, where,
+                {.what = "there is no such rank in the group",
+                 .got = std::to_string(rank),
+                 .want = "0 to " + std::to_string(comm.size - 1)});
 }
 
 ::ccl::datatype datatype(const char* where, c10::ScalarType type) {
@@ -170,124 +74,188 @@ void write_back(const Tensor& from, const Tensor& to) {
 }
 
 void all_reduce_(const Tensor& self, const std::string& op, const std::string& name, const std::string& match_id) {
-  const auto type = datatype("ccl_all_reduce_", self.scalar_type());
-  const auto reduce = reduction("ccl_all_reduce_", op, self.scalar_type());
-  const auto comm = find(name);
+  constexpr const char* kWhere = "ccl_all_reduce_";
+  const auto type = datatype(kWhere, self.scalar_type());
+  const auto reduce = reduction(kWhere, op, self.scalar_type());
+  const auto comm = find_comm(name);
   const auto plain = host(self);
   if (plain.numel() == 0) return;
-  calling("ccl_all_reduce_", [&] {
-    const std::lock_guard lock(comm->mutex);
+  comm->run(kWhere, [=](const ::ccl::communicator& ccl) {
     auto attributes = ::ccl::create_operation_attr<::ccl::allreduce_attr>();
     if (!match_id.empty()) {
       attributes.set<::ccl::operation_attr_id::to_cache>(true);
       attributes.set<::ccl::operation_attr_id::match_id>(::ccl::string_class(match_id.c_str()));
     }
     auto* const data = plain.mutable_data_ptr();
-    ::ccl::allreduce(data, data, static_cast<std::size_t>(plain.numel()), type, reduce.ccl, *comm->ccl, attributes)
-        .wait();
+    return ::ccl::allreduce(data, data, static_cast<std::size_t>(plain.numel()), type, reduce.ccl, ccl, attributes);
   });
   if (reduce.average) plain.div_(comm->size);
   write_back(plain, self);
 }
 
-void broadcast_(const Tensor& self, std::int64_t source, const std::string& name) {
-  const auto comm = find(name);
-  if (source < 0 || source >= comm->size)
-    throw Error(ErrorCode::invalid_argument, "ccl_broadcast_",
-                {.what = "the source is not in the group", .got = "rank " + std::to_string(source)});
+void reduce_(const Tensor& self, std::int64_t destination, const std::string& op, const std::string& name) {
+  constexpr const char* kWhere = "ccl_reduce_";
+  const auto type = datatype(kWhere, self.scalar_type());
+  const auto reduce = reduction(kWhere, op, self.scalar_type());
+  const auto comm = find_comm(name);
+  check_rank(kWhere, *comm, destination);
   const auto plain = host(self);
   if (plain.numel() == 0) return;
-  calling("ccl_broadcast_", [&] {
-    const std::lock_guard lock(comm->mutex);
-    ::ccl::broadcast(plain.mutable_data_ptr(), plain.nbytes(), ::ccl::datatype::uint8, static_cast<int>(source),
-                     *comm->ccl)
-        .wait();
+  // The others' memory is not for partial sums.
+  const auto result = at::empty_like(plain);
+  comm->run(kWhere, [=](const ::ccl::communicator& ccl) {
+    return ::ccl::reduce(plain.const_data_ptr(), result.mutable_data_ptr(), static_cast<std::size_t>(plain.numel()),
+                         type, reduce.ccl, static_cast<int>(destination), ccl);
+  });
+  if (comm->rank != destination) return;
+  if (reduce.average) result.div_(comm->size);
+  self.copy_(result);
+}
+
+void broadcast_(const Tensor& self, std::int64_t source, const std::string& name) {
+  constexpr const char* kWhere = "ccl_broadcast_";
+  const auto comm = find_comm(name);
+  check_rank(kWhere, *comm, source);
+  const auto plain = host(self);
+  if (plain.numel() == 0) return;
+  comm->run(kWhere, [=](const ::ccl::communicator& ccl) {
+    return ::ccl::broadcast(plain.mutable_data_ptr(), plain.nbytes(), ::ccl::datatype::uint8, static_cast<int>(source),
+                            ccl);
   });
   write_back(plain, self);
 }
 
 Tensor all_gather(const Tensor& self, const std::string& name) {
-  const auto comm = find(name);
+  constexpr const char* kWhere = "ccl_all_gather";
+  const auto comm = find_comm(name);
   const auto plain = host(self);
   auto sizes = self.sizes().vec();
   if (sizes.empty()) sizes.push_back(1);
   sizes[0] *= comm->size;
-  auto result = at::empty(sizes, plain.options());
+  const auto result = at::empty(sizes, plain.options());
   if (plain.numel() != 0)
-    calling("ccl_all_gather", [&] {
-      const std::lock_guard lock(comm->mutex);
+    comm->run(kWhere, [=](const ::ccl::communicator& ccl) {
       const ::ccl::vector_class<std::size_t> counts(static_cast<std::size_t>(comm->size), plain.nbytes());
-      ::ccl::allgatherv(plain.const_data_ptr(), plain.nbytes(), result.mutable_data_ptr(), counts,
-                        ::ccl::datatype::uint8, *comm->ccl)
-          .wait();
+      return ::ccl::allgatherv(plain.const_data_ptr(), plain.nbytes(), result.mutable_data_ptr(), counts,
+                               ::ccl::datatype::uint8, ccl);
     });
   return result.to(self.device());
 }
 
 Tensor reduce_scatter(const Tensor& self, const std::string& op, const std::string& name) {
-  const auto type = datatype("ccl_reduce_scatter", self.scalar_type());
-  const auto reduce = reduction("ccl_reduce_scatter", op, self.scalar_type());
-  const auto comm = find(name);
+  constexpr const char* kWhere = "ccl_reduce_scatter";
+  const auto type = datatype(kWhere, self.scalar_type());
+  const auto reduce = reduction(kWhere, op, self.scalar_type());
+  const auto comm = find_comm(name);
   const auto plain = host(self);
   auto sizes = self.sizes().vec();
   if (sizes.empty() || sizes[0] % comm->size != 0)
-    throw Error(ErrorCode::invalid_argument, "ccl_reduce_scatter",
-                {.what = "the first dimension must be a multiple of the number of ranks"});
+    throw Error(ErrorCode::invalid_argument, kWhere,
+                {.what = "the first dimension must be a multiple of the number of ranks",
+                 .got = sizes.empty() ? "no dimension" : std::to_string(sizes[0]),
+                 .want = "a multiple of " + std::to_string(comm->size)});
   sizes[0] /= comm->size;
-  auto result = at::empty(sizes, plain.options());
+  const auto result = at::empty(sizes, plain.options());
   if (result.numel() != 0)
-    calling("ccl_reduce_scatter", [&] {
-      const std::lock_guard lock(comm->mutex);
-      ::ccl::reduce_scatter(plain.const_data_ptr(), result.mutable_data_ptr(), static_cast<std::size_t>(result.numel()),
-                            type, reduce.ccl, *comm->ccl)
-          .wait();
+    comm->run(kWhere, [=](const ::ccl::communicator& ccl) {
+      return ::ccl::reduce_scatter(plain.const_data_ptr(), result.mutable_data_ptr(),
+                                   static_cast<std::size_t>(result.numel()), type, reduce.ccl, ccl);
     });
   if (reduce.average) result.div_(comm->size);
   return result.to(self.device());
 }
 
-void barrier(const std::string& name) {
-  const auto comm = find(name);
-  calling("ccl_barrier", [&] {
-    const std::lock_guard lock(comm->mutex);
-    ::ccl::barrier(*comm->ccl).wait();
+/// Rows for each rank; an empty list: as many for each.
+std::vector<std::int64_t> rows_of(std::int64_t rows, c10::IntArrayRef splits, std::int64_t size) {
+  if (!splits.empty()) return splits.vec();
+  return std::vector<std::int64_t>(static_cast<std::size_t>(size), rows / size);
+}
+
+Tensor all_to_all(const Tensor& self, c10::IntArrayRef output_splits, c10::IntArrayRef input_splits,
+                  const std::string& name) {
+  constexpr const char* kWhere = "ccl_all_to_all";
+  const auto comm = find_comm(name);
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::invalid_argument, kWhere, {.what = what, .want = std::to_string(comm->size) + " splits"});
+  };
+  if (self.dim() == 0) refuse("a tensor without dimensions has no rows");
+  const auto from = rows_of(self.size(0), input_splits, comm->size);
+  const auto to = rows_of(self.size(0), output_splits, comm->size);
+  for (const auto* splits : {&from, &to})
+    if (std::ssize(*splits) != comm->size || *std::min_element(splits->begin(), splits->end()) < 0)
+      refuse("there must be a number of rows for each rank");
+  if (std::accumulate(from.begin(), from.end(), std::int64_t{0}) != self.size(0))
+    refuse("the input's splits do not make up its first dimension");
+  const auto plain = host(self);
+  auto sizes = self.sizes().vec();
+  sizes[0] = std::accumulate(to.begin(), to.end(), std::int64_t{0});
+  const auto result = at::empty(sizes, plain.options());
+  std::size_t row = plain.element_size();
+  for (std::size_t i = 1; i < sizes.size(); ++i) row *= static_cast<std::size_t>(sizes[i]);
+  const auto in_bytes = [row](const std::vector<std::int64_t>& rows) {
+    ::ccl::vector_class<std::size_t> out;
+    for (const auto count : rows) out.push_back(static_cast<std::size_t>(count) * row);
+    return out;
+  };
+  comm->run(kWhere, [=](const ::ccl::communicator& ccl) {
+    return ::ccl::alltoallv(plain.const_data_ptr(), in_bytes(from), result.mutable_data_ptr(), in_bytes(to),
+                            ::ccl::datatype::uint8, ccl);
   });
+  return result.to(self.device());
+}
+
+void barrier(const std::string& name) {
+  const auto comm = find_comm(name);
+  comm->run("ccl_barrier", [](const ::ccl::communicator& ccl) { return ::ccl::barrier(ccl); });
 }
 
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
-  m.def("ccl_comm_address() -> Tensor", offer);
+  m.def("ccl_comm_error_code() -> int", [] { return static_cast<std::int64_t>(last_error_code()); });
+  m.def("ccl_comm_address() -> Tensor", offer_address);
   m.def("ccl_comm_address_bytes() -> int", address_bytes);
-  m.def("ccl_comm_init(str group, int size, int rank, Tensor address) -> ()", init);
-  m.def("ccl_comm_rank(str group) -> int", [](const std::string& name) { return std::int64_t{find(name)->rank}; });
-  m.def("ccl_comm_size(str group) -> int", [](const std::string& name) { return std::int64_t{find(name)->size}; });
+  m.def("ccl_comm_init(str group, int size, int rank, Tensor address, float timeout) -> ()", make_comm);
+  m.def("ccl_comm_rank(str group) -> int", [](const std::string& name) { return std::int64_t{find_comm(name)->rank}; });
+  m.def("ccl_comm_size(str group) -> int", [](const std::string& name) { return std::int64_t{find_comm(name)->size}; });
   m.def("ccl_all_reduce_(Tensor(a!) self, str op, str group, str match_id) -> ()");
+  m.def("ccl_reduce_(Tensor(a!) self, int destination, str op, str group) -> ()");
   m.def("ccl_broadcast_(Tensor(a!) self, int source, str group) -> ()");
   m.def("ccl_all_gather(Tensor self, str group) -> Tensor");
   m.def("ccl_reduce_scatter(Tensor self, str op, str group) -> Tensor");
+  m.def("ccl_all_to_all(Tensor self, int[] output_splits, int[] input_splits, str group) -> Tensor");
   m.def("ccl_barrier(str group) -> ()", barrier);
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) {
   m.impl("ccl_all_reduce_", all_reduce_);
+  m.impl("ccl_reduce_", reduce_);
   m.impl("ccl_broadcast_", broadcast_);
   m.impl("ccl_all_gather", all_gather);
   m.impl("ccl_reduce_scatter", reduce_scatter);
+  m.impl("ccl_all_to_all", all_to_all);
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
   m.impl("ccl_all_reduce_", [](const Tensor&, const std::string&, const std::string&, const std::string&) {});
+  m.impl("ccl_reduce_", [](const Tensor&, std::int64_t, const std::string&, const std::string&) {});
   m.impl("ccl_broadcast_", [](const Tensor&, std::int64_t, const std::string&) {});
   m.impl("ccl_all_gather", [](const Tensor& self, const std::string& name) {
-    auto sizes = self.sizes().vec();
-    if (sizes.empty()) sizes.push_back(1);
-    sizes[0] *= find(name)->size;
-    return at::empty(sizes, self.options());
+    auto sizes = self.sym_sizes().vec();
+    if (sizes.empty()) sizes.emplace_back(1);
+    sizes[0] = sizes[0] * find_comm(name)->size;
+    return at::empty_symint(sizes, self.options());
   });
   m.impl("ccl_reduce_scatter", [](const Tensor& self, const std::string&, const std::string& name) {
-    auto sizes = self.sizes().vec();
-    sizes.at(0) /= find(name)->size;
-    return at::empty(sizes, self.options());
+    auto sizes = self.sym_sizes().vec();
+    sizes.at(0) = sizes.at(0) / find_comm(name)->size;
+    return at::empty_symint(sizes, self.options());
   });
+  m.impl("ccl_all_to_all",
+         [](const Tensor& self, c10::IntArrayRef output_splits, c10::IntArrayRef, const std::string&) {
+           auto sizes = self.sym_sizes().vec();
+           if (!output_splits.empty())
+             sizes.at(0) = std::accumulate(output_splits.begin(), output_splits.end(), std::int64_t{0});
+           return at::empty_symint(sizes, self.options());
+         });
 }
 
 }  // namespace

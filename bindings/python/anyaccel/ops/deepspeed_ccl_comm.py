@@ -1,9 +1,18 @@
-"""What DeepSpeed's CCLCommBuilder().load() has: collectives of oneCCL. A group is a list of global ranks. Every operation has
-ended when its function returns, whatever `async_op` says."""
+"""What DeepSpeed's CCLCommBuilder().load() has, and the other collectives that its CCLBackend asks for: collectives of oneCCL.
+
+A group is a list of global ranks, or None for all; `src` and `dst` are places in it, as DeepSpeed gives them. Tensors of any
+strides and device; what is not contiguous host memory is copied there and back. Every operation has ended when its function
+returns, whatever `async_op` says. All ranks call the same functions in the same order. What goes wrong is an `anyaccel.Error`: a rank that
+does not come in time, or is gone, is `timeout`, and the group is of no use then. Thread-safe: calls of one group run one after the
+other. Not usable in a forked child."""
 
 import torch
 
+from ._errors import telling
+
+_TIMEOUT = 1800.0  # seconds, as torch.distributed's
 _ops = torch.ops.anyaccel
+_telling = telling(_ops.ccl_comm_error_code)
 _world = []
 
 
@@ -21,43 +30,52 @@ def _address(first):
     return (_ops.ccl_comm_address() if first else torch.zeros(_ops.ccl_comm_address_bytes(), dtype=torch.uint8)).tolist()
 
 
+@_telling
 def get_kvs_addr(rank):
     """Bytes that rank 0 gives to the others; of the others, as many zeros."""
     return _address(rank == 0)
 
 
-def initialize(size, rank, kvs_data):
-    """Called by all ranks with rank 0's address, a tensor of bytes."""
+@_telling
+def initialize(size, rank, kvs_data, timeout=_TIMEOUT):
+    """Called by all ranks with rank 0's address, a tensor of bytes. `timeout` in seconds is that of each operation; oneCCL has its own
+    for the ranks to find each other (CCL_KVS_GET_TIMEOUT, 120 s)."""
     _world[:] = range(size)
-    _ops.ccl_comm_init(_name(), size, rank, kvs_data.cpu())
+    _ops.ccl_comm_init(_name(), size, rank, kvs_data.cpu(), timeout)
 
 
+@_telling
 def get_sub_kvs_addr(first):
     return _address(first)
 
 
-def initialize_sub_comm(size, rank, kvs_data, ranks):
+@_telling
+def initialize_sub_comm(size, rank, kvs_data, ranks, timeout=_TIMEOUT):
     """The same for the group of the global `ranks`, called by those; `rank` is the place in it."""
-    _ops.ccl_comm_init(_name(ranks), size, rank, kvs_data.cpu())
+    _ops.ccl_comm_init(_name(ranks), size, rank, kvs_data.cpu(), timeout)
 
 
+@_telling
 def get_rank(group=None):
     return _ops.ccl_comm_rank(_name(group))
 
 
+@_telling
 def get_world_size(group=None):
     return _ops.ccl_comm_size(_name(group))
 
 
+@_telling
 def broadcast(tensor, src, group=None, async_op=False):
-    """`src` is a place in the group, as DeepSpeed gives it."""
     _ops.ccl_broadcast_(tensor, src, _name(group))
 
 
+@_telling
 def all_reduce(tensor, op="sum", group=None, async_op=False):
     _ops.ccl_all_reduce_(tensor, _op(op), _name(group), "")
 
 
+@_telling
 def all_reduce_caching(tensor, op, match_id, group=None, async_op=False):
     """oneCCL keeps its plan for `match_id`, which names the same operation on all ranks."""
     _ops.ccl_all_reduce_(tensor, _op(op), _name(group), match_id)
@@ -67,20 +85,79 @@ def inference_all_reduce(tensor, op="sum"):
     all_reduce(tensor, op)
 
 
-def all_gather(tensor, group=None):
-    """The tensors of all ranks one after the other along the first dimension."""
-    return _ops.ccl_all_gather(tensor, _name(group))
+@_telling
+def reduce(tensor, dst, op="sum", group=None, async_op=False):
+    """In place on `dst`; the others keep theirs."""
+    _ops.ccl_reduce_(tensor, dst, _op(op), _name(group))
 
 
-def reduce_scatter(tensor, op="sum", group=None):
-    """This rank's part, along the first dimension, of the reduced tensor."""
-    return _ops.ccl_reduce_scatter(tensor, _op(op), _name(group))
+@_telling
+def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=False):
+    output_tensor.copy_(_ops.ccl_all_gather(input_tensor.reshape(-1), _name(group)).view(output_tensor.shape))
 
 
+@_telling
+def all_gather(tensor_list, tensor, group=None, async_op=False):
+    parts = _ops.ccl_all_gather(tensor.reshape(-1), _name(group))
+    for target, part in zip(tensor_list, parts.chunk(len(tensor_list)), strict=True):
+        target.copy_(part.view(target.shape))
+
+
+@_telling
+def reduce_scatter_tensor(output_tensor, input_tensor, op="sum", group=None, async_op=False):
+    output_tensor.copy_(_ops.ccl_reduce_scatter(input_tensor.reshape(-1), _op(op), _name(group)).view(output_tensor.shape))
+
+
+@_telling
+def reduce_scatter(output, input_list, op="sum", group=None, async_op=False):
+    flat = torch.cat([part.reshape(-1) for part in input_list])
+    output.copy_(_ops.ccl_reduce_scatter(flat, _op(op), _name(group)).view(output.shape))
+
+
+@_telling
+def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None, async_op=False):
+    """Rows of the first dimension, `input_split_sizes[i]` of them to rank i and `output_split_sizes[i]` from it; None: as many for each."""
+    rows = output_split_sizes or [output.shape[0] // get_world_size(group)] * get_world_size(group)
+    output.copy_(_ops.ccl_all_to_all(input, rows, input_split_sizes or [], _name(group)).view(output.shape))
+
+
+def _exchange(outputs, inputs, group):
+    """`inputs[i]` to rank i, `outputs[i]` from it; None where there is nothing."""
+    some = next(tensor for tensor in (*inputs, *outputs) if tensor is not None)
+    flat = torch.cat([some.new_empty(0)] + [tensor.reshape(-1) for tensor in inputs if tensor is not None])
+    counts = [[0 if tensor is None else tensor.numel() for tensor in tensors] for tensors in (outputs, inputs)]
+    parts = _ops.ccl_all_to_all(flat, *counts, _name(group)).split(counts[0])
+    for target, part in zip(outputs, parts, strict=True):
+        if target is not None:
+            target.copy_(part.view(target.shape))
+
+
+@_telling
+def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False):
+    _exchange(output_tensor_list, input_tensor_list, group)
+
+
+@_telling
+def gather(tensor, gather_list, dst, group=None, async_op=False):
+    """`gather_list` has a tensor for each rank on `dst`, and is None or empty on the others."""
+    size = get_world_size(group)
+    _exchange(gather_list or [None] * size, [tensor if i == dst else None for i in range(size)], group)
+
+
+@_telling
+def scatter(tensor, scatter_list, src, group=None, async_op=False):
+    """`scatter_list` has a tensor for each rank on `src`, and is None or empty on the others."""
+    size = get_world_size(group)
+    _exchange([tensor if i == src else None for i in range(size)], scatter_list or [None] * size, group)
+
+
+@_telling
 def barrier(group=None, async_op=False):
     _ops.ccl_barrier(_name(group))
 
 
 def get_available_coll():
-    """Those that DeepSpeed's backend may call here, with its arguments."""
-    return ["broadcast", "all_reduce", "inference_all_reduce", "all_reduce_caching", "barrier"]
+    """Those that DeepSpeed's backend may call here, with its arguments. Not scatter: DeepSpeed gives it the
+    source as `dst`. Not send and recv, which torch.distributed has: oneCCL 2022.1 ends the process there when the memory is the host's."""
+    return ["broadcast", "all_reduce", "inference_all_reduce", "all_reduce_caching", "reduce", "all_gather", "all_gather_into_tensor",
+            "reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "gather", "barrier"]
