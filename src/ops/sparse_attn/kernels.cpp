@@ -9,7 +9,7 @@
 #define ANYACCEL_DOUBLE
 namespace anyaccel::ops::fp64 {
 namespace {
-#include "ops/sparse_attn/vec_double.h"
+#include "ops/support/vec_double.h"
 }
 #include "ops/sparse_attn/kernels_isa.h"
 }  // namespace anyaccel::ops::fp64

@@ -5,110 +5,13 @@
 // stay in the second cache, with the softmax's maximum and sum carried along.
 namespace {
 
-using Real = ANYACCEL_REAL;
+#include "ops/support/products_isa.h"
+
 using Head = AttentionHead<Real>;
 
 constexpr std::int64_t tile_rows = 64;          // most queries of a tile
 constexpr std::int64_t chunk_elements = 16384;  // scores of a chunk
 constexpr std::int64_t near_keys = 64;          // values that are read again and again stay in the first cache
-constexpr Real log2_e = static_cast<Real>(1.4426950408889634);
-constexpr Real infinity = static_cast<Real>(__builtin_inf());
-
-#if !defined(ANYACCEL_DOUBLE)
-template <int width>
-struct Bits {
-  typedef unsigned type __attribute__((vector_size(4 * width)));
-};
-template <>
-struct Bits<1> {
-  using type = unsigned;
-};
-
-/// 2^x for x up to 127, off by less than 2^-22 of it; 0 below 2^-126, NaN for NaN.
-inline Vec exp2_of(Vec a) {
-  const Vec low = Vec::of(-126.0F);
-  const Vec x = {a.x < low.x ? low.x : a.x};
-  const Vec shifted = x + Vec::of(12582912.0F);  // 1.5 * 2^23: the last bits are the whole part
-  const Vec r = x + Vec::fma(shifted + Vec::of(-12582912.0F), Vec::of(-1.0F), Vec::of(0.0F));
-  Vec p = Vec::of(1.5403530e-4F);
-  p = Vec::fma(p, r, Vec::of(1.3333558e-3F));
-  p = Vec::fma(p, r, Vec::of(9.6181291e-3F));
-  p = Vec::fma(p, r, Vec::of(5.5504109e-2F));
-  p = Vec::fma(p, r, Vec::of(2.4022651e-1F));
-  p = Vec::fma(p, r, Vec::of(6.9314718e-1F));
-  p = Vec::fma(p, r, Vec::of(1.0F));
-  typename Bits<Vec::width>::type bits, whole;
-  __builtin_memcpy(&bits, &p.x, sizeof bits);
-  __builtin_memcpy(&whole, &shifted.x, sizeof whole);
-  bits += whole * (1U << 23);
-  __builtin_memcpy(&p.x, &bits, sizeof bits);
-  const Vec result = {a.x < low.x ? Vec::of(0.0F).x : p.x};
-  return {a.x == a.x ? result.x : a.x};
-}
-#endif
-
-inline Vec max_of(Vec a, Vec b) { return {a.x > b.x ? a.x : b.x}; }
-
-/// C (+)= A B, where the sum goes over `count` stretches of `depth`: stretch i of A begins `a_step` after the one before, of B
-/// at `blocks[i] * b_step`. A is [m][depth], or [depth][m] when transposed.
-struct Product {
-  std::int64_t m, n, depth;
-  const Real* a;
-  std::int64_t a_row;
-  const Real* b;
-  std::int64_t b_row;
-  Real* c;
-  std::int64_t c_row;
-  const std::int32_t* blocks;
-  std::int64_t count, a_step, b_step;
-};
-
-/// One tile of C in registers. `split` sums even and odd places apart where one sum would wait for itself.
-template <bool transposed, bool add, int rows, int vectors, int split>
-inline __attribute__((always_inline)) void multiply_tile(const Product& p, std::int64_t row, std::int64_t column) {
-  Vec sum[split][rows][vectors];
-  Real* c = p.c + row * p.c_row + column;
-  for (int s = 0; s < split; ++s)
-    for (int i = 0; i < rows; ++i)
-      for (int j = 0; j < vectors; ++j)
-        sum[s][i][j] = add && s == 0 ? Vec::load(c + i * p.c_row + j * Vec::width) : Vec::of(0);
-  for (std::int64_t block = 0; block < p.count; ++block) {
-    const Real* a = p.a + block * p.a_step + (transposed ? row : row * p.a_row);
-    const Real* b = p.b + (p.blocks ? p.blocks[block] * p.b_step : 0) + column;
-    const std::int64_t a_row = p.a_row, b_row = p.b_row;
-    std::int64_t k = 0;
-    for (; k + split <= p.depth; k += split) {
-      for (int s = 0; s < split; ++s) {
-        Vec vector[vectors];
-        for (int j = 0; j < vectors; ++j) vector[j] = Vec::load(b + s * b_row + j * Vec::width);
-        for (int i = 0; i < rows; ++i) {
-          const Vec factor = Vec::of(transposed ? a[s * a_row + i] : a[i * a_row + s]);
-          for (int j = 0; j < vectors; ++j) sum[s][i][j] = Vec::fma(factor, vector[j], sum[s][i][j]);
-        }
-      }
-      a += transposed ? split * a_row : split;
-      b += split * b_row;
-    }
-  }
-  for (int i = 0; i < rows; ++i)
-    for (int j = 0; j < vectors; ++j) {
-      Vec all = sum[0][i][j];
-      if (split == 2) all = all + sum[split - 1][i][j];
-      all.store(c + i * p.c_row + j * Vec::width);
-    }
-}
-
-/// m is a multiple of 8 and n of 16; depth is even.
-template <bool transposed, bool add>
-__attribute__((noinline)) void multiply(const Product& p) {
-  constexpr int rows = Vec::width == 16 ? 8 : 4;
-  for (std::int64_t row = 0; row < p.m; row += rows) {
-    std::int64_t column = 0;
-    for (; column + 2 * Vec::width <= p.n; column += 2 * Vec::width)
-      multiply_tile<transposed, add, rows, 2, 1>(p, row, column);
-    if (column < p.n) multiply_tile<transposed, add, rows, 1, 2>(p, row, column);
-  }
-}
 
 /// to[column * tile + row] = from[row][column] * factor
 void pack_transposed(const Real* from, std::int64_t from_row, std::int64_t rows, std::int64_t columns, Real factor,

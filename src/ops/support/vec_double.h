@@ -19,6 +19,7 @@ struct Vec {
 
 inline Vec operator*(Vec a, Vec b) { return {a.x * b.x}; }
 inline Vec operator+(Vec a, Vec b) { return {a.x + b.x}; }
+inline Vec operator/(Vec a, Vec b) { return {a.x / b.x}; }
 
 inline Vec exp2_of(Vec a) {
   Vec out;

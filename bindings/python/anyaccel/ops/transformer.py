@@ -1,0 +1,169 @@
+"""BERT-style transformer layers on host memory, with the names and arguments of DeepSpeed's `deepspeed.ops.transformer`. What the
+options mean and what the errors are: include/anyaccel/ops/transformer.h. A wrong argument is a ValueError.
+
+Beside the classes the module has the functions that DeepSpeed's own transformer.py calls: create_transformer_layer_<dtype>,
+forward_<dtype> and backward_<dtype> for fp32, fp16, bf16 and fp64."""
+
+import json
+import math
+
+import torch
+
+from ._transformer_functions import Functions, Seeds
+
+#: Parameters in the order of the op's arguments, with their names in a BertLayer of transformers; query, key and value are one.
+PARAMETERS = {
+    "attn_qkvw": "attention.self.{}.weight", "attn_qkvb": "attention.self.{}.bias",
+    "attn_ow": "attention.output.dense.weight", "attn_ob": "attention.output.dense.bias",
+    "attn_nw": "attention.output.LayerNorm.weight", "attn_nb": "attention.output.LayerNorm.bias",
+    "inter_w": "intermediate.dense.weight", "inter_b": "intermediate.dense.bias",
+    "output_w": "output.dense.weight", "output_b": "output.dense.bias",
+    "norm_w": "output.LayerNorm.weight", "norm_b": "output.LayerNorm.bias",
+}
+
+
+def _find(name, stochastic=False):
+    builder = "StochasticTransformerBuilder" if stochastic else "TransformerBuilder"
+    op = "stochastic_transformer_layer" if stochastic else "transformer_layer"
+    if not hasattr(torch.ops.anyaccel, op):
+        from .. import get_accelerator
+        get_accelerator().create_op_builder(builder).load()
+    return getattr(torch.ops.anyaccel, f"_{op}{name}" if name else op)
+
+
+def transformer_layer(input, attention_mask, *parameters, heads, **options):
+    """The layer as a function of [batch, length, hidden], a mask or None, and the parameters in the order of PARAMETERS. Options are
+    those of torch.ops.anyaccel.transformer_layer; dropouts are on when their ratios are given."""
+    return _find("")(input, attention_mask, *parameters, heads, **options)
+
+
+class DeepSpeedTransformerConfig:
+    """Options of a layer; the arguments are DeepSpeed's, and `gelu_approximate` ("tanh" as there, or "none").
+
+    Not used here: batch_size, local_rank, fp16 (the tensors' dtype decides)."""
+
+    def __init__(self, batch_size=-1, hidden_size=-1, intermediate_size=-1, heads=-1, attn_dropout_ratio=-1,
+                 hidden_dropout_ratio=-1, num_hidden_layers=-1, initializer_range=-1, layer_norm_eps=1e-12,
+                 local_rank=-1, seed=-1, fp16=False, pre_layer_norm=True, normalize_invertible=False,
+                 gelu_checkpoint=False, adjust_init_range=True, attn_dropout_checkpoint=False, stochastic_mode=False,
+                 return_tuple=False, training=True, gelu_approximate="tanh"):
+        self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
+        self.intermediate_size = intermediate_size if intermediate_size > 0 else 4 * hidden_size
+        self.layer_id = -1
+
+    @classmethod
+    def from_dict(cls, json_object):
+        config = cls()
+        config.__dict__.update(json_object)
+        return config
+
+    @classmethod
+    def from_json_file(cls, json_file):
+        with open(json_file, "rb") as file:
+            return cls.from_dict(json.loads(file.read()))
+
+
+class DeepSpeedTransformerLayer(torch.nn.Module):
+    """One layer: attention and feed-forward part, each with its residual and norm. Parameters have DeepSpeed's names and shapes."""
+
+    layer_id = 0
+
+    def __init__(self, config, initial_weights=None, initial_biases=None):
+        super().__init__()
+        self.config = config
+        config.layer_id = DeepSpeedTransformerLayer.layer_id
+        DeepSpeedTransformerLayer.layer_id += 1
+        hidden, inter = config.hidden_size, config.intermediate_size
+        if hidden < 1 or config.heads < 1 or hidden % config.heads:
+            raise ValueError(f"[DeepSpeedTransformerLayer] hidden_size and heads do not fit; got {hidden} and "
+                             f"{config.heads}, want a multiple of heads")
+        shapes = {"attn_qkvw": (3 * hidden, hidden), "attn_qkvb": (3 * hidden,), "attn_ow": (hidden, hidden),
+                  "inter_w": (inter, hidden), "inter_b": (inter,), "output_w": (hidden, inter)}
+        for name in PARAMETERS:
+            self.register_parameter(name, torch.nn.Parameter(torch.empty(shapes.get(name, (hidden,)))))
+        self.init_transformer_weights(config.adjust_init_range)
+        with torch.no_grad():  # lists as DeepSpeed's tests give them: query, key, value, attn_o, attn_n, inter, output, norm
+            for given, kind in ((initial_weights, "w"), (initial_biases, "b")):
+                if given is not None:
+                    for name, value in zip(("attn_ow", "attn_nw", "inter_w", "output_w", "norm_w"), given[3:]):
+                        getattr(self, name[:-1] + kind).copy_(value)
+                    getattr(self, "attn_qkv" + kind).copy_(torch.cat(list(given[:3])))
+        self._seeds = Seeds(config.seed + config.layer_id if config.seed >= 0 else -1)
+        _find("", config.stochastic_mode)  # the op is loaded, or the error is here
+
+    def init_transformer_weights(self, adjust_init_range=False):
+        """Normal weights, smaller by sqrt(2 * layers) in front of the residuals when adjusted; biases 0, norms 1."""
+        std = self.config.initializer_range if self.config.initializer_range >= 0 else 0.02
+        layers = self.config.num_hidden_layers
+        output_std = std / math.sqrt(2.0 * layers) if adjust_init_range and layers > 0 else std
+        with torch.no_grad():
+            for name, parameter in self.named_parameters():
+                if parameter.dim() == 2:
+                    parameter.normal_(0.0, output_std if name in ("attn_ow", "output_w") else std)
+                else:
+                    parameter.fill_(1.0 if name in ("attn_nw", "norm_w") else 0.0)
+
+    def load_hugging_face(self, state_dict, prefix=""):
+        """Copies the weights of one BertLayer of transformers, whose names begin with `prefix`; such a layer is
+        pre_layer_norm=False, and gelu_approximate is "none" for its activation "gelu". Missing names are a KeyError."""
+        with torch.no_grad():
+            for mine, name in PARAMETERS.items():
+                parts = [state_dict[prefix + name.format(part)] for part in ("query", "key", "value")[:3 if "{}" in name else 1]]
+                getattr(self, mine).copy_(torch.cat(parts))
+        return self
+
+    @classmethod
+    def from_hugging_face(cls, layer, config, **options):
+        """A layer with the weights of a BertLayer, for its model's config; `options` are this config's."""
+        kinds = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
+        if config.hidden_act not in kinds:
+            raise ValueError(f"[from_hugging_face] the activation is not supported; got {config.hidden_act}, want one of "
+                             f"{sorted(kinds)}")
+        weights = layer.state_dict()
+        made = cls(DeepSpeedTransformerConfig(**{
+            "hidden_size": config.hidden_size, "intermediate_size": config.intermediate_size,
+            "heads": config.num_attention_heads, "attn_dropout_ratio": config.attention_probs_dropout_prob,
+            "hidden_dropout_ratio": config.hidden_dropout_prob, "num_hidden_layers": config.num_hidden_layers,
+            "initializer_range": config.initializer_range, "layer_norm_eps": config.layer_norm_eps,
+            "pre_layer_norm": False, "gelu_approximate": kinds[config.hidden_act], **options}))
+        first = weights[PARAMETERS["attn_ow"]]
+        return made.to(device=first.device, dtype=first.dtype).load_hugging_face(weights).train(layer.training)
+
+    def forward(self, hidden_states, attention_mask=None, head_mask=None, layer_head_mask=None,
+                encoder_hidden_states=None, encoder_attention_mask=None, past_key_value=None, output_attentions=False,
+                grads=None):
+        """[batch, length, hidden]; the mask is added to the scores, or bool with True for what is seen, and expands to
+        [batch, heads, length, length]. `grads`, a list, gets [gradient, name] of parameters, as DeepSpeed's tests want."""
+        for name, value in (("head_mask", head_mask), ("layer_head_mask", layer_head_mask),
+                            ("encoder_hidden_states", encoder_hidden_states), ("past_key_value", past_key_value),
+                            ("output_attentions", output_attentions or None)):
+            if value is not None:
+                raise ValueError(f"[DeepSpeedTransformerLayer] {name} is not supported; got one, want None")
+        config = self.config
+        parameters = [getattr(self, name) for name in PARAMETERS]
+        if grads is not None:
+            for name, parameter in zip(PARAMETERS, parameters):
+                parameter.register_hook(lambda gradient, name=name: grads.append([gradient, name]))
+        drops = self.training and max(config.attn_dropout_ratio, config.hidden_dropout_ratio) > 0
+        output = _find("", config.stochastic_mode)(
+            hidden_states, attention_mask, *parameters, config.heads,
+            attn_dropout=max(config.attn_dropout_ratio, 0.0) if drops else 0.0,
+            hidden_dropout=max(config.hidden_dropout_ratio, 0.0) if drops else 0.0, eps=config.layer_norm_eps,
+            seed=self._seeds.next() if drops else 0, pre_layer_norm=config.pre_layer_norm,
+            attn_dropout_checkpoint=config.attn_dropout_checkpoint, normalize_invertible=config.normalize_invertible,
+            gelu_checkpoint=config.gelu_checkpoint, stochastic_mode=config.stochastic_mode,
+            gelu_approximate=config.gelu_approximate)
+        return (output,) if config.return_tuple else output
+
+
+TransformerConfig = DeepSpeedTransformerConfig
+TransformerLayer = DeepSpeedTransformerLayer
+
+_functions = Functions(_find)
+
+
+def __getattr__(name):
+    function = _functions.of(name)
+    if function is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return function

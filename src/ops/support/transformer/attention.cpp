@@ -1,0 +1,39 @@
+#include "ops/support/transformer/attention.h"
+
+#define ANYACCEL_REAL float
+#define ANYACCEL_KERNEL "ops/support/transformer/attention_isa.h"
+#include "ops/support/each_isa.h"
+
+#undef ANYACCEL_REAL
+#define ANYACCEL_REAL double
+#define ANYACCEL_DOUBLE
+namespace anyaccel::ops::fp64 {
+namespace {
+#include "ops/support/vec_double.h"
+}
+#include "ops/support/transformer/attention_isa.h"
+}  // namespace anyaccel::ops::fp64
+
+namespace anyaccel::ops {
+
+std::int64_t full_attention_scratch(std::int64_t dim) noexcept { return scalar::full_attention_elements(dim); }
+
+void full_attention(Isa isa, const FullAttention<float>& head, std::int64_t query, float* scratch) noexcept {
+  ANYACCEL_CALL_ISA(isa, forward, head, query, scratch);
+}
+
+void full_attention(Isa, const FullAttention<double>& head, std::int64_t query, double* scratch) noexcept {
+  fp64::forward(head, query, scratch);
+}
+
+void full_attention_grad(Isa isa, const FullAttention<float>& head, const FullAttentionGrad<float>& grad,
+                         float* scratch) noexcept {
+  ANYACCEL_CALL_ISA(isa, backward, head, grad, scratch);
+}
+
+void full_attention_grad(Isa, const FullAttention<double>& head, const FullAttentionGrad<double>& grad,
+                         double* scratch) noexcept {
+  fp64::backward(head, grad, scratch);
+}
+
+}  // namespace anyaccel::ops

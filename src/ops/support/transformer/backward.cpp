@@ -1,0 +1,209 @@
+// The layer's backward pass: the forward pass's steps in reverse, with masks of dropouts drawn again from the seed.
+#include "ATen/ops/sum.h"
+#include "ops/support/transformer/layer.h"
+
+namespace anyaccel::ops {
+namespace {
+
+/// Sums over rows: each task has its own, so that the result does not depend on which thread did it.
+template <typename S>
+class RowSums {
+ public:
+  using Real = typename RealOf<S>::type;
+
+  RowSums(const Layer<S>& layer, std::int64_t rows, std::int64_t parts, std::int64_t columns, std::int64_t width)
+      : parts_(at::zeros({(rows + rows_of_task(rows, width) - 1) / rows_of_task(rows, width), parts, columns},
+                         layer.g.input.options().dtype(Layer<S>::real_type))),
+        each_(parts * columns),
+        type_(layer.g.input.scalar_type()) {}
+  Real* of(std::int64_t task) const { return parts_.template mutable_data_ptr<Real>() + task * each_; }
+  /// [parts, columns]
+  Tensor all() const { return at::sum(parts_, {0}).to(type_); }
+
+ private:
+  Tensor parts_;
+  std::int64_t each_;
+  at::ScalarType type_;
+};
+
+template <typename S>
+Tensor norm_grads(const Layer<S>& layer, const NormGrad<S>& pass) {
+  const RowSums<S> sums(layer, layer.rows, 3, layer.hidden, layer.hidden);
+  const ThreadMemory<typename RealOf<S>::type> scratch(layer.hidden);
+  parallel_rows(layer.rows, layer.hidden,
+                [&](std::int64_t begin, std::int64_t end, std::int64_t thread, std::int64_t task) {
+                  norm_grad(layer.isa, pass, begin, end, sums.of(task), scratch.of(thread));
+                });
+  return sums.all();
+}
+
+template <typename S>
+void attention_grad(const Layer<S>& layer, const TransformerKept& kept, const Tensor& grad_out,
+                    const Tensor& grad_qkv) {
+  using Real = typename RealOf<S>::type;
+  const std::int64_t hidden = layer.hidden, row = 3 * hidden, length = layer.length, dim = layer.head_dim;
+  const S* const from = read<S>(kept.qkv);
+  const S* const grads = read<S>(grad_out);
+  // The kernel writes to neither of these two.
+  S* const out = const_cast<S*>(read<S>(kept.attn_out));
+  Real* const stats = const_cast<Real*>(read<Real>(kept.attn_stats));
+  S* const to = write<S>(grad_qkv);
+  const std::int64_t padded = layer.padded_dim(), each = length * padded;
+  const auto offset = [&](std::int64_t index, std::int64_t step) {
+    return index / layer.g.heads * length * step + index % layer.g.heads * dim;
+  };
+  if (layer.in_place()) {
+    if constexpr (std::is_same_v<S, Real>) {
+      const ThreadMemory<Real> scratch(full_attention_scratch(padded));
+      parallel_tasks(layer.heads(), scratch.threads(), [&](std::int64_t index, std::int64_t thread) {
+        auto head = layer.head(index, stats);
+        head.q = from + offset(index, row);
+        head.k = head.q + hidden;
+        head.v = head.k + hidden;
+        head.row = row;
+        head.out = out + offset(index, hidden);
+        head.out_row = hidden;
+        Real* const at = to + offset(index, row);
+        full_attention_grad(layer.isa, head, {grads + offset(index, hidden), at, at + hidden, at + 2 * hidden, row},
+                            scratch.of(thread));
+      });
+    }
+    return;
+  }
+  const std::int64_t own = full_attention_scratch(padded);
+  const ThreadMemory<Real> scratch(own + 8 * each);
+  parallel_tasks(layer.heads(), scratch.threads(), [&](std::int64_t index, std::int64_t thread) {
+    Real* const at = scratch.of(thread) + own;
+    for (int i = 0; i < 3; ++i) gather(layer, from + offset(index, row) + i * hidden, row, at + i * each);
+    gather(layer, out + offset(index, hidden), hidden, at + 3 * each);
+    gather(layer, grads + offset(index, hidden), hidden, at + 4 * each);
+    auto head = layer.head(index, stats);
+    head.q = at;
+    head.k = at + each;
+    head.v = at + 2 * each;
+    head.out = at + 3 * each;
+    head.row = head.out_row = padded;
+    full_attention_grad(layer.isa, head, {at + 4 * each, at + 5 * each, at + 6 * each, at + 7 * each, padded},
+                        scratch.of(thread));
+    for (int i = 0; i < 3; ++i) scatter(layer, at + (5 + i) * each, to + offset(index, row) + i * hidden, row);
+  });
+}
+
+template <typename S>
+TransformerBackward backward_as(const TransformerGiven& g, const Tensor& grad_output, const Tensor& output,
+                                const TransformerKept& kept) {
+  using Real = typename RealOf<S>::type;
+  const Layer<S> layer(g);
+  const std::int64_t rows = layer.rows, hidden = layer.hidden, inter = layer.inter;
+  const bool pre = g.pre_layer_norm, invertible = g.normalize_invertible, drops = layer.out_drop.threshold != 0;
+  const Tensor grad_out = grad_output.contiguous().view({rows, hidden});
+  const auto like = [](const Tensor& tensor) { return at::empty(tensor.sizes(), tensor.options()); };
+
+  // Of the sum before the last norm, or of the output itself, and of the feed-forward part's second product.
+  NormGrad<S> last{};
+  last.columns = hidden;
+  last.grad = read<S>(grad_out);
+  last.dropout = layer.out_drop;
+  Tensor grad_sum = pre ? Tensor() : layer.empty({rows, hidden});
+  const Tensor dropped = drops ? layer.empty({rows, hidden}) : Tensor();
+  if (!pre) {
+    last.weight = read<S>(layer.norm_w);
+    last.shift = read<S>(layer.norm_b);
+    last.stats = read<Real>(kept.norm_stats);
+    (invertible ? last.out : last.sum) = invertible ? read<S>(output) : read<S>(kept.inp_norm);
+    last.grad_sum = write<S>(grad_sum);
+  }
+  last.grad_product = write<S>(dropped);
+  const Tensor last_sums = norm_grads(layer, last);
+  const Tensor grad_ff2 = drops ? dropped : pre ? grad_out : grad_sum;
+
+  Tensor grad_inter = layer.empty({rows, inter});
+  const Gelu<S> activation{inter, read<S>(kept.gelu_inp), read<S>(layer.inter_b), write<S>(grad_inter), g.tanh()};
+  Tensor ff2_inp = kept.ff2_inp;
+  if (g.gelu_checkpoint) {
+    ff2_inp = grad_inter;
+    parallel_rows(rows, inter, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
+      gelu(layer.isa, activation, begin, end);
+    });
+  }
+  const Tensor grad_output_w = like(g.output_w), grad_inter_w = like(g.inter_w);
+  multiply(grad_output_w, grad_ff2.t(), ff2_inp);
+  multiply(grad_inter, grad_ff2, g.output_w);
+  const RowSums<S> inter_sums(layer, rows, 1, inter, inter);
+  parallel_rows(rows, inter, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t task) {
+    gelu_grad(layer.isa, activation, write<S>(grad_inter), begin, end, inter_sums.of(task));
+  });
+  multiply(grad_inter_w, grad_inter.t(), kept.ff1_inp);
+  const Tensor grad_ff1 = pre ? layer.empty({rows, hidden}) : grad_sum;
+  multiply(grad_ff1, grad_inter, g.inter_w, !pre);
+
+  // Of the sum before the norm behind the attention, and of the attention's output product.
+  NormGrad<S> middle{};
+  middle.columns = hidden;
+  middle.grad = read<S>(grad_ff1);
+  middle.weight = read<S>(layer.nw);
+  middle.shift = read<S>(layer.nb);
+  middle.stats = read<Real>(kept.attn_norm_stats);
+  (invertible ? middle.out : middle.sum) = invertible ? read<S>(kept.ff1_inp) : read<S>(kept.add_res);
+  if (pre) middle.plus = read<S>(grad_out);
+  const Tensor grad_residual = layer.empty({layer.batch, layer.length, hidden});
+  middle.grad_sum = write<S>(grad_residual);
+  middle.grad_product = write<S>(dropped);
+  middle.dropout = layer.attn_out_drop;
+  const Tensor middle_sums = norm_grads(layer, middle);
+  const Tensor residual_rows = grad_residual.view({rows, hidden});
+  const Tensor grad_projected = drops ? dropped : residual_rows;
+
+  const Tensor grad_ow = like(g.attn_ow), grad_qkvw = like(g.attn_qkvw);
+  multiply(grad_ow, grad_projected.t(), kept.attn_out);
+  const Tensor grad_attention = pre ? grad_ff1 : layer.empty({rows, hidden});
+  multiply(grad_attention, grad_projected, g.attn_ow);
+  const Tensor grad_qkv = layer.empty({rows, 3 * hidden});
+  attention_grad(layer, kept, grad_attention, grad_qkv);
+  const RowSums<S> qkv_sums(layer, rows, 1, 3 * hidden, 3 * hidden);
+  parallel_rows(rows, 3 * hidden, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t task) {
+    column_sums(layer.isa, read<S>(grad_qkv), 3 * hidden, begin, end, qkv_sums.of(task));
+  });
+  multiply(grad_qkvw, grad_qkv.t(), pre ? kept.inp_norm : layer.input);
+
+  Tensor grad_input = grad_residual, norm_sums = last_sums;
+  if (pre) {
+    multiply(grad_attention, grad_qkv, g.attn_qkvw);
+    grad_input = layer.empty({layer.batch, layer.length, hidden});
+    NormGrad<S> first{};
+    first.columns = hidden;
+    first.grad = read<S>(grad_attention);
+    first.weight = read<S>(layer.norm_w);
+    first.shift = read<S>(layer.norm_b);
+    first.stats = read<Real>(kept.norm_stats);
+    (invertible ? first.out : first.sum) = invertible ? read<S>(kept.inp_norm) : read<S>(layer.input);
+    first.plus = read<S>(residual_rows);
+    first.grad_sum = write<S>(grad_input);
+    norm_sums = norm_grads(layer, first);
+  } else {
+    multiply(residual_rows, grad_qkv, g.attn_qkvw, true);
+  }
+  const auto part = [](const Tensor& sums, std::int64_t i) { return sums.select(0, i).clone(); };
+  return {grad_input,
+          grad_qkvw,
+          part(qkv_sums.all(), 0),
+          grad_ow,
+          part(middle_sums, 2),
+          part(middle_sums, 0),
+          part(middle_sums, 1),
+          grad_inter_w,
+          part(inter_sums.all(), 0),
+          grad_output_w,
+          part(last_sums, 2),
+          part(norm_sums, 0),
+          part(norm_sums, 1)};
+}
+
+}  // namespace
+
+TransformerBackward transformer_backward(const TransformerGiven& given, const Tensor& grad_out, const Tensor& output,
+                                         const TransformerKept& kept) {
+  return for_type(given, [&](auto element) { return backward_as<decltype(element)>(given, grad_out, output, kept); });
+}
+
+}  // namespace anyaccel::ops

@@ -1,0 +1,179 @@
+// The layer's forward pass.
+#include "ATen/ops/abs.h"
+#include "ATen/ops/min.h"
+#include "ops/support/transformer/layer.h"
+
+namespace anyaccel::ops {
+namespace {
+
+/// Rows of the feed-forward part that go through it together: what lies between its products stays in the cache.
+constexpr std::int64_t chunk_rows = 512;
+
+template <typename S>
+void attention(const Layer<S>& layer, const Tensor& qkv, const Tensor& out, const Tensor& stats) {
+  using Real = typename RealOf<S>::type;
+  const std::int64_t hidden = layer.hidden, row = 3 * hidden, length = layer.length, dim = layer.head_dim;
+  const S* const from = read<S>(qkv);
+  S* const to = write<S>(out);
+  Real* const stats_at = write<Real>(stats);
+  const std::int64_t padded = layer.padded_dim(), each = length * padded;
+  const auto offset = [&](std::int64_t index, std::int64_t step) {
+    return index / layer.g.heads * length * step + index % layer.g.heads * dim;
+  };
+  if (layer.in_place()) {
+    if constexpr (std::is_same_v<S, Real>) {
+      const ThreadMemory<Real> scratch(full_attention_scratch(padded));
+      const std::int64_t tiles = (length + attention_tile - 1) / attention_tile;
+      parallel_tasks(layer.heads() * tiles, scratch.threads(), [&](std::int64_t i, std::int64_t thread) {
+        const std::int64_t index = i / tiles;
+        auto head = layer.head(index, stats_at);
+        head.q = from + offset(index, row);
+        head.k = head.q + hidden;
+        head.v = head.k + hidden;
+        head.row = row;
+        head.out = to + offset(index, hidden);
+        head.out_row = hidden;
+        full_attention(layer.isa, head, i % tiles * attention_tile, scratch.of(thread));
+      });
+    }
+    return;
+  }
+  const std::int64_t own = full_attention_scratch(padded);
+  const ThreadMemory<Real> scratch(own + 4 * each);
+  parallel_tasks(layer.heads(), scratch.threads(), [&](std::int64_t index, std::int64_t thread) {
+    Real* const at = scratch.of(thread) + own;
+    for (int i = 0; i < 3; ++i) gather(layer, from + offset(index, row) + i * hidden, row, at + i * each);
+    auto head = layer.head(index, stats_at);
+    head.q = at;
+    head.k = at + each;
+    head.v = at + 2 * each;
+    head.row = head.out_row = padded;
+    head.out = at + 3 * each;
+    for (std::int64_t query = 0; query < length; query += attention_tile)
+      full_attention(layer.isa, head, query, scratch.of(thread));
+    scatter(layer, head.out, to + offset(index, hidden), hidden);
+  });
+}
+
+template <typename S>
+void norm_rows(const Layer<S>& layer, const AddNorm<S>& pass, std::int64_t first, std::int64_t rows) {
+  const ThreadMemory<typename RealOf<S>::type> scratch(layer.hidden);
+  parallel_rows(rows, layer.hidden, [&](std::int64_t begin, std::int64_t end, std::int64_t thread, std::int64_t) {
+    add_norm(layer.isa, pass, first + begin, first + end, scratch.of(thread));
+  });
+}
+
+/// Inverting a norm divides by its weight.
+void check_invertible(const char* name, const Tensor& weight) {
+  if (weight.numel() && at::min(at::abs(weight)).item<double>() == 0)
+    refuse("transformer_layer", std::string("normalize_invertible wants to divide by ") + name, "a weight of 0",
+           "weights other than 0", "leave normalize_invertible off");
+}
+
+template <typename S>
+TransformerForward forward_as(const TransformerGiven& g, bool keep) {
+  using Real = typename RealOf<S>::type;
+  const Layer<S> layer(g);
+  const std::int64_t rows = layer.rows, hidden = layer.hidden, inter = layer.inter;
+  const bool pre = g.pre_layer_norm, keep_sums = keep && !g.normalize_invertible;
+  if (keep && g.normalize_invertible) {
+    check_invertible("attn_nw", layer.nw);
+    check_invertible("norm_w", layer.norm_w);
+  }
+  Tensor out = layer.empty({layer.batch, layer.length, hidden});
+  TransformerKept kept;
+  if (keep) {
+    kept.attn_stats = layer.reals({layer.batch, g.heads, layer.length, 2});
+    kept.attn_norm_stats = layer.reals({rows, 2});
+    kept.norm_stats = layer.reals({rows, 2});
+  }
+  AddNorm<S> norm{};
+  norm.columns = hidden;
+  norm.eps = static_cast<Real>(g.eps);
+
+  Tensor normal = layer.input;
+  if (pre || keep_sums) kept.inp_norm = layer.empty({rows, hidden});
+  if (pre) {
+    normal = kept.inp_norm;
+    norm.residual = read<S>(layer.input);
+    norm.out = write<S>(normal);
+    norm.weight = read<S>(layer.norm_w);
+    norm.shift = read<S>(layer.norm_b);
+    norm.stats = write<Real>(kept.norm_stats);
+    norm_rows(layer, norm, 0, rows);
+  }
+
+  kept.qkv = layer.empty({rows, 3 * hidden});
+  multiply(kept.qkv, normal, g.attn_qkvw.t());
+  parallel_rows(rows, 3 * hidden, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
+    add_bias(layer.isa, write<S>(kept.qkv), read<S>(layer.qkvb), 3 * hidden, begin, end);
+  });
+  kept.attn_out = layer.empty({rows, hidden});
+  attention(layer, kept.qkv, kept.attn_out, kept.attn_stats);
+
+  // The output's memory holds products until it is written.
+  const Tensor product = out.view({rows, hidden});
+  multiply(product, kept.attn_out, g.attn_ow.t());
+  kept.ff1_inp = layer.empty({rows, hidden});
+  if (pre || keep_sums) kept.add_res = layer.empty({rows, hidden});
+  norm.product = read<S>(product);
+  norm.bias = read<S>(layer.ob);
+  norm.residual = read<S>(layer.input);
+  norm.sum = write<S>(kept.add_res);
+  norm.out = write<S>(kept.ff1_inp);
+  norm.weight = read<S>(layer.nw);
+  norm.shift = read<S>(layer.nb);
+  norm.stats = write<Real>(kept.attn_norm_stats);
+  norm.dropout = layer.attn_out_drop;
+  norm_rows(layer, norm, 0, rows);
+
+  norm.bias = read<S>(layer.output_b);
+  norm.residual = read<S>(pre ? kept.add_res : kept.ff1_inp);
+  norm.sum = pre ? write<S>(out) : keep_sums ? write<S>(kept.inp_norm) : nullptr;
+  norm.out = pre ? nullptr : write<S>(out);
+  norm.weight = read<S>(layer.norm_w);
+  norm.shift = read<S>(layer.norm_b);
+  norm.stats = write<Real>(kept.norm_stats);
+  norm.dropout = layer.out_drop;
+  const std::int64_t chunk = std::min(rows, chunk_rows);
+  const bool keep_gelu = keep && !g.gelu_checkpoint;
+  if (keep) kept.gelu_inp = layer.empty({rows, inter});
+  if (keep_gelu) kept.ff2_inp = layer.empty({rows, inter});
+  const Tensor passing = keep_gelu ? Tensor() : layer.empty({chunk, inter});
+  for (std::int64_t first = 0; first < rows; first += chunk) {
+    const std::int64_t count = std::min(chunk, rows - first);
+    const Tensor before = keep ? kept.gelu_inp.narrow(0, first, count) : passing.narrow(0, 0, count);
+    const Tensor after = keep_gelu ? kept.ff2_inp.narrow(0, first, count) : passing.narrow(0, 0, count);
+    multiply(before, kept.ff1_inp.narrow(0, first, count), g.inter_w.t());
+    const Gelu<S> pass{inter, read<S>(before), read<S>(layer.inter_b), write<S>(after), g.tanh()};
+    parallel_rows(count, inter, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
+      gelu(layer.isa, pass, begin, end);
+    });
+    multiply(product.narrow(0, first, count), after, g.output_w.t());
+    norm_rows(layer, norm, first, count);
+  }
+
+  if (!keep) kept = TransformerKept();
+  const auto or_empty = [&](const Tensor& tensor) { return tensor.defined() ? tensor : layer.empty({0}); };
+  if (!pre && !keep_sums) kept.inp_norm = Tensor();
+  if (keep && g.normalize_invertible) kept.add_res = Tensor();
+  return {out,
+          or_empty(kept.inp_norm),
+          or_empty(kept.qkv),
+          kept.attn_stats.defined() ? kept.attn_stats : layer.reals({0}),
+          or_empty(kept.attn_out),
+          or_empty(kept.add_res),
+          or_empty(kept.ff1_inp),
+          or_empty(kept.gelu_inp),
+          or_empty(kept.ff2_inp),
+          kept.attn_norm_stats.defined() ? kept.attn_norm_stats : layer.reals({0}),
+          kept.norm_stats.defined() ? kept.norm_stats : layer.reals({0})};
+}
+
+}  // namespace
+
+TransformerForward transformer_forward(const TransformerGiven& given, bool keep) {
+  return for_type(given, [&](auto element) { return forward_as<decltype(element)>(given, keep); });
+}
+
+}  // namespace anyaccel::ops
