@@ -20,7 +20,8 @@ def with_handle(builder, path):
     import torch
     handle = builder.load().aio_handle(BLOCK, DEPTH, False, True, 1)
     buffer = handle.new_cpu_locked_tensor(SIZE, torch.empty(0, dtype=torch.uint8))
-    buffer.fill_(1)
+    # Not one byte over and over: fio's buffers have random content too.
+    buffer.view(-1, 32 * BLOCK).copy_(torch.randint(256, (32 * BLOCK,), dtype=torch.uint8))
     out = {}
     for name, call in (("write", handle.sync_pwrite), ("read", handle.sync_pread)):
         start = time.perf_counter()
@@ -42,12 +43,13 @@ def with_fio(engine, path):
 
 side, folder = sys.argv[1:]
 os.makedirs(folder, exist_ok=True)
-# One file for all sides, there before the first: where a file lies on the disk makes more difference than who reads it.
+# One file for all sides, of its full size before the first, so that every write is one over blocks that are there: nobody truncates,
+# reserves or syncs. Where a file lies on the disk makes more difference than who reads it.
 file_path = os.path.join(folder, "async_io.data")
 if not os.path.exists(file_path) or os.path.getsize(file_path) != SIZE:
     with open(file_path, "wb") as made:
         for _ in range(SIZE // BLOCK):
-            made.write(b"\1" * BLOCK)
+            made.write(os.urandom(BLOCK))
         made.flush()
         os.fsync(made.fileno())
 if side == "anyaccel":
