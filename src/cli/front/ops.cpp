@@ -21,7 +21,7 @@ constexpr const char* kHelp =
     "Usage: anyaccel ops list [--backend NAME] [--json]\n"
     "       anyaccel ops build [NAME...] [OPTION...]\n"
     "       anyaccel ops info NAME [--json]\n"
-    "       anyaccel ops clean [NAME...] [--json]\n\n"
+    "       anyaccel ops clean [NAME...] [--json] [--force]\n\n"
     "List, build, explain and clean the libraries of ops. NAME is an op's, as cpu_adam, or its builder's, as\n"
     "CPUAdamBuilder. Without names, `build` takes all ops of the backends whose devices are here.\n\n"
     "Options:\n"
