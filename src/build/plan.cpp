@@ -55,7 +55,10 @@ std::vector<std::string> library_flags(const Op& op, const LibTorch* torch) {
 
 }  // namespace
 
-std::string library_name(const Description& description) { return "libanyaccel_op_" + description.name + ".so"; }
+std::string library_name(const Description& description) {
+  // An op of one name may have a description for CUDA beside one for the host; both can be prebuilt.
+  return "libanyaccel_op_" + description.name + (description.needs_nvcc() ? "_cuda" : "") + ".so";
+}
 
 std::vector<std::string> sanitizer_flags() {
   std::vector<std::string> out;

@@ -20,7 +20,8 @@ class Ops(unittest.TestCase):
         return run((prefix or self.prefix) / "bin/anyaccel", "ops", *words, check=check, env=env or self.environment)
 
     def listed(self, **options):
-        return {op["name"]: op for op in json.loads(self.ops("list", "--json", **options).stdout)}
+        """Those of the host by their name, which sources for CUDA may share."""
+        return {op["name"]: op for op in json.loads(self.ops("list", "--json", **options).stdout) if op["backends"] != ["cuda"]}
 
     # Breaks when the key of a prebuilt library is another in the installation than in the build tree, or telling it wants a compiler.
     def test_1_prebuilt_without_compiler(self):
@@ -69,6 +70,11 @@ class Ops(unittest.TestCase):
         self.assertEqual((plan["name"], len(plan["key"])), ("utils", 64))
         self.assertIn(" -shared ", plan["commands"][-1])
 
+    # Breaks when the sources for CUDA are taken for those of the host, which have the same name.
+    def test_8_one_name_two_backends(self):
+        (plan,) = json.loads(self.ops("build", "fused_adam", "--backend", "cpu", "--dry-run", "--json").stdout)
+        self.assertIn("/libanyaccel_op_fused_adam.so", plan["commands"][-1])
+
     # Breaks when one description that cannot be read hides all ops, or is passed over without a word.
     def test_6_one_bad_description(self):
         folder = next(self.prefix.glob("share/anyaccel/ops")) / "bad"
@@ -109,6 +115,7 @@ class Ops(unittest.TestCase):
     def test_4_wrong_words(self):
         for words, code, text in [(["build", "nosuch"], 1, "'nosuch'"), (["list", "--colour"], 2, "--colour"), ([], 2, "list, build"),
                                   (["clean", "--dry-run"], 2, "names, --json and --force"),
+                                  (["build", "utils", "--backend", "nosuch"], 1, "no sources"),
                                   (["build", "utils", "--target-arch=native"], 1, "not native")]:
             done = self.ops(*words, check=False)
             self.assertEqual(done.returncode, code, done.stdout)

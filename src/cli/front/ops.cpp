@@ -87,16 +87,23 @@ Options parse(std::span<const char* const> arguments) {
 /// Whether a device of the backend is here, as its traits tell. Those without a probe need none, or tell through torch alone.
 bool is_here(const sdk::Traits& traits) { return traits.probe == nullptr || traits.probe().device_count > 0; }
 
+bool is_named(const build::Op& op, const Options& options) {
+  return std::any_of(options.names.begin(), options.names.end(), [&](const auto& name) {
+    return name == op.description.name || name == op.description.class_name;
+  });
+}
+
 bool wanted(const build::Op& op, const Options& options) {
   const auto& what = op.description;
-  if (!options.names.empty())
-    return std::any_of(options.names.begin(), options.names.end(),
-                       [&](const auto& name) { return name == what.name || name == what.class_name; });
+  if (!options.names.empty() && !is_named(op, options)) return false;
   if (!options.backend.empty()) return what.serves(options.backend);
   const auto& all = built_traits();
-  return options.action != "build" || what.serves("*") || std::any_of(all.begin(), all.end(), [&](const auto* traits) {
-           return what.serves(traits->name) && is_here(*traits);
-         });
+  const bool here = what.serves("*") || std::any_of(all.begin(), all.end(), [&](const auto* traits) {
+                      return what.serves(traits->name) && is_here(*traits);
+                    });
+  // CUDA sources that share their name with an op of the host are not meant where there is no CUDA.
+  if (!options.names.empty()) return here || !what.needs_nvcc() || !options.cuda_archs.empty();
+  return options.action != "build" || here;
 }
 
 /// Those whose description can be read; of the others it says why not.
@@ -112,16 +119,24 @@ std::vector<build::Op> all_ops() {
 
 std::vector<build::Op> find_ops(const Options& options) {
   std::vector<build::Op> out;
+  std::vector<build::Op> named;
   std::vector<std::string> missing = options.names;
   for (auto& op : all_ops()) {
     std::erase(missing, op.description.name);
     std::erase(missing, op.description.class_name);
-    if (wanted(op, options)) out.push_back(std::move(op));
+    if (wanted(op, options)) out.push_back(op);
+    if (is_named(op, options)) named.push_back(std::move(op));
   }
   if (!missing.empty())
     throw Error(
         ErrorCode::not_found, "ops",
         {.what = "there is no op of this name", .got = "'" + missing.front() + "'", .hint = "see `anyaccel ops list`"});
+  if (out.empty() && !named.empty() && !options.backend.empty())
+    throw Error(ErrorCode::not_found, "ops",
+                {.what = "the op has no sources for this backend",
+                 .got = "'" + options.backend + "'",
+                 .hint = "see `anyaccel ops list`"});
+  if (out.empty()) out = std::move(named);  // for CUDA alone, without CUDA: building it says why it cannot be
   return out;
 }
 

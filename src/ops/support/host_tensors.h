@@ -37,6 +37,16 @@ inline void check_on_host(std::string_view where, const char* name, const at::Te
     refuse(where, std::string(name) + " is not in host memory", words(tensor), "a tensor on the device type CPU");
 }
 
+/// `tensor` has the shape of `params`, with its elements in the same order and without gaps.
+inline void check_shape(std::string_view where, const char* name, const at::Tensor& tensor, const at::Tensor& params) {
+  if (tensor.sizes() != params.sizes())
+    refuse(where, std::string("the shape of ") + name + " differs from the parameters'", words(tensor), words(params));
+  if (tensor.is_contiguous() && params.is_contiguous()) return;
+  if (tensor.strides() != params.strides() || !params.is_non_overlapping_and_dense())
+    refuse(where, std::string(name) + " lies otherwise in memory than the parameters, or has gaps",
+           "strides " + c10::str(tensor.strides()), "contiguous tensors", "call contiguous() and copy the result back");
+}
+
 /// `tensor` belongs to `params`: same shape, in memory that this processor reads, with its elements in the same order and
 /// without gaps. With `on_host` false (meta tensors, whose shapes may be symbols) only that it is dense.
 inline void check_beside(std::string_view where, const char* name, const at::Tensor& tensor, const at::Tensor& params,
@@ -45,12 +55,7 @@ inline void check_beside(std::string_view where, const char* name, const at::Ten
     refuse(where, std::string(name) + " is no dense tensor", words(tensor), "one like the parameters");
   if (!on_host) return;
   check_on_host(where, name, tensor);
-  if (tensor.sizes() != params.sizes())
-    refuse(where, std::string("the shape of ") + name + " differs from the parameters'", words(tensor), words(params));
-  if (tensor.is_contiguous() && params.is_contiguous()) return;
-  if (tensor.strides() != params.strides() || !params.is_non_overlapping_and_dense())
-    refuse(where, std::string(name) + " lies otherwise in memory than the parameters, or has gaps",
-           "strides " + c10::str(tensor.strides()), "contiguous tensors", "call contiguous() and copy the result back");
+  check_shape(where, name, tensor, params);
 }
 
 /// Type of the state and gradients beside that of the parameters.

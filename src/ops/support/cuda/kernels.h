@@ -1,0 +1,32 @@
+// What the CUDA kernels of the optimizers share beside ops/support/multi_tensor.h. nvcc takes seconds for such a source: it sees no torch.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
+
+#include "ops/support/multi_tensor.h"
+
+namespace anyaccel::ops {
+
+constexpr int chunk_threads = 256;
+
+inline const char* launch_error() {
+  const cudaError_t status = cudaGetLastError();
+  return status == cudaSuccess ? nullptr : cudaGetErrorString(status);
+}
+
+/// Calls call(P(), G(), S()) with the device's types of parameters, gradients and states; the caller has checked them.
+template <typename P, typename Call>
+void with_cuda_gradients(Element gradient, Element state, const Call& call) {
+  if (gradient == Element::f32) return state == Element::f32 ? call(P(), float(), float()) : call(P(), float(), P());
+  return state == Element::f32 ? call(P(), P(), float()) : call(P(), P(), P());
+}
+template <typename Call>
+void with_cuda_elements(Element parameter, Element gradient, Element state, const Call& call) {
+  if (parameter == Element::f32) return call(float(), float(), float());
+  if (parameter == Element::bf16) return with_cuda_gradients<__nv_bfloat16>(gradient, state, call);
+  with_cuda_gradients<__half>(gradient, state, call);
+}
+
+}  // namespace anyaccel::ops

@@ -1,0 +1,47 @@
+"""The CUDA kernels of the fused optimizers are compiled for sm_80, sm_90 and as PTX, where there is an nvcc. Nothing is run."""
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FAT_BINARY = struct.pack("<IH", 0xBA55ED50, 1)
+NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+
+
+def device_code(library):
+    """Kinds and architectures of what nvcc put into a library: entries of its fat binaries, each with a header before it."""
+    found = set()
+    start = library.find(FAT_BINARY)
+    while start >= 0:
+        _, _, header, size = struct.unpack_from("<IHHQ", library, start)
+        at, end = start + header, start + header + size
+        while at < end:
+            kind, _, header, size, _, _, _, _, arch = struct.unpack_from("<HHIQIIHHI", library, at)
+            found.add(({1: "ptx", 2: "elf"}.get(kind, kind), arch))
+            at += header + size
+        start = library.find(FAT_BINARY, end)
+    return found
+
+
+class CudaSources(unittest.TestCase):
+    # Breaks when a description of an op for CUDA, a kernel or its registration does not compile, or the library lacks an architecture.
+    def test_fused_optimizers(self):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "ANYACCEL_OP_CACHE": folder, "NVCC": NVCC}
+            for op in ("fused_adam", "fused_lion"):
+                done = subprocess.run([os.environ["ANYACCEL_PROGRAM"], "ops", "build", op, "--backend", "cuda", "--cuda-archs", "80;90+PTX"],
+                                      env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900)
+                self.assertEqual(done.returncode, 0, done.stdout)
+                (library,) = pathlib.Path(folder).glob(f"**/libanyaccel_op_{op}_cuda.so")
+                self.assertEqual(device_code(library.read_bytes()), {("elf", 80), ("elf", 90), ("ptx", 90)})
+
+
+if __name__ == "__main__":
+    if NVCC is None:
+        print("SKIP: nvcc is not installed")
+        sys.exit(77)
+    unittest.main()
