@@ -115,7 +115,7 @@ class Ops(unittest.TestCase):
     def test_4_wrong_words(self):
         for words, code, text in [(["build", "nosuch"], 1, "'nosuch'"), (["list", "--colour"], 2, "--colour"), ([], 2, "list, build"),
                                   (["clean", "--dry-run"], 2, "names, --json and --force"),
-                                  (["build", "utils", "--backend", "nosuch"], 1, "no sources"),
+                                  (["build", "fused_adam", "--backend", "nosuch"], 1, "no sources"),
                                   (["build", "utils", "--target-arch=native"], 1, "not native")]:
             done = self.ops(*words, check=False)
             self.assertEqual(done.returncode, code, done.stdout)
