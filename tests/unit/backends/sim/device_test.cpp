@@ -150,17 +150,19 @@ TEST(SimEvents, OrderStreamsAndMeasure) {
   const auto first = to_torch(stream(0, 1)), second = to_torch(stream(0, 2));
   auto tensor = at::zeros({1}, on(0));
   synchronize(stream(0, 0));
+  Gate gate(stream(0, 1));
   c10::Event start(runtime().type, c10::EventFlag::BACKEND_DEFAULT),
       end(runtime().type, c10::EventFlag::BACKEND_DEFAULT);
   start.record(first);
   launch_function(stream(0, 1), "sleep", {}, [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
   {
     const c10::StreamGuard guard(first);
-    tensor.fill_(5);
+    tensor.add_(5);
   }
   end.record(first);
   EXPECT_FALSE(end.query());
   end.block(second);
+  gate.open();
   const c10::StreamGuard guard(second);
   EXPECT_EQ(tensor.item<float>(), 5);
   EXPECT_TRUE(end.query());
