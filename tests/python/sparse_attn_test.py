@@ -40,7 +40,7 @@ def compare(shape, block, dtype, density=0.4, **masks):
     batch, heads, length, _ = shape
     blocks = length // block
     layout = (torch.rand(heads, blocks, blocks) < density).long()
-    if blocks:
+    if blocks and heads:
         layout[0, 0] = 0  # a row that sees nothing
     q, k, v = (torch.randn(shape).to(dtype).requires_grad_() for _ in range(3))
     there = [on(tensor) for tensor in (q, k, v)]
@@ -85,9 +85,15 @@ def test_masks(modes):
             attn_mask=mask(modes[1], 128, 128), key_padding_mask_mode=modes[0], attn_mask_mode=modes[1])
 
 
-@pytest.mark.parametrize("shape", [(0, 2, 64, 16), (1, 2, 0, 16)])
+@pytest.mark.parametrize("shape", [(0, 2, 64, 16), (1, 2, 0, 16), (2, 0, 64, 16), (1, 2, 64, 0)])
 def test_empty(shape):
+    """Breaks when a size of zero divides or is read; position embeddings that nothing uses have a gradient of zeros."""
     compare(shape, 16, torch.float32)
+    leaves = [on(torch.randn(shape, requires_grad=True)) for _ in range(3)]
+    rpe = on(torch.randn(shape[2], shape[2], requires_grad=True))
+    out = sparse.sparse_attention(*leaves, on(torch.ones(1, shape[2] // 16, shape[2] // 16)).bool(), 16, None, rpe)
+    out.sum().backward()
+    assert not rpe.grad.any() and rpe.grad.shape == rpe.shape
 
 
 def test_long_rows_go_through_several_chunks():
@@ -121,13 +127,95 @@ def test_not_a_number_is_not_hidden():
     assert out[0, 0, 3].isnan().all() and not out[0, 0, 4].isnan().any()
 
 
-def test_gradients():
-    """torch's own check, with position embeddings."""
-    layout = on(torch.tensor([[[1, 0], [1, 1]]]))
-    inputs = [on(torch.randn(1, 2, 32, 4, dtype=torch.float64, requires_grad=True)) for _ in range(3)]
-    rpe = on(torch.randn(2, 32, 32, dtype=torch.float64, requires_grad=True))
-    assert torch.autograd.gradcheck(lambda q, k, v, rpe: sparse.sparse_attention(q, k, v, layout, 16, None, rpe),
-                                    (*inputs, rpe), fast_mode=True)
+@pytest.mark.parametrize("batch, heads, dim", [(1, 2, 4), (1, 1, 17), (5, 2, 3)])
+@pytest.mark.parametrize("shared", [False, True])
+def test_gradients(batch, heads, dim, shared):
+    """torch's own check in double precision, with position embeddings and masks, of gradients that lie otherwise in memory, and
+    with few heads and many. Breaks when a formula of the backward pass, or its division among threads, is wrong."""
+    layout = on(torch.tensor([[[1, 0, 1], [1, 1, 0], [0, 0, 0]]]))
+    inputs = [on(torch.randn(batch, 48, heads, dim, dtype=torch.float64, requires_grad=True)) for _ in range(3)]
+    rpe = on(torch.randn(*(() if shared else (heads,)), 48, 48, dtype=torch.float64, requires_grad=True))
+    padding = torch.zeros(batch, 48, dtype=torch.float64)
+    padding[0, 5:20] = -math.inf
+    seen = torch.ones(48, 48).tril()
+    seen[20] = 0  # a query that sees nothing
+
+    def call(q, k, v, rpe):
+        out = sparse.sparse_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), layout, 16, 0.3, rpe,
+                                      on(padding), on(seen))
+        return out.transpose(1, 3)
+
+    assert torch.autograd.gradcheck(call, (*inputs, rpe), fast_mode=True)
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
+def test_few_heads_are_divided_the_same_way_each_time():
+    """Breaks when threads that share a head's gradients add to them in the order in which they come, or a group is lost."""
+    layout = (torch.rand(1, 24, 24) < 0.4).long()
+    inputs = [torch.randn(1, 1, 384, 32, requires_grad=True) for _ in range(3)]
+    rpe = torch.randn(384, 384, requires_grad=True)
+    grad = torch.randn(1, 1, 384, 32)
+
+    def gradients(threads):
+        torch.set_num_threads(threads)
+        try:
+            out = sparse.sparse_attention(*inputs, layout, 16, None, rpe)
+            return torch.autograd.grad(out, (*inputs, rpe), grad)
+        finally:
+            torch.set_num_threads(2)
+
+    first = gradients(2)
+    for threads in (1, 2, 2, 2):
+        assert all(torch.equal(a, b) for a, b in zip(first, gradients(threads)))
+    want = torch.autograd.grad(dense(*inputs, layout, 16, rpe), (*inputs, rpe), grad.double())
+    for mine, right in zip(first, want):
+        torch.testing.assert_close(mine, right.to(mine.dtype), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(384, 384), (3, 384, 384), (4, 1, 384, 384), (1, 3, 1, 384)])
+def test_gradient_of_shared_position_embeddings(shape):
+    """Breaks when heads that share embeddings are not all added, or each has a gradient or other arrays of its own size in
+    between."""
+    inputs = [torch.randn(4, 3, 384, 16) for _ in range(3)]
+    rpe = torch.randn(shape, requires_grad=True)
+    layout = (torch.rand(3, 24, 24) < 0.5).long()
+    there = on(rpe)
+    out = sparse.sparse_attention(*map(on, inputs), on(layout), 16, None, there)
+    grad = torch.randn(out.shape)
+    if DEVICE == "cpu":
+        accelerator.reset_peak_memory_stats()
+        before = accelerator.memory_allocated()
+    got, = torch.autograd.grad(out, there, on(grad))
+    if DEVICE == "cpu":
+        # The gradients of q, k and v; rpe's, whole in length, for each of its own batch entries and heads, and its sum where
+        # it is not whole; the layout as bool; less than a page for each of these.
+        slices = math.prod(shape[:-2])
+        most = 3 * 4 * inputs[0].numel() + 4 * slices * 384 ** 2 + 4 * rpe.numel() + layout.numel() + 8 * 4096
+        assert accelerator.max_memory_allocated() - before <= most
+    want, = torch.autograd.grad(dense(*inputs, layout, 16, rpe), rpe, grad.double())
+    torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
+@pytest.mark.parametrize("heads", [1, 8])
+def test_memory_of_the_backward_pass(heads):
+    """Breaks when threads that share a head, or the length squared, cost memory."""
+    leaves = [torch.randn(1, heads, 2048, 64, requires_grad=True) for _ in range(3)]
+    layout = (torch.rand(heads, 32, 32) < 0.2).long()
+    out = sparse.sparse_attention(*leaves, layout, 64)
+    grad = torch.randn(out.shape)
+    accelerator.reset_peak_memory_stats()
+    before = accelerator.memory_allocated()
+    torch.autograd.grad(out, leaves, grad)
+    assert accelerator.max_memory_allocated() - before <= 3 * 4 * out.numel() + layout.numel() + 4 * 4096
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
+def test_torch_finds_the_layouts_well_made():
+    """Breaks when a layout cannot be made while torch traces or compiles."""
+    op = torch.ops.anyaccel.sparse_attention_layout.default
+    torch.library.opcheck(op, ("bigbird", 3, 16, 160), {"num_random_blocks": 1, "seed": 3})
+    assert op("dense", 2, 16, 64, device="meta").shape == (2, 4, 4)
 
 
 def test_torch_finds_the_op_well_made():

@@ -154,7 +154,8 @@ struct SparseAttentionMasks {
 /// `scale` is by default 1 / sqrt(head dim). The result is contiguous, like q. A query that sees no key gives zeros, and zero
 /// gradients. Masks of another dtype than the arithmetic's, and padded head dimensions, are converted first, which is a pass
 /// over them. Loads the op first if need be. Errors: `invalid_argument`; `build_failed` or `unavailable` from loading.
-/// Thread-safe; torch's threads are used. Results do not depend on their number. Differentiable once.
+/// Thread-safe; torch's threads are used. The result does not depend on their number; gradients are the same in every run with as
+/// many threads, and up to 4 threads with any number. Differentiable once.
 at::Tensor sparse_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& layout,
                             std::int64_t block, std::optional<double> scale = std::nullopt,
                             const SparseAttentionMasks& masks = {});

@@ -12,7 +12,7 @@ using OptionalTensor = std::optional<at::Tensor>;
 
 using Layout = at::Tensor(c10::string_view, std::int64_t, std::int64_t, std::int64_t, bool, at::IntArrayRef,
                           at::IntArrayRef, at::OptionalIntArrayRef, std::int64_t, std::int64_t, std::int64_t,
-                          std::int64_t, std::int64_t, c10::string_view, bool, std::int64_t);
+                          std::int64_t, std::int64_t, c10::string_view, bool, std::int64_t, std::optional<at::Device>);
 using Attention = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, std::int64_t,
                              std::optional<double>, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
                              c10::string_view, c10::string_view);
@@ -27,6 +27,28 @@ std::int64_t whole_blocks(const char* where, std::int64_t length, std::int64_t b
                  .want = "a multiple of " + std::to_string(block),
                  .hint = "use pad_to_block_size()"});
   return length / block;
+}
+
+/// A request with the options that its kind has; they go by the same names, and what it lacks keeps its default.
+template <class Request, class Options>
+Request request_of(const char* kind, const Options& options) {
+  Request out{.kind = kind};
+#define ANYACCEL_TAKE(name) \
+  if constexpr (requires { options.name; }) out.name = options.name
+  ANYACCEL_TAKE(different_layout_per_head);
+  ANYACCEL_TAKE(local_window_blocks);
+  ANYACCEL_TAKE(global_block_indices);
+  ANYACCEL_TAKE(global_block_end_indices);
+  ANYACCEL_TAKE(num_local_blocks);
+  ANYACCEL_TAKE(num_global_blocks);
+  ANYACCEL_TAKE(num_random_blocks);
+  ANYACCEL_TAKE(num_sliding_window_blocks);
+  ANYACCEL_TAKE(num_different_global_patterns);
+  ANYACCEL_TAKE(attention);
+  ANYACCEL_TAKE(horizontal_global_attention);
+  ANYACCEL_TAKE(seed);
+#undef ANYACCEL_TAKE
+  return out;
 }
 
 }  // namespace
@@ -45,59 +67,22 @@ at::Tensor SparsityConfig::make_layout(std::int64_t seq_len) const {
     return op.call(r.kind, num_heads_, block_, seq_len, r.different_layout_per_head, r.local_window_blocks,
                    r.global_block_indices, ends, r.num_local_blocks, r.num_global_blocks, r.num_random_blocks,
                    r.num_sliding_window_blocks, r.num_different_global_patterns, r.attention,
-                   r.horizontal_global_attention, r.seed);
+                   r.horizontal_global_attention, r.seed, std::nullopt);
   });
 }
 
-DenseSparsityConfig::DenseSparsityConfig(std::int64_t num_heads, const DenseSparsityOptions& o)
-    : SparsityConfig(num_heads, o.block, {.kind = "dense", .different_layout_per_head = o.different_layout_per_head}) {}
+#define ANYACCEL_SPARSITY_CONFIG(Kind, name)                                                         \
+  Kind##SparsityConfig::Kind##SparsityConfig(std::int64_t num_heads, const Kind##SparsityOptions& o) \
+      : SparsityConfig(num_heads, o.block, request_of<Request>(name, o)) {}
 
-FixedSparsityConfig::FixedSparsityConfig(std::int64_t num_heads, const FixedSparsityOptions& o)
-    : SparsityConfig(num_heads, o.block,
-                     {.kind = "fixed",
-                      .different_layout_per_head = o.different_layout_per_head,
-                      .num_local_blocks = o.num_local_blocks,
-                      .num_global_blocks = o.num_global_blocks,
-                      .num_different_global_patterns = o.num_different_global_patterns,
-                      .attention = o.attention,
-                      .horizontal_global_attention = o.horizontal_global_attention}) {}
+ANYACCEL_SPARSITY_CONFIG(Dense, "dense")
+ANYACCEL_SPARSITY_CONFIG(Fixed, "fixed")
+ANYACCEL_SPARSITY_CONFIG(Variable, "variable")
+ANYACCEL_SPARSITY_CONFIG(BigBird, "bigbird")
+ANYACCEL_SPARSITY_CONFIG(BSLongformer, "bslongformer")
+ANYACCEL_SPARSITY_CONFIG(LocalSlidingWindow, "local")
 
-VariableSparsityConfig::VariableSparsityConfig(std::int64_t num_heads, const VariableSparsityOptions& o)
-    : SparsityConfig(num_heads, o.block,
-                     {.kind = "variable",
-                      .different_layout_per_head = o.different_layout_per_head,
-                      .local_window_blocks = o.local_window_blocks,
-                      .global_block_indices = o.global_block_indices,
-                      .global_block_end_indices = o.global_block_end_indices,
-                      .num_random_blocks = o.num_random_blocks,
-                      .attention = o.attention,
-                      .horizontal_global_attention = o.horizontal_global_attention,
-                      .seed = o.seed}) {}
-
-BigBirdSparsityConfig::BigBirdSparsityConfig(std::int64_t num_heads, const BigBirdSparsityOptions& o)
-    : SparsityConfig(num_heads, o.block,
-                     {.kind = "bigbird",
-                      .different_layout_per_head = o.different_layout_per_head,
-                      .num_global_blocks = o.num_global_blocks,
-                      .num_random_blocks = o.num_random_blocks,
-                      .num_sliding_window_blocks = o.num_sliding_window_blocks,
-                      .attention = o.attention,
-                      .seed = o.seed}) {}
-
-BSLongformerSparsityConfig::BSLongformerSparsityConfig(std::int64_t num_heads, const BSLongformerSparsityOptions& o)
-    : SparsityConfig(num_heads, o.block,
-                     {.kind = "bslongformer",
-                      .different_layout_per_head = o.different_layout_per_head,
-                      .global_block_indices = o.global_block_indices,
-                      .global_block_end_indices = o.global_block_end_indices,
-                      .num_sliding_window_blocks = o.num_sliding_window_blocks,
-                      .attention = o.attention}) {}
-
-LocalSlidingWindowSparsityConfig::LocalSlidingWindowSparsityConfig(std::int64_t num_heads,
-                                                                   const LocalSlidingWindowSparsityOptions& o)
-    : SparsityConfig(
-          num_heads, o.block,
-          {.kind = "local", .num_sliding_window_blocks = o.num_sliding_window_blocks, .attention = o.attention}) {}
+#undef ANYACCEL_SPARSITY_CONFIG
 
 at::Tensor sparse_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& layout,
                             std::int64_t block, std::optional<double> scale, const SparseAttentionMasks& masks) {

@@ -27,13 +27,13 @@ void attention_forward(Isa, const AttentionHead<double>& head, std::int64_t bloc
 }
 
 void attention_backward(Isa isa, const AttentionHead<float>& head, const AttentionGrads<float>& grads,
-                        std::int64_t block_rows, float* scratch) noexcept {
-  ANYACCEL_CALL_ISA(isa, backward, head, grads, block_rows, scratch);
+                        const BlockSquare& square, float* scratch) noexcept {
+  ANYACCEL_CALL_ISA(isa, backward, head, grads, square, scratch);
 }
 
 void attention_backward(Isa, const AttentionHead<double>& head, const AttentionGrads<double>& grads,
-                        std::int64_t block_rows, double* scratch) noexcept {
-  fp64::backward(head, grads, block_rows, scratch);
+                        const BlockSquare& square, double* scratch) noexcept {
+  fp64::backward(head, grads, square, scratch);
 }
 
 }  // namespace anyaccel::ops

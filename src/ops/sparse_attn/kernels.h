@@ -25,18 +25,18 @@ struct AttentionHead {
   const T* key_padding;  ///< null, or what is added for each key
   T* out;                ///< rows `dim` apart
   T* stats;  ///< [row][2]: greatest score, and 1 / sum of exp(score - greatest); 0 and 0 when it sees nothing
-  const std::int32_t* first;    ///< of each block row, its first place in `columns`; one more at the end
-  const std::int32_t* columns;  ///< the key blocks that are there
+  const std::int64_t* first;    ///< of each block row, its first place in `columns`; one more at the end
+  const std::int32_t* columns;  ///< the key blocks that are there, ascending in each row
 };
 
-/// The gradients of one head; all rows `dim` apart. dk and dv begin as zeros.
+/// The gradients of one head, which are added to; all rows `dim` apart.
 template <typename T>
 struct AttentionGrads {
   const T* grad_out;
   T* dq;
   T* dk;
   T* dv;
-  T* drpe;  ///< null, or [queries, keys] of this head, zeros at first
+  T* drpe;  ///< null, or [queries, keys] of this head
   std::int64_t drpe_row;
 };
 
@@ -47,10 +47,15 @@ std::int64_t attention_scratch(std::int64_t dim) noexcept;
 void attention_forward(Isa isa, const AttentionHead<float>& head, std::int64_t block_row, float* scratch) noexcept;
 void attention_forward(Isa isa, const AttentionHead<double>& head, std::int64_t block_row, double* scratch) noexcept;
 
-/// All `block_rows` of one head, which has out and stats from the forward calls.
+/// Blocks of one head that are done together: those of the query blocks [row, row_end) and the key blocks [column, column_end).
+struct BlockSquare {
+  std::int64_t row, row_end, column, column_end;
+};
+
+/// What the blocks of a square add to the gradients of one head, which has out and stats from the forward calls.
 void attention_backward(Isa isa, const AttentionHead<float>& head, const AttentionGrads<float>& grads,
-                        std::int64_t block_rows, float* scratch) noexcept;
+                        const BlockSquare& square, float* scratch) noexcept;
 void attention_backward(Isa isa, const AttentionHead<double>& head, const AttentionGrads<double>& grads,
-                        std::int64_t block_rows, double* scratch) noexcept;
+                        const BlockSquare& square, double* scratch) noexcept;
 
 }  // namespace anyaccel::ops

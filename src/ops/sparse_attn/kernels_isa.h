@@ -20,6 +20,13 @@ void pack_transposed(const Real* from, std::int64_t from_row, std::int64_t rows,
     for (std::int64_t row = 0; row < rows; ++row) to[column * rows + row] = from[row * from_row + column] * factor;
 }
 
+inline Real sum_of(Vec vector) {
+  Real parts[Vec::width], sum = 0;
+  vector.store(parts);
+  for (const Real part : parts) sum += part;
+  return sum;
+}
+
 /// What masks and position embeddings add to the scores of one key block.
 void add_masks(const Head& head, std::int64_t query, std::int64_t tile, std::int64_t key, Real* scores) {
   if (head.key_padding)
@@ -155,13 +162,15 @@ void backward_tile(const Head& head, const AttentionGrads<Real>& grads, std::int
   pack_transposed(head.q + query * head.q_row, head.q_row, tile, dim, head.scale, s.packed);
   pack_transposed(grad_out, dim, tile, dim, 1, s.packed2);
   for (std::int64_t q = 0; q < tile; ++q) {
-    Real product = 0;
-    for (std::int64_t i = 0; i < dim; ++i) {
-      product += grad_out[q * dim + i] * head.out[(query + q) * dim + i];
-      s.rows[q * dim + i] = head.q[(query + q) * head.q_row + i] * head.scale;
-      s.sums[q * dim + i] = 0;
+    const Real* const out = head.out + (query + q) * dim;
+    const Real* const from = head.q + (query + q) * head.q_row;
+    Vec product = Vec::of(0);
+    for (std::int64_t i = 0; i < dim; i += Vec::width) {
+      product = Vec::fma(Vec::load(grad_out + q * dim + i), Vec::load(out + i), product);
+      (Vec::load(from + i) * Vec::of(head.scale)).store(s.rows + q * dim + i);
+      Vec::of(0).store(s.sums + q * dim + i);
     }
-    delta[q] = -product;
+    delta[q] = -sum_of(product);
     shift[q] = -head.stats[2 * (query + q)];
     inverse[q] = head.stats[2 * (query + q) + 1];
   }
@@ -190,20 +199,24 @@ void backward_tile(const Head& head, const AttentionGrads<Real>& grads, std::int
       if (grads.drpe)
         for (std::int64_t k = 0; k < block; ++k)
           for (std::int64_t q = 0; q < tile; ++q)
-            grads.drpe[(query + q) * grads.drpe_row + key + k] = s.scores2[at + k * tile + q];
+            grads.drpe[(query + q) * grads.drpe_row + key + k] += s.scores2[at + k * tile + q];
     }
     add_weighted(head, s.scores2, tile, head.k, head.k_row, there, blocks, s.sums);
   }
-  for (std::int64_t i = 0; i < tile * dim; ++i) grads.dq[query * dim + i] = s.sums[i] * head.scale;
+  for (std::int64_t i = 0; i < tile * dim; ++i) grads.dq[query * dim + i] += s.sums[i] * head.scale;
 }
 
+/// The tiles of the query blocks of a square, with the key blocks that they have in it.
 template <typename Tile>
-inline void each_tile(const Head& head, std::int64_t block_row, const Tile& call) {
-  const std::int32_t begin = head.first[block_row];
-  const std::int64_t count = head.first[block_row + 1] - begin;
-  for (std::int64_t row = 0; row < head.block; row += tile_rows)
-    call(block_row * head.block + row, head.block - row < tile_rows ? head.block - row : tile_rows,
-         head.columns + begin, count);
+inline void each_tile(const Head& head, const BlockSquare& square, const Tile& call) {
+  for (std::int64_t block_row = square.row; block_row < square.row_end; ++block_row) {
+    std::int64_t begin = head.first[block_row], end = head.first[block_row + 1];
+    while (begin < end && head.columns[begin] < square.column) ++begin;
+    while (begin < end && head.columns[end - 1] >= square.column_end) --end;
+    for (std::int64_t row = 0; row < head.block; row += tile_rows)
+      call(block_row * head.block + row, head.block - row < tile_rows ? head.block - row : tile_rows,
+           head.columns + begin, end - begin);
+  }
 }
 
 }  // namespace
@@ -214,17 +227,15 @@ inline std::int64_t scratch_elements(std::int64_t dim) {
 
 void forward(const Head& head, std::int64_t block_row, Real* scratch) {
   const Scratch s(scratch, head.dim);
-  each_tile(head, block_row,
+  each_tile(head, {block_row, block_row + 1, 0, std::int64_t{1} << 31},
             [&](std::int64_t query, std::int64_t tile, const std::int32_t* columns, std::int64_t count) {
               forward_tile(head, query, tile, columns, count, s);
             });
 }
 
-void backward(const Head& head, const AttentionGrads<Real>& grads, std::int64_t block_rows, Real* scratch) {
+void backward(const Head& head, const AttentionGrads<Real>& grads, const BlockSquare& square, Real* scratch) {
   const Scratch s(scratch, head.dim);
-  for (std::int64_t block_row = 0; block_row < block_rows; ++block_row)
-    each_tile(head, block_row,
-              [&](std::int64_t query, std::int64_t tile, const std::int32_t* columns, std::int64_t count) {
-                backward_tile(head, grads, query, tile, columns, count, s);
-              });
+  each_tile(head, square, [&](std::int64_t query, std::int64_t tile, const std::int32_t* columns, std::int64_t count) {
+    if (count) backward_tile(head, grads, query, tile, columns, count, s);
+  });
 }

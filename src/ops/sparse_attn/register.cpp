@@ -10,9 +10,11 @@
 #include "ATen/ops/empty_like.h"
 #include "ATen/ops/where.h"
 #include "ATen/ops/zeros.h"
+#include "ops/sparse_attn/divide.h"
 #include "ops/sparse_attn/given.h"
 #include "ops/sparse_attn/kernels.h"
 #include "ops/sparse_attn/layouts.h"
+#include "ops/sparse_attn/rpe_grad.h"
 #include "ops/support/tasks.h"
 #include "torch/csrc/autograd/autograd_not_implemented_fallback.h"
 #include "torch/csrc/autograd/custom_function.h"
@@ -23,7 +25,8 @@ namespace {
 
 /// Of each block row of each layout head the blocks that are there.
 struct Blocks {
-  std::vector<std::int32_t> first, columns;
+  std::vector<std::int64_t> first;
+  std::vector<std::int32_t> columns;
   std::int64_t heads, rows;
 
   explicit Blocks(const Tensor& layout) : heads(layout.size(0)), rows(layout.size(1)) {
@@ -32,14 +35,14 @@ struct Blocks {
     first.reserve(static_cast<std::size_t>(heads * (rows + 1)));
     for (std::int64_t head = 0; head < heads; ++head) {
       for (std::int64_t row = 0; row < rows; ++row) {
-        first.push_back(static_cast<std::int32_t>(columns.size()));
+        first.push_back(static_cast<std::int64_t>(columns.size()));
         for (std::int64_t column = 0; column < rows; ++column)
           if (*at++) columns.push_back(static_cast<std::int32_t>(column));
       }
-      first.push_back(static_cast<std::int32_t>(columns.size()));
+      first.push_back(static_cast<std::int64_t>(columns.size()));
     }
   }
-  const std::int32_t* of_head(std::int64_t head) const { return first.data() + (heads == 1 ? 0 : head) * (rows + 1); }
+  const std::int64_t* of_head(std::int64_t head) const { return first.data() + (heads == 1 ? 0 : head) * (rows + 1); }
 };
 
 /// In the type of the arithmetic, head dimension contiguous and a multiple of 16: padded with zeros, which change no product.
@@ -159,9 +162,8 @@ Grads backward_as(const Tensor& grad_out, const Given& g, const Tensor& out, con
   std::array<Tensor, 3> grads;
   for (Tensor& tensor : grads) tensor = at::zeros(rows.sizes(), rows.options());
   const std::int64_t length = g.q.size(2);
-  Tensor drpe;
-  if (rpe_grad) drpe = at::zeros({g.q.size(0), g.q.size(1), length, length}, rows.options());
   const std::int64_t size = length * work.dim();
+  const RpeGrad<T> drpe(g, rpe_grad, rows.options());
   const Isa isa = best_isa();
   // The kernels write to neither of these two.
   T* const out_at = const_cast<T*>(rows.const_data_ptr<T>());
@@ -169,16 +171,20 @@ Grads backward_as(const Tensor& grad_out, const Given& g, const Tensor& out, con
   const T* const grad_at = grad.const_data_ptr<T>();
   const std::array<T*, 3> to = {grads[0].mutable_data_ptr<T>(), grads[1].mutable_data_ptr<T>(),
                                 grads[2].mutable_data_ptr<T>()};
-  T* const drpe_at = rpe_grad ? drpe.mutable_data_ptr<T>() : nullptr;
   const ScratchMemory<T> scratch(work.dim());
-  parallel_tasks(work.heads(), scratch.threads(), [&](std::int64_t i, std::int64_t thread) {
-    attention_backward(isa, work.head(i, out_at, stats_at),
-                       {grad_at + i * size, to[0] + i * size, to[1] + i * size, to[2] + i * size,
-                        drpe_at ? drpe_at + i * length * length : nullptr, length},
-                       work.blocks.rows, scratch.of(thread));
-  });
-  if (rpe_grad) drpe = drpe.sum_to_size(g.rpe->sizes()).to(g.rpe->scalar_type());
-  return {cut(grads[0], g.q), cut(grads[1], g.k), cut(grads[2], g.v), rpe_grad ? drpe : at::empty({0}, g.q.options())};
+  const Division parts(drpe.slices(work.heads()), work.blocks.rows, scratch.threads());
+  for (std::int64_t step = 0; step < parts.groups; ++step)
+    parallel_tasks(parts.tasks(), scratch.threads(), [&](std::int64_t task, std::int64_t thread) {
+      const std::int64_t slice = parts.slice(task);
+      for (std::int64_t i = 0; i < work.heads(); ++i)
+        if (drpe.slice(i) == slice)
+          attention_backward(
+              isa, work.head(i, out_at, stats_at),
+              {grad_at + i * size, to[0] + i * size, to[1] + i * size, to[2] + i * size, drpe.of(slice), length},
+              parts.square(step, task), scratch.of(thread));
+    });
+  return {cut(grads[0], g.q), cut(grads[1], g.k), cut(grads[2], g.v),
+          rpe_grad ? drpe.result(*g.rpe) : at::empty({0}, g.q.options())};
 }
 
 #define GIVEN                                                                                         \
@@ -283,7 +289,8 @@ Tensor layout_op(c10::string_view kind, std::int64_t num_heads, std::int64_t blo
                  at::IntArrayRef global_block_indices, at::OptionalIntArrayRef global_block_end_indices,
                  std::int64_t num_local_blocks, std::int64_t num_global_blocks, std::int64_t num_random_blocks,
                  std::int64_t num_sliding_window_blocks, std::int64_t num_different_global_patterns,
-                 c10::string_view attention, bool horizontal_global_attention, std::int64_t seed) {
+                 c10::string_view attention, bool horizontal_global_attention, std::int64_t seed,
+                 std::optional<at::Device> device) {
   const LayoutOptions options{std::string(kind),
                               num_heads,
                               block,
@@ -302,11 +309,14 @@ Tensor layout_op(c10::string_view kind, std::int64_t num_heads, std::int64_t blo
                               seed};
   if (std::string error = layout_error(options); !error.empty())
     throw c10::ValueError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, std::move(error));
-  const auto made = make_layout(options);
   const std::int64_t blocks = seq_len / block;
-  Tensor out = at::empty({num_heads, blocks, blocks}, at::TensorOptions(at::kLong));
+  const auto where_to = at::TensorOptions(at::kLong);
+  // How torch asks for the shape alone.
+  if (device && device->is_meta()) return at::empty({num_heads, blocks, blocks}, where_to.device(*device));
+  const auto made = make_layout(options);
+  Tensor out = at::empty({num_heads, blocks, blocks}, where_to);
   std::copy(made.begin(), made.end(), out.mutable_data_ptr<std::int64_t>());
-  return out;
+  return device ? out.to(*device) : out;
 }
 
 #define ARGUMENTS                                                                                 \
@@ -323,8 +333,8 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
       "int[] local_window_blocks=[4], int[] global_block_indices=[0], int[]? global_block_end_indices=None, "
       "int num_local_blocks=4, int num_global_blocks=1, int num_random_blocks=0, int num_sliding_window_blocks=3, "
       "int num_different_global_patterns=1, str attention='bidirectional', bool horizontal_global_attention=False, "
-      "int seed=0) -> Tensor",
-      layout_op);
+      "int seed=0, *, Device? device=None) -> Tensor",
+      torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, layout_op));
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, CPU, m) {

@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
 #include <random>
 #include <vector>
+
+#include "ops/sparse_attn/divide.h"
 
 namespace {
 
@@ -16,7 +19,8 @@ template <typename T>
 struct Case {
   std::int64_t block, rows, dim;
   std::vector<T> q, k, v, grad, rpe, out, stats, dq, dk, dv;
-  std::vector<std::int32_t> first{0}, columns;
+  std::vector<std::int64_t> first{0};
+  std::vector<std::int32_t> columns;
 
   Case(std::int64_t block_size, std::int64_t block_rows, std::int64_t width)
       : block(block_size), rows(block_rows), dim(width) {
@@ -33,13 +37,15 @@ struct Case {
     for (std::int64_t row = 0; row < rows; ++row) {
       for (std::int64_t column = 0; column < rows; ++column)
         if (row && random() % 3) columns.push_back(static_cast<std::int32_t>(column));
-      first.push_back(static_cast<std::int32_t>(columns.size()));
+      first.push_back(static_cast<std::int64_t>(columns.size()));
     }
   }
 
   std::size_t size() const { return static_cast<std::size_t>(block * rows * dim); }
 
-  void run(Isa isa) {
+  void run(Isa isa) { run(isa, {{0, rows, 0, rows}}); }
+
+  void run(Isa isa, const std::vector<BlockSquare>& squares) {
     AttentionHead<T> head{};
     head.q = q.data();
     head.k = k.data();
@@ -59,7 +65,8 @@ struct Case {
             ::operator new (static_cast<std::size_t>(attention_scratch(dim)) * sizeof(T), std::align_val_t{64})),
         [](T* at) { ::operator delete (at, std::align_val_t{64}); });
     for (std::int64_t row = 0; row < rows; ++row) attention_forward(isa, head, row, scratch.get());
-    attention_backward(isa, head, {grad.data(), dq.data(), dk.data(), dv.data(), nullptr, 0}, rows, scratch.get());
+    for (const BlockSquare& square : squares)
+      attention_backward(isa, head, {grad.data(), dq.data(), dk.data(), dv.data(), nullptr, 0}, square, scratch.get());
   }
 };
 
@@ -88,6 +95,53 @@ TEST(SparseAttention, InstructionSetsAgreeWithDouble) {
       for (std::size_t i = 0; i < static_cast<std::size_t>(shape.block); ++i)
         EXPECT_TRUE(fast.stats[2 * i + 1] == 0 && fast.out[i] == 0) << "the first row sees nothing";
     }
+  }
+}
+
+// Breaks when a block is done twice or never, when two threads would add to the same rows in one step, or when there is too
+// little in a step for all threads.
+TEST(SparseAttention, BackwardPassIsDivided) {
+  for (const std::int64_t slices : {1, 2, 3, 8, 40})
+    for (const std::int64_t rows : {1, 2, 7, 32, 129})
+      for (const std::int64_t threads : {1, 2, 16}) {
+        SCOPED_TRACE(testing::Message() << slices << " slices, " << rows << " rows, " << threads << " threads");
+        const Division parts(slices, rows, threads);
+        ASSERT_GE(parts.tasks(), std::min(threads, slices * rows));
+        std::vector<int> done(static_cast<std::size_t>(slices * rows * rows), 0);
+        for (std::int64_t step = 0; step < parts.groups; ++step) {
+          std::vector<int> row_used(static_cast<std::size_t>(slices * rows), 0), column_used = row_used;
+          for (std::int64_t task = 0; task < parts.tasks(); ++task) {
+            const BlockSquare square = parts.square(step, task);
+            const std::int64_t first = parts.slice(task) * rows;
+            for (std::int64_t row = square.row; row < square.row_end; ++row) {
+              ++row_used.at(static_cast<std::size_t>(first + row));
+              for (std::int64_t column = square.column; column < square.column_end; ++column)
+                ++done.at(static_cast<std::size_t>((first + row) * rows + column));
+            }
+            for (std::int64_t column = square.column; column < square.column_end; ++column)
+              ++column_used.at(static_cast<std::size_t>(first + column));
+          }
+          ASSERT_EQ(row_used, std::vector<int>(row_used.size(), 1));
+          ASSERT_EQ(column_used, row_used);
+        }
+        ASSERT_EQ(done, std::vector<int>(done.size(), 1));
+      }
+}
+
+// Breaks when a square takes blocks outside of it, or replaces what others have added.
+TEST(SparseAttention, SquaresAddUpToTheWhole) {
+  Case<double> whole(16, 7, 16), parts(16, 7, 16);
+  whole.run(Isa::scalar);
+  const Division division(1, 7, 2);
+  ASSERT_GT(division.groups, 3);
+  std::vector<BlockSquare> squares;
+  for (std::int64_t step = 0; step < division.groups; ++step)
+    for (std::int64_t task = 0; task < division.tasks(); ++task) squares.push_back(division.square(step, task));
+  parts.run(Isa::scalar, squares);
+  for (std::size_t i = 0; i < whole.dq.size(); ++i) {
+    ASSERT_NEAR(parts.dq[i], whole.dq[i], 1e-13);
+    ASSERT_NEAR(parts.dk[i], whole.dk[i], 1e-13);
+    ASSERT_NEAR(parts.dv[i], whole.dv[i], 1e-13);
   }
 }
 
