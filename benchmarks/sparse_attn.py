@@ -1,19 +1,37 @@
-"""One side of the benchmark of sparse attention: milliseconds a call. usage: sparse_attn.py anyaccel|dense|flex"""
+"""One side of the benchmark of sparse attention: milliseconds a call. usage: sparse_attn.py anyaccel|dense|flex|check
+
+check compares the results of the sides with each other and prints nothing; it ends with 1 where they differ."""
 import json
+import shutil
 import sys
 import time
 
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 
 HEADS, DIM, BLOCK = 8, 64, 64
-SIDE = sys.argv[1]
+CALLS = {2048: (5, 3), 4096: (3, 2), 8192: (2, 1)}  # forward, and with backward; the best counts, on every side
+DENSITIES = (10, 25)
 
 
-def attention(layout):
+def layout_of(length, density):
+    """As many blocks in each row, others for each head."""
+    torch.manual_seed(0)
+    blocks = length // BLOCK
+    there = torch.rand(HEADS, blocks, blocks).topk(round(blocks * density / 100)).indices
+    return torch.zeros(HEADS, blocks, blocks, dtype=torch.int64).scatter_(2, there, 1)
+
+
+def inputs_of(length, heads=HEADS):
+    torch.manual_seed(1)
+    return [torch.randn(1, heads, length, DIM) for _ in range(3)]
+
+
+def attention(side, layout):
     """A function of query, key and value."""
-    if SIDE == "dense":
-        return torch.nn.functional.scaled_dot_product_attention
-    if SIDE == "anyaccel":
+    if side == "dense":
+        return scaled_dot_product_attention
+    if side == "anyaccel":
         import anyaccel
         sparse = anyaccel.get_accelerator().create_op_builder("SparseAttnBuilder").load()
         return lambda q, k, v: sparse.sparse_attention(q, k, v, layout, BLOCK)
@@ -26,34 +44,66 @@ def attention(layout):
     return lambda q, k, v: compiled(q, k, v, block_mask=mask)
 
 
-def milliseconds(call):
-    call()
+def gradients(call, inputs):
+    leaves = [tensor.detach().requires_grad_() for tensor in inputs]
+    return torch.autograd.grad(call(*leaves).sum(), leaves)
+
+
+def milliseconds(function, calls):
     best = float("inf")
-    for _ in range(5):
+    for _ in range(calls):
         begin = time.perf_counter()
-        call()
+        function()
         best = min(best, time.perf_counter() - begin)
     return 1e3 * best
 
 
-def main():
+def time_cell(out, name, call, inputs, calls, backward):
+    with torch.no_grad():
+        call(*inputs)  # compiles, and has the memory
+        out[f"forward_{name}_ms"] = milliseconds(lambda: call(*inputs), calls[0])
+    if backward:
+        out[f"both_{name}_ms"] = milliseconds(lambda: gradients(call, inputs), calls[1])
+
+
+def measure(side):
     out = {}
-    for length in (2048, 8192):
-        torch.manual_seed(0)
-        blocks = length // BLOCK
-        q, k, v = (torch.randn(1, HEADS, length, DIM) for _ in range(3))
-        for density in (10, 25):
-            there = torch.rand(HEADS, blocks, blocks).topk(round(blocks * density / 100)).indices
-            layout = torch.zeros(HEADS, blocks, blocks, dtype=torch.int64).scatter_(2, there, 1)
-            call = attention(layout)
-            with torch.no_grad():
-                out[f"forward_{length}_{density}_ms"] = milliseconds(lambda: call(q, k, v))
-            if SIDE == "flex" or length > 2048:
-                continue  # FlexAttention has no backward pass on the processor
-            leaves = [tensor.clone().requires_grad_() for tensor in (q, k, v)]
-            out[f"both_{length}_{density}_ms"] = milliseconds(
-                lambda: torch.autograd.grad(call(*leaves).sum(), leaves))
+    for length, calls in CALLS.items():
+        inputs = inputs_of(length)
+        if side == "dense":
+            time_cell(out, length, attention(side, None), inputs, calls, True)
+            continue
+        for density in DENSITIES:
+            call = attention(side, layout_of(length, density))
+            # FlexAttention has no backward pass on the processor.
+            time_cell(out, f"{length}_{density}", call, inputs, calls, side == "anyaccel")
+    if side == "anyaccel":
+        inputs = inputs_of(4096, 1)
+        call = attention(side, layout_of(4096, 25)[:1])
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            out[f"one_head_{threads}_ms"] = milliseconds(lambda: gradients(call, inputs), 5)
     print(json.dumps(out))
 
 
-main()
+def check():
+    """Outputs, and gradients where there are any, against dense attention with the layout as its mask."""
+    length = min(CALLS)
+    inputs = inputs_of(length)
+    for density in DENSITIES:
+        layout = layout_of(length, density)
+        mask = layout.bool().repeat_interleave(BLOCK, 1).repeat_interleave(BLOCK, 2)
+        masked = lambda q, k, v: scaled_dot_product_attention(q, k, v, mask[None])  # noqa: B023, E731
+        want = masked(*inputs)
+        for side in ["anyaccel"] + ["flex"] * bool(shutil.which("c++")):
+            call = attention(side, layout)
+            with torch.no_grad():
+                torch.testing.assert_close(call(*inputs), want, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(gradients(attention("anyaccel", layout), inputs), gradients(masked, inputs), rtol=1e-3,
+                                   atol=1e-4)
+
+
+if sys.argv[1] == "check":
+    check()
+else:
+    measure(sys.argv[1])
