@@ -32,7 +32,7 @@ class CudaSources(unittest.TestCase):
     def test_fused_optimizers(self):
         with tempfile.TemporaryDirectory() as folder:
             environment = {**os.environ, "ANYACCEL_OP_CACHE": folder, "NVCC": NVCC}
-            for op in ("fused_adam", "fused_lion"):
+            for op in ("fused_adam", "fused_lamb", "fused_lion"):
                 done = subprocess.run([os.environ["ANYACCEL_PROGRAM"], "ops", "build", op, "--backend", "cuda", "--cuda-archs", "80;90+PTX"],
                                       env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900)
                 self.assertEqual(done.returncode, 0, done.stdout)

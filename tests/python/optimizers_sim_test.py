@@ -91,6 +91,15 @@ def test_tensors_on_the_device(name):
     assert all(x.device.type == "sim" and torch.equal(x.cpu(), y) for x, y in zip(there, host))
 
 
+# Broken when the empty tensor in host memory that DeepSpeed's FusedLamb gives for "no copy" is taken for a tensor of another device.
+def test_lamb_without_a_copy():
+    there = [torch.full((100,), x, device=DEVICE) for x in (2.0, 0.0, 0.0, 1.0)]
+    answer = FUSED_LAMB.lamb(there[0], torch.tensor([], dtype=torch.float), *there[1:], 1e-2, 0.9, 0.99, 10.0, 0.01, 1e-6, 1.0, 1, 1, 1, 0.0)
+    assert answer.device.type == "sim" and answer.item() == pytest.approx(2.0, rel=1e-3)
+    # u = (0.1 / 0.1) with the bias corrected by the step's size: |p| / |u| = 2 / 1 and p - 0.01 * 2 * 1.
+    torch.testing.assert_close(there[0].cpu(), torch.full((100,), 1.98), rtol=1e-4, atol=0)
+
+
 # Broken when tensors of host and device together are taken, or changed before they are refused.
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("odd", [0, 1, 2])

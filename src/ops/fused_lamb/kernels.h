@@ -31,8 +31,11 @@ struct LambArrays {
 };
 
 /// Elements whose squares are added up on their own; what is below a sum of sums, so that neither the number of threads nor
-/// the instruction set changes it.
+/// the instruction set changes it, nor a GPU.
 constexpr std::int64_t lamb_block = 4096;
+/// Sums beside each other: element i goes to lane i % lamb_lanes, in order; at the end the upper half of the lanes is added to
+/// the lower one until one is left (see sum_lanes() in blocks.h). A GPU has a thread for each.
+constexpr int lamb_lanes = 256;
 
 struct LambNorms {
   double params = 0;  ///< sum of squares of the parameters

@@ -51,11 +51,26 @@ struct LambMoments {
         squares_u[j - begin] = last_u[j - i];
       }
     }
-    // In the order of the elements, whatever the width of a vector.
-    for (std::int64_t j = 0; j < end - begin; ++j) {
-      norms->params += static_cast<double>(squares_p[j]);
-      norms->update += static_cast<double>(squares_u[j]);
+    sum(squares_p, squares_u, end - begin);
+  }
+
+  // Lanes as blocks.h says, which are enough for vectors of any width.
+  void sum(const float* squares_p, const float* squares_u, std::int64_t count) const {
+    double lanes_p[lamb_lanes] = {};
+    double lanes_u[lamb_lanes] = {};
+    for (std::int64_t row = 0; row < count; row += lamb_lanes) {
+      const std::int64_t lanes = count - row < lamb_lanes ? count - row : lamb_lanes;
+      for (std::int64_t lane = 0; lane < lanes; ++lane) {
+        lanes_p[lane] += static_cast<double>(squares_p[row + lane]);
+        lanes_u[lane] += static_cast<double>(squares_u[row + lane]);
+      }
     }
+    for (int half = lamb_lanes / 2; half > 0; half /= 2)
+      for (int lane = 0; lane < half; ++lane) {
+        lanes_p[lane] += lanes_p[lane + half];
+        lanes_u[lane] += lanes_u[lane + half];
+      }
+    *norms = {lanes_p[0], lanes_u[0]};
   }
 
   template <typename P, typename G, typename S>
