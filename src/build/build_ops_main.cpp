@@ -1,7 +1,11 @@
-// anyaccel_build_ops --out FOLDER --compiler CXX [--skip] [--machine] [--fatal-warnings] DESCRIPTION...: makes prebuilt ops in our own build. Uses the service that
-// users have, with the same descriptions and keys.
+// anyaccel_build_ops --out FOLDER --compiler CXX [--skip] [--machine] [--fatal-warnings] [--depfile FILE TARGET] DESCRIPTION...: makes prebuilt ops in our
+// own build. Uses the service that users have, with the same descriptions and keys.
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -19,11 +23,31 @@ bool serves_machine(const anyaccel::build::Description& op) {
   return op.serves("*");
 }
 
+/// For make and ninja: `target` is to be looked at again when one of these files changes.
+class Depfile {
+ public:
+  Depfile(const std::string& path, const std::string& target) : out_(path) { out_ << escaped(target) << ":"; }
+  void add(const std::string& file) { out_ << " \\\n  " << escaped(std::filesystem::weakly_canonical(file).string()); }
+  bool finish() { return static_cast<bool>(out_ << "\n" << std::flush); }
+
+ private:
+  static std::string escaped(const std::string& path) {
+    std::string out;
+    for (const char letter : path) {
+      if (letter == ' ' || letter == '#' || letter == '\\') out += '\\';
+      if (letter == '$') out += '$';
+      out += letter;
+    }
+    return out;
+  }
+  std::ofstream out_;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace anyaccel::build;
-  std::string out, compiler;
+  std::string out, compiler, depfile, target;
   bool skip = false, machine = false, fatal_warnings = false;
   std::vector<std::string> files;
   for (int i = 1; i < argc; ++i) {
@@ -32,6 +56,9 @@ int main(int argc, char** argv) {
       out = argv[++i];
     } else if (word == "--compiler" && i + 1 < argc) {
       compiler = argv[++i];
+    } else if (word == "--depfile" && i + 2 < argc) {
+      depfile = argv[++i];
+      target = argv[++i];
     } else if (word == "--skip") {
       skip = true;  // what this machine cannot build is no error
     } else if (word == "--fatal-warnings") {
@@ -45,7 +72,7 @@ int main(int argc, char** argv) {
   if (out.empty() || files.empty())
     return std::fputs(
                "usage: anyaccel_build_ops --out FOLDER [--compiler CXX] [--skip] [--machine] [--fatal-warnings] "
-               "FILE.op...\n",
+               "[--depfile FILE TARGET] FILE.op...\n",
                stderr),
            2;
   try {
@@ -54,8 +81,12 @@ int main(int argc, char** argv) {
     settings.compile_only = !settings.target.cuda_archs.empty();
     // What sanitizers insert confuses g++'s guesses, as in the rest of our build.
     settings.fatal_warnings = fatal_warnings && sanitizer_flags().empty();
+    std::optional<Depfile> dependencies;
+    if (!depfile.empty()) dependencies.emplace(depfile, target);
     for (const auto& file : files) {
       const auto op = read_op(file);
+      if (dependencies)
+        for (const auto& [name, path] : key_files(op, settings.places)) dependencies->add(path.string());
       if (machine && !serves_machine(op.description)) {
         std::printf("not prebuilt: %s, this machine has no device for it\n", op.description.name.c_str());
         continue;
@@ -67,6 +98,7 @@ int main(int argc, char** argv) {
         std::printf("not prebuilt: %s\n", error.what());
       }
     }
+    if (dependencies && !dependencies->finish()) throw std::runtime_error("cannot write " + depfile);
   } catch (const std::exception& error) {
     return std::fprintf(stderr, "anyaccel_build_ops: %s\n", error.what()), 1;
   }

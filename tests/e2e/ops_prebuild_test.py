@@ -1,0 +1,32 @@
+"""Our own build asks the program that prebuilds ops which files an op is made from: only a change of those builds it again."""
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = pathlib.Path(os.environ["ANYACCEL_BUILD_DIR"]) / "bin/anyaccel_build_ops"
+SOURCE = pathlib.Path(os.environ["ANYACCEL_SOURCE_DIR"])
+
+
+class Prebuild(unittest.TestCase):
+    # Breaks when a file that an op is made from is not named (a change of it would be lost), another one is (all ops would be built for one's
+    # change), or a name with a space or a dollar comes apart.
+    def test_depfile_names_what_an_op_is_made_from(self):
+        with tempfile.TemporaryDirectory(prefix="a $b ") as name:
+            folder = pathlib.Path(name).resolve()
+            op = folder / "tiny.op"
+            op.write_text("anyaccel_op = 1\nclass_name = TinyBuilder\nname = tiny\nbackends = *\ntorch = no\nsource = tiny.cpp\n")
+            (folder / "tiny.cpp").write_text('#include "ops/support/isa.h"\n#include "tiny.h"\nint tiny() { return TINY; }\n')
+            (folder / "tiny.h").write_text("#define TINY 1\n")
+            (folder / "other.h").write_text("// nobody's\n")
+            subprocess.run([PROGRAM, "--out", folder / "out", "--machine", "--depfile", folder / "d", "some target", op], check=True, timeout=300)
+            text = (folder / "d").read_text().replace("\\\n", "").replace("\\ ", "\0").replace("$$", "$")
+            target, files = text.split(":", 1)
+            self.assertEqual(target.replace("\0", " "), "some target")
+            self.assertEqual({word.replace("\0", " ") for word in files.split()},
+                             {str(folder / "tiny.cpp"), str(folder / "tiny.h"), str(SOURCE / "src/ops/support/isa.h")})
+
+
+if __name__ == "__main__":
+    unittest.main()
