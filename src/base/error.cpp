@@ -1,5 +1,7 @@
 #include "anyaccel/error.h"
 
+#include "anyaccel/sdk/error_message.h"
+
 namespace anyaccel {
 
 const char* to_string(ErrorCode code) noexcept {
@@ -22,20 +24,7 @@ const char* to_string(ErrorCode code) noexcept {
   return "unknown";
 }
 
-namespace {
-
-std::string message(std::string_view where, const ErrorText& text) {
-  std::string out = "[";
-  out.append(where).append("] ").append(text.what);
-  if (!text.got.empty()) out.append("; got ").append(text.got);
-  if (!text.want.empty()) out.append(text.got.empty() ? "; want " : ", want ").append(text.want);
-  if (!text.hint.empty()) out.append("; ").append(text.hint);
-  return out;
-}
-
-}  // namespace
-
 Error::Error(ErrorCode code, std::string_view where, const ErrorText& text)
-    : std::runtime_error(message(where, text)), code_(code) {}
+    : std::runtime_error(sdk::error_message(where, text)), code_(code) {}
 
 }  // namespace anyaccel

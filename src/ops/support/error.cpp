@@ -1,4 +1,5 @@
-// anyaccel::Error for the libraries of ops, which link no library of ours; src/base/error.cpp has the same message.
+// anyaccel::Error's constructor for the libraries of ops, which link no library of ours: beside what base's does (the message has one
+// home, sdk/error_message.h) it remembers the code, which torch drops on the way to Python.
 #include "ops/support/error.h"
 
 #include <algorithm>
@@ -6,6 +7,8 @@
 #include <mutex>
 #include <string>
 #include <utility>
+
+#include "anyaccel/sdk/error_message.h"
 
 namespace anyaccel {
 
@@ -25,19 +28,10 @@ Made& made() {
   return all;
 }
 
-std::string message(std::string_view where, const ErrorText& text) {
-  std::string out = "[";
-  out.append(where).append("] ").append(text.what);
-  if (!text.got.empty()) out.append("; got ").append(text.got);
-  if (!text.want.empty()) out.append(text.got.empty() ? "; want " : ", want ").append(text.want);
-  if (!text.hint.empty()) out.append("; ").append(text.hint);
-  return out;
-}
-
 }  // namespace
 
 Error::Error(ErrorCode code, std::string_view where, const ErrorText& text)
-    : std::runtime_error(message(where, text)), code_(code) {
+    : std::runtime_error(sdk::error_message(where, text)), code_(code) {
   auto& all = made();
   const std::lock_guard lock(all.mutex);
   all.last[all.count++ % kRemembered] = {what(), code};
