@@ -1,11 +1,13 @@
-"""Seconds of the first build of an op, without a compiler cache and with nothing built before: ours or DeepSpeed's.
+"""Seconds of the first build of ops, without a compiler cache and with nothing built before: ours or DeepSpeed's.
 
-usage: op_build.py ours PROGRAM OP | op_build.py deepspeed BUILDER | op_build.py can BUILDER
+usage: op_build.py ours PROGRAM OP... | op_build.py deepspeed BUILDER | op_build.py can BUILDER | op_build.py warm
 """
 import contextlib
 import importlib
 import json
 import os
+import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,12 +16,12 @@ import time
 os.environ["CCACHE_DISABLE"] = "1"
 
 
-def ours(program, op):
+def ours(program, *ops):
     with tempfile.TemporaryDirectory() as folder:
         os.environ["ANYACCEL_OP_CACHE"] = folder
         begin = time.perf_counter()
         # --force: the prebuilt one is not taken. The program's own start is counted.
-        subprocess.run([program, "ops", "build", "--force", op], check=True, stdout=sys.stderr)
+        subprocess.run([program, "ops", "build", "--force", *ops], check=True, stdout=sys.stderr)
         return time.perf_counter() - begin
 
 
@@ -45,5 +47,18 @@ def deepspeed(builder):
         return time.perf_counter() - begin
 
 
-sides = {"ours": ours, "deepspeed": deepspeed, "can": can}
+def warm():
+    """Reads what both sides read, the compiler and torch's headers, so that the first of them does not pay for the disk."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("deepspeed")
+    torch = pathlib.Path(importlib.import_module("torch").__file__).parent / "include"
+    python = importlib.import_module("sysconfig").get_paths()["include"]
+    compiler = shutil.which(os.environ.get("CXX", "c++"))
+    begin = time.perf_counter()
+    subprocess.run([compiler, "-std=c++20", "-M", "-MF", os.devnull, "-x", "c++", "-include", "torch/extension.h", "-isystem", torch, "-isystem",
+                    torch / "torch/csrc/api/include", "-isystem", python, os.devnull], check=True)
+    return time.perf_counter() - begin
+
+
+sides = {"ours": ours, "deepspeed": deepspeed, "can": can, "warm": warm}
 print(json.dumps({"build_s": sides[sys.argv[1]](*sys.argv[2:])}))

@@ -39,7 +39,12 @@ class Target:
 
 @dataclasses.dataclass
 class Benchmark:
-    """`about`: what is measured and how, for the page. `prepare`: a command to run once before the rounds."""
+    """`about`: what is measured and how, for the page. `prepare`: a command to run once before the rounds.
+
+    few_rounds: why there are fewer than 7 rounds; needed then, and the page says it. Refused where a round is shorter than
+        measure.LONG_ROUND_S: there, 7 cost little.
+    warm_up: run each side once, uncounted, before the rounds. A side that takes a minute leaves that to a shorter `prepare`.
+    """
     title: str
     about: str
     sides: list
@@ -47,15 +52,18 @@ class Benchmark:
     rounds: int = 7
     prepare: list = dataclasses.field(default_factory=list)
     name: str = ""
+    few_rounds: str = ""
+    warm_up: bool = True
 
 
 def find(folder: pathlib.Path):
-    """All benchmarks of a folder, by name."""
+    """All benchmarks of a folder, by name. A file has one as `benchmark`, named as the file, or several as `benchmarks`, by their names."""
     out = []
     for file in sorted(folder.glob("*.bench.py")):
-        benchmark = runpy.run_path(str(file))["benchmark"]
-        benchmark.name = file.name.removesuffix(".bench.py")
-        if benchmark.rounds < 7:
-            raise SystemExit(f"benchmarks: {file.name}: at least 7 rounds")
-        out.append(benchmark)
+        said = runpy.run_path(str(file))
+        for name, benchmark in said.get("benchmarks", {file.name.removesuffix(".bench.py"): said.get("benchmark")}).items():
+            benchmark.name = name
+            if benchmark.rounds < 7 and not benchmark.few_rounds:
+                raise SystemExit(f"benchmarks: {file.name}: at least 7 rounds, or a reason in few_rounds")
+            out.append(benchmark)
     return out

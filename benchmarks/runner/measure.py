@@ -10,6 +10,7 @@ import time
 
 from . import load
 
+LONG_ROUND_S = 60  # from here on, fewer rounds than 7 may be declared
 EXTRA_ROUNDS = 2  # times as many disturbed rounds as good ones are repeated before giving up
 
 
@@ -52,7 +53,7 @@ def one_turn(side, places):
 
 
 def summary(values):
-    quartiles = statistics.quantiles(values, n=4, method="inclusive")
+    quartiles = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
     return {"median": statistics.median(values), "low": quartiles[0], "high": quartiles[2],
             "min": min(values), "max": max(values), "rounds": len(values)}
 
@@ -120,16 +121,19 @@ def run(benchmark, places, count, max_load):
         return None
     if benchmark.prepare:
         subprocess.run(fill(benchmark.prepare, places), check=True)
-    for side in sides:  # not counted: fills the page cache
+    for side in sides if benchmark.warm_up else []:  # not counted: fills the page cache
         call(side, places)
     rounds, loads, disturbed = [], [], 0
     while len(rounds) < count:
         load.wait_until_quiet(max_load)
         numbers = {}
+        begin = time.monotonic()
         # Forward and backward in turn, so that no side always comes after the same other one.
         with load.Watch() as watch:
             for side in sides if len(rounds) % 2 == 0 else reversed(sides):
                 numbers[side.name] = one_turn(side, places)
+        if count < 7 and time.monotonic() - begin < LONG_ROUND_S:
+            raise SideFailed(f"a round is shorter than {LONG_ROUND_S} s: run at least 7 of them")
         if watch.others <= max_load:
             rounds.append(numbers)
             loads.append(watch.others)
@@ -141,9 +145,11 @@ def run(benchmark, places, count, max_load):
         print(f"  round {len(rounds)} of {count}", file=sys.stderr)
     targets, left_out = judged(benchmark, rounds, absent)
     names = {side.name: list(rounds[0][side.name]) for side in sides}
+    few = {"few_rounds": benchmark.few_rounds, "raw": {side: {name: [numbers[side][name] for numbers in rounds] for name in found}
+                                                       for side, found in names.items()}} if count < 7 else {}
     return {"name": benchmark.name, "title": benchmark.title, "about": " ".join(benchmark.about.split()),
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"), "machine": machine(),
             "versions": versions(places), "rounds": count, "disturbed": disturbed, "max_load": max_load,
             "load": max(loads), "absent": [side.name for side in absent], "targets": targets, "not_judged": left_out,
             "numbers": {side: {name: summary([numbers[side][name] for numbers in rounds]) for name in found}
-                        for side, found in names.items()}}
+                        for side, found in names.items()}, **few}

@@ -9,7 +9,7 @@ How they are taken: the sides of a benchmark run in turn, forward and backward, 
 runner waits until other programs are quiet, and a round in which they used more than the stated part of a core is thrown away
 and repeated. Without enough quiet rounds no figure is given. Shown is the median, and in brackets the lower and upper
 quartile. A target is judged by its median over the rounds, each computed within one round. Peers have the same number of
-threads and run in the same minutes.
+threads and run in the same minutes. A benchmark whose round takes minutes may have fewer rounds; it says why.
 """
 
 
@@ -20,6 +20,8 @@ def number(value):
 
 
 def spread(item):
+    if item["rounds"] == 1:
+        return number(item["median"])
     return f"{number(item['median'])} ({number(item['low'])} to {number(item['high'])})"
 
 
@@ -65,9 +67,12 @@ def section(result):
         out.append(f"Not judged because a side was left out: {text}.")
     if result["absent"]:
         out.append("")
+    if result.get("few_rounds"):
+        raw = "; ".join(f"{side} {', '.join(map(number, values))}" for side, numbers in result["raw"].items() for values in numbers.values())
+        out += [f"Fewer than 7 rounds: {result['few_rounds']} All figures, round by round: {raw}.", ""]
     m, v = result["machine"], result["versions"]
     out.append(f"{result['date']}, {m['cpu']}, {m['cores']} cores, {m['system']}, commit {v['commit']}, LibTorch {v['libtorch']}, "
-               f"of Python peers {v['libtorch_of_peers'] or 'none'}; {result['rounds']} rounds, {result['disturbed']} repeated, "
+               f"of Python peers {v['libtorch_of_peers'] or 'none'}; {result['rounds']} round{'s' if result['rounds'] > 1 else ''}, {result['disturbed']} repeated, "
                f"others used at most {result['load']:.2f} cores (limit {result['max_load']:g}).")
     if result["max_load"] > 0.5:
         out.append("\n**Trial on a busy machine: not figures to quote.**")

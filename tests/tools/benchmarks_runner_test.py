@@ -109,6 +109,31 @@ class Runner(unittest.TestCase):
         self.assertIn("Left out because it is not installed: peer.", page)
         self.assertIn("Not judged because a side was left out: beside the peer.", page)
 
+    # Fails when a benchmark may have few rounds without saying so on the page with all its figures, runs its long sides once more to
+    # warm up, or has few rounds though they are short.
+    def test_few_long_rounds(self):
+        few = bench([self.tracing("a"), self.tracing("b")])
+        few.few_rounds, few.warm_up = "a build takes minutes.", False
+        with self.assertRaisesRegex(measure.SideFailed, "shorter than"):
+            measure.run(few, PLACES, 2, max_load=99)
+        pathlib.Path(self.trace).unlink()
+        with mock.patch.object(measure, "LONG_ROUND_S", 0):
+            page = write.section(measure.run(few, PLACES, 2, max_load=99))
+            self.assertEqual(pathlib.Path(self.trace).read_text(encoding="ascii"), "abba")
+            self.assertIn("Fewer than 7 rounds: a build takes minutes. All figures, round by round: a 1.00, 1.00; b 1.00, 1.00.", page)
+            self.assertIn("2 rounds, ", page)
+            self.assertIn("| x | 1.00 | 1.00 | 1.00 |", write.section(measure.run(few, PLACES, 1, max_load=99)))
+
+    # Fails when a file of few rounds that gives no reason is run.
+    def test_few_rounds_want_a_reason(self):
+        text = "from runner.declare import Benchmark\nbenchmark = Benchmark(title='T', about='a', sides=[], rounds=3{})\n"
+        folder = pathlib.Path(self.folder.name)
+        (folder / "short.bench.py").write_text(text.format(""), encoding="ascii")
+        with self.assertRaisesRegex(SystemExit, "few_rounds"):
+            find(folder)
+        (folder / "short.bench.py").write_text(text.format(", few_rounds='it takes an hour'"), encoding="ascii")
+        self.assertEqual([benchmark.rounds for benchmark in find(folder)], [3])
+
     # Fails when one benchmark taken anew drops the figures of the others from the page.
     def test_page_keeps_other_results(self):
         page = pathlib.Path(self.folder.name) / "benchmarks.md"
