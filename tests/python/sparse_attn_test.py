@@ -211,6 +211,19 @@ def test_memory_of_the_backward_pass(heads):
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
+def test_a_mask_of_bool_is_read_as_it_is():
+    """Breaks when a mask of bool is made one of floats, of the length squared, or is read along the wrong side."""
+    inputs = [torch.randn(1, 1, 2048, 16) for _ in range(3)]
+    layout = torch.ones(1, 16, 16, dtype=torch.bool)
+    mask = torch.rand(2048, 2048) < 0.5
+    accelerator.reset_peak_memory_stats()
+    before = accelerator.memory_allocated()
+    out = sparse.sparse_attention(*inputs, layout, 128, attn_mask=mask.t())
+    assert accelerator.max_memory_allocated() - before < 2048 ** 2
+    torch.testing.assert_close(out.double(), dense(*inputs, layout, 128, attn_mask=mask.t()), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
 def test_torch_finds_the_layouts_well_made():
     """Breaks when a layout cannot be made while torch traces or compiles."""
     op = torch.ops.anyaccel.sparse_attention_layout.default
@@ -242,6 +255,12 @@ def test_layouts():
     assert birds[0].equal(birds[1]) and not birds[0].equal(birds[2]) and not birds[0][0].equal(birds[0][1])
 
 
+def test_layout_that_no_memory_has():
+    """Breaks when the size of a layout wraps around to a small one, and what is written lies beyond it."""
+    with pytest.raises(RuntimeError):
+        torch.ops.anyaccel.sparse_attention_layout("dense", 2 ** 60, 16, 64)
+
+
 @pytest.mark.parametrize("wrong", [
     lambda: sparse.FixedSparsityConfig(1, num_local_blocks=4, num_global_blocks=3),
     lambda: sparse.FixedSparsityConfig(1, attention="sideways"),
@@ -251,6 +270,8 @@ def test_layouts():
     lambda: sparse.SparseSelfAttention(sparse.DenseSparsityConfig(1), max_seq_length=32)(*torch.ones(3, 1, 1, 48, 8)),
     lambda: sparse.sparse_attention(*torch.ones(3, 1, 1, 32, 8), torch.ones(1, 3, 3).long(), 16),
     lambda: sparse.sparse_attention(*torch.ones(3, 1, 1, 32, 8), torch.ones(1, 2, 2).long(), 16, attn_mask_mode="or"),
+    lambda: sparse.sparse_attention(*torch.ones(3, 1, 1, 32, 8), torch.ones(1, 2, 2).long(), 16,
+                                    attn_mask=torch.ones(32, 32, dtype=torch.complex64)),
 ])
 def test_errors(wrong):
     with pytest.raises(ValueError, match="want"):

@@ -152,8 +152,8 @@ struct SparseAttentionMasks {
 /// q, k, v: [batch, heads, length, head dim] of one shape and dtype, float32, bfloat16, float16 (arithmetic in float32) or
 /// float64; any strides; length is a multiple of `block`. `layout`: integers or bool [heads or 1, length / block, length / block].
 /// `scale` is by default 1 / sqrt(head dim). The result is contiguous, like q. A query that sees no key gives zeros, and zero
-/// gradients. Masks of another dtype than the arithmetic's, and padded head dimensions, are converted first, which is a pass
-/// over them. Loads the op first if need be. Errors: `invalid_argument`; `build_failed` or `unavailable` from loading.
+/// gradients. Masks of another dtype than the arithmetic's (but bool that hides), and padded head dimensions, are converted
+/// first, which is a pass over them. Loads the op first if need be. Errors: `invalid_argument`; `build_failed` or `unavailable` from loading.
 /// Thread-safe; torch's threads are used. The result does not depend on their number; gradients are the same in every run with as
 /// many threads, and up to 4 threads with any number. Differentiable once.
 at::Tensor sparse_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& layout,

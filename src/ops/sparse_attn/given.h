@@ -36,6 +36,7 @@ bool multiplies(const char* name, c10::string_view mode) {
 
 void check_broadcast(const char* name, const OptionalTensor& tensor, at::IntArrayRef full) {
   if (!given(tensor)) return;
+  if (tensor->is_complex()) refuse(where, std::string(name) + " is complex", words(*tensor), "real numbers or bool");
   bool fits = tensor->dim() <= static_cast<std::int64_t>(full.size());
   for (std::int64_t i = 1; fits && i <= tensor->dim(); ++i)
     fits = tensor->size(-i) == 1 || tensor->size(-i) == full[full.size() - static_cast<std::size_t>(i)];

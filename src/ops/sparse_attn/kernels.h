@@ -19,7 +19,8 @@ struct AttentionHead {
   T scale;
   const T* rpe;  ///< null, or what is added to the scores: rpe[query * rpe_row + key * rpe_column]
   std::int64_t rpe_row, rpe_column;
-  const T* attn_mask;  ///< null, or the same for all heads
+  const T* attn_mask;        ///< null, or the same for all heads
+  const std::uint8_t* seen;  ///< null, or in its place one whose zeros hide
   std::int64_t mask_row, mask_column;
   bool mask_multiplies;  ///< the mask's zeros hide, its other values do nothing; else it is added
   const T* key_padding;  ///< null, or what is added for each key

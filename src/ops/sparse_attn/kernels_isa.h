@@ -27,6 +27,52 @@ inline Real sum_of(Vec vector) {
   return sum;
 }
 
+constexpr std::int64_t side = 16;  // of a square that is transposed: whole cache lines of floats
+
+/// to[column][row] = from[row][column], side x side.
+template <typename T>
+inline void load_transposed(const T* from, std::int64_t from_row, std::int64_t from_column, Real* to) {
+  for (std::int64_t row = 0; row < side; ++row, from += from_row) {
+    if (from_column == 1)
+      for (std::int64_t column = 0; column < side; ++column) to[column * side + row] = static_cast<Real>(from[column]);
+    else
+      for (std::int64_t column = 0; column < side; ++column)
+        to[column * side + row] = static_cast<Real>(from[column * from_column]);
+  }
+}
+
+/// scores[key][query] += mask[query][key], or -inf where the mask is 0 and it hides.
+template <bool hides, typename T>
+void add_transposed(const T* mask, std::int64_t mask_row, std::int64_t mask_column, std::int64_t tile,
+                    std::int64_t keys, Real* scores) {
+  Real part[side * side];
+  for (std::int64_t query = 0; query < tile; query += side)
+    for (std::int64_t key = 0; key < keys; key += side) {
+      load_transposed(mask + query * mask_row + key * mask_column, mask_row, mask_column, part);
+      for (std::int64_t k = 0; k < side; ++k)
+        for (std::int64_t q = 0; q < side; q += Vec::width) {
+          Real* const at = scores + (key + k) * tile + query + q;
+          Vec value = Vec::load(part + k * side + q);
+          if (hides) value = {value.x == Vec::of(0).x ? Vec::of(-infinity).x : Vec::of(0).x};
+          (Vec::load(at) + value).store(at);
+        }
+    }
+}
+
+/// to[query][key] += from[key][query]
+void add_back(const Real* from, std::int64_t tile, std::int64_t keys, Real* to, std::int64_t to_row) {
+  Real part[side * side];
+  for (std::int64_t query = 0; query < tile; query += side)
+    for (std::int64_t key = 0; key < keys; key += side) {
+      load_transposed(from + key * tile + query, tile, 1, part);
+      for (std::int64_t q = 0; q < side; ++q)
+        for (std::int64_t k = 0; k < side; k += Vec::width) {
+          Real* const at = to + (query + q) * to_row + key + k;
+          (Vec::load(at) + Vec::load(part + q * side + k)).store(at);
+        }
+    }
+}
+
 /// What masks and position embeddings add to the scores of one key block.
 void add_masks(const Head& head, std::int64_t query, std::int64_t tile, std::int64_t key, Real* scores) {
   if (head.key_padding)
@@ -38,18 +84,15 @@ void add_masks(const Head& head, std::int64_t query, std::int64_t tile, std::int
       }
     }
   if (head.rpe)
-    for (std::int64_t q = 0; q < tile; ++q) {
-      const Real* row = head.rpe + (query + q) * head.rpe_row + key * head.rpe_column;
-      for (std::int64_t k = 0; k < head.block; ++k) scores[k * tile + q] += row[k * head.rpe_column];
-    }
-  if (head.attn_mask)
-    for (std::int64_t q = 0; q < tile; ++q) {
-      const Real* row = head.attn_mask + (query + q) * head.mask_row + key * head.mask_column;
-      for (std::int64_t k = 0; k < head.block; ++k) {
-        const Real value = row[k * head.mask_column];
-        scores[k * tile + q] += !head.mask_multiplies ? value : value == 0 ? -infinity : 0;
-      }
-    }
+    add_transposed<false>(head.rpe + query * head.rpe_row + key * head.rpe_column, head.rpe_row, head.rpe_column, tile,
+                          head.block, scores);
+  const std::int64_t mask = query * head.mask_row + key * head.mask_column;
+  if (head.seen)
+    add_transposed<true>(head.seen + mask, head.mask_row, head.mask_column, tile, head.block, scores);
+  else if (head.attn_mask && head.mask_multiplies)
+    add_transposed<true>(head.attn_mask + mask, head.mask_row, head.mask_column, tile, head.block, scores);
+  else if (head.attn_mask)
+    add_transposed<false>(head.attn_mask + mask, head.mask_row, head.mask_column, tile, head.block, scores);
 }
 
 /// [key][query] products of the rows of some key blocks with a packed tile. Asking for the next block's rows beforehand was
@@ -64,7 +107,7 @@ void times_blocks(const Head& head, const Real* rows, std::int64_t row, const st
 void scores_of(const Head& head, std::int64_t query, std::int64_t tile, const std::int32_t* columns, std::int64_t count,
                const Real* packed, Real* scores) {
   times_blocks(head, head.k, head.k_row, columns, count, packed, tile, scores);
-  if (!head.key_padding && !head.rpe && !head.attn_mask) return;
+  if (!head.key_padding && !head.rpe && !head.attn_mask && !head.seen) return;
   for (std::int64_t i = 0; i < count; ++i)
     add_masks(head, query, tile, columns[i] * head.block, scores + i * head.block * tile);
 }
@@ -196,10 +239,7 @@ void backward_tile(const Head& head, const AttentionGrads<Real>& grads, std::int
           {block, dim, tile, s.scores + at, tile, grad_out, dim, grads.dv + key * dim, dim, nullptr, 1, 0, 0});
       multiply<false, true>(
           {block, dim, tile, s.scores2 + at, tile, s.rows, dim, grads.dk + key * dim, dim, nullptr, 1, 0, 0});
-      if (grads.drpe)
-        for (std::int64_t k = 0; k < block; ++k)
-          for (std::int64_t q = 0; q < tile; ++q)
-            grads.drpe[(query + q) * grads.drpe_row + key + k] += s.scores2[at + k * tile + q];
+      if (grads.drpe) add_back(s.scores2 + at, tile, block, grads.drpe + query * grads.drpe_row + key, grads.drpe_row);
     }
     add_weighted(head, s.scores2, tile, head.k, head.k_row, there, blocks, s.sums);
   }

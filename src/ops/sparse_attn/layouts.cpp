@@ -76,7 +76,6 @@ void sliding_window(const LayoutOptions& o, bool past_only, Grid grid) {
 
 /// Columns [begin, end) for all rows, or for those from `begin` on; and rows.
 void global_blocks(std::int64_t begin, std::int64_t end, bool from_begin, bool horizontal, Grid grid) {
-  if (begin >= grid.blocks()) return;
   if (horizontal) grid.fill(begin, end, 0, grid.blocks());
   grid.fill(from_begin ? begin : 0, grid.blocks(), begin, end);
 }
@@ -84,6 +83,7 @@ void global_blocks(std::int64_t begin, std::int64_t end, bool from_begin, bool h
 void listed_global_blocks(const LayoutOptions& o, bool from_begin, bool horizontal, Grid grid) {
   for (std::size_t i = 0; i < o.global_block_indices.size(); ++i) {
     const std::int64_t begin = o.global_block_indices[i];
+    if (begin >= grid.blocks()) continue;
     global_blocks(begin, o.global_block_end_indices ? (*o.global_block_end_indices)[i] : begin + 1, from_begin,
                   horizontal, grid);
   }
@@ -106,7 +106,9 @@ void variable(const LayoutOptions& o, Random& random, Grid grid) {
   random_blocks(o, false, random, grid);
   std::int64_t begin = 0;
   for (std::size_t i = 0; begin < grid.blocks(); ++i) {
-    const std::int64_t size = o.local_window_blocks[std::min(i, o.local_window_blocks.size() - 1)];
+    // A window may be given as long as there are numbers: the sum must not go beyond them.
+    const std::int64_t size =
+        std::min(o.local_window_blocks[std::min(i, o.local_window_blocks.size() - 1)], grid.blocks());
     window(o, begin, size, grid);
     begin += size;
   }

@@ -61,7 +61,11 @@ class Work {
     constexpr auto type = c10::CppTypeToScalarType<T>::value;
     const std::int64_t batch = q.size(0), length = q.size(2);
     if (given(g.rpe)) rpe = g.rpe->to(type).expand({batch, q.size(1), length, length});
-    if (given(g.attn_mask)) attn_mask = g.attn_mask->to(type).expand({length, length});
+    if (given(g.attn_mask)) {
+      // A mask of bool is read as it is: as floats it would take four times the memory, beside it.
+      const bool as_it_is = g.attn_mask->scalar_type() == at::kBool && g.attn_mask_mode == "mul";
+      attn_mask = (as_it_is ? *g.attn_mask : g.attn_mask->to(type)).expand({length, length});
+    }
     if (given(g.key_padding_mask)) {
       key_padding = g.key_padding_mask->to(type);
       if (g.key_padding_mask_mode == "mul")
@@ -94,7 +98,10 @@ class Work {
       h.rpe_column = rpe.stride(3);
     }
     if (attn_mask.defined()) {
-      h.attn_mask = attn_mask.const_data_ptr<T>();
+      if (attn_mask.scalar_type() == at::kBool)
+        h.seen = static_cast<const std::uint8_t*>(attn_mask.const_data_ptr());
+      else
+        h.attn_mask = attn_mask.const_data_ptr<T>();
       h.mask_row = attn_mask.stride(0);
       h.mask_column = attn_mask.stride(1);
       h.mask_multiplies = given_.attn_mask_mode == "mul";
@@ -313,8 +320,9 @@ Tensor layout_op(c10::string_view kind, std::int64_t num_heads, std::int64_t blo
   const auto where_to = at::TensorOptions(at::kLong);
   // How torch asks for the shape alone.
   if (device && device->is_meta()) return at::empty({num_heads, blocks, blocks}, where_to.device(*device));
-  const auto made = make_layout(options);
+  // torch refuses sizes that no memory has.
   Tensor out = at::empty({num_heads, blocks, blocks}, where_to);
+  const auto made = make_layout(options);
   std::copy(made.begin(), made.end(), out.mutable_data_ptr<std::int64_t>());
   return device ? out.to(*device) : out;
 }

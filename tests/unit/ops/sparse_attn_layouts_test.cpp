@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace {
 
 using namespace anyaccel::ops;
@@ -42,6 +44,21 @@ TEST(SparseLayout, Fixed) {
   options.attention = "bidirectional";
   options.horizontal_global_attention = true;
   EXPECT_EQ(drawn(options), (Rows{"xx.xx", "xxxxx", ".xxxx", "xxxxx", "xxxxx"}));
+}
+
+// Fails when a number that stands for "to the end" wraps around.
+TEST(SparseLayout, GreatestNumbers) {
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  LayoutOptions options = of("variable", 4);
+  options.local_window_blocks = {1, most};
+  options.global_block_indices = {most};
+  EXPECT_EQ(drawn(options), (Rows{"x...", ".xxx", ".xxx", ".xxx"}));
+  options.global_block_indices = {3};
+  options.global_block_end_indices = {most};
+  EXPECT_EQ(drawn(options), (Rows{"x..x", ".xxx", ".xxx", ".xxx"}));
+  options = of("fixed", 3);
+  options.num_local_blocks = most;
+  EXPECT_EQ(drawn(options), (Rows{"xxx", "xxx", "xxx"}));
 }
 
 // Fails when heads do not take turns at the patterns, or when one layout is not given to all.
