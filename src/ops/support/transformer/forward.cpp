@@ -1,4 +1,6 @@
 // The layer's forward pass.
+#include "ATen/cpu/Utils.h"
+#include "ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h"
 #include "ATen/ops/abs.h"
 #include "ATen/ops/min.h"
 #include "ops/support/transformer/layer.h"
@@ -8,6 +10,27 @@ namespace {
 
 /// Rows of the feed-forward part that go through it together: what lies between its products stays in the cache.
 constexpr std::int64_t chunk_rows = 512;
+/// Shorter ones are done before torch's operation has begun.
+constexpr std::int64_t torch_length = 64;
+
+/// Torch's kernel for bfloat16 multiplies in the processor's tiles of it, the kernels here in float32: without those, or where the
+/// backward pass wants the softmax's sums or there is dropout, the kernels here are used.
+template <typename S>
+bool by_torch(const Layer<S>& layer, bool keep) {
+  if constexpr (!std::is_same_v<S, Bf16>) return false;
+  static const bool has_tiles = at::cpu::init_amx();
+  return has_tiles && !keep && !layer.attn_drop.threshold && layer.length >= torch_length && layer.batch &&
+         layer.head_dim;
+}
+
+template <typename S>
+Tensor attention_by_torch(const Layer<S>& layer, const Tensor& qkv) {
+  const Tensor heads = qkv.view({layer.batch, layer.length, 3, layer.g.heads, layer.head_dim}).transpose(1, 3);
+  const auto mask = layer.mask.defined() ? std::optional(layer.mask) : std::nullopt;
+  const Tensor out = std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(heads.select(2, 0), heads.select(2, 1),
+                                                                                 heads.select(2, 2), 0, false, mask));
+  return out.transpose(1, 2).reshape({layer.rows, layer.hidden});
+}
 
 template <typename S>
 void attention(const Layer<S>& layer, const Tensor& qkv, const Tensor& out, const Tensor& stats) {
@@ -108,8 +131,12 @@ TransformerForward forward_as(const TransformerGiven& g, bool keep) {
   parallel_rows(rows, 3 * hidden, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
     add_bias(layer.isa, write<S>(kept.qkv), read<S>(layer.qkvb), 3 * hidden, begin, end);
   });
-  kept.attn_out = layer.empty({rows, hidden});
-  attention(layer, kept.qkv, kept.attn_out, kept.attn_stats);
+  if (by_torch(layer, keep)) {
+    kept.attn_out = attention_by_torch(layer, kept.qkv);
+  } else {
+    kept.attn_out = layer.empty({rows, hidden});
+    attention(layer, kept.qkv, kept.attn_out, kept.attn_stats);
+  }
 
   // The output's memory holds products until it is written.
   const Tensor product = out.view({rows, hidden});
