@@ -1,6 +1,7 @@
 #include <atomic>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <type_traits>
 #include <vector>
 
 #include "anyaccel/ops/shm_comm.h"
@@ -9,6 +10,14 @@
 namespace anyaccel::ops {
 
 namespace {
+
+// What process_group.h takes for granted, without c10d's headers.
+static_assert(std::is_same_v<decltype(&c10d::resolve_process_group),
+                             c10::intrusive_ptr<c10d::ProcessGroup> (*)(const std::string&)>);
+static_assert(sizeof(c10::intrusive_ptr<c10d::ProcessGroup>) == sizeof(c10::intrusive_ptr<c10::intrusive_ptr_target>));
+static_assert(std::is_base_of_v<torch::CustomClassHolder, c10d::ProcessGroup> &&
+              std::is_base_of_v<c10::intrusive_ptr_target, torch::CustomClassHolder> &&
+              sizeof(torch::CustomClassHolder) == sizeof(c10::intrusive_ptr_target));
 
 using Init = std::string(const std::string&, std::int64_t, std::int64_t, double);
 using OfGroup = void(const std::string&);

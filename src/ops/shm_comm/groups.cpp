@@ -1,22 +1,20 @@
 #include "groups.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "anyaccel/error.h"
+#include "ops/shm_comm/process_group.h"
 
 namespace anyaccel::ops::shm {
 
 namespace {
 
-using ProcessGroup = c10d::ProcessGroup;
+using ProcessGroup = c10::intrusive_ptr_target;
 
 constexpr std::int64_t kGathered = std::int64_t{1}
                                    << 20;  // bytes of a rank at once, where numbers are gathered to be reduced
@@ -58,7 +56,7 @@ std::vector<std::string> exchange_texts(const Group& group, const std::string& m
   constexpr std::int64_t kBytes = kMostText + 1;
   const auto text = at::empty({kBytes}, at::kByte).zero_();
   std::memcpy(text.mutable_data_ptr(), mine.c_str(), std::min<std::size_t>(mine.size(), kMostText));
-  const auto all = c10d("all_gather_into_tensor", {text, std::int64_t{group.size}, group.name});
+  const auto all = gather_over_c10d(group, text);
   std::vector<std::string> texts;
   for (int rank = 0; rank < group.size; ++rank)
     texts.emplace_back(static_cast<const char*>(all.const_data_ptr()) + rank * kBytes);
@@ -96,7 +94,7 @@ void reduce_gathered(const Group& group, const at::Tensor& numbers, Kind kind, R
   for (std::int64_t start = 0; start < numbers.numel(); start += most) {
     const auto piece = numbers.slice(0, start, std::min(start + most, numbers.numel()));
     const auto bytes = piece.nbytes();
-    const auto all = c10d("all_gather_into_tensor", {piece.view(at::kByte), std::int64_t{group.size}, group.name});
+    const auto all = gather_over_c10d(group, piece.view(at::kByte));
     for (std::size_t rank = 0; rank < ranks; ++rank)
       sources[rank] = static_cast<const char*>(all.const_data_ptr()) + rank * bytes;
     kernels().reduce(kind, reduce, piece.mutable_data_ptr(), sources.data(), group.size,
@@ -105,27 +103,6 @@ void reduce_gathered(const Group& group, const at::Tensor& numbers, Kind kind, R
 }
 
 }  // namespace
-
-at::Tensor c10d(const char* name, std::vector<c10::IValue> arguments) {
-  // Boxed: the schemas differ between LibTorch's versions.
-  const auto call = [](const char* op, torch::jit::Stack& stack) {
-    c10::Dispatcher::singleton()
-        .findSchemaOrThrow((std::string("_c10d_functional::") + op).c_str(), "")
-        .callBoxed(stack);
-  };
-  torch::jit::Stack stack = std::move(arguments);
-  std::string problem;
-  try {
-    call(name, stack);
-    call("wait_tensor", stack);
-    return stack.at(0).toTensor();
-  } catch (const c10::Error& error) {
-    problem = error.what_without_backtrace();
-  } catch (const std::exception& error) {
-    problem = error.what();
-  }
-  throw Error(ErrorCode::unavailable, "shm_comm", {.what = "the process group failed", .got = problem});
-}
 
 void reduce_over_c10d(const Group& group, const at::Tensor& numbers, Kind kind, Reduce reduce) {
   const bool half = kind == Kind::f16 || kind == Kind::bf16;
@@ -136,7 +113,7 @@ void reduce_over_c10d(const Group& group, const at::Tensor& numbers, Kind kind, 
     return;
   }
   if (!is_plain(kind, reduce)) return reduce_gathered(group, numbers, kind, reduce);
-  c10d("all_reduce_", {numbers, c10d_name(reduce), group.name});
+  apply_over_c10d(group, numbers, c10d_name(reduce));
   if (reduce == Reduce::avg) numbers.div_(group.size);
 }
 

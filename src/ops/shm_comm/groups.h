@@ -34,8 +34,10 @@ void close_group(const std::string& name);
 std::string chosen_group();
 void choose_group(const std::string& name);
 
-/// One of c10d's operators, waited for. `unavailable` when it fails.
-at::Tensor c10d(const char* name, std::vector<c10::IValue> arguments);
+/// c10d's operators, waited for; `unavailable` when one fails. `op`: c10d's name of a reduction.
+at::Tensor gather_over_c10d(const Group& group, const at::Tensor& tensor);
+void apply_over_c10d(const Group& group, const at::Tensor& tensor, const char* op);
+void broadcast_over_c10d(const Group& group, const at::Tensor& tensor, std::int64_t source);
 /// Reduces numbers of `kind` in one dimension, in place, through the process group, with the meaning that Kernels::reduce has.
 void reduce_over_c10d(const Group& group, const at::Tensor& numbers, Kind kind, Reduce reduce);
 

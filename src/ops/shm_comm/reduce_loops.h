@@ -8,6 +8,10 @@
 #define ANYACCEL_SHM_LOOP _Pragma("GCC ivdep")
 #endif
 
+// Loops are vectorized once, not at each place that calls them: that is most of the compiler's time, and a call is nothing beside
+// the hundreds of numbers of a loop.
+#define ANYACCEL_SHM_ONCE __attribute__((noinline))
+
 namespace anyaccel::ops::shm::ANYACCEL_SHM_SET {
 namespace {
 
@@ -69,13 +73,13 @@ T apply(T a, T b) {
 
 /// The average's division comes after the last rank.
 template <class T>
-void divide(T* out, std::size_t count, int by) {
+ANYACCEL_SHM_ONCE void divide(T* out, std::size_t count, int by) {
   ANYACCEL_SHM_LOOP
   for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<T>(out[i] / static_cast<T>(by));
 }
 
 template <class T, class Op>
-void two(T* out, const T* a, const T* b, std::size_t count) {
+ANYACCEL_SHM_ONCE void two(T* out, const T* a, const T* b, std::size_t count) {
   ANYACCEL_SHM_LOOP
   for (std::size_t i = 0; i < count; ++i) out[i] = apply<T, Op>(a[i], b[i]);
 }
@@ -97,7 +101,9 @@ void fold(void* out, const void* const* in, int ranks, std::size_t count, int by
       for (int rank = 2; rank + 1 < ranks; ++rank) two<T, Op>(block, block, source(rank), n);
       two<T, Op>(to + start, block, source(ranks - 1), n);
     }
-    if (by > 1) divide(to + start, n, by);
+    // Integers have no averages.
+    if constexpr (IsSum<Op>::value && static_cast<T>(0.5) != T{0})
+      if (by > 1) divide(to + start, n, by);
   }
 }
 
@@ -116,12 +122,12 @@ std::uint32_t rounded_bf16(float value) {
   return (bits & 0x7fffffffU) > 0x7f800000U ? (bits | 0x400000U) : rounded;
 }
 
-void widen_bf16(const std::uint16_t* from, float* to, std::size_t count) {
+ANYACCEL_SHM_ONCE void widen_bf16(const std::uint16_t* from, float* to, std::size_t count) {
   ANYACCEL_SHM_LOOP
   for (std::size_t i = 0; i < count; ++i) to[i] = as_float(static_cast<std::uint32_t>(from[i]) << 16);
 }
 
-void narrow_bf16(const float* from, std::uint16_t* to, std::size_t count) {
+ANYACCEL_SHM_ONCE void narrow_bf16(const float* from, std::uint16_t* to, std::size_t count) {
   ANYACCEL_SHM_LOOP
   for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<std::uint16_t>(rounded_bf16(from[i]) >> 16);
 }
@@ -238,7 +244,7 @@ void narrow_f16(const float* from, std::uint16_t* to, std::size_t count) {
   bits += 0xc8000fffU + (bits >> 13 & 1U);  // exponent from bias 127 to 15, and half of the last place
   return static_cast<std::uint16_t>(sign | bits >> 13);
 }
-void widen_f16(const std::uint16_t* from, float* to, std::size_t count) {
+ANYACCEL_SHM_ONCE void widen_f16(const std::uint16_t* from, float* to, std::size_t count) {
   std::size_t i = 0;
 #if defined(ANYACCEL_SHM_AVX512)
   for (; i + 16 <= count; i += 16)
@@ -249,7 +255,7 @@ void widen_f16(const std::uint16_t* from, float* to, std::size_t count) {
 #endif
   for (; i < count; ++i) to[i] = widen_one(from[i]);
 }
-void narrow_f16(const float* from, std::uint16_t* to, std::size_t count) {
+ANYACCEL_SHM_ONCE void narrow_f16(const float* from, std::uint16_t* to, std::size_t count) {
   std::size_t i = 0;
 #if defined(ANYACCEL_SHM_AVX512)
   for (; i + 16 <= count; i += 16)

@@ -160,8 +160,7 @@ Tensor all_gather(const Tensor& self, const std::string& name) {
   if (group->communicator)
     group->communicator->all_gather(in.data(), out.data(), in.bytes());
   else
-    as_bytes(out.tensor)
-        .copy_(c10d("all_gather_into_tensor", {as_bytes(in.tensor), std::int64_t{group->size}, group->name}));
+    as_bytes(out.tensor).copy_(gather_over_c10d(*group, as_bytes(in.tensor)));
   out.finish(result);
   return result;
 }
@@ -211,7 +210,7 @@ void broadcast_(const Tensor& self, std::int64_t source, const std::string& name
   if (group->communicator)
     group->communicator->broadcast(plain.data(), plain.bytes(), static_cast<int>(source));
   else
-    c10d("broadcast_", {as_bytes(plain.tensor), source, group->name});
+    broadcast_over_c10d(*group, as_bytes(plain.tensor), source);
   if (source != group->rank) plain.finish(self);
 }
 
@@ -221,7 +220,7 @@ void barrier(const std::string& name) {
   if (group->communicator)
     group->communicator->barrier();
   else
-    c10d("all_reduce_", {at::empty({1}, at::kInt).zero_(), "sum", group->name});
+    apply_over_c10d(*group, at::empty({1}, at::kInt).zero_(), "sum");
 }
 
 // DeepSpeed's names. Its calls have no group.
@@ -328,5 +327,41 @@ TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
   m.impl("shm_broadcast_", [](const Tensor&, std::int64_t, const std::string&) {});
 }
 
+/// One of c10d's operators, waited for.
+Tensor c10d(const char* name, std::vector<c10::IValue> arguments) {
+  // Boxed: the schemas differ between LibTorch's versions.
+  const auto call = [](const char* op, torch::jit::Stack& stack) {
+    c10::Dispatcher::singleton()
+        .findSchemaOrThrow((std::string("_c10d_functional::") + op).c_str(), "")
+        .callBoxed(stack);
+  };
+  torch::jit::Stack stack = std::move(arguments);
+  std::string problem;
+  try {
+    call(name, stack);
+    call("wait_tensor", stack);
+    return stack.at(0).toTensor();
+  } catch (const c10::Error& error) {
+    problem = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  throw Error(ErrorCode::unavailable, "shm_comm", {.what = "the process group failed", .got = problem});
+}
+
 }  // namespace
+
+// Here and not in groups.cpp: the dispatcher's headers are read once.
+at::Tensor gather_over_c10d(const Group& group, const at::Tensor& tensor) {
+  return c10d("all_gather_into_tensor", {tensor, std::int64_t{group.size}, group.name});
+}
+
+void apply_over_c10d(const Group& group, const at::Tensor& tensor, const char* op) {
+  c10d("all_reduce_", {tensor, op, group.name});
+}
+
+void broadcast_over_c10d(const Group& group, const at::Tensor& tensor, std::int64_t source) {
+  c10d("broadcast_", {tensor, source, group.name});
+}
+
 }  // namespace anyaccel::ops::shm
