@@ -1,5 +1,6 @@
-"""The benchmark of the transformer layer: all sides by turns in one process, milliseconds a call. usage: transformer.py SECONDS [fp32|bf16]
+"""The benchmark of the transformer layer: all sides by turns in one process, milliseconds a call. usage: transformer.py SECONDS [fp32|bf16] [SHAPES]
 
+SHAPES are batch x length: 8x128,4x512; all that there are without it.
 `products` are the layer's matrix products alone (three times as many with the backward pass), the part that no layer can save.
 """
 import json
@@ -15,7 +16,8 @@ import anyaccel
 SECONDS = float(sys.argv[1])
 DTYPE = {"fp32": torch.float32, "bf16": torch.bfloat16}[sys.argv[2] if len(sys.argv) > 2 else "fp32"]
 MODELS = {"minilm": (384, 12, 1536), "base": (768, 12, 3072)}
-SHAPES = ((1, 32), (1, 128), (8, 128), (1, 512), (32, 32), (4, 512))
+SHAPES = [tuple(map(int, shape.split("x"))) for shape in
+          (sys.argv[3] if len(sys.argv) > 3 else "1x32,1x128,8x128,1x512,32x32,4x512").split(",")]
 
 
 def layers(hidden, heads, intermediate, training):
@@ -41,6 +43,24 @@ def products(batch, length, hidden, heads, intermediate, training):
     return lambda: [torch.bmm(a, b, out=c) if a.dim() == 3 else torch.mm(a, b, out=c) for a, b, c in pairs]
 
 
+def compare(sides, hidden):
+    """Ends the program when a side does other work: they have the same weights, and so the same results."""
+    bert, encoder = sides["bert"].state_dict(), sides["encoder"]
+    with torch.no_grad():
+        for kind in ("weight", "bias"):
+            getattr(encoder.self_attn, f"in_proj_{kind}").copy_(
+                torch.cat([bert[f"attention.self.{part}.{kind}"] for part in ("query", "key", "value")]))
+            for mine, name in ((encoder.self_attn.out_proj, "attention.output.dense"), (encoder.linear1, "intermediate.dense"),
+                               (encoder.linear2, "output.dense"), (encoder.norm1, "attention.output.LayerNorm"),
+                               (encoder.norm2, "output.LayerNorm")):
+                getattr(mine, kind).copy_(bert[f"{name}.{kind}"])
+        x = torch.randn(2, 70, hidden, dtype=DTYPE)
+        results = [out[0] if isinstance(out, tuple) else out for out in (layer(x) for layer in sides.values())]
+    error = 1e-4 if DTYPE == torch.float32 else 0.1
+    for result in results[1:]:
+        torch.testing.assert_close(results[0], result, rtol=error, atol=error)
+
+
 def of_layer(layer, x, gradient, training):
     def call():
         if not training:
@@ -58,6 +78,7 @@ def main():
     for model, (hidden, heads, intermediate) in MODELS.items():
         for training in (False, True):
             sides = layers(hidden, heads, intermediate, training)
+            compare(sides, hidden)
             for batch, length in SHAPES:
                 x = torch.randn(batch, length, hidden, dtype=DTYPE, requires_grad=training)
                 gradient = torch.randn(batch, length, hidden, dtype=DTYPE)
