@@ -141,6 +141,12 @@ def test_without_gradients(pre, dtype):
             out = torch.ops.anyaccel.transformer_layer(on(x), on(mask), *map(on, weights), heads, pre_layer_norm=pre)
             want = plain(x.double(), mask, [tensor.double() for tensor in weights], heads, pre_layer_norm=pre)
             torch.testing.assert_close(out.cpu().double(), want, rtol=error, atol=error)
+    # More rows than a piece of the feed-forward part has, and a last piece that is short.
+    weights = [tensor.detach() for tensor in parameters(16, 24, dtype)]
+    x = torch.randn(17, 65, 16).to(dtype)
+    out = torch.ops.anyaccel.transformer_layer(on(x), None, *map(on, weights), 2, pre_layer_norm=pre)
+    want = plain(x.double(), None, [tensor.double() for tensor in weights], 2, pre_layer_norm=pre)
+    torch.testing.assert_close(out.cpu().double(), want, rtol=error, atol=error)
 
 
 @pytest.mark.parametrize("shape", [(0, 8, 32, 2, 64), (2, 0, 32, 2, 64), (1, 1, 16, 1, 1)])
