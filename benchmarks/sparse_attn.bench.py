@@ -23,8 +23,8 @@ targets.append(Target("forward and backward of a single head, length 4096, 25 %:
 benchmark = Benchmark(
     title="Sparse attention",
     about="""Milliseconds of attention, float32, batch 1, 8 heads of dimension 64, random layouts in blocks of 64, as many in
-        each row, different for each head; the best of five, three and two calls at lengths 2048, 4096 and 8192 (with
-        the backward pass of three, two and one). The sparse sides have the same layouts, and their results are compared beforehand with those of dense attention that is given the
+        each row, different for each head; the best of twelve, four and two calls at lengths 2048, 4096 and 8192 (with
+        the backward pass of five, two and one). The sparse sides have the same layouts, and their results are compared beforehand with those of dense attention that is given the
         layout as a mask. Dense attention is timed without a mask, its fastest way. FlexAttention is torch's, compiled for
         the processor, and has no backward pass there.""",
     sides=[
