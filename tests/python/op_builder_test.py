@@ -119,11 +119,11 @@ def begun():
 def slow_build(tmp_path, code):
     """Runs code in a process for which CPULionBuilder must be built, by a compiler that never ends."""
     compiler = tmp_path / "c++"
-    compiler.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo slow 1; exit 0; }\necho $$ >> "$(dirname "$0")/begun"\nexec sleep 120\n')
+    compiler.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo slow 1; exit 0; }\necho $$ >> "$(dirname "$0")/begun"\nexec sleep 100000\n')
     compiler.chmod(0o755)
     env = {**os.environ, "CXX": str(compiler), "CCACHE_DISABLE": "1", "ANYACCEL_OP_CACHE": str(tmp_path / "cache"),
            "ANYACCEL_OP_ARCH": "x86-64-v2", "BEGUN": str(tmp_path / "begun"), "DS_ACCELERATOR": "cpu"}
-    return subprocess.run([sys.executable, "-c", SLOW_BUILD + code], capture_output=True, text=True, env=env, timeout=60)
+    return subprocess.run([sys.executable, "-c", SLOW_BUILD + code], capture_output=True, text=True, env=env, timeout=600)
 
 
 # Breaks when Ctrl-C is seen only after a build, is another exception than everywhere in Python, or leaves compilers.
@@ -152,7 +152,7 @@ def count():
 first = count()
 child = os.fork()
 if child == 0:
-    signal.alarm(20)
+    signal.alarm(300)
     threading.Thread(target=a.create_op_builder("UtilsBuilder").load, daemon=True).start()
     while count() == first:
         time.sleep(0.05)
