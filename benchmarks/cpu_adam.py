@@ -2,16 +2,14 @@
 import ctypes
 import json
 import os
-import statistics
 import sys
-import time
 
 import torch
 
 import anyaccel
+from by_turns import by_turns
 
 NUMBERS = (1e-3, 0.9, 0.999, 1e-8, 0.01, True)
-BATCH_S = 0.006
 
 
 def anyaccel_step():
@@ -34,26 +32,6 @@ def torch_step(p, g):
     parameter = torch.nn.Parameter(p)
     parameter.grad = g
     return torch.optim.AdamW([parameter], lr=1e-3, weight_decay=0.01, fused=True).step
-
-
-def by_turns(sides):
-    """Microseconds of a call of each: medians over batches, the sides in turn."""
-    times = {name: [] for name in sides}
-    calls = {}
-    for name, call in sides.items():
-        call()
-        start = time.perf_counter()
-        call()
-        calls[name] = max(1, int(BATCH_S / (time.perf_counter() - start)))
-    for turn in range(9):
-        for name in list(sides) if turn % 2 else reversed(sides):
-            call, count = sides[name], calls[name]
-            call()  # what the other side left in the caches is not this one's affair
-            start = time.perf_counter()
-            for _ in range(count):
-                call()
-            times[name].append((time.perf_counter() - start) / count * 1e6)
-    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def main():

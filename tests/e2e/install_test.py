@@ -42,6 +42,19 @@ class Install(unittest.TestCase):
         output = run(self.folder / "captured/captured_step", env={**self.environment, "DS_ACCELERATOR": "cpu"}).stdout
         self.assertRegex(output, r"^cpu: loss [0-9.e-]+, losses equal bit by bit, a step takes [0-9.]+ us, replayed [0-9.]+ us\n$")
 
+    # Breaks when the optimizers' header, library or op is not installed, a step is lost on the way between device and host, or nothing is learned.
+    def test_1_offload_training_learns_outside(self):
+        if cached("ANYACCEL_MINIMAL") == "ON":
+            self.skipTest("this build has no ops")
+        project = shutil.copytree(SOURCE / "examples/offload_training", self.folder / "offload_training")
+        self.configure("offload", source=project)
+        build(self.folder / "offload", self.prefix)
+        for name in ["cpu"] + ["sim"] * (cached("ANYACCEL_SIM") == "ON"):
+            output = run(self.folder / "offload/offload_training", env={**self.environment, "DS_ACCELERATOR": name}).stdout
+            found = re.fullmatch(name + r": loss ([0-9.]+) to ([0-9.]+) in 300 steps of [0-9.]+ us, [0-9.]+ us of them in CPUAdam\n", output)
+            self.assertTrue(found, output)
+            self.assertLess(float(found.group(2)), float(found.group(1)) / 5)
+
     # Breaks when a program outside cannot make a group of processes, or its shared memory needs the build tree.
     def test_1_all_reduce_of_two_processes_outside(self):
         if cached("ANYACCEL_MINIMAL") == "ON":

@@ -1,5 +1,5 @@
 // Lion (arXiv 2302.06675) for parameters in host memory: one pass over memory, with the processor's widest vectors and torch's threads. Link
-// `anyaccel::anyaccel_ops`.
+// `anyaccel::ops`.
 #pragma once
 
 #include <ATen/core/Tensor.h>

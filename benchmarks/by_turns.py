@@ -1,0 +1,31 @@
+"""Times calls of several sides over the same arrays in one process, by turns."""
+import statistics
+import time
+
+BATCH_S = 0.006
+LONG_S = 0.05
+
+
+def by_turns(sides, turns=9):
+    """Microseconds of a call of each: medians over batches, the sides in turn. A long call is measured less often: rounds of the
+    benchmark follow."""
+    times = {name: [] for name in sides}
+    calls = {}
+    longest = 0.0
+    for name, call in sides.items():
+        call()
+        start = time.perf_counter()
+        call()
+        taken = time.perf_counter() - start
+        longest = max(longest, taken)
+        calls[name] = max(1, int(BATCH_S / taken))
+    for turn in range(turns if longest < LONG_S else min(turns, 3)):
+        for name in list(sides) if turn % 2 else reversed(sides):
+            call, count = sides[name], calls[name]
+            if longest < LONG_S:
+                call()  # what the other side left in the caches is not this one's affair; of long calls little fits there
+            start = time.perf_counter()
+            for _ in range(count):
+                call()
+            times[name].append((time.perf_counter() - start) / count * 1e6)
+    return {name: statistics.median(values) for name, values in times.items()}
