@@ -130,3 +130,13 @@ def test_opcheck():
     lists = [[x] for x in given]
     torch.library.opcheck(torch.ops.anyaccel.adagrad_update_list.default, (3, 1, 1e-2, 1e-10, 0.1, *lists))
     torch.library.opcheck(torch.ops.anyaccel.lion_update_list.default, (3, 1, 1e-2, 0.9, 0.99, 0.1, *lists))
+
+
+# Broken when autograd is told of a change before all tensors of a list were checked: a backward would refuse tensors that are as they were.
+def test_refused_lists_are_not_taken_as_changed():
+    params, grads, states = ([torch.zeros(n) for n in sizes] for sizes in ((4, 4), (4, 4), (4, 5)))
+    for call in (lambda: ADAGRAD.adagrad_update_list(3, 1, 1e-2, 1e-10, 0.1, params, grads, states),
+                 lambda: LION.lion_update_list(3, 1, 1e-2, 0.9, 0.99, 0.1, params, grads, states)):
+        with pytest.raises(ValueError, match="shape"):
+            call()
+    assert [x._version for x in (*params, *states)] == [0] * 4

@@ -98,7 +98,10 @@ def test_wrong_arguments():
                  lambda: ADAM.multi_tensor_adam(1, FLAG, [g, p, m, v[:3] + [v[0]]], 1e-2, 0.9, 0.99, 1e-8, 1, 1, 1, 0.1),
                  lambda: LION.multi_tensor_lion(1, FLAG, [g, p, m[:1]], 1e-2, 0.9, 0.99, 1, 0.1),
                  lambda: LAMB.lamb(p[0], torch.tensor([]), m[0], v[0], g[3], 1e-2, 0.9, 0.99, 10.0, 0.01, 1e-6, 1.0, 1, 1, 1, 0.1),
-                 lambda: LAMB.lamb(p[0], torch.tensor([]), m[0], v[0], g[0], 1e-2, 0.9, 0.99, 10.0, 0.01, 1e-6, 0.0, 1, 1, 1, 0.1)):
+                 lambda: LAMB.lamb(p[0], torch.tensor([]), m[0], v[0], g[0], 1e-2, 0.9, 0.99, 10.0, 0.01, 1e-6, 0.0, 1, 1, 1, 0.1),
+                 lambda: LAMB.lamb(p[0], torch.tensor([]), m[0], v[0], g[0], 1e-2, 0.9, 0.99, 10.0, 0.01, 1e-6, 1e-60, 1, 1, 1, 0.1),
+                 lambda: LAMB.lamb(p[0], torch.tensor([]), m[0], v[0], g[0], 1e-2, 0.9, 0.99, 0.1, 0.2, 1e-6, 1.0, 1, 1, 1, 0.1),
+                 lambda: LAMB.lamb(p[0], torch.tensor([]), m[0], v[0], g[0], 1e-2, 0.9, 0.99, math.nan, 0.2, 1e-6, 1.0, 1, 1, 1, 0.1)):
         with pytest.raises(ValueError, match="got.*want"):
             call()
     assert all(torch.equal(a, b) for a, b in zip(p, before))

@@ -1,7 +1,5 @@
 #include "anyaccel/ops/cpu_adagrad.h"
 
-#include <atomic>
-
 #include "ops/support/op_call.h"
 
 namespace anyaccel {
@@ -17,15 +15,9 @@ using UpdateList = void(std::int64_t, std::int64_t, double, double, double, at::
 
 constexpr const char* builder = "CPUAdagradBuilder";
 
-// Python counts from 0 upwards.
-std::int64_t next_id() {
-  static std::atomic<std::int64_t> last{0};
-  return --last;
-}
-
 }  // namespace
 
-CPUAdagrad::CPUAdagrad(const CPUAdagradOptions& options) : options_(options), id_(next_id()) {
+CPUAdagrad::CPUAdagrad(const CPUAdagradOptions& options) : options_(options), id_(next_optimizer_id()) {
   static const auto op = load_op<Create>(builder, "create_adagrad");
   calling("CPUAdagrad", [&] { op.call(id_, options.lr, options.eps, options.weight_decay, false); });
 }

@@ -5,7 +5,7 @@
 
 namespace anyaccel::ops {
 
-void adagrad_update(Isa isa, const AdagradConstants& constants, const AdagradArrays& arrays, std::int64_t begin,
+void adagrad_update(Isa isa, const AdagradConstants& constants, const OneStateArrays& arrays, std::int64_t begin,
                     std::int64_t end) noexcept {
   ANYACCEL_CALL_ISA(isa, update, constants, arrays, begin, end);
 }

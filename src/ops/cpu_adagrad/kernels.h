@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "ops/support/element.h"
 #include "ops/support/isa.h"
+#include "ops/support/one_state.h"
 
 namespace anyaccel::ops {
 
@@ -14,21 +14,11 @@ struct AdagradConstants {
   float weight_decay;
 };
 
-/// Arrays of one tensor. Gradients and state are float or have the parameters' type.
-struct AdagradArrays {
-  void* params;
-  const void* grads;
-  void* exp_avg_sq;
-  Element param;
-  Element grad;
-  Element state;
-};
-
 /// One step for the elements [begin, end): the same bits whatever the range, the alignment and the instruction set (which
 /// the machine must have). With g the gradient:
 ///   g += weight_decay * p;  s += g * g;  p -= lr * (g * (1 / (sqrt(s) + eps)))
 /// The reciprocal is rounded before it is multiplied, unless it is out of range for this eps: then g is divided.
-void adagrad_update(Isa isa, const AdagradConstants& constants, const AdagradArrays& arrays, std::int64_t begin,
+void adagrad_update(Isa isa, const AdagradConstants& constants, const OneStateArrays& arrays, std::int64_t begin,
                     std::int64_t end) noexcept;
 
 }  // namespace anyaccel::ops

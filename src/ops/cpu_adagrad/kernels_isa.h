@@ -27,21 +27,8 @@ struct AdagradStep {
   bool has_decay, divides;
 };
 
-struct AdagradCall {
-  const AdagradConstants& constants;
-  const AdagradArrays& arrays;
-  std::int64_t begin;
-  std::int64_t end;
-
-  template <typename P, typename G, typename S>
-  void run() const {
-    three_arrays(AdagradStep(constants), at_index<P>(arrays.params, begin), at_index<G>(arrays.grads, begin),
-                 at_index<S>(arrays.exp_avg_sq, begin), end - begin);
-  }
-};
-
-void update(const AdagradConstants& constants, const AdagradArrays& arrays, std::int64_t begin, std::int64_t end) {
-  with_elements(arrays.param, arrays.grad, arrays.state, AdagradCall{constants, arrays, begin, end});
+void update(const AdagradConstants& constants, const OneStateArrays& arrays, std::int64_t begin, std::int64_t end) {
+  one_state_update<AdagradStep>(constants, arrays, begin, end);
 }
 
 }  // namespace

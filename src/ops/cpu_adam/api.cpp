@@ -1,5 +1,3 @@
-#include <atomic>
-
 #include "anyaccel/ops/cpu_adam.h"
 #include "ops/support/op_call.h"
 
@@ -19,15 +17,9 @@ c10::TypedOperatorHandle<Signature> adam_op(const char* name) {
   return load_op<Signature>("CPUAdamBuilder", name);
 }
 
-// Python counts from 0 upwards.
-std::int64_t next_id() {
-  static std::atomic<std::int64_t> last{0};
-  return --last;
-}
-
 }  // namespace
 
-CPUAdam::CPUAdam(const CPUAdamOptions& options) : options_(options), id_(next_id()) {
+CPUAdam::CPUAdam(const CPUAdamOptions& options) : options_(options), id_(next_optimizer_id()) {
   static const auto op = adam_op<Create>("create_adam");
   calling("CPUAdam", [&] {
     op.call(id_, options.lr, options.beta1, options.beta2, options.eps, options.weight_decay, options.adamw_mode,

@@ -8,10 +8,8 @@
 namespace anyaccel::ops {
 namespace {
 
-struct Nothing {};  // each step is told all its numbers
-
-OptimizerIds<Nothing>& optimizers() {
-  static auto* instance = new OptimizerIds<Nothing>;
+OptimizerIds<KeepsNothing>& optimizers() {
+  static auto* instance = new OptimizerIds<KeepsNothing>;
   return *instance;
 }
 

@@ -14,15 +14,15 @@ __global__ void lion_chunks(const __grid_constant__ Chunks<3> chunks, LionConsta
 
 }  // namespace
 
-const char* cuda_lion(const LionConstants& constants, const LionArrays* tensors, const std::int64_t* sizes,
+const char* cuda_lion(const LionConstants& constants, const OneStateArrays* tensors, const std::int64_t* sizes,
                       std::size_t count, std::int64_t chunk_size, void* stream) {
   const auto address = [&](std::size_t i, int array) {
-    const LionArrays& t = tensors[i];
-    void* const all[] = {t.params, const_cast<void*>(t.grads), t.exp_avg};
+    const OneStateArrays& t = tensors[i];
+    void* const all[] = {t.params, const_cast<void*>(t.grads), t.states};
     return all[array];
   };
   const auto same = [&](std::size_t i, std::size_t j) {
-    const LionArrays &a = tensors[i], &b = tensors[j];
+    const OneStateArrays &a = tensors[i], &b = tensors[j];
     return a.param == b.param && a.grad == b.grad && a.state == b.state;
   };
   const auto start = [&](const Chunks<3>& chunks, int blocks, std::size_t first) {

@@ -15,21 +15,17 @@ void multi_tensor_lion_cuda(std::int64_t chunk_size, const at::Tensor& /*noop_fl
   check_lion_numbers(where, step, lr, beta1, beta2, weight_decay);
   check_equal_lengths(where, params, {grads, exp_avg});
   if (params.empty()) return;
-  std::vector<LionArrays> arrays;
+  std::vector<OneStateArrays> arrays;
   std::vector<std::int64_t> sizes;
   for (std::size_t i = 0; i < params.size(); ++i) {
-    arrays.push_back(lion_arrays(where, params[i], grads[i], exp_avg[i], false));
+    arrays.push_back(one_state_checked({where, "exp_avg"}, params[i], grads[i], exp_avg[i], false));
     check_on_device(where, "params", params[i], params[i]);
     check_on_device(where, "grads", grads[i], params[i]);
     check_on_device(where, "exp_avg", exp_avg[i], params[i]);
     check_same_device(where, params[i], params[0]);
     sizes.push_back(params[i].numel());
   }
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    arrays[i].params = changed_memory(params[i]);
-    arrays[i].grads = grads[i].const_data_ptr();
-    arrays[i].exp_avg = changed_memory(exp_avg[i]);
-  }
+  for (std::size_t i = 0; i < params.size(); ++i) take_memory(arrays[i], params[i], grads[i], exp_avg[i]);
   const c10::DeviceGuard guard(params[0].device());
   check_launch(where, cuda_lion(lion_constants(lr, beta1, beta2, weight_decay), arrays.data(), sizes.data(),
                                 sizes.size(), chunk_size, current_stream(params[0].device())));

@@ -13,7 +13,7 @@ namespace anyaccel::ops {
 /// `chunk_size` elements are one block's work, 256 to 2^31 - 1.
 const char* cuda_adam(const AdamConstants& constants, const AdamArrays* tensors, const std::int64_t* sizes,
                       std::size_t count, std::int64_t chunk_size, void* stream);
-const char* cuda_lion(const LionConstants& constants, const LionArrays* tensors, const std::int64_t* sizes,
+const char* cuda_lion(const LionConstants& constants, const OneStateArrays* tensors, const std::int64_t* sizes,
                       std::size_t count, std::int64_t chunk_size, void* stream);
 
 }  // namespace anyaccel::ops

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "ops/support/element.h"
 #include "ops/support/isa.h"
+#include "ops/support/one_state.h"
 
 namespace anyaccel::ops {
 
@@ -16,21 +16,11 @@ struct LionConstants {
 };
 LionConstants lion_constants(double lr, double beta1, double beta2, double weight_decay);
 
-/// Arrays of one tensor. Gradients and state are float or have the parameters' type.
-struct LionArrays {
-  void* params;
-  const void* grads;
-  void* exp_avg;
-  Element param;
-  Element grad;
-  Element state;
-};
-
 /// One step for the elements [begin, end): the same bits whatever the range, the alignment and the instruction set (which
 /// the machine must have). With g the gradient:
 ///   c = beta1 * m + (1 - beta1) * g;  p += shrink * p;  p -= lr * sign(c);  m = beta2 * m + (1 - beta2) * g
 /// sign(0) is 0, and of no number it is no number.
-void lion_update(Isa isa, const LionConstants& constants, const LionArrays& arrays, std::int64_t begin,
+void lion_update(Isa isa, const LionConstants& constants, const OneStateArrays& arrays, std::int64_t begin,
                  std::int64_t end) noexcept;
 
 }  // namespace anyaccel::ops

@@ -28,21 +28,8 @@ struct LionStep {
   bool has_shrink;
 };
 
-struct LionCall {
-  const LionConstants& constants;
-  const LionArrays& arrays;
-  std::int64_t begin;
-  std::int64_t end;
-
-  template <typename P, typename G, typename S>
-  void run() const {
-    three_arrays(LionStep(constants), at_index<P>(arrays.params, begin), at_index<G>(arrays.grads, begin),
-                 at_index<S>(arrays.exp_avg, begin), end - begin);
-  }
-};
-
-void update(const LionConstants& constants, const LionArrays& arrays, std::int64_t begin, std::int64_t end) {
-  with_elements(arrays.param, arrays.grad, arrays.state, LionCall{constants, arrays, begin, end});
+void update(const LionConstants& constants, const OneStateArrays& arrays, std::int64_t begin, std::int64_t end) {
+  one_state_update<LionStep>(constants, arrays, begin, end);
 }
 
 }  // namespace

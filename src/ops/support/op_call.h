@@ -3,6 +3,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <atomic>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -20,6 +22,12 @@ c10::TypedOperatorHandle<Signature> load_op(const std::string& builder, const ch
   auto& dispatcher = c10::Dispatcher::singleton();
   if (!dispatcher.findSchema({full, ""})) get_accelerator().create_op_builder(builder)->load();
   return dispatcher.findSchemaOrThrow(full.c_str(), "").typed<Signature>();
+}
+
+/// For an optimizer made in C++: Python counts from 0 upwards.
+inline std::int64_t next_optimizer_id() {
+  static std::atomic<std::int64_t> last{0};
+  return --last;
 }
 
 /// Calls, and makes an op's refusal ours: its text is `[op] what`.

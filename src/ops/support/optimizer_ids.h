@@ -10,6 +10,9 @@
 
 namespace anyaccel::ops {
 
+/// Of an optimizer that is told all its numbers with each step.
+struct KeepsNothing {};
+
 /// Thread-safe. `Kept` is what an optimizer keeps between steps.
 template <typename Kept>
 class OptimizerIds {

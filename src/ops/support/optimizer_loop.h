@@ -43,23 +43,6 @@ void with_elements(Element parameter, Element gradient, Element state, const Cal
   with_gradients<Fp16>(gradient, state, call);
 }
 
-/// A step over parameters, gradients and one state. Not each kernel has it.
-template <typename Step, typename P, typename G, typename S>
-void three_arrays(const Step& step, P* p, const G* g, S* s, std::int64_t n) {
-  std::int64_t i = 0;
-  for (; i + Vec::width <= n; i += Vec::width) {
-    prefetch(p + i, g + i, s + i);
-    step(p + i, g + i, s + i);
-  }
-  if (i == n) return;
-  Tail<P> tail_p(p + i, n - i);
-  Tail<G> tail_g(g + i, n - i);
-  Tail<S> tail_s(s + i, n - i);
-  step(tail_p.data(), tail_g.data(), tail_s.data());
-  tail_p.copy_to(p + i);
-  tail_s.copy_to(s + i);
-}
-
 template <typename T>
 T* at_index(void* array, std::int64_t index) {
   return static_cast<T*>(array) + index;
@@ -67,6 +50,42 @@ T* at_index(void* array, std::int64_t index) {
 template <typename T>
 const T* at_index(const void* array, std::int64_t index) {
   return static_cast<const T*>(array) + index;
+}
+
+/// A step over parameters, gradients and one state. Templates, because not each kernel has such constants and arrays.
+template <typename Step, typename Constants, typename Arrays>
+struct OneStateCall {
+  const Constants& constants;
+  const Arrays& arrays;
+  std::int64_t begin;
+  std::int64_t end;
+
+  template <typename P, typename G, typename S>
+  void run() const {
+    const Step step(constants);
+    P* p = at_index<P>(arrays.params, begin);
+    const G* g = at_index<G>(arrays.grads, begin);
+    S* s = at_index<S>(arrays.states, begin);
+    const std::int64_t n = end - begin;
+    std::int64_t i = 0;
+    for (; i + Vec::width <= n; i += Vec::width) {
+      prefetch(p + i, g + i, s + i);
+      step(p + i, g + i, s + i);
+    }
+    if (i == n) return;
+    Tail<P> tail_p(p + i, n - i);
+    Tail<G> tail_g(g + i, n - i);
+    Tail<S> tail_s(s + i, n - i);
+    step(tail_p.data(), tail_g.data(), tail_s.data());
+    tail_p.copy_to(p + i);
+    tail_s.copy_to(s + i);
+  }
+};
+
+template <typename Step, typename Constants, typename Arrays>
+void one_state_update(const Constants& constants, const Arrays& arrays, std::int64_t begin, std::int64_t end) {
+  with_elements(arrays.param, arrays.grad, arrays.state,
+                OneStateCall<Step, Constants, Arrays>{constants, arrays, begin, end});
 }
 
 }  // namespace
