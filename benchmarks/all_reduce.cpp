@@ -19,7 +19,7 @@ int main(int count, char** words) {
     return 1;
   }
   all_reduce::measure(
-      rank,
+      rank, size,
       [&](void* data, std::size_t numbers, bool bf16) {
         comm.all_reduce(data, data, static_cast<std::int64_t>(numbers),
                         bf16 ? c10::ScalarType::BFloat16 : c10::ScalarType::Float);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,16 +21,44 @@ inline constexpr Size kSizes[] = {{"1K", 1 << 10},  {"4K", 1 << 12},   {"16K", 1
                                   {"64K", 1 << 16}, {"256K", 1 << 18}, {"1M", 1 << 20},
                                   {"4M", 1 << 22},  {"16M", 1 << 24},  {"64M", 1 << 26}};
 
-/// Microseconds of reduce(data, count, is_bf16) in place: medians of batches. Prints them on rank 0.
+/// Writes a small number, exact in both types.
+inline void put(void* data, std::size_t place, bool bf16, float number) {
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &number, sizeof bits);
+  const auto half = static_cast<std::uint16_t>(bits >> 16);
+  if (bf16)
+    std::memcpy(static_cast<char*>(data) + place * 2, &half, sizeof half);
+  else
+    std::memcpy(static_cast<char*>(data) + place * 4, &bits, sizeof bits);
+}
+
+/// Ends the program when a sum is wrong: a side that does not add is not fast.
+template <typename Reduce>
+void check(int rank, int size, void* data, std::size_t count, bool bf16, Reduce reduce) {
+  const auto number = [](std::size_t place) { return static_cast<float>(place % 13); };
+  for (std::size_t i = 0; i < count; ++i) put(data, i, bf16, number(i) + static_cast<float>(rank));
+  reduce(data, count, bf16);
+  const auto width = bf16 ? std::size_t{2} : std::size_t{4};
+  for (std::size_t i = 0; i < count; ++i) {
+    char want[4];
+    put(want, 0, bf16, static_cast<float>(size) * number(i) + static_cast<float>(size * (size - 1) / 2));
+    if (std::memcmp(want, static_cast<const char*>(data) + i * width, width) == 0) continue;
+    std::fprintf(stderr, "all_reduce: a wrong sum of %zu numbers, at %zu\n", count, i);
+    std::_Exit(1);
+  }
+}
+
+/// Microseconds of reduce(data, count, is_bf16) in place: medians of batches, after a check of its sums. Prints them on rank 0.
 template <typename Reduce, typename Barrier>
-void measure(int rank, Reduce reduce, Barrier barrier) {
+void measure(int rank, int size_of_group, Reduce reduce, Barrier barrier) {
   using Clock = std::chrono::steady_clock;
   std::string out;
   for (const bool bf16 : {false, true})
     for (const auto& size : kSizes) {
       auto* const data = std::aligned_alloc(4096, size.bytes);
-      std::memset(data, 0, size.bytes);
       const auto count = size.bytes / (bf16 ? 2 : 4);
+      check(rank, size_of_group, data, count, bf16, reduce);
+      std::memset(data, 0, size.bytes);
       const auto batch = [&](int calls) {
         barrier();
         const auto start = Clock::now();

@@ -39,7 +39,12 @@ def measure(rank, reduce, barrier):
     out = {}
     for dtype, word in ((torch.float32, "fp32"), (torch.bfloat16, "bf16")):
         for name, power in SIZES.items():
-            data = torch.zeros((1 << power) // dtype.itemsize, dtype=dtype)
+            numbers = torch.arange((1 << power) // dtype.itemsize).remainder_(13)
+            data = (numbers + rank).to(dtype)
+            reduce(data)
+            if not torch.equal(data, (numbers * RANKS + sum(range(RANKS))).to(dtype)):
+                sys.exit(f"all_reduce: a wrong sum of {name}iB {word}")  # a side that does not add is not fast
+            data.zero_()
 
             def batch(calls):
                 barrier()
@@ -98,7 +103,28 @@ def commands(side, build, folder):
         "DS_ACCELERATOR": "cpu", "LOCAL_SIZE": str(RANKS), "MASTER_ADDR": "localhost", "MASTER_PORT": str(20000 + os.getpid() % 20000)}
 
 
+# What each leaves in shared memory, by the beginnings of its names.
+LEFT_BY = {"deepspeed": ("deepspeed",), "mpi": ("Intel_MPI", "shm-col"), "ccl_mpi": ("Intel_MPI", "shm-col", "ccl"), "ccl_ofi": ("ccl",)}
+
+
+def in_shared_memory():
+    folder = pathlib.Path("/dev/shm")
+    return {path for path in (folder.iterdir() if folder.is_dir() else ())}
+
+
 def run(side, build):
+    before = in_shared_memory()
+    try:
+        return run_ranks(side, build)
+    finally:
+        for path in in_shared_memory() - before:
+            if path.name.startswith(LEFT_BY.get(side, ())) and path.is_file() and path.stat().st_uid == os.getuid():
+                path.unlink(missing_ok=True)
+            else:
+                print(f"all_reduce: {path} was not there before {side}", file=sys.stderr)
+
+
+def run_ranks(side, build):
     with tempfile.TemporaryDirectory() as folder:
         words, variables = commands(side, build, folder)
         started = [subprocess.Popen(command, env={**os.environ, **variables, "CCL_LOCAL_RANK": str(number)} if side == "ccl_ofi" else

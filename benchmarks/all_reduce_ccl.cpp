@@ -33,7 +33,7 @@ int main(int words_count, char** words) {
   }
   auto comm = ccl::create_communicator(size, rank, kvs);
   all_reduce::measure(
-      rank,
+      rank, size,
       [&](void* data, std::size_t numbers, bool bf16) {
         ccl::allreduce(data, data, numbers, bf16 ? ccl::datatype::bfloat16 : ccl::datatype::float32,
                        ccl::reduction::sum, comm)

@@ -123,6 +123,11 @@ ProcessGroup init_process_group(const InitOptions& options = {});
 /// Name of the backend that stages through host memory; it serves every accelerator and the host itself.
 inline constexpr const char* kStaged = "staged";
 
+/// Name of the backend of oneCCL's collectives between hosts, on the accelerator that is the host: the op `CCLCommBuilder`, with the same
+/// types and errors as the backend that stages; what oneCCL has not (bitwise reductions, send and recv) goes through gloo. Making it is
+/// `unavailable` on every rank when it cannot be had on one, with that one's reason. Elsewhere the name is a vendor's.
+inline constexpr const char* kCcl = "ccl";
+
 /// What a backend is made from. Each rank gives the same store and size, and its own rank.
 struct GroupOptions {
   int rank = 0;
@@ -148,11 +153,11 @@ c10::intrusive_ptr<c10d::Backend> make_staged_backend(const c10::intrusive_ptr<c
 /// Offers a backend under a name of torch.distributed's kind ("nccl", ...). The last one registered counts. Thread-safe.
 void register_backend(const std::string& name, BackendFactory factory);
 
-/// Names that make_backend() knows: those registered, "staged", and this process's accelerator's
-/// communication_backend_name(), sorted. Thread-safe.
+/// Names that make_backend() knows: those registered, "staged", this process's accelerator's
+/// communication_backend_name(), and "ccl" where that is the host; sorted. Thread-safe.
 std::vector<std::string> backend_names();
 
-/// The backend of a name: the registered one, otherwise the one that stages. `invalid_argument` for an unknown name.
+/// The backend of a name: the registered one, otherwise oneCCL's for "ccl" on the host and the one that stages for the rest. `invalid_argument` for an unknown name.
 c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name, const c10::intrusive_ptr<c10d::Store>& store,
                                                const GroupOptions& options);
 

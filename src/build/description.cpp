@@ -149,6 +149,10 @@ bool read_list(const Line& line, Description& out) {
     out.links.push_back(line.value);
   } else if (line.key == "flag") {
     for (auto& flag : flags_of(line, line.value)) out.flags.push_back(std::move(flag));
+  } else if (line.key == "prefix") {
+    if (line.value.front() != '/' || !all_of(line.value, "_-+./"))
+      fail(line, "not an absolute folder", "for example /opt/vendor/latest");
+    out.prefixes.push_back(line.value);
   } else if (line.key == "include" || line.key.ends_with("_include")) {
     out.includes.push_back(path_of(line, line.value));
   } else {

@@ -36,6 +36,7 @@ struct Description {
   std::vector<std::string> includes;  ///< folders below the op's
   std::string kernel_path;            ///< where the sources lie, below the op's folder; empty: in it
   std::string prefix_variable;        ///< variable that names a prefix with include and lib, for example CCL_ROOT
+  std::vector<std::string> prefixes;  ///< where a vendor's installer puts it; absolute
   std::string compiler;               ///< program or path; empty: CXX or the system's
   bool torch = true;                  ///< LibTorch's headers and libraries
 

@@ -106,10 +106,13 @@ std::optional<ElfFacts> read(const std::filesystem::path& path) {
       if (entry.d_tag == DT_STRTAB) names = offset_of(*segments, entry.d_un.d_ptr);
     for (const auto& entry : *entries) {
       if (entry.d_tag == DT_NULL) break;
-      if (entry.d_tag != DT_NEEDED) continue;
+      if (entry.d_tag != DT_NEEDED && entry.d_tag != DT_RPATH && entry.d_tag != DT_RUNPATH) continue;
       auto name = names ? file.name(*names + entry.d_un.d_val) : std::nullopt;
-      if (!name) return std::nullopt;
-      out.needed.push_back(std::move(*name));
+      if (!name && entry.d_tag == DT_NEEDED) return std::nullopt;
+      if (entry.d_tag == DT_NEEDED)
+        out.needed.push_back(std::move(*name));
+      else
+        out.run_path = std::move(name).value_or("");
     }
   }
   return out;

@@ -11,6 +11,7 @@ namespace anyaccel::build {
 struct ElfFacts {
   std::string build_id;             ///< lower-case hexadecimal digits; empty when the linker wrote none
   std::vector<std::string> needed;  ///< names of the libraries that the loader opens with it
+  std::string run_path;  ///< where it looks for them first (RPATH or RUNPATH), `:` between; empty: nowhere of its own
 };
 
 /// Reads a few kilobytes, however large the file is. Nothing for a file that is no 64-bit ELF of this machine's byte order, or whose

@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/file.h"
 #include "build/elf.h"
+#include "build/prefix.h"
 #include "build/sha256.h"
 
 namespace anyaccel::build {
@@ -16,10 +17,6 @@ namespace anyaccel::build {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string prefix_of(const Description& op) {
-  return op.prefix_variable.empty() ? std::string() : env(op.prefix_variable.c_str()).value_or("");
-}
 
 bool is_below(const fs::path& path, const fs::path& folder) {
   const auto [end, unused] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
@@ -115,7 +112,10 @@ std::vector<OutsideFile> outside_files(const Op& op, const Places& places, const
 }
 
 std::string outside_change(const std::vector<OutsideFile>& files, const Description& op, bool prebuilt) {
-  const auto prefix = prefix_of(op);
+  // A prebuilt library knows its own; only the user's word stands against that.
+  const auto prefix = !prebuilt                    ? prefix_of(op)
+                      : op.prefix_variable.empty() ? std::string()
+                                                   : env(op.prefix_variable.c_str()).value_or("");
   const auto variable = "$" + op.prefix_variable + "/";
   for (const auto& file : files) {
     const bool in_prefix = !op.prefix_variable.empty() && file.path.starts_with(variable);

@@ -2,8 +2,8 @@
 
 #include <sstream>
 
-#include "base/env.h"
 #include "build/cuda.h"
+#include "build/prefix.h"
 
 namespace anyaccel::build {
 
@@ -15,11 +15,6 @@ namespace fs = std::filesystem;
 
 void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
   to.insert(to.end(), from.begin(), from.end());
-}
-
-/// Folders of a prefix that a variable of the description names, for example of CCL_ROOT.
-std::string prefix_of(const Description& what) {
-  return what.prefix_variable.empty() ? std::string() : env(what.prefix_variable.c_str()).value_or("");
 }
 
 std::vector<std::string> include_flags(const Op& op, const Places& places, const LibTorch* torch) {

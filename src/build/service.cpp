@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "build/cuda.h"
 #include "build/executor.h"
+#include "build/prefix.h"
 #include "build/processes.h"
 #include "build/progress.h"
 #include "build/sha256.h"
@@ -70,7 +71,7 @@ Key full_key(Key key, const Op& op, const Tools& tools) {
   if (!tools.nvcc.empty()) identities.emplace_back("nvcc", tools.nvcc_identity);
   auto search = search_environment();
   if (!op.description.prefix_variable.empty())
-    search.push_back(op.description.prefix_variable + "=" + env(op.description.prefix_variable.c_str()).value_or(""));
+    search.push_back(op.description.prefix_variable + "=" + prefix_of(op.description));
 #ifdef __GLIBC__
   // A cache may be used by machines with another one, for which the libraries are too new.
   identities.emplace_back("glibc", ::gnu_get_libc_version());

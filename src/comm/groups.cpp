@@ -15,6 +15,7 @@
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/comm.h"
+#include "comm/ccl_host.h"
 #include "comm/dispatch.h"
 #include "comm/groups.h"
 #include "comm/staged.h"
@@ -75,6 +76,7 @@ bool is_registered(const std::string& name) {
 
 std::vector<std::string> backend_names() {
   std::set<std::string> names{kStaged, get_accelerator().communication_backend_name()};
+  if (get_accelerator().device_type() == c10::kCPU) names.insert(kCcl);
   auto& state = registry();
   const std::lock_guard lock(state.mutex);
   for (const auto& [name, factory] : state.factories) names.insert(name);
@@ -90,6 +92,12 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name, const c1
     if (const auto found = state.factories.find(name); found != state.factories.end()) factory = found->second;
   }
   if (factory) return factory(store, options);
+  // An accelerator with memory of its own wants its vendor's oneCCL, or what stages.
+  if (name == kCcl && get_accelerator().device_type() == c10::kCPU) {
+    auto gloo =
+        make_gloo(c10::make_intrusive<c10d::PrefixStore>("gloo", store), options.rank, options.size, options.timeout);
+    return c10::make_intrusive<StagedBackend>(make_ccl_host(store, std::move(gloo), options), options, kCcl);
+  }
   const auto names = backend_names();
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     std::string known;

@@ -39,7 +39,8 @@ ProcessGroup::Impl::Impl(c10::intrusive_ptr<c10d::Store> store, GroupSettings gi
       rank(place),
       size(static_cast<int>(ranks.size())),
       store_(std::move(store)) {
-  if (!is_registered(settings.backend) && settings.backend != kStaged)
+  const bool own_ccl = settings.backend == kCcl && get_accelerator().device_type() == c10::kCPU;
+  if (!is_registered(settings.backend) && settings.backend != kStaged && !own_ccl)
     backend_reason =
         "nothing is registered as '" + settings.backend + "': the backend that stages through the host serves it";
   try {

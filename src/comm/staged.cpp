@@ -38,10 +38,11 @@ void StagedWork::synchronize() {
   for (const auto& [index, event] : done_) event.wait(accelerator.current_stream(index));
 }
 
-StagedBackend::StagedBackend(c10::intrusive_ptr<c10d::Backend> host, const GroupOptions& options)
+StagedBackend::StagedBackend(c10::intrusive_ptr<c10d::Backend> host, const GroupOptions& options, std::string name)
     : Backend(options.rank, options.size),
+      name_(std::move(name)),
       host_(std::move(host)),
-      options_(c10::make_intrusive<Options>(kStaged, options.timeout)),
+      options_(c10::make_intrusive<Options>(name_, options.timeout)),
       collectives_(std::make_unique<Lane>()),
       messages_(std::make_unique<Lane>()) {}
 

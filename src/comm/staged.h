@@ -23,11 +23,11 @@ class StagedBackend final : public c10d::Backend {
   using Lists = std::vector<std::vector<at::Tensor>>;
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-  /// `host` moves host tensors.
-  StagedBackend(c10::intrusive_ptr<c10d::Backend> host, const GroupOptions& options);
+  /// `host` moves host tensors. Its works may do all they do in wait().
+  StagedBackend(c10::intrusive_ptr<c10d::Backend> host, const GroupOptions& options, std::string name = kStaged);
   ~StagedBackend() override;
 
-  const std::string getBackendName() const override { return kStaged; }
+  const std::string getBackendName() const override { return name_; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
   void setTimeout(std::chrono::milliseconds timeout) override;
   void setSequenceNumberForGroup() override {}
@@ -86,6 +86,7 @@ class StagedBackend final : public c10d::Backend {
   void check_multiple(const char* name, const at::Tensor& large, const at::Tensor& small) const;
   void join_finished(bool all);
 
+  const std::string name_;
   c10::intrusive_ptr<c10d::Backend> host_;
   c10::intrusive_ptr<Options> options_;
   std::shared_ptr<Channels> channels_ = std::make_shared<Channels>();

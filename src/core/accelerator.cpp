@@ -5,6 +5,7 @@
 
 #include "anyaccel/sdk/backend.h"
 #include "core/accelerator_lazy.h"
+#include "core/communication.h"
 #include "core/registry.h"
 
 namespace anyaccel {
@@ -27,7 +28,7 @@ bool Accelerator::handles_memory_backpressure() const noexcept {
   return backend_->traits().handles_memory_backpressure;
 }
 bool Accelerator::supports_nvtx_domain() const noexcept { return backend_->traits().supports_nvtx_domain; }
-std::string Accelerator::communication_backend_name() const { return backend_->traits().communication_backend; }
+std::string Accelerator::communication_backend_name() const { return communication_choice(backend_->traits()).name; }
 std::string Accelerator::op_builder_dir() const { return backend_->traits().op_builder_dir; }
 std::vector<std::string> Accelerator::export_envs() const { return backend_->traits().export_envs; }
 std::vector<std::string> Accelerator::visible_devices_envs() const { return backend_->traits().visible_devices_envs; }

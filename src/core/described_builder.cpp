@@ -16,19 +16,11 @@
 #include "base/fork_safe.h"
 #include "base/log.h"
 #include "build/key.h"
-#include "build/service.h"
 #include "core/library_folder.h"
 
 namespace anyaccel {
 
 namespace {
-
-/// LibTorch as this process has it open, wherever it was moved to.
-build::Settings own_settings() {
-  static const auto prefix =
-      library_folder<std::string(c10::DeviceType, bool)>("op builders", &c10::DeviceTypeName).parent_path();
-  return build::default_settings(prefix);
-}
 
 /// Ops that are open, by description: a library that registers schemas may come once. No lock is held while one is built or opened:
 /// other ops do not wait for it, and a child that is forked meanwhile loads on its own.
@@ -165,6 +157,19 @@ const std::vector<build::Op>& all_own_ops() {
 }
 
 }  // namespace
+
+build::Settings own_settings() {
+  // Wherever it was moved to.
+  static const auto prefix =
+      library_folder<std::string(c10::DeviceType, bool)>("op builders", &c10::DeviceTypeName).parent_path();
+  return build::default_settings(prefix);
+}
+
+const build::Op* own_op(const std::string& class_name) {
+  for (const auto& op : all_own_ops())
+    if (op.description.class_name == class_name) return &op;
+  return nullptr;
+}
 
 sdk::OpBuilderFactory find_own_op(const std::string& backend, const std::string& class_name) {
   for (const auto& op : all_own_ops())

@@ -1,4 +1,6 @@
-"""Collectives of oneCCL between two and four processes, without MPI. Needs CCL_ROOT."""
+"""Collectives of oneCCL between two and four processes, without MPI: the op's own, and torch.distributed's over the backend "ccl". Needs
+oneCCL (tools/setup --ccl, or CCL_ROOT). CCL_TEST_REPEAT=n does the work of each rank n times."""
+import json
 import os
 import subprocess
 import sys
@@ -6,6 +8,9 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "python"))
+
+
+REPEAT = int(os.environ.get("CCL_TEST_REPEAT", "1"))
 
 
 def share(address, group=None, source=0):
@@ -31,6 +36,7 @@ def work(ccl, rank, size):
         ccl.broadcast(sent, size - 1)
         assert (sent == torch.tensor(size - 1).to(dtype)).all(), dtype
     mine = torch.full((2,), float(rank))
+    point_to_point(ccl, rank, size)
     movements(ccl, rank, size, None)
     base = torch.arange(size * 3.)
     part = torch.empty(3)
@@ -47,6 +53,16 @@ def work(ccl, rank, size):
     ccl.barrier()
     assert (ccl.get_rank(), ccl.get_world_size()) == (rank, size)
     wrong(ccl, size)
+
+
+def point_to_point(ccl, rank, size):
+    import torch
+    message = torch.arange(6.)[::2] + rank
+    if rank == 0:
+        ccl.send(message, size - 1, tag=3)
+    if rank == size - 1:
+        ccl.recv(message, 0, tag=3)
+        assert torch.equal(message, torch.arange(6.)[::2])
 
 
 def movements(ccl, rank, size, group):
@@ -122,6 +138,57 @@ def pairs(ccl, rank):
     movements(ccl, ranks.index(rank), 2, ranks)
 
 
+def over_torch(dist, rank, size):
+    """The same operations asked of torch.distributed, whose group is of oneCCL."""
+    import torch
+    assert dist.get_backend() == "ccl"
+    for group, ranks in [(None, list(range(size)))] + ([(g, r) for r in ([0, 1], [2, 3], [0, 2, 3]) for g in [dist.new_group(r)]]
+                                                        if size == 4 else []):
+        if rank not in ranks:
+            continue
+        n, me, last = len(ranks), ranks.index(rank), ranks[-1]
+        for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.bool):
+            x = torch.ones(2, 1000, dtype=dtype).t()
+            dist.all_reduce(x, group=group)
+            assert (x == (1 if dtype == torch.bool else n)).all(), dtype
+        work = dist.all_reduce(part := torch.full((5,), float(me)), dist.ReduceOp.MAX, group=group, async_op=True)
+        work.wait()
+        assert (part == n - 1).all()
+        bits = torch.tensor([1 << me])
+        dist.all_reduce(bits, dist.ReduceOp.BOR, group=group)
+        assert bits.item() == (1 << n) - 1
+        x = torch.full((3,), float(rank), dtype=torch.complex64)
+        dist.broadcast(x, last, group=group)
+        assert (x == last).all()
+        parts = [torch.empty(2, dtype=torch.int16) for _ in ranks]
+        dist.all_gather(parts, torch.full((2,), me, dtype=torch.int16), group=group)
+        into = torch.empty(2 * n)
+        dist.all_gather_into_tensor(into, torch.full((2,), float(me)), group=group)
+        assert all((parts[i] == i).all() and (into[2 * i:2 * i + 2] == i).all() for i in range(n))
+        out = torch.empty(3)
+        dist.reduce_scatter_tensor(out, torch.arange(3. * n) + me, group=group)
+        assert torch.equal(out, (torch.arange(3. * n) * n + sum(range(n))).chunk(n)[me])
+        dist.all_to_all_single(one := torch.empty(n), torch.arange(float(n)) + 10 * me, group=group)
+        assert torch.equal(one, 10 * torch.arange(float(n)) + me)
+        gathered = [torch.empty(1) for _ in ranks] if rank == last else None
+        dist.gather(torch.tensor([float(me)]), gathered, last, group=group)
+        assert gathered is None or [t.item() for t in gathered] == list(range(n))
+        dist.scatter(one[:1], [torch.tensor([float(i)]) for i in range(n)] if rank == last else None, last, group=group)
+        assert one[0] == me
+        # A message that is waited for while a collective runs beside it.
+        if me == 0:
+            dist.send(torch.tensor([42.]), last, group=group)
+        got = torch.empty(1)
+        receive = dist.irecv(got, ranks[0], group=group) if rank == last and n > 1 else None
+        dist.barrier(group=group)
+        if receive:
+            receive.wait()
+            assert got.item() == 42
+        objects = [None] * n
+        dist.all_gather_object(objects, {"rank": me}, group=group)
+        assert objects == [{"rank": i} for i in range(n)]
+
+
 def alone(store):
     """What opcheck tries, on a group of one."""
     import torch
@@ -172,13 +239,20 @@ def main(kind, rank, size, store):
         alone(store)
     elif kind == "dead":
         dead(rank, store)
+    elif kind == "torch":
+        anyaccel.get_accelerator()  # offers the backend
+        dist.init_process_group("ccl", init_method=f"file://{store}", rank=rank, world_size=size)
+        for _ in range(REPEAT):
+            over_torch(dist, rank, size)
+        dist.barrier()
     else:
         ccl = anyaccel.get_accelerator().create_op_builder("CCLCommBuilder").load()
         dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size)
         ccl.initialize(size, rank, share(ccl.get_kvs_addr(rank)))
-        work(ccl, rank, size)
-        if size == 4:
-            pairs(ccl, rank)
+        for i in range(REPEAT):
+            work(ccl, rank, size)
+            if size == 4:
+                pairs(ccl, rank)
         dist.barrier()
     os._exit(0)  # oneCCL's end is not what is tried here
 
@@ -212,10 +286,55 @@ class CCLCommTest(unittest.TestCase):
         self.run_ranks(4)
 
 
+    # Breaks when torch.distributed's operations take another root, split, order or type on the way to oneCCL.
+    def test_torch_distributed_two_ranks(self):
+        self.run_ranks(2, "torch")
+
+    # Breaks when a group of some ranks meets the messages of another.
+    def test_torch_distributed_four_ranks_and_groups(self):
+        self.run_ranks(4, "torch")
+
+    # Breaks when the name is not "ccl" where oneCCL starts, the report says something else than C++ and Python, a start is tried again
+    # although it is known, or a refusal is no reason or kept for other settings.
+    def test_name_only_where_it_starts(self):
+        with tempfile.TemporaryDirectory() as cache:
+            ask = "import anyaccel; print(anyaccel.get_accelerator().communication_backend_name(), '|', anyaccel.communication_backend_reason())"
+
+            def answer(**variables):
+                where = os.environ | {"ANYACCEL_OP_CACHE": cache, "DS_ACCELERATOR": "cpu"} | variables
+                told = subprocess.run([sys.executable, "-W", "ignore", "-c", f"import sys; sys.path[:0] = {sys.path[:1]}; {ask}"], env=where,
+                                      check=True, capture_output=True, text=True).stdout.strip().split(" | ")
+                report = json.loads(subprocess.run([os.environ["ANYACCEL_PROGRAM"], "report", "--json"], env=where, check=True,
+                                                   capture_output=True, text=True).stdout)
+                self.assertEqual([report["communication_backend"], report["communication_backend_reason"]], told)
+                return told
+
+            def tried():
+                folder = os.path.join(cache, "memo")
+                return sorted((name, os.stat(os.path.join(folder, name)).st_mtime_ns) for name in os.listdir(folder) if name.startswith("ccl-"))
+
+            self.assertEqual(answer(), ["ccl", "oneCCL starts here"])
+            first = tried()
+            self.assertEqual(len(first), 1)
+            answer(CCL_LOCAL_RANK="1")
+            self.assertEqual(tried(), first)
+            name, why = answer(CCL_ATL_TRANSPORT="ofi", FI_PROVIDER="nosuch")
+            self.assertEqual(name, "gloo")
+            self.assertIn("oneCCL does not start: ", why)
+            self.assertEqual(len(tried()), 2)
+            self.assertEqual(answer(ANYACCEL_CCL="off"), ["gloo", "gloo, because ANYACCEL_CCL is off"])
+
+
+def why_not():
+    import anyaccel
+    return anyaccel.get_accelerator().create_op_builder("CCLCommBuilder").compatibility()
+
+
 if __name__ == "__main__":
     if len(sys.argv) == 5:
         main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
-    if not os.path.exists(os.path.join(os.environ.get("CCL_ROOT", "/none"), "include/oneapi/ccl.hpp")):
-        print("SKIP: CCL_ROOT names no oneCCL")
+    answer = why_not()
+    if not answer.compatible:
+        print("SKIP:", answer.reason)
         sys.exit(77)
     unittest.main()

@@ -18,12 +18,13 @@ from .op_builder import OpBuilder
 from .stream import Event, Stream
 
 Graph = _native.Graph
+communication_backend_reason = _native.communication_backend_reason
 detect = _native.detect
 detection = _native.detection
 registered_backends = _native.registered_backends
 __version__ = _native.__version__
 
 __all__ = [
-    "Accelerator", "Error", "Event", "Graph", "OpBuilder", "Stream", "detect", "detection", "get_accelerator",
-    "is_current_accelerator_supported", "registered_backends", "set_accelerator"
+    "Accelerator", "Error", "Event", "Graph", "OpBuilder", "Stream", "communication_backend_reason", "detect", "detection",
+    "get_accelerator", "is_current_accelerator_supported", "registered_backends", "set_accelerator"
 ]

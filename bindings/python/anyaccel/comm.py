@@ -3,21 +3,22 @@
     torch.distributed.init_process_group(get_accelerator().communication_backend_name())
 
 works on every accelerator: its name is offered to torch when the accelerator is chosen, unless torch or a vendor's
-package has a backend of that name. "staged" is always offered. torch itself refuses "nccl" and "xccl" where it was built
+package has a backend of that name. "staged" is always offered, and on the host "ccl": oneCCL, or an error that says why it is not to be had. torch itself refuses "nccl" and "xccl" where it was built
 without them; its default for the device, init_process_group() without a name, is then "staged".
 """
 
 from torch import distributed
 
 STAGED = "staged"
+CCL = "ccl"
 
 
-def register(accelerator):
-    """Offers "staged", and the accelerator's own name of a backend where nobody else has it."""
+def register(accelerator, names=None):
+    """Offers "staged" and these names, or the accelerator's own, where nobody else has them."""
     if not distributed.is_available():
         return
     devices = list(dict.fromkeys(["cpu", accelerator.device_type()]))
-    for name in (STAGED, accelerator.communication_backend_name()):
+    for name in (STAGED, *(names or [accelerator.communication_backend_name()])):
         taken = distributed.Backend._plugins.get(name.upper())
         if taken is not None and not hasattr(taken.creator_fn, "anyaccel_name"):
             continue  # a vendor's

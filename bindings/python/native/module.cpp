@@ -2,6 +2,7 @@
 // Here are errors and the registry. Few sources, because each takes torch's Python headers 6 s.
 #include <torch/csrc/Exceptions.h>
 
+#include "anyaccel/communication.h"
 #include "anyaccel/interrupt.h"
 #include "anyaccel/version.h"
 #include "binding.h"
@@ -94,6 +95,9 @@ void bind_registry(py::module_& module) {
   module.def("registered_backends", &registered_backends, "Names of all backends in the order of probing.");
   module.def("detect", &detect, NoGil(), "Probes all backends and says which would be chosen, without choosing it.");
   module.def("detection", &detection, NoGil(), "What get_accelerator() went by; probes when nothing was chosen yet.");
+  module.def(
+      "communication_backend_reason", &communication_backend_reason, NoGil(),
+      "Why get_accelerator().communication_backend_name() is what it is; empty where there is nothing to choose.");
   module.def("is_current_accelerator_supported", &is_current_accelerator_supported, NoGil(),
              "True when the chosen accelerator came from AnyAccel's own registry.");
 }

@@ -2,7 +2,12 @@
 
 #include <ATen/ops/empty.h>
 #include <link.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +19,11 @@ namespace anyaccel::ops::ccl_comm {
 namespace {
 
 using Address = ::ccl::kvs::address_type;
+
+/// What clocks can still add.
+constexpr double kMostSeconds = 1e9;
+constexpr std::chrono::duration<double> kBetweenLooks(0.2);
+constexpr std::chrono::duration<double> kGrace(2);
 
 struct State {
   std::mutex mutex;
@@ -41,6 +51,9 @@ std::string library_folder() {
   return out;
 }
 
+/// Whether this process, or the one that it was forked from, has started oneCCL.
+std::atomic<bool> started{false};
+
 /// Without a launcher of MPI's, oneCCL is told to need none; what the user has set stands.
 void start() {
   static std::once_flag once;
@@ -52,6 +65,7 @@ void start() {
       if (const auto folder = library_folder(); !folder.empty()) ::setenv("FI_PROVIDER_PATH", folder.c_str(), 0);
     }
     ::ccl::init();
+    started = true;
   });
 }
 
@@ -84,22 +98,35 @@ void make_comm(const std::string& name, std::int64_t size, std::int64_t rank, co
          .got = "rank " + std::to_string(rank) + " of " + std::to_string(size) + ", " +
                 std::to_string(address.numel()) + " elements, " + std::to_string(timeout) + " s"});
   std::memcpy(bytes.data(), address.const_data_ptr(), bytes.size());
-  const auto comm = std::make_shared<Comm>(static_cast<int>(rank), static_cast<int>(size), timeout);
+  std::string address_text(bytes.begin(), bytes.end());
+  const auto comm =
+      std::make_shared<Comm>(static_cast<int>(rank), static_cast<int>(size), timeout, std::move(address_text));
   ::ccl::shared_ptr_class<::ccl::kvs> kvs;
   auto& all = state();
   {
     const std::lock_guard lock(all.mutex);
-    if (all.comms.contains(name)) return;  // as DeepSpeed's: the second call does nothing
-    if (const auto mine = all.offered.find(std::string(bytes.begin(), bytes.end())); mine != all.offered.end())
-      kvs = mine->second;
+    // As DeepSpeed's: the second call with one address does nothing. Another address is another try of the ranks, after a timeout perhaps.
+    if (const auto found = all.comms.find(name); found != all.comms.end() && found->second->address == comm->address)
+      return;
+    if (const auto mine = all.offered.find(comm->address); mine != all.offered.end()) kvs = mine->second;
   }
   calling("ccl_comm_init", [&] {
     start();
     if (!kvs) kvs = ::ccl::create_kvs(bytes);
     comm->start(kvs, ::ccl::create_communicator(comm->size, comm->rank, kvs));
   });
+  close_comm(name);
   const std::lock_guard lock(all.mutex);
   all.comms[name] = comm;
+}
+
+void close_comm(const std::string& name) {
+  auto& all = state();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.comms.find(name);
+  if (found == all.comms.end()) return;
+  found->second->stop();
+  all.comms.erase(found);
 }
 
 std::shared_ptr<Comm> find_comm(const std::string& name) {
@@ -113,10 +140,51 @@ std::shared_ptr<Comm> find_comm(const std::string& name) {
   return found->second;
 }
 
-void Comm::start(::ccl::shared_ptr_class<::ccl::kvs> kvs, ::ccl::communicator ccl) {
-  kvs_ = std::move(kvs);
-  ccl_ = std::make_unique<::ccl::communicator>(std::move(ccl));
+Comm::Comm(int rank_in_group, int size_of_group, double seconds, std::string address_of_group)
+    : rank(rank_in_group),
+      size(size_of_group),
+      timeout(std::min(seconds, kMostSeconds)),
+      address(std::move(address_of_group)),
+      process_(::getpid()) {}
+
+void Comm::start(const ::ccl::shared_ptr_class<::ccl::kvs>& kvs, ::ccl::communicator ccl) {
+  // The communicator uses the address's server or client, which stays as long as it does.
+  new ::ccl::shared_ptr_class<::ccl::kvs>(kvs);
+  ccl_ = new ::ccl::communicator(std::move(ccl));
   std::thread([self = shared_from_this()] { self->work(); }).detach();
+}
+
+Comm::~Comm() {
+  for (const auto& one : watched_) ::close(one.fd);
+}
+
+void Comm::watch(c10::IntArrayRef ranks, c10::IntArrayRef processes) {
+  const std::lock_guard one(calling_);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    // Not a number to ask about again and again: that may be another process's by then.
+    const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(processes[i]), 0));
+    if (descriptor < 0 && errno == ESRCH)
+      throw Error(ErrorCode::unavailable, "ccl_comm_watch", {.what = "rank " + std::to_string(ranks[i]) + " is gone"});
+    if (descriptor < 0) continue;  // a kernel without it: the timeout remains
+    watched_.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
+    watched_ranks_.push_back(ranks[i]);
+  }
+}
+
+std::int64_t Comm::gone_rank() const {
+  auto list = watched_;
+  if (::poll(list.data(), list.size(), 0) <= 0) return -1;
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if ((list[i].revents & POLLIN) != 0) return watched_ranks_[i];
+  return -1;
+}
+
+void Comm::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_one();
 }
 
 void Comm::work() {
@@ -124,7 +192,8 @@ void Comm::work() {
     std::packaged_task<void()> task;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return task_.valid(); });
+      changed_.wait(lock, [this] { return stop_ || task_.valid(); });
+      if (!task_.valid()) return;
       task = std::move(task_);
     }
     task();
@@ -132,18 +201,41 @@ void Comm::work() {
 }
 
 void Comm::run(const char* where, std::function<::ccl::event(const ::ccl::communicator&)> post) {
+  if (::getpid() != process_)
+    throw Error(ErrorCode::invalid_state, where,
+                {.what = "the group was made before fork()", .hint = "make a new one in the child"});
   const std::lock_guard one(calling_);
   if (broken_)
     throw Error(ErrorCode::invalid_state, where,
-                {.what = "an operation of this group did not end in time", .hint = "make a new group"});
-  std::packaged_task<void()> task([self = shared_from_this(), post = std::move(post)] { post(*self->ccl_).wait(); });
+                {.what = "an operation of this group did not end in time",
+                 .hint = "make the group anew, with a new address, on all ranks"});
+  std::packaged_task<void()> task([ccl = ccl_, post = std::move(post)] { post(*ccl).wait(); });
   auto done = task.get_future();
   {
     const std::lock_guard lock(mutex_);
     task_ = std::move(task);
   }
   changed_.notify_one();
-  if (done.wait_for(timeout) == std::future_status::ready) return calling(where, [&] { done.get(); });
+  const auto ended = [&](std::chrono::duration<double> within) {
+    return done.wait_for(within) == std::future_status::ready;
+  };
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(timeout);
+  std::int64_t gone = -1;
+  for (bool looking = true; looking;) {
+    const std::chrono::duration<double> left = deadline - std::chrono::steady_clock::now();
+    if (ended(watched_.empty() ? left : std::min(left, kBetweenLooks))) return calling(where, [&] { done.get(); });
+    gone = gone_rank();
+    looking = gone < 0 && std::chrono::steady_clock::now() < deadline;
+  }
+  // One that is done with its part may have ended in order.
+  if (gone >= 0 && ended(kGrace)) return calling(where, [&] { done.get(); });
+  if (gone >= 0) {
+    broken_ = true;
+    throw Error(ErrorCode::unavailable, where,
+                {.what = "rank " + std::to_string(gone) + " of " + std::to_string(size) + " is gone",
+                 .hint = "look at what it said; this group is of no more use"});
+  }
   broken_ = true;
   throw Error(ErrorCode::timeout, where,
               {.what = "another rank did not come within " + std::to_string(timeout.count()) + " s",
@@ -152,3 +244,28 @@ void Comm::run(const char* where, std::function<::ccl::event(const ::ccl::commun
 }
 
 }  // namespace anyaccel::ops::ccl_comm
+
+/// Starts oneCCL with one rank and lets it add. Null when that went well, else why not. For a process of its own, which then ends: what it
+/// changes in the environment is no matter there. Found by name: whoever asks has no torch operators of this library yet.
+extern "C" __attribute__((visibility("default"))) const char* anyaccel_ccl_comm_trial() noexcept {
+  static std::string problem;
+  if (anyaccel::ops::ccl_comm::started) return nullptr;  // it was more than tried
+  try {
+    // A rank that MPI's launcher started is not to take its place there a second time.
+    for (const char* name : {"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMIX_RANK", "CCL_LOCAL_RANK", "CCL_LOCAL_SIZE"})
+      ::unsetenv(name);
+    anyaccel::ops::ccl_comm::start();
+    // Not destroyed: that is not what is tried.
+    auto* kvs = new auto(::ccl::create_main_kvs());
+    auto* comm = new auto(::ccl::create_communicator(1, 0, *kvs));
+    float number = 3;
+    ::ccl::allreduce(&number, &number, 1, ::ccl::datatype::float32, ::ccl::reduction::sum, *comm).wait();
+    if (number != 3) problem = "its sum over one rank was wrong";
+  } catch (const std::exception& error) {
+    problem = error.what();
+  } catch (...) {
+    problem = "it threw something that is no std::exception";
+  }
+  // Never unloaded or ended in order: the caller ends with _exit().
+  return problem.empty() ? nullptr : problem.c_str();
+}

@@ -210,10 +210,15 @@ void barrier(const std::string& name) {
 }
 
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
-  m.def("ccl_comm_error_code() -> int", [] { return static_cast<std::int64_t>(last_error_code()); });
+  m.def("ccl_comm_error_code(str message) -> int", [](const std::string& message) { return error_code_of(message); });
   m.def("ccl_comm_address() -> Tensor", offer_address);
   m.def("ccl_comm_address_bytes() -> int", address_bytes);
   m.def("ccl_comm_init(str group, int size, int rank, Tensor address, float timeout) -> ()", make_comm);
+  m.def("ccl_comm_watch(str group, int[] ranks, int[] processes) -> ()",
+        [](const std::string& name, c10::IntArrayRef ranks, c10::IntArrayRef processes) {
+          find_comm(name)->watch(ranks, processes);
+        });
+  m.def("ccl_comm_close(str group) -> ()", close_comm);
   m.def("ccl_comm_rank(str group) -> int", [](const std::string& name) { return std::int64_t{find_comm(name)->rank}; });
   m.def("ccl_comm_size(str group) -> int", [](const std::string& name) { return std::int64_t{find_comm(name)->size}; });
   m.def("ccl_all_reduce_(Tensor(a!) self, str op, str group, str match_id) -> ()");

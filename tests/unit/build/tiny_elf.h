@@ -9,13 +9,18 @@
 
 namespace anyaccel::build {
 
-inline std::string tiny_elf(const std::string& build_id, const std::vector<std::string>& needed) {
+inline std::string tiny_elf(const std::string& build_id, const std::vector<std::string>& needed,
+                            const std::string& run_path = {}) {
   constexpr std::uint64_t kAddress = 0x400000;  // unlike the offset: who mixes them reads elsewhere
   std::string names(1, '\0');
   std::vector<Elf64_Dyn> dynamic;
   for (const auto& name : needed) {
     dynamic.push_back({DT_NEEDED, {names.size()}});
     names += name + '\0';
+  }
+  if (!run_path.empty()) {
+    dynamic.push_back({DT_RPATH, {names.size()}});
+    names += run_path + '\0';
   }
   std::string note;
   if (!build_id.empty()) {

@@ -9,6 +9,7 @@
 #include "anyaccel/accelerator.h"
 #include "anyaccel/comm.h"
 #include "unit/support/expect_error.h"
+#include "unit/support/scoped_env.h"
 
 namespace anyaccel::comm {
 namespace {
@@ -27,6 +28,7 @@ void two_ranks(const Body& body) {
 class GroupsTest : public testing::Test {
  protected:
   GroupsTest() { set_accelerator("cpu"); }
+  test::ScopedEnv no_ccl_{"ANYACCEL_CCL", "off"};  // it wants a process for each rank, and these are threads
 };
 
 // Broken when a C++ program cannot make a group by the accelerator's own name, or its collectives are wrong.

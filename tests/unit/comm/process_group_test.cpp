@@ -14,8 +14,10 @@
 #include "anyaccel/accelerator.h"
 #include "anyaccel/comm.h"
 #include "anyaccel/registry.h"
+#include "anyaccel/sdk/op_builder.h"
 #include "unit/comm/ranks.h"
 #include "unit/support/expect_error.h"
+#include "unit/support/scoped_env.h"
 
 namespace anyaccel::comm {
 namespace {
@@ -121,6 +123,8 @@ class ProcessGroups : public testing::TestWithParam<std::tuple<const char*, int,
       GTEST_SKIP() << "this build has no " << std::get<0>(GetParam());
     set_accelerator(std::get<0>(GetParam()));
   }
+
+  test::ScopedEnv no_ccl_{"ANYACCEL_CCL", "off"};  // it wants a process for each rank, and these are threads
 
   /// `body(group, tensor options of the accelerator)` on each rank.
   template <typename Body>
@@ -249,6 +253,77 @@ TEST(ProcessGroupOfProcesses, FromTheEnvironment) {
          check_reductions(group, at::TensorOptions().dtype(at::kFloat));
          check_movements(group, at::TensorOptions().dtype(at::kFloat));
          group.barrier();
+         if (rank == 0) ::usleep(200'000);  // it serves the store
+       }))
+    EXPECT_EQ(status, 0);
+}
+
+bool can_have_ccl() {
+  const auto child = ::fork();
+  if (child == 0) {
+    set_accelerator("cpu");
+    ::_exit(get_accelerator().create_op_builder("CCLCommBuilder")->is_compatible().compatible ? 0 : 1);
+  }
+  int status = -1;
+  return ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+class OneCcl : public testing::TestWithParam<int> {};
+
+// Breaks when "ccl" is served by something else, an operation goes wrong on the way to oneCCL, or groups of some ranks share a communicator.
+TEST_P(OneCcl, EveryCollective) {
+  // Asked in a process of its own: what this one has loaded would be in the ranks, too.
+  if (!can_have_ccl()) GTEST_SKIP() << "the op CCLCommBuilder is not compatible here";
+  // In the children alone: oneCCL and the op's library do not survive a fork.
+  for (const auto status : test::in_processes(GetParam(), [](int rank) {
+         set_accelerator("cpu");
+         auto group =
+             init_process_group({.backend = kCcl, .timeout = std::chrono::seconds(100), .shared_memory = false});
+         EXPECT_EQ(group.backend_name(), "ccl");
+         EXPECT_EQ(group.backend_reason(), "");
+         const auto here = at::TensorOptions().dtype(at::kFloat);
+         check_reductions(group, here);
+         check_movements(group, here);
+         auto bits = at::full({3}, 1 << rank, at::kInt);
+         std::vector<at::Tensor> list{bits};
+         group.c10d_group()->allreduce(list, {.reduceOp = c10d::ReduceOp::BOR})->wait();
+         expect_equal(bits, at::full({3}, (1 << group.size()) - 1, at::kInt));
+         if (group.size() == 4) {
+           auto pair = group.new_group(rank < 2 ? std::vector{0, 1} : std::vector{2, 3});
+           check_reductions(pair, here);
+           check_movements(pair, here);
+         }
+         group.barrier();
+         if (rank == 0) ::usleep(200'000);  // it serves the store
+       }))
+    EXPECT_EQ(status, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, OneCcl, testing::Values(2, 4));
+
+// Breaks when ranks that are threads of one process, which oneCCL cannot tell apart, wait for each other without end.
+TEST(OneCclInThreads, IsRefused) {
+  if (!can_have_ccl()) GTEST_SKIP() << "the op CCLCommBuilder is not compatible here";
+  set_accelerator("cpu");
+  const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
+  test::in_threads(2, [&](int rank) {
+    EXPECT_ERROR(init_process_group({.backend = kCcl, .store = store, .rank = rank, .world_size = 2}), unsupported,
+                 "a process for each rank");
+  });
+}
+
+// Breaks when a rank that cannot have oneCCL leaves the others waiting inside of it, or another backend serves the name silently.
+TEST(OneCclThatIsMissing, IsUnavailableOnAllRanks) {
+  for (const auto status : test::in_processes(2, [](int rank) {
+         set_accelerator("cpu");
+         if (rank == 1)
+           sdk::register_op_builder("cpu", "CCLCommBuilder", [] {
+             return std::make_shared<sdk::NotImplementedBuilder>("CCLCommBuilder", "cpu");
+           });
+         const auto before = std::chrono::steady_clock::now();
+         EXPECT_ERROR(init_process_group({.backend = kCcl, .timeout = std::chrono::seconds(50)}), unavailable,
+                      "oneCCL cannot be used: rank");
+         EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(40));
          if (rank == 0) ::usleep(200'000);  // it serves the store
        }))
     EXPECT_EQ(status, 0);

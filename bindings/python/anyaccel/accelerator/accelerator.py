@@ -37,7 +37,7 @@ class Accelerator(_Native):
         self._device_type = super().device_type()
         self._device_name = super().device_name()
         self._device_names = {}
-        self._communication_backend_name = super().communication_backend_name()
+        self._communication_backend_name = None  # looked for when first asked: it may take a second
         self._compile_backend = super().get_compile_backend()
         self._is_synchronized = super().is_synchronized_device()
         self._use_host_timers = super().use_host_timers()
@@ -52,7 +52,8 @@ class Accelerator(_Native):
         self._op_builders = {}
         self._python_builders = None  # looked for when first asked
         device_module.register(self)
-        comm.register(self)
+        # Of the host's two only one needs offering, and which one it will be is not asked here.
+        comm.register(self, [comm.CCL] if self._device_type == "cpu" else None)
 
     def __repr__(self):
         return f"<anyaccel.Accelerator {self._name!r}>"
@@ -94,6 +95,8 @@ class Accelerator(_Native):
         return self._pin_memory_alignment
 
     def communication_backend_name(self):
+        if self._communication_backend_name is None:
+            self._communication_backend_name = super().communication_backend_name()
         return self._communication_backend_name
 
     def op_builder_dir(self):

@@ -8,12 +8,13 @@ other. Not usable in a forked child."""
 
 import torch
 
+from ..errors import Error
 from ._errors import telling
 
 _TIMEOUT = 1800.0  # seconds, as torch.distributed's
 _ops = torch.ops.anyaccel
 _telling = telling(_ops.ccl_comm_error_code)
-_world = []
+_world = []  # the ranks of all, once initialize() was called
 
 
 def _name(ranks=None):
@@ -98,6 +99,8 @@ def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=Fal
 
 @_telling
 def all_gather(tensor_list, tensor, group=None, async_op=False):
+    if len(tensor_list) != get_world_size(group):
+        raise Error(f"[ccl_comm] a tensor for each rank is wanted; got {len(tensor_list)}, want {get_world_size(group)}", "invalid_argument")
     parts = _ops.ccl_all_gather(tensor.reshape(-1), _name(group))
     for target, part in zip(tensor_list, parts.chunk(len(tensor_list)), strict=True):
         target.copy_(part.view(target.shape))
@@ -151,6 +154,31 @@ def scatter(tensor, scatter_list, src, group=None, async_op=False):
     _exchange([tensor if i == src else None for i in range(size)], scatter_list or [None] * size, group)
 
 
+def _over_torch(group, place):
+    """The global rank of a place in the group, for torch.distributed's group of all."""
+    ranks = _world if not group else group
+    if not torch.distributed.is_initialized() or not ranks:
+        raise Error("[ccl_comm] messages from rank to rank go through torch.distributed; call its init_process_group() and initialize()",
+                    "invalid_state")
+    if not 0 <= place < len(ranks):
+        raise Error(f"[ccl_comm] there is no such rank in the group; got {place}, want 0 to {len(ranks) - 1}", "invalid_argument")
+    return ranks[place]
+
+
+def send(tensor, dst, group=None, tag=0):
+    """Through torch.distributed's group of all: oneCCL 2022.1 ends the process in its own send and recv of host memory. `dst` is a place in
+    the group. Waits until the message may be forgotten here."""
+    torch.distributed.send(tensor.contiguous(), _over_torch(group, dst), tag=tag)
+
+
+def recv(tensor, src, group=None, tag=0):
+    """See send()."""
+    plain = tensor.contiguous()
+    torch.distributed.recv(plain, _over_torch(group, src), tag=tag)
+    if plain is not tensor:
+        tensor.copy_(plain)
+
+
 @_telling
 def barrier(group=None, async_op=False):
     _ops.ccl_barrier(_name(group))
@@ -158,6 +186,6 @@ def barrier(group=None, async_op=False):
 
 def get_available_coll():
     """Those that DeepSpeed's backend may call here, with its arguments. Not scatter: DeepSpeed gives it the
-    source as `dst`. Not send and recv, which torch.distributed has: oneCCL 2022.1 ends the process there when the memory is the host's."""
+    source as `dst`. Not send and recv: DeepSpeed then asks torch.distributed, as those here do."""
     return ["broadcast", "all_reduce", "inference_all_reduce", "all_reduce_caching", "reduce", "all_gather", "all_gather_into_tensor",
             "reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "gather", "barrier"]

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "anyaccel/anyaccel.h"
+#include "anyaccel/communication.h"
 #include "anyaccel/plugins.h"
 #include "anyaccel/sdk/backend.h"
 #include "anyaccel/version.h"
@@ -225,6 +226,7 @@ Json collect_report() {
     for (DeviceIndex i = 0; i < accelerator->device_count(); ++i)
       report["devices"].push_back(device(report, *accelerator, i));
     ask(report, report, "communication_backend", [&] { return accelerator->communication_backend_name(); });
+    ask(report, report, "communication_backend_reason", [] { return communication_backend_reason(); });
     ask(report, report, "compile_backend", [&] { return accelerator->get_compile_backend(); });
     report["start_environment"] = start_environment(*accelerator);
     ask(report, report, "op_builders", [&] { return op_builders(*accelerator); });

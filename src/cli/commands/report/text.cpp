@@ -116,6 +116,8 @@ void chosen(Page& page, const Json& report) {
   std::vector<Row> rows{{"accelerator", text_or(report, "accelerator", "none")}, {"reason", report["reason"]}};
   if (report.contains("devices")) {
     rows.push_back({"communication", text_or(report, "communication_backend", "unknown")});
+    if (const auto why = text_or(report, "communication_backend_reason", ""); !why.empty())
+      rows.push_back({"why that", why});
     rows.push_back({"compilation", text_or(report, "compile_backend", "unknown")});
   }
   page.table(rows, "");

@@ -1,0 +1,152 @@
+#include "comm/ccl_host.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "anyaccel/ops/ccl_comm.h"
+
+namespace anyaccel::comm {
+
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using Lists = std::vector<std::vector<at::Tensor>>;
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+using c10d::OpType;
+
+/// Does its operation when somebody waits: the lane of the StagedBackend does so at once, and holds no lock meanwhile.
+class LazyWork final : public c10d::Work {
+ public:
+  LazyWork(int rank, OpType type, std::function<void()> operation)
+      : c10d::Work(rank, type), operation_(std::move(operation)) {}
+  bool wait(std::chrono::milliseconds /*timeout*/) override {
+    if (const auto operation = std::exchange(operation_, nullptr)) operation();
+    return true;
+  }
+
+ private:
+  std::function<void()> operation_;
+};
+
+/// Nothing for what oneCCL does not reduce with.
+std::optional<ops::CclReduce> reduction(c10d::ReduceOp::RedOpType kind) {
+  switch (kind) {
+    case c10d::ReduceOp::SUM: return ops::CclReduce::sum;
+    case c10d::ReduceOp::PRODUCT: return ops::CclReduce::product;
+    case c10d::ReduceOp::MIN: return ops::CclReduce::min;
+    case c10d::ReduceOp::MAX: return ops::CclReduce::max;
+    default: return std::nullopt;
+  }
+}
+
+class CclHost final : public c10d::Backend {
+ public:
+  CclHost(const c10::intrusive_ptr<c10d::Store>& store, c10::intrusive_ptr<c10d::Backend> gloo,
+          const GroupOptions& options)
+      : Backend(options.rank, options.size),
+        gloo_(std::move(gloo)),
+        ccl_(std::make_shared<ops::CCLComm>(store, options.rank, options.size, options.timeout)) {}
+
+  const std::string getBackendName() const override { return kCcl; }
+  void setTimeout(std::chrono::milliseconds timeout) override { gloo_->setTimeout(timeout); }
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    return lazy(OpType::BROADCAST,
+                [ccl = ccl_, tensor = tensors[0], root = options.rootRank] { ccl->broadcast_(tensor, root); });
+  }
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    const auto reduce = reduction(options.reduceOp);
+    if (!reduce) return gloo_->allreduce(tensors, options);
+    return lazy(OpType::ALLREDUCE, [ccl = ccl_, tensor = tensors[0], reduce] { ccl->all_reduce_(tensor, *reduce); });
+  }
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
+    const auto reduce = reduction(options.reduceOp);
+    if (!reduce) return gloo_->reduce(tensors, options);
+    return lazy(OpType::REDUCE, [ccl = ccl_, tensor = tensors[0], reduce, root = options.rootRank] {
+      ccl->reduce_(tensor, root, *reduce);
+    });
+  }
+  WorkPtr allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& /*options*/) override {
+    return lazy(OpType::ALLGATHER, [ccl = ccl_, parts = outputs[0], input = inputs[0]] {
+      put(ccl->all_gather(input.reshape({-1})), parts);
+    });
+  }
+  WorkPtr gather(Lists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override {
+    return lazy(OpType::GATHER, [ccl = ccl_, parts = outputs.empty() ? Tensors() : outputs[0], input = inputs[0],
+                                 root = options.rootRank, rank = rank_, size = size_] {
+      std::vector<std::int64_t> from(size), to(size, rank == root ? input.numel() : 0);
+      from[root] = input.numel();
+      const auto all = ccl->all_to_all(input.reshape({-1}), to, from);
+      if (rank == root) put(all, parts);
+    });
+  }
+  WorkPtr scatter(Tensors& outputs, Lists& inputs, const c10d::ScatterOptions& options) override {
+    return lazy(OpType::SCATTER, [ccl = ccl_, output = outputs[0], parts = inputs.empty() ? Tensors() : inputs[0],
+                                  root = options.rootRank, rank = rank_, size = size_] {
+      std::vector<std::int64_t> from(size, rank == root ? output.numel() : 0), to(size);
+      to[root] = output.numel();
+      const auto mine = rank == root ? at::cat(flat(parts)) : at::empty({0}, output.options());
+      put(ccl->all_to_all(mine, to, from), {output});
+    });
+  }
+  WorkPtr reduce_scatter(Tensors& outputs, Lists& inputs, const c10d::ReduceScatterOptions& options) override {
+    const auto reduce = reduction(options.reduceOp);
+    if (!reduce) return gloo_->reduce_scatter(outputs, inputs, options);
+    return lazy(OpType::REDUCE_SCATTER, [ccl = ccl_, output = outputs[0], parts = inputs[0], reduce] {
+      put(ccl->reduce_scatter(at::cat(flat(parts)), *reduce), {output});
+    });
+  }
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
+                        std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& /*options*/) override {
+    return lazy(OpType::ALLTOALL_BASE, [ccl = ccl_, output, input, output_splits, input_splits] {
+      put(ccl->all_to_all(input, output_splits, input_splits), {output});
+    });
+  }
+  WorkPtr barrier(const c10d::BarrierOptions& /*options*/) override {
+    return lazy(OpType::BARRIER, [ccl = ccl_] { ccl->barrier(); });
+  }
+
+  // oneCCL's own end the process on host memory.
+  WorkPtr send(Tensors& tensors, int rank, int tag) override { return gloo_->send(tensors, rank, tag); }
+  WorkPtr recv(Tensors& tensors, int rank, int tag) override { return gloo_->recv(tensors, rank, tag); }
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override { return gloo_->recvAnysource(tensors, tag); }
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all) override {
+    gloo_->monitoredBarrier(options, wait_all);
+  }
+
+ private:
+  WorkPtr lazy(OpType type, std::function<void()> operation) const {
+    return c10::make_intrusive<LazyWork>(rank_, type, std::move(operation));
+  }
+  static Tensors flat(const Tensors& parts) {
+    Tensors out;
+    for (const auto& part : parts) out.push_back(part.reshape({-1}));
+    return out;
+  }
+  /// The parts, one after the other, of a flat tensor.
+  static void put(const at::Tensor& all, const Tensors& parts) {
+    std::int64_t offset = 0;
+    for (const auto& part : parts) {
+      at::Tensor(part).copy_(all.narrow(0, offset, part.numel()).view(part.sizes()));
+      offset += part.numel();
+    }
+  }
+
+  c10::intrusive_ptr<c10d::Backend> gloo_;
+  std::shared_ptr<ops::CCLComm> ccl_;
+};
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Backend> make_ccl_host(const c10::intrusive_ptr<c10d::Store>& store,
+                                                c10::intrusive_ptr<c10d::Backend> gloo, const GroupOptions& options) {
+  return c10::make_intrusive<CclHost>(store, std::move(gloo), options);
+}
+
+}  // namespace anyaccel::comm

@@ -1,0 +1,172 @@
+#include <ATen/ops/empty.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <set>
+#include <sstream>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "anyaccel/ops/ccl_comm.h"
+#include "ops/support/op_call.h"
+
+namespace anyaccel::ops {
+
+namespace {
+
+using at::Tensor;
+
+template <typename Signature>
+c10::TypedOperatorHandle<Signature> ccl_op(const char* name) {
+  return load_op<Signature>("CCLCommBuilder", name);
+}
+
+const char* name_of(CclReduce reduce) {
+  static constexpr const char* kNames[] = {"sum", "avg", "product", "min", "max"};
+  return kNames[static_cast<int>(reduce)];
+}
+
+/// What a rank tells the others: why it cannot, or that it can, in which process, and rank 0 the address, too.
+constexpr char kCan = '+';
+constexpr char kCannot = '-';
+
+/// What numbers processes here: the running system, and the part of it (a container) that this process sees.
+std::string numbering() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  std::error_code ignored;
+  return boot + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
+}
+
+/// "number numbering random": of this process and no other, on any machine.
+std::string process_token() {
+  static const auto random = (std::uint64_t{std::random_device()()} << 32) | std::random_device()();
+  return std::to_string(::getpid()) + " " + numbering() + " " + std::to_string(random);
+}
+
+std::vector<std::uint8_t> own_word(int rank) {
+  std::string out;
+  try {
+    ccl_op<std::int64_t()>("ccl_comm_address_bytes");
+    out = kCan + process_token() + '\n';
+    if (rank == 0) {
+      const auto address = ccl_op<Tensor()>("ccl_comm_address").call();
+      out.append(static_cast<const char*>(address.const_data_ptr()), static_cast<std::size_t>(address.numel()));
+    }
+  } catch (const std::exception& error) {
+    out = kCannot + std::string(error.what());
+  }
+  return {out.begin(), out.end()};
+}
+
+/// As a store says that a key did not come.
+std::vector<std::uint8_t> word_of(c10d::Store& store, int rank) {
+  try {
+    return store.get("ccl/" + std::to_string(rank));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    throw Error(ErrorCode::timeout, "CCLComm",
+                {.what = "rank " + std::to_string(rank) + " did not come",
+                 .got = text.substr(0, text.find('\n')),
+                 .hint = "look at what it says"});
+  }
+}
+
+}  // namespace
+
+CCLComm::CCLComm(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout) {
+  if (!store || size < 1 || rank < 0 || rank >= size)
+    throw Error(ErrorCode::invalid_argument, "CCLComm",
+                {.what = "a group needs a store, a size of at least 1 and a rank in it",
+                 .got = "rank " + std::to_string(rank) + " of " + std::to_string(size)});
+  static std::atomic<int> last{0};
+  name_ = "anyaccel_ccl_comm_" + std::to_string(++last);
+  // One rank without oneCCL would leave the others waiting inside of it.
+  store->set("ccl/" + std::to_string(rank), own_word(rank));
+  std::string first;
+  std::set<std::string> processes;
+  std::vector<std::int64_t> near, near_processes;
+  for (int other = 0; other < size; ++other) {
+    const auto bytes = word_of(*store, other);
+    const std::string word(bytes.begin(), bytes.end());
+    if (word.empty() || word.front() != kCan)
+      throw Error(ErrorCode::unavailable, "CCLComm",
+                  {.what = "oneCCL cannot be used: rank " + std::to_string(other) + " says " +
+                           (word.empty() ? "nothing" : word.substr(1))});
+    const auto end = word.find('\n');
+    if (other == 0 && end != std::string::npos) first = word.substr(end + 1);
+    if (!processes.insert(word.substr(0, end)).second)
+      throw Error(ErrorCode::unsupported, "CCLComm",
+                  {.what = "rank " + std::to_string(other) + " is a thread of another rank's process",
+                   .want = "a process for each rank, as oneCCL does"});
+    std::istringstream token(word.substr(1, end));
+    std::int64_t process = 0;
+    std::string theirs;
+    if (other != rank && token >> process >> theirs && theirs == numbering()) {
+      near.push_back(other);
+      near_processes.push_back(process);
+    }
+  }
+  const auto address = at::empty({static_cast<std::int64_t>(first.size())}, at::kByte);
+  std::memcpy(address.mutable_data_ptr(), first.data(), first.size());
+  ccl_op<void(const std::string&, std::int64_t, std::int64_t, const Tensor&, double)>("ccl_comm_init")
+      .call(name_, size, rank, address, std::chrono::duration<double>(timeout).count());
+  try {
+    ccl_op<void(const std::string&, c10::IntArrayRef, c10::IntArrayRef)>("ccl_comm_watch")
+        .call(name_, near, near_processes);
+  } catch (...) {
+    ccl_op<void(const std::string&)>("ccl_comm_close").call(name_);
+    throw;
+  }
+}
+
+CCLComm::~CCLComm() {
+  static const auto op = ccl_op<void(const std::string&)>("ccl_comm_close");
+  op.call(name_);
+}
+
+void CCLComm::all_reduce_(const Tensor& tensor, CclReduce reduce) {
+  static const auto op =
+      ccl_op<void(const Tensor&, const std::string&, const std::string&, const std::string&)>("ccl_all_reduce_");
+  op.call(tensor, name_of(reduce), name_, "");
+}
+
+void CCLComm::reduce_(const Tensor& tensor, std::int64_t destination, CclReduce reduce) {
+  static const auto op =
+      ccl_op<void(const Tensor&, std::int64_t, const std::string&, const std::string&)>("ccl_reduce_");
+  op.call(tensor, destination, name_of(reduce), name_);
+}
+
+void CCLComm::broadcast_(const Tensor& tensor, std::int64_t source) {
+  static const auto op = ccl_op<void(const Tensor&, std::int64_t, const std::string&)>("ccl_broadcast_");
+  op.call(tensor, source, name_);
+}
+
+Tensor CCLComm::all_gather(const Tensor& tensor) {
+  static const auto op = ccl_op<Tensor(const Tensor&, const std::string&)>("ccl_all_gather");
+  return op.call(tensor, name_);
+}
+
+Tensor CCLComm::reduce_scatter(const Tensor& tensor, CclReduce reduce) {
+  static const auto op = ccl_op<Tensor(const Tensor&, const std::string&, const std::string&)>("ccl_reduce_scatter");
+  return op.call(tensor, name_of(reduce), name_);
+}
+
+Tensor CCLComm::all_to_all(const Tensor& tensor, const std::vector<std::int64_t>& output_splits,
+                           const std::vector<std::int64_t>& input_splits) {
+  static const auto op =
+      ccl_op<Tensor(const Tensor&, c10::IntArrayRef, c10::IntArrayRef, const std::string&)>("ccl_all_to_all");
+  return op.call(tensor, output_splits, input_splits, name_);
+}
+
+void CCLComm::barrier() {
+  static const auto op = ccl_op<void(const std::string&)>("ccl_barrier");
+  op.call(name_);
+}
+
+}  // namespace anyaccel::ops

@@ -1,0 +1,87 @@
+// Where an op's prefix is found without its variable.
+#include "build/prefix.h"
+
+#include <gmock/gmock.h>
+
+#include "unit/build/fake_op.h"
+#include "unit/support/expect_error.h"
+#include "unit/support/scoped_env.h"
+
+namespace anyaccel::build {
+
+namespace {
+
+namespace fs = std::filesystem;
+using test::ScopedEnv;
+
+struct PrefixTest : testing::Test {
+  ScopedEnv ccache{"CCACHE_DISABLE", "1"};
+  ScopedEnv none{"THING_ROOT", nullptr};
+  FakeOp fake;
+  void describe(const std::string& more = {}) const {
+    fake.describe("torch = no\nprefix_variable = THING_ROOT\nheader = thing/x.h: thing\nlink = thing\n" + more);
+  }
+  std::string prefix() const { return prefix_of(fake.op().description); }
+};
+
+// Broken when packages of the active virtual environment are not found, one that has half of them is taken, or the variable does not stand
+// above what is found.
+TEST_F(PrefixTest, ActiveEnvironment) {
+  describe();
+  fake.write("venv/include/thing/x.h", "x\n");
+  const ScopedEnv venv("VIRTUAL_ENV", fake.path("venv").c_str());
+  EXPECT_EQ(prefix(), "") << "its library is missing";
+  fake.write("venv/lib/libthing.so", "x");
+  EXPECT_EQ(prefix(), fake.path("venv").string());
+  const ScopedEnv given("THING_ROOT", "/given");
+  EXPECT_EQ(prefix(), "/given");
+}
+
+// Broken when a vendor's own place is not looked at, or looked at before the environment's.
+TEST_F(PrefixTest, PlacesOfTheDescription) {
+  const ScopedEnv venv("VIRTUAL_ENV", fake.path("venv").c_str());
+  for (const auto* folder : {"vendor", "venv"}) {
+    fake.write(std::string(folder) + "/include/thing/x.h", "x\n");
+    fake.write(std::string(folder) + "/lib/libthing.so", "x");
+  }
+  describe();
+  EXPECT_EQ(prefix(), fake.path("venv").string());
+  fs::remove_all(fake.path("venv"));
+  EXPECT_EQ(prefix(), "");
+  fs::rename(fake.path("vendor"), "/tmp/anyaccel-prefix-" + std::to_string(::getpid()));
+  describe("prefix = /nonexistent\nprefix = /tmp/anyaccel-prefix-" + std::to_string(::getpid()) + "\n");
+  EXPECT_EQ(prefix(), "/tmp/anyaccel-prefix-" + std::to_string(::getpid()));
+  fs::remove_all("/tmp/anyaccel-prefix-" + std::to_string(::getpid()));
+  EXPECT_ERROR(parse_description("anyaccel_op = 1\nprefix = here\n"), corrupt, "absolute");
+}
+
+// Broken when the environment in which LibTorch lies is not looked at.
+TEST_F(PrefixTest, WhereLibTorchIs) {
+  describe();
+  const ScopedEnv venv("VIRTUAL_ENV", nullptr);
+  const ScopedEnv torch("ANYACCEL_TORCH_DIR", fake.path("py/lib/python3.99/site-packages/torch").c_str());
+  const auto candidates = prefix_candidates(fake.op().description);
+  EXPECT_THAT(candidates, testing::Contains(fake.path("py")));
+}
+
+// Broken when compiler and linker are not told of what was found, or another prefix gets the library of the first.
+TEST_F(PrefixTest, IsInCommandsAndKey) {
+  describe();
+  for (const auto* folder : {"one", "two"}) {
+    fake.write(std::string(folder) + "/include/thing/x.h", "x\n");
+    fake.write(std::string(folder) + "/lib/libthing.so", "x");
+  }
+  std::string key;
+  for (const auto* folder : {"one", "two"}) {
+    const ScopedEnv venv("VIRTUAL_ENV", fake.path(folder).c_str());
+    const auto dry = dry_run(fake.op(), fake.settings);
+    EXPECT_NE(dry.key, key);
+    key = dry.key;
+    EXPECT_THAT(dry.commands.front(), testing::HasSubstr(std::string(folder) + "/include"));
+    // The folder of the test has a quote in its name, which is quoted again there.
+    EXPECT_THAT(dry.commands.back(), testing::ContainsRegex(std::string("-rpath,[^ ]*/") + folder + "/lib'"));
+  }
+}
+
+}  // namespace
+}  // namespace anyaccel::build
