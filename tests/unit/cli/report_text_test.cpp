@@ -96,6 +96,14 @@ TEST(ReportText, WithoutAccelerator) {
   EXPECT_THAT(text, Not(HasSubstr("Devices")));
 }
 
+// Fails when a choice of communication is shown without its reason, or a reason that is not there has a row.
+TEST(ReportText, ReasonOfTheCommunication) {
+  Json one = report();
+  EXPECT_THAT(report_text(one, 100), Not(HasSubstr("why that")));
+  one["communication_backend_reason"] = "gloo, because so";
+  EXPECT_THAT(report_text(one, 100), ContainsRegex("communication +c\n *why that +gloo, because so\n"));
+}
+
 // Fails when long reasons run over the page, lose words, or leave blanks at line ends.
 TEST(ReportText, WrapsLongReasons) {
   Json one = report();
