@@ -1,18 +1,7 @@
 #include "ops/sparse_attn/kernels.h"
 
-#define ANYACCEL_REAL float
 #define ANYACCEL_KERNEL "ops/sparse_attn/kernels_isa.h"
-#include "ops/support/each_isa.h"
-
-#undef ANYACCEL_REAL
-#define ANYACCEL_REAL double
-#define ANYACCEL_DOUBLE
-namespace anyaccel::ops::fp64 {
-namespace {
-#include "ops/support/vec_double.h"
-}
-#include "ops/sparse_attn/kernels_isa.h"
-}  // namespace anyaccel::ops::fp64
+#include "ops/support/each_isa_and_double.h"
 
 namespace anyaccel::ops {
 

@@ -2,19 +2,8 @@
 
 #include <type_traits>
 
-#define ANYACCEL_REAL float
 #define ANYACCEL_KERNEL "ops/support/transformer/rows_isa.h"
-#include "ops/support/each_isa.h"
-
-#undef ANYACCEL_REAL
-#define ANYACCEL_REAL double
-#define ANYACCEL_DOUBLE
-namespace anyaccel::ops::fp64 {
-namespace {
-#include "ops/support/vec_double.h"
-}
-#include "ops/support/transformer/rows_isa.h"
-}  // namespace anyaccel::ops::fp64
+#include "ops/support/each_isa_and_double.h"
 
 namespace anyaccel::ops {
 
