@@ -54,10 +54,12 @@ std::string library_folder() {
 /// Whether this process, or the one that it was forked from, has started oneCCL.
 std::atomic<bool> started{false};
 
-/// Without a launcher of MPI's, oneCCL is told to need none; what the user has set stands.
+/// Without a launcher of MPI's, oneCCL is told to need none, and not to write to the program's output that it was told so; what the user
+/// has set stands.
 void start() {
   static std::once_flag once;
   std::call_once(once, [] {
+    ::setenv("CCL_LOG_LEVEL", "error", 0);
     if (std::getenv("PMI_RANK") == nullptr && std::getenv("PMIX_RANK") == nullptr) {
       ::setenv("CCL_ATL_TRANSPORT", "ofi", 0);
       ::setenv("CCL_PROCESS_LAUNCHER", "none", 0);
