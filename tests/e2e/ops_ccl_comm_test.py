@@ -2,6 +2,7 @@
 oneCCL (tools/setup --ccl, or CCL_ROOT). CCL_TEST_REPEAT=n does the work of each rank n times."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -318,6 +319,13 @@ class CCLCommTest(unittest.TestCase):
             self.assertEqual(len(first), 1)
             answer(CCL_LOCAL_RANK="1")
             self.assertEqual(tried(), first)
+            # Where the outcome cannot be kept it is the same all the same.
+            kept = os.path.join(cache, "memo", first[0][0])
+            os.unlink(kept)
+            os.makedirs(os.path.join(kept, "in the way"))
+            self.assertEqual(answer(), ["ccl", "oneCCL starts here"])
+            shutil.rmtree(kept)
+            answer()
             name, why = answer(CCL_ATL_TRANSPORT="ofi", FI_PROVIDER="nosuch")
             self.assertEqual(name, "gloo")
             self.assertIn("oneCCL does not start: ", why)

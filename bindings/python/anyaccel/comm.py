@@ -3,8 +3,9 @@
     torch.distributed.init_process_group(get_accelerator().communication_backend_name())
 
 works on every accelerator: its name is offered to torch when the accelerator is chosen, unless torch or a vendor's
-package has a backend of that name. "staged" is always offered, and on the host "ccl": oneCCL, or an error that says why it is not to be had. torch itself refuses "nccl" and "xccl" where it was built
-without them; its default for the device, init_process_group() without a name, is then "staged".
+package has a backend of that name. "staged" is always offered, and on the host "ccl": oneCCL, or an error that says why
+it is not to be had. torch itself refuses "nccl" and "xccl" where it was built without them; its
+default for the device, init_process_group() without a name, is then "staged".
 """
 
 from torch import distributed

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <set>
 #include <sstream>
@@ -69,6 +68,16 @@ std::optional<std::string> kept(const fs::path& memo, const std::string& identit
   return answer;
 }
 
+/// A cache that cannot be written changes no answer: it is tried again next time.
+void keep(const fs::path& memo, const std::string& identity, const std::string& answer) {
+  try {
+    write_file_atomically(memo,
+                          identity + "\n\n" + std::to_string(Clock::to_time_t(Clock::now())) + " " + answer + "\n");
+  } catch (const std::exception& error) {
+    log(LogLevel::debug, std::string("what was tried of oneCCL is not kept: ") + error.what());
+  }
+}
+
 std::string one_line(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
@@ -127,9 +136,7 @@ CommunicationChoice choose() {
     }
     if (!answer) {
       answer = try_start(library);
-      if (!folder.empty())
-        write_file_atomically(
-            folder / name, identity + "\n\n" + std::to_string(Clock::to_time_t(Clock::now())) + " " + *answer + "\n");
+      if (!folder.empty()) keep(folder / name, identity, *answer);
     }
   }
   if (*answer == kStarts) return {"ccl", "oneCCL starts here"};
