@@ -255,7 +255,7 @@ TEST(ProcessGroupOfProcesses, FromTheEnvironment) {
          check_reductions(group, at::TensorOptions().dtype(at::kFloat));
          check_movements(group, at::TensorOptions().dtype(at::kFloat));
          group.barrier();
-         if (rank == 0) ::usleep(200'000);  // it serves the store
+         if (rank == 0) test::wait_for_other_ranks();
        }))
     EXPECT_EQ(status, 0);
 }
@@ -296,7 +296,7 @@ TEST_P(OneCcl, EveryCollective) {
            check_movements(pair, here);
          }
          group.barrier();
-         if (rank == 0) ::usleep(200'000);  // it serves the store
+         if (rank == 0) test::wait_for_other_ranks();
        }))
     EXPECT_EQ(status, 0);
 }
@@ -325,10 +325,10 @@ TEST(OneCclThatIsMissing, IsUnavailableOnAllRanks) {
              return std::make_shared<sdk::NotImplementedBuilder>("CCLCommBuilder", "cpu");
            });
          const auto before = std::chrono::steady_clock::now();
-         EXPECT_ERROR(init_process_group({.backend = kCcl, .timeout = std::chrono::seconds(50)}), unavailable,
+         EXPECT_ERROR(init_process_group({.backend = kCcl, .timeout = std::chrono::seconds(500)}), unavailable,
                       "oneCCL cannot be used: rank");
-         EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(40));
-         if (rank == 0) ::usleep(200'000);  // it serves the store
+         EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(250));  // half of the timeout
+         if (rank == 0) test::wait_for_other_ranks();
        }))
     EXPECT_EQ(status, 0);
 }
@@ -338,7 +338,7 @@ TEST(ProcessGroupOfProcesses, AKilledRankIsAnError) {
   for (const bool memory : {true, false}) {
     const auto statuses = test::in_processes(2, [&](int rank) {
       set_accelerator("cpu");
-      auto group = init_process_group({.timeout = std::chrono::seconds(60), .shared_memory = memory});
+      auto group = init_process_group({.timeout = std::chrono::seconds(600), .shared_memory = memory});
       auto x = at::full({1000}, 1.0);
       group.all_reduce(x);
       if (rank == 1) ::raise(SIGKILL);
@@ -349,7 +349,7 @@ TEST(ProcessGroupOfProcesses, AKilledRankIsAnError) {
       EXPECT_ERROR(go_on(), unavailable, "");
       // Only some writes meet a connection that is closed already.
       EXPECT_EQ(std::signal(SIGPIPE, SIG_DFL), SIG_IGN);
-      EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(30));
+      EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(300));  // half of the timeout
     });
     EXPECT_EQ(statuses[0], 0) << memory;
     EXPECT_TRUE(WIFSIGNALED(statuses[1])) << memory;

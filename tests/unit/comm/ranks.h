@@ -2,6 +2,7 @@
 #pragma once
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -35,15 +36,28 @@ inline int free_port() {
   return ntohs(address.sin_port);
 }
 
+/// The reading end of a pipe that all ranks of in_processes() but 0 hold open.
+inline int other_ranks = -1;
+
+/// For rank 0 inside of in_processes(): returns when the other ranks have ended, so that the store that it serves outlives them.
+inline void wait_for_other_ranks() {
+  char byte = 0;
+  EXPECT_EQ(::read(other_ranks, &byte, 1), 0);
+}
+
 /// `body()` in `size` processes with the variables that a launcher sets. Returns how each ended (waitpid's status, 0 when its
 /// expectations held). To be called before this process has computed anything: what torch's threads hold is not forked.
 template <typename Body>
 std::vector<int> in_processes(int size, const Body& body) {
   const auto port = std::to_string(free_port());
   std::vector<pid_t> children;
+  int ends[2];
+  EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   for (int rank = 0; rank < size; ++rank) {
     const auto child = ::fork();
     if (child == 0) {
+      other_ranks = ends[0];
+      if (rank == 0) ::close(ends[1]);
       ::setenv("MASTER_ADDR", "127.0.0.1", 1);
       ::setenv("MASTER_PORT", port.c_str(), 1);
       ::setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
@@ -57,6 +71,8 @@ std::vector<int> in_processes(int size, const Body& body) {
     }
     children.push_back(child);
   }
+  ::close(ends[0]);
+  ::close(ends[1]);
   std::vector<int> out;
   for (const auto child : children) {
     int status = -1;
