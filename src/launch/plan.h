@@ -33,7 +33,7 @@ struct PlanOptions {
   std::optional<topology::CpuList> core_list = {};
   /// More ranks than cores share them (`--oversubscribe`).
   bool oversubscribe = false;
-  /// Cores of this host that no rank computes on (`--reserve_cores`), spread over the NUMA nodes: for input, output and offload workers.
+  /// Cores of this host that no rank computes on (`--reserve_cores`), taken from those ranks that have most: for input, output and offload workers.
   int reserve_cores = 0;
   /// For each local rank the NUMA node (operating system's number) that its device is next to; -1 where it is not known. May be
   /// shorter than `ranks`.
@@ -46,8 +46,9 @@ struct RankPlan {
   topology::CpuList cores;        ///< CPUs to bind to; empty when ranks are not bound
   std::vector<int> memory_nodes;  ///< operating system's numbers, ascending; empty with MemoryPolicy::none
   MemoryPolicy policy = MemoryPolicy::none;
-  int threads = 0;                  ///< for OMP_NUM_THREADS; at least 1
-  topology::CpuList reserved = {};  ///< those of HostPlan::reserved on this rank's NUMA nodes
+  int threads = 0;  ///< for OMP_NUM_THREADS; at least 1
+  topology::CpuList reserved =
+      {};  ///< its part of HostPlan::reserved, on its NUMA nodes; when ranks share cores, all of it
 };
 
 /// All ranks of one host.

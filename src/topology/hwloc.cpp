@@ -65,6 +65,10 @@ class Topology {
     hwloc_topology_set_all_types_filter(topology_, HWLOC_TYPE_FILTER_KEEP_NONE);
     hwloc_topology_set_type_filter(topology_, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
     hwloc_topology_set_type_filter(topology_, HWLOC_OBJ_PACKAGE, HWLOC_TYPE_FILTER_KEEP_ALL);
+    // Nodes of a sub-NUMA cluster hang on a group inside the package; without groups hwloc gives each the package's CPUs.
+    hwloc_topology_set_type_filter(topology_, HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
+    // A node whose memory is forbidden to this process still is the node of its cores.
+    hwloc_topology_set_flags(topology_, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
     // Its x86 part moves this thread from core to core to ask each one; Linux has told all that we need.
     hwloc_topology_set_components(topology_, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
   }
@@ -135,6 +139,7 @@ void read_nodes(hwloc_topology_t topology, Machine& machine) {
     objects.push_back(node);
   std::sort(objects.begin(), objects.end(), [](auto a, auto b) { return a->os_index < b->os_index; });
   const auto allowed = hwloc_topology_get_allowed_nodeset(topology);
+  const auto allowed_cpus = to_list(hwloc_topology_get_allowed_cpuset(topology));
   std::vector<hwloc_obj_t> earlier;
   for (const hwloc_obj_t object : objects) {
     NumaNode node;
@@ -142,7 +147,7 @@ void read_nodes(hwloc_topology_t topology, Machine& machine) {
     node.kind = kind_of(topology, object, earlier);
     if (hwloc_bitmap_isset(allowed, object->os_index) != 0)
       node.memory = static_cast<std::int64_t>(object->attr->numanode.local_memory);
-    node.near_cpus = to_list(object->cpuset);
+    node.near_cpus = intersect(to_list(object->cpuset), allowed_cpus);
     machine.nodes.push_back(std::move(node));
     earlier.push_back(object);
   }

@@ -49,6 +49,26 @@ TEST_F(SavedMachine, NodeNumbersWithGaps) {
   EXPECT_EQ(format_cpu_list(machine.nodes[1].cpus), "2-3");
 }
 
+// Breaks when the nodes of a sub-NUMA cluster are all given the CPUs of their package.
+TEST_F(SavedMachine, SubNumaClusters) {
+  const auto machine = saved("clusters_snc2");
+  EXPECT_THAT(device_nodes(machine), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(format_cpu_list(machine.nodes[1].cpus), "6-11");
+  EXPECT_EQ(cores_of_node(machine, 3).size(), 3u);
+  const auto flat = saved("xeon_max_flat_snc4");
+  ASSERT_EQ(flat.nodes.size(), 16u);
+  EXPECT_EQ(flat.nodes[9].kind, MemoryKind::hbm);
+  EXPECT_EQ(flat.nodes[9].near_cpus, flat.nodes[1].cpus);
+}
+
+// Breaks when cores whose node's memory is forbidden (cpuset.mems) belong to no node, or the node seems to have memory.
+TEST_F(SavedMachine, NodeWithForbiddenMemory) {
+  const auto machine = saved("memory_of_node_0_only");
+  EXPECT_THAT(device_nodes(machine), ElementsAre(0, 1));
+  EXPECT_EQ(machine.nodes[1].memory, 0);
+  EXPECT_EQ(format_cpu_list(machine.nodes[1].cpus), "4-7");
+}
+
 // Breaks when HBM in flat mode counts as a device or takes the cores, whatever its number.
 TEST_F(SavedMachine, HbmIsMemoryAndNoDevice) {
   const auto machine = saved("hbm_flat");

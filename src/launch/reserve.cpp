@@ -1,0 +1,36 @@
+#include <algorithm>
+#include <map>
+
+#include "launch/plan_parts.h"
+
+namespace anyaccel::launch {
+
+namespace {
+
+/// The place in a share of the last core of the node that has most of it.
+Share::iterator last_of_fullest(const Cores& cores, Share& share) {
+  std::map<int, int> counts;
+  for (const std::size_t core : share) ++counts[cores.places[core].node];
+  auto best = share.end() - 1;
+  for (auto core = share.end(); core-- != share.begin();)
+    if (counts[cores.places[*core].node] > counts[cores.places[*best].node]) best = core;
+  return best;
+}
+
+}  // namespace
+
+std::vector<Share> take_reserved(const Cores& cores, std::vector<Share>& shares, int count) {
+  std::vector<Share> taken(shares.size());
+  for (; count > 0; --count) {
+    std::size_t most = 0;
+    for (std::size_t r = 1; r < shares.size(); ++r)
+      if (shares[r].size() >= shares[most].size()) most = r;
+    if (shares[most].size() < 2) break;
+    const auto core = last_of_fullest(cores, shares[most]);
+    taken[most].push_back(*core);
+    shares[most].erase(core);
+  }
+  return taken;
+}
+
+}  // namespace anyaccel::launch

@@ -1,0 +1,53 @@
+#include "launch/core_list.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "anyaccel/error.h"
+
+namespace anyaccel::launch {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Breaks when what DeepSpeed's launcher takes is read otherwise.
+TEST(CoreList, NumbersAndRanges) {
+  EXPECT_THAT(parse_core_list("0-3,8,10-12"), ElementsAre(0, 1, 2, 3, 8, 10, 11, 12));
+  EXPECT_EQ(parse_core_list("0-51,56-107").size(), 104u);
+  EXPECT_THAT(parse_core_list("7"), ElementsAre(7));
+}
+
+// Breaks when a list that is not in order, or names a CPU twice, is refused as DeepSpeed does, or binds it twice.
+TEST(CoreList, AnyOrderAndTwiceIsOnce) {
+  EXPECT_THAT(parse_core_list("8,2-4,0,3"), ElementsAre(0, 2, 3, 4, 8));
+  EXPECT_THAT(parse_core_list(" 4 , 1-2 "), ElementsAre(1, 2, 4));
+}
+
+// Breaks when a stride counts from 0, goes past the end, or is refused.
+TEST(CoreList, Strides) {
+  EXPECT_THAT(parse_core_list("1-8:3"), ElementsAre(1, 4, 7));
+  EXPECT_THAT(parse_core_list("0-31:2").size(), 16u);
+  EXPECT_THAT(parse_core_list("0-4:2,1-5:2"), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(parse_core_list("0-1048576:1048576"), ElementsAre(0, 1048576));
+}
+
+// Breaks when something else is taken for a list, or the message does not say what was given, which part of it is wrong and what to write.
+TEST(CoreList, RefusesTheRest) {
+  for (const char* const text :
+       {"",       ",",   "1,",  ",1",  "1,,2", "-1",      "1-",    "-",           "3-1",          "a", "0-3:", "0-3:0",
+        "0-3:-1", "4:2", "0x1", "1.5", "1 2",  "0-3:2:2", "1-2-3", "99999999999", "0-4000000000", "+1"})
+    EXPECT_THROW(parse_core_list(text), Error) << '"' << text << '"';
+  try {
+    parse_core_list("0-3,9-5");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("[--bind_core_list]"), HasSubstr("\"9-5\" ends before it begins"),
+                                    HasSubstr("got \"0-3,9-5\""), HasSubstr("want "), HasSubstr("anyaccel topology")));
+  }
+}
+
+}  // namespace
+}  // namespace anyaccel::launch

@@ -1,0 +1,189 @@
+#include "launch/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "anyaccel/error.h"
+#include "launch/core_list.h"
+#include "unit/support/saved_machine.h"
+
+namespace anyaccel::launch {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+using Plan = test::SavedMachineTest;
+
+std::vector<std::string> cores_of(const HostPlan& plan) {
+  std::vector<std::string> texts;
+  for (const auto& rank : plan.ranks) texts.push_back(topology::format_cpu_list(rank.cores));
+  return texts;
+}
+
+std::vector<std::vector<int>> memory_of(const HostPlan& plan) {
+  std::vector<std::vector<int>> nodes;
+  for (const auto& rank : plan.ranks) nodes.push_back(rank.memory_nodes);
+  return nodes;
+}
+
+std::string refusal(const topology::Machine& machine, const PlanOptions& options) {
+  try {
+    plan_host(machine, options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return "";
+}
+
+// Breaks when the CPU's default is not one rank per NUMA node with cores: memory-only nodes and packages do not count.
+TEST_F(Plan, DefaultRanksAreNodesWithCores) {
+  EXPECT_EQ(default_ranks(saved("two_nodes_siblings_apart")), 2);
+  EXPECT_EQ(default_ranks(saved("xeon_max_flat_snc4")), 8);
+  EXPECT_EQ(default_ranks(saved("power9_gpu")), 2);
+  EXPECT_EQ(default_ranks(saved("grace_hopper")), 1);
+  EXPECT_EQ(default_ranks(saved("two_sockets_one_node")), 1);
+  EXPECT_EQ(default_ranks(saved("sockets_of_56"), {.core_list = parse_core_list("0-9")}), 1);
+  EXPECT_EQ(plan_host(saved("clusters_snc2"), {}).ranks.size(), 4u);
+}
+
+// Breaks when siblings numbered side by side put both ranks on the first node (field notes K), or threads are counted as cores.
+TEST_F(Plan, EitherNumberingOfSiblings) {
+  const auto adjacent = plan_host(saved("two_nodes_siblings_adjacent"), {.ranks = 2});
+  EXPECT_THAT(cores_of(adjacent), ElementsAre("0,2,4,6", "8,10,12,14"));
+  EXPECT_EQ(adjacent.ranks[0].threads, 4);
+  EXPECT_THAT(adjacent.notes, Contains(HasSubstr("8 of 16 CPUs")));
+  const auto apart = plan_host(saved("two_nodes_siblings_apart"), {.ranks = 2});
+  EXPECT_THAT(cores_of(apart), ElementsAre("0-3", "4-7"));
+}
+
+// Breaks when the last cores are left idle, as 3 ranks on 8 cores left two.
+TEST_F(Plan, RemaindersAreSpread) {
+  const auto plan = plan_host(saved("one_node_8_cores"), {.ranks = 3});
+  EXPECT_THAT(cores_of(plan), ElementsAre("0-2", "3-5", "6-7"));
+  EXPECT_EQ(plan.ranks[2].threads, 2);
+}
+
+// Breaks when a node number is taken for a position: node 8 would lose its memory policy.
+TEST_F(Plan, NodeNumbersWithGaps) {
+  EXPECT_THAT(memory_of(plan_host(saved("nodes_0_and_8"), {})), ElementsAre(ElementsAre(0), ElementsAre(8)));
+}
+
+// Breaks when HBM is not preferred, or when GPU memory, CXL or memory of unknown make is taken for it because counts match.
+TEST_F(Plan, OnlyHbmIsPreferred) {
+  const auto flat = plan_host(saved("hbm_flat"), {});
+  EXPECT_THAT(memory_of(flat), ElementsAre(ElementsAre(1), ElementsAre(2)));
+  EXPECT_EQ(flat.ranks[0].policy, MemoryPolicy::preferred);
+  for (const auto* const name : {"unknown_memory", "cxl", "power9_gpu", "grace_hopper", "fake_nodes"}) {
+    const auto machine = saved(name);
+    for (const auto& rank : plan_host(machine, {}).ranks) {
+      EXPECT_EQ(rank.policy, MemoryPolicy::bind) << name;
+      for (const auto& node : machine.nodes)
+        if (node.cpus.empty()) {
+          EXPECT_THAT(rank.memory_nodes, testing::Not(Contains(node.os_index))) << name;
+        }
+    }
+  }
+  EXPECT_EQ(plan_host(saved("xeon_max_hbm_only"), {}).ranks[7].policy, MemoryPolicy::bind);
+}
+
+// Breaks when a rank is bound to memory that is not there or not allowed.
+TEST_F(Plan, NodesWithoutMemory) {
+  const auto dies = plan_host(saved("dies_without_memory"), {});
+  EXPECT_EQ(dies.ranks[1].policy, MemoryPolicy::none);
+  EXPECT_THAT(dies.ranks[1].memory_nodes, IsEmpty());
+  EXPECT_THAT(dies.ranks[2].memory_nodes, ElementsAre(2));
+  EXPECT_EQ(plan_host(saved("memory_of_node_0_only"), {}).ranks[1].policy, MemoryPolicy::none);
+}
+
+// Breaks when the document's command does not leave four cores of each socket free.
+TEST_F(Plan, CoreListOfTheDocument) {
+  const auto plan = plan_host(saved("sockets_of_56"), {.ranks = 2, .core_list = parse_core_list("0-51,56-107")});
+  EXPECT_THAT(cores_of(plan), ElementsAre("0-51", "56-107"));
+  EXPECT_EQ(plan.ranks[1].threads, 52);
+  EXPECT_THAT(plan.ranks[1].memory_nodes, ElementsAre(1));
+}
+
+// Breaks when both threads of a core that are both named go to different ranks, or one of them is dropped.
+TEST_F(Plan, NamedSiblingsStayTogether) {
+  const auto plan = plan_host(saved("two_nodes_siblings_apart"), {.ranks = 4, .core_list = parse_core_list("0-15")});
+  EXPECT_THAT(cores_of(plan), ElementsAre("0-1,8-9", "2-3,10-11", "4-5,12-13", "6-7,14-15"));
+  EXPECT_EQ(plan.ranks[0].threads, 4);
+}
+
+// Breaks when CPUs outside the allowed set are bound to, or dropped without a word.
+TEST_F(Plan, AllowedCpusOnly) {
+  EXPECT_THAT(cores_of(plan_host(saved("container_cpuset"), {.ranks = 2})), ElementsAre("8", "10"));
+  EXPECT_THAT(refusal(saved("container_cpuset"), {.core_list = parse_core_list("6-9")}),
+              AllOf(HasSubstr("--bind_core_list"), HasSubstr("got 6-7"), HasSubstr("8-11")));
+  EXPECT_THAT(cores_of(plan_host(saved("step_second_threads"), {})), ElementsAre("8-11", "12-15"));
+}
+
+// Breaks when more ranks than cores start unasked, or the message does not name the numbers and the option.
+TEST_F(Plan, MoreRanksThanCores) {
+  const auto machine = saved("one_node_8_cores");
+  for (const bool bind : {true, false})
+    EXPECT_THAT(refusal(machine, {.ranks = 9, .bind = bind}),
+                AllOf(HasSubstr("9 ranks on 8 cores"), HasSubstr("--oversubscribe")));
+  const auto shared = plan_host(machine, {.ranks = 16, .oversubscribe = true});
+  EXPECT_EQ(shared.ranks.size(), 16u);
+  EXPECT_EQ(shared.ranks[15].threads, 1);
+  EXPECT_THAT(shared.ranks[15].cores, ElementsAre(7));
+  EXPECT_THAT(shared.notes, Contains(HasSubstr("share")));
+  // Ranks of devices may be more than cores as long as nothing is to be bound.
+  EXPECT_EQ(plan_host(machine, {.ranks = 9, .bind = false, .compute_on_cores = false}).ranks.size(), 9u);
+  EXPECT_THAT(refusal(machine, {.ranks = 9, .compute_on_cores = false}), HasSubstr("--oversubscribe"));
+  EXPECT_THAT(refusal(machine, {.ranks = -1}), HasSubstr("below 0"));
+}
+
+// Breaks when an unbound plan binds, or does not count its threads.
+TEST_F(Plan, UnboundRanksHaveThreadsOnly) {
+  const auto plan = plan_host(saved("one_node_8_cores"), {.ranks = 2, .bind = false});
+  EXPECT_THAT(plan.ranks[1].cores, IsEmpty());
+  EXPECT_EQ(plan.ranks[1].policy, MemoryPolicy::none);
+  EXPECT_EQ(plan.ranks[1].threads, 4);
+}
+
+// Breaks when reserved cores all come from one rank or one node, or are also computed on.
+TEST_F(Plan, ReservedCoresAreSpread) {
+  const auto plan = plan_host(saved("sockets_of_56"), {.ranks = 2, .reserve_cores = 8});
+  EXPECT_THAT(cores_of(plan), ElementsAre("0-51", "56-107"));
+  EXPECT_EQ(topology::format_cpu_list(plan.reserved), "52-55,108-111");
+  EXPECT_EQ(topology::format_cpu_list(plan.ranks[0].reserved), "52-55");
+  const auto one = plan_host(saved("two_nodes_siblings_apart"), {.ranks = 1, .reserve_cores = 2});
+  EXPECT_THAT(one.reserved, ElementsAre(3, 7));
+  EXPECT_THAT(refusal(saved("one_node_8_cores"), {.ranks = 7, .reserve_cores = 2}), HasSubstr("2 reserved"));
+  EXPECT_THAT(refusal(saved("one_node_8_cores"), {.reserve_cores = 8}), HasSubstr("--reserve_cores"));
+}
+
+// Breaks when a rank is bound elsewhere than next to its device, or a rank without a known place gets cores of those.
+TEST_F(Plan, NextToTheDevice) {
+  PlanOptions options{.ranks = 2, .compute_on_cores = false, .device_nodes = {8, 0}};
+  EXPECT_THAT(cores_of(plan_host(saved("nodes_0_and_8"), options)), ElementsAre("2-3", "0-1"));
+  options.device_nodes = {8, 8};
+  const auto same = plan_host(saved("nodes_0_and_8"), options);
+  EXPECT_THAT(cores_of(same), ElementsAre("2", "3"));
+  EXPECT_THAT(same.notes, Contains(HasSubstr("2 cores")));
+  options.device_nodes = {-1, 0};
+  EXPECT_THAT(cores_of(plan_host(saved("nodes_0_and_8"), options)), ElementsAre("2-3", "0-1"));
+  // The device's own memory, or nothing that is known: as without devices.
+  options.device_nodes = {30, 99};
+  EXPECT_THAT(cores_of(plan_host(saved("power9_gpu"), options)), ElementsAre("0,4,8,12", "16,20,24,28"));
+}
+
+// Breaks when more ranks than cores at one node leave a rank without a core.
+TEST_F(Plan, TooManyDevicesAtOneNode) {
+  PlanOptions options{.ranks = 3, .compute_on_cores = false, .device_nodes = {0, 0, 0}};
+  EXPECT_THAT(cores_of(plan_host(saved("nodes_0_and_8"), options)), ElementsAre("0", "1", "2-3"));
+  options = {.ranks = 4, .compute_on_cores = false, .device_nodes = {0, 0, 0, 8}};
+  const auto plan = plan_host(saved("nodes_0_and_8"), options);
+  EXPECT_THAT(cores_of(plan), ElementsAre("0", "1", "2", "3"));
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("too few")));
+}
+
+}  // namespace
+}  // namespace anyaccel::launch
