@@ -1,0 +1,64 @@
+// Binding by hwloc.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "topology/bind.h"
+#include "topology/hwloc_topology.h"
+#include "topology/topology.h"
+
+namespace anyaccel::topology {
+
+namespace {
+
+using Bitmap = std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)>;
+
+Bitmap to_bitmap(const std::vector<int>& numbers) {
+  Bitmap bitmap(hwloc_bitmap_alloc(), hwloc_bitmap_free);
+  for (const int number : numbers) hwloc_bitmap_set(bitmap.get(), static_cast<unsigned>(number));
+  return bitmap;
+}
+
+/// Reads this machine once for both; the numbers of a plan are those of the system, which hwloc knows only when it has looked.
+const Topology& loaded() {
+  static const auto& topology = *[] {
+    const WithoutPlugins fast;
+    auto* const made = new Topology;
+    if (hwloc_topology_load(made->get()) != 0)
+      throw Error(ErrorCode::unavailable, "topology", {.what = "hwloc cannot read this machine"});
+    return made;
+  }();
+  return topology;
+}
+
+std::string reason(int error) {
+  // hwloc's words for "not on this system" and "not in this form".
+  if (error == ENOSYS) return "the system has no such call";
+  if (error == EXDEV) return "the system cannot bind to that set";
+  return std::strerror(error);
+}
+
+}  // namespace
+
+std::string bind_cpus(const CpuList& cpus) {
+  const auto set = to_bitmap(cpus);
+  if (hwloc_set_cpubind(loaded().get(), set.get(), HWLOC_CPUBIND_THREAD | HWLOC_CPUBIND_NOMEMBIND) != 0)
+    return reason(errno);
+  // Linux leaves out, without an error, what a cpuset does not allow.
+  const auto given = allowed_cpus();
+  return given == cpus ? "" : "the system gave CPUs " + format_cpu_list(given);
+}
+
+std::string bind_memory(const std::vector<int>& nodes, bool strict) {
+  const auto set = to_bitmap(nodes);
+  const int flags =
+      HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET | HWLOC_MEMBIND_NOCPUBIND | (strict ? HWLOC_MEMBIND_STRICT : 0);
+  // Without HWLOC_MEMBIND_STRICT it is a preference, for several nodes where the kernel has that (Linux 5.15).
+  if (hwloc_set_membind(loaded().get(), set.get(), HWLOC_MEMBIND_BIND, flags) == 0) return "";
+  // Docker's default profile, for one, keeps set_mempolicy for CAP_SYS_NICE.
+  const bool forbidden = errno == EPERM;
+  return reason(errno) + (forbidden ? " (containers often forbid it; docker run --cap-add SYS_NICE allows it)" : "");
+}
+
+}  // namespace anyaccel::topology
