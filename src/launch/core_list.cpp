@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <string>
+#include <vector>
 
 #include "anyaccel/error.h"
 
@@ -10,7 +11,8 @@ namespace anyaccel::launch {
 
 namespace {
 
-constexpr int kHighestCpu = 1 << 20;  // keeps "0-4000000000" from filling the memory
+constexpr int kHighestCpu =
+    (1 << 16) - 1;  // eight times what Linux can have; keeps "0-4000000000" from filling the memory
 
 [[noreturn]] void refuse(const std::string& what, std::string_view whole) {
   throw Error(ErrorCode::invalid_argument, "--bind_core_list",
@@ -37,7 +39,7 @@ int number(std::string_view part, std::string_view whole) {
 }  // namespace
 
 topology::CpuList parse_core_list(std::string_view text) {
-  topology::CpuList cpus;
+  std::vector<bool> named;
   std::string_view rest = text;
   for (bool more = true; more;) {
     const auto comma = rest.find(',');
@@ -54,10 +56,12 @@ topology::CpuList parse_core_list(std::string_view text) {
     if (colon != std::string_view::npos && one) refuse("a stride needs a range: \"" + std::string(part) + "\"", text);
     const int stride = colon == std::string_view::npos ? 1 : number(part.substr(colon + 1), text);
     if (stride == 0) refuse("a stride of 0 in \"" + std::string(part) + "\"", text);
-    for (int cpu = first; cpu <= last; cpu += stride) cpus.push_back(cpu);
+    named.resize(std::max(named.size(), static_cast<std::size_t>(last) + 1));
+    for (int cpu = first; cpu <= last; cpu += stride) named[static_cast<std::size_t>(cpu)] = true;
   }
-  std::sort(cpus.begin(), cpus.end());
-  cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
+  topology::CpuList cpus;
+  for (std::size_t cpu = 0; cpu < named.size(); ++cpu)
+    if (named[cpu]) cpus.push_back(static_cast<int>(cpu));
   return cpus;
 }
 

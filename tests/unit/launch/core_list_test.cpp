@@ -30,14 +30,14 @@ TEST(CoreList, Strides) {
   EXPECT_THAT(parse_core_list("1-8:3"), ElementsAre(1, 4, 7));
   EXPECT_THAT(parse_core_list("0-31:2").size(), 16u);
   EXPECT_THAT(parse_core_list("0-4:2,1-5:2"), ElementsAre(0, 1, 2, 3, 4, 5));
-  EXPECT_THAT(parse_core_list("0-1048576:1048576"), ElementsAre(0, 1048576));
+  EXPECT_THAT(parse_core_list("0-65535:65535"), ElementsAre(0, 65535));
 }
 
 // Breaks when something else is taken for a list, or the message does not say what was given, which part of it is wrong and what to write.
 TEST(CoreList, RefusesTheRest) {
-  for (const char* const text :
-       {"",       ",",   "1,",  ",1",  "1,,2", "-1",      "1-",    "-",           "3-1",          "a", "0-3:", "0-3:0",
-        "0-3:-1", "4:2", "0x1", "1.5", "1 2",  "0-3:2:2", "1-2-3", "99999999999", "0-4000000000", "+1"})
+  for (const char* const text : {"",    ",",       "1,",    ",1",          "1,,2",         "-1",    "1-",  "-",
+                                 "3-1", "a",       "0-3:",  "0-3:0",       "0-3:-1",       "4:2",   "0x1", "1.5",
+                                 "1 2", "0-3:2:2", "1-2-3", "99999999999", "0-4000000000", "65536", "+1"})
     EXPECT_THROW(parse_core_list(text), Error) << '"' << text << '"';
   try {
     parse_core_list("0-3,9-5");
