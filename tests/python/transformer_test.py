@@ -102,6 +102,26 @@ def test_is_the_plain_layer(shape, pre, dtype):
     compare(*shape, dtype, pre_layer_norm=pre, gelu_approximate="tanh" if pre else "none", eps=1e-5)
 
 
+@pytest.mark.parametrize("pre", [False, True])
+@pytest.mark.parametrize("rows", [(1, 1), (1, 32), (3, 7), (2, 32), (1, 65)])
+def test_few_rows(rows, pre):
+    """Fails when the products of few rows, or the border to those of many, are wrong; sizes that they take, and one that they leave."""
+    compare(*rows, 96, 3, 160, torch.float32, pre_layer_norm=pre, eps=1e-5)
+    compare(*rows, 96, 3, 144, torch.float32, pre_layer_norm=pre, eps=1e-5)
+
+
+def test_gradients_have_memory_of_their_own():
+    """Fails when a gradient, kept or saved, would be seen as a part of another's storage, or one that changes would change another."""
+    weights = [on(tensor) for tensor in parameters(64, 128, torch.float32)]
+    torch.ops.anyaccel.transformer_layer(on(torch.randn(1, 8, 64)), None, *weights, 4).sum().backward()
+    before = [weight.grad.clone() for weight in weights]
+    for weight, grad in zip(weights, before):
+        assert weight.grad.untyped_storage().nbytes() == weight.numel() * weight.element_size()
+        weight.grad.add_(1)
+        torch.testing.assert_close(weight.grad, grad + 1, rtol=0, atol=0)
+        weight.grad = None
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("pre", [False, True])
 def test_dropouts(pre, dtype):

@@ -1,5 +1,5 @@
 // The layer's backward pass: the forward pass's steps in reverse, with masks of dropouts drawn again from the seed.
-#include "ATen/ops/sum.h"
+#include "ATen/ops/from_blob.h"
 #include "ops/support/transformer/layer.h"
 
 namespace anyaccel::ops {
@@ -11,30 +11,69 @@ class RowSums {
  public:
   using Real = typename RealOf<S>::type;
 
-  RowSums(const Layer<S>& layer, std::int64_t rows, std::int64_t parts, std::int64_t columns, std::int64_t width)
-      : parts_(at::zeros({(rows + rows_of_task(rows, width) - 1) / rows_of_task(rows, width), parts, columns},
-                         layer.g.input.options().dtype(Layer<S>::real_type))),
-        each_(parts * columns),
-        type_(layer.g.input.scalar_type()) {}
-  Real* of(std::int64_t task) const { return parts_.template mutable_data_ptr<Real>() + task * each_; }
-  /// [parts, columns]
-  Tensor all() const { return at::sum(parts_, {0}).to(type_); }
+  /// `parts` sums of `columns` each.
+  RowSums(const Layer<S>& layer, std::int64_t parts, std::int64_t columns)
+      : layer_(layer),
+        tasks_((layer.rows + rows_of_task(layer.rows, columns) - 1) / rows_of_task(layer.rows, columns)),
+        columns_(columns),
+        memory_(parts * columns, std::max<std::int64_t>(1, tasks_)) {
+    for (std::int64_t task = 0; task < memory_.threads(); ++task) std::fill_n(of(task), parts * columns, Real{0});
+  }
+  Real* of(std::int64_t task) const { return memory_.of(task); }
+  /// What all tasks' sums of a part come to; theirs are no more afterwards.
+  Tensor take(std::int64_t part) const {
+    Real* const all = of(0) + part * columns_;
+    for (std::int64_t task = 1; task < tasks_; ++task) {
+      const Real* const more = of(task) + part * columns_;
+      for (std::int64_t i = 0; i < columns_; ++i) all[i] += more[i];
+    }
+    const Tensor out = layer_.empty({columns_});
+    narrow(layer_.isa, all, columns_, write<S>(out));
+    return out;
+  }
 
  private:
-  Tensor parts_;
-  std::int64_t each_;
-  at::ScalarType type_;
+  const Layer<S>& layer_;
+  std::int64_t tasks_, columns_;
+  ThreadMemory<Real> memory_;
+};
+
+/// The gradients of the four weights, in one piece of memory that the last of them frees. When large pieces are freed one by one,
+/// malloc gives them back to the system, and fetches them anew page by page; from one piece it learns how much to keep.
+class WeightGrads {
+ public:
+  explicit WeightGrads(const TransformerGiven& g) {
+    std::int64_t all = 0;
+    for (const Tensor* weight : {&g.attn_qkvw, &g.attn_ow, &g.inter_w, &g.output_w}) {
+      // One that is dropped at once must not stay because of the others.
+      if (!weight->requires_grad()) return;
+      all += padded(*weight);
+    }
+    if (all * g.input.element_size() <= most_bytes) block_ = at::empty({all}, g.input.options());
+  }
+  Tensor of(const Tensor& weight) {
+    if (!block_.defined()) return at::empty(weight.sizes(), weight.options());
+    void* const at = static_cast<char*>(block_.mutable_data_ptr()) + used_ * weight.element_size();
+    used_ += padded(weight);
+    return at::from_blob(
+        at, weight.sizes(), [block = block_](void*) {}, weight.options());
+  }
+
+ private:
+  static constexpr std::int64_t most_bytes = 32 << 20;  ///< malloc keeps nothing larger than that
+  static std::int64_t padded(const Tensor& weight) { return (weight.numel() + 63) / 64 * 64; }
+
+  Tensor block_;
+  std::int64_t used_ = 0;
 };
 
 template <typename S>
-Tensor norm_grads(const Layer<S>& layer, const NormGrad<S>& pass) {
-  const RowSums<S> sums(layer, layer.rows, 3, layer.hidden, layer.hidden);
+void norm_grads(const Layer<S>& layer, const NormGrad<S>& pass, const RowSums<S>& sums) {
   const ThreadMemory<typename RealOf<S>::type> scratch(layer.hidden);
   parallel_rows(layer.rows, layer.hidden,
                 [&](std::int64_t begin, std::int64_t end, std::int64_t thread, std::int64_t task) {
                   norm_grad(layer.isa, pass, begin, end, sums.of(task), scratch.of(thread));
                 });
-  return sums.all();
 }
 
 template <typename S>
@@ -97,7 +136,7 @@ TransformerBackward backward_as(const TransformerGiven& g, const Tensor& grad_ou
   const std::int64_t rows = layer.rows, hidden = layer.hidden, inter = layer.inter;
   const bool pre = g.pre_layer_norm, invertible = g.normalize_invertible, drops = layer.out_drop.threshold != 0;
   const Tensor grad_out = grad_output.contiguous().view({rows, hidden});
-  const auto like = [](const Tensor& tensor) { return at::empty(tensor.sizes(), tensor.options()); };
+  WeightGrads weight_grads(g);
 
   // Of the sum before the last norm, or of the output itself, and of the feed-forward part's second product.
   NormGrad<S> last{};
@@ -114,7 +153,8 @@ TransformerBackward backward_as(const TransformerGiven& g, const Tensor& grad_ou
     last.grad_sum = write<S>(grad_sum);
   }
   last.grad_product = write<S>(dropped);
-  const Tensor last_sums = norm_grads(layer, last);
+  const RowSums<S> last_sums(layer, 3, hidden);
+  norm_grads(layer, last, last_sums);
   const Tensor grad_ff2 = drops ? dropped : pre ? grad_out : grad_sum;
 
   Tensor grad_inter = layer.empty({rows, inter});
@@ -126,16 +166,16 @@ TransformerBackward backward_as(const TransformerGiven& g, const Tensor& grad_ou
       gelu(layer.isa, activation, begin, end);
     });
   }
-  const Tensor grad_output_w = like(g.output_w), grad_inter_w = like(g.inter_w);
+  const Tensor grad_output_w = weight_grads.of(g.output_w), grad_inter_w = weight_grads.of(g.inter_w);
   multiply(grad_output_w, grad_ff2.t(), ff2_inp);
-  multiply(grad_inter, grad_ff2, g.output_w);
-  const RowSums<S> inter_sums(layer, rows, 1, inter, inter);
+  multiply_back(layer, grad_inter, grad_ff2, g.output_w);
+  const RowSums<S> inter_sums(layer, 1, inter);
   parallel_rows(rows, inter, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t task) {
     gelu_grad(layer.isa, activation, write<S>(grad_inter), begin, end, inter_sums.of(task));
   });
   multiply(grad_inter_w, grad_inter.t(), kept.ff1_inp);
   const Tensor grad_ff1 = pre ? layer.empty({rows, hidden}) : grad_sum;
-  multiply(grad_ff1, grad_inter, g.inter_w, !pre);
+  multiply_back(layer, grad_ff1, grad_inter, g.inter_w, !pre);
 
   // Of the sum before the norm behind the attention, and of the attention's output product.
   NormGrad<S> middle{};
@@ -150,25 +190,27 @@ TransformerBackward backward_as(const TransformerGiven& g, const Tensor& grad_ou
   middle.grad_sum = write<S>(grad_residual);
   middle.grad_product = write<S>(dropped);
   middle.dropout = layer.attn_out_drop;
-  const Tensor middle_sums = norm_grads(layer, middle);
+  const RowSums<S> middle_sums(layer, 3, hidden);
+  norm_grads(layer, middle, middle_sums);
   const Tensor residual_rows = grad_residual.view({rows, hidden});
   const Tensor grad_projected = drops ? dropped : residual_rows;
 
-  const Tensor grad_ow = like(g.attn_ow), grad_qkvw = like(g.attn_qkvw);
+  const Tensor grad_ow = weight_grads.of(g.attn_ow), grad_qkvw = weight_grads.of(g.attn_qkvw);
   multiply(grad_ow, grad_projected.t(), kept.attn_out);
   const Tensor grad_attention = pre ? grad_ff1 : layer.empty({rows, hidden});
-  multiply(grad_attention, grad_projected, g.attn_ow);
+  multiply_back(layer, grad_attention, grad_projected, g.attn_ow);
   const Tensor grad_qkv = layer.empty({rows, 3 * hidden});
   attention_grad(layer, kept, grad_attention, grad_qkv);
-  const RowSums<S> qkv_sums(layer, rows, 1, 3 * hidden, 3 * hidden);
+  const RowSums<S> qkv_sums(layer, 1, 3 * hidden);
   parallel_rows(rows, 3 * hidden, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t task) {
     column_sums(layer.isa, read<S>(grad_qkv), 3 * hidden, begin, end, qkv_sums.of(task));
   });
   multiply(grad_qkvw, grad_qkv.t(), pre ? kept.inp_norm : layer.input);
 
-  Tensor grad_input = grad_residual, norm_sums = last_sums;
+  Tensor grad_input = grad_residual;
+  std::optional<RowSums<S>> first_sums;
   if (pre) {
-    multiply(grad_attention, grad_qkv, g.attn_qkvw);
+    multiply_back(layer, grad_attention, grad_qkv, g.attn_qkvw);
     grad_input = layer.empty({layer.batch, layer.length, hidden});
     NormGrad<S> first{};
     first.columns = hidden;
@@ -179,24 +221,15 @@ TransformerBackward backward_as(const TransformerGiven& g, const Tensor& grad_ou
     (invertible ? first.out : first.sum) = invertible ? read<S>(kept.inp_norm) : read<S>(layer.input);
     first.plus = read<S>(residual_rows);
     first.grad_sum = write<S>(grad_input);
-    norm_sums = norm_grads(layer, first);
+    norm_grads(layer, first, first_sums.emplace(layer, 3, hidden));
   } else {
-    multiply(residual_rows, grad_qkv, g.attn_qkvw, true);
+    multiply_back(layer, residual_rows, grad_qkv, g.attn_qkvw, true);
   }
-  const auto part = [](const Tensor& sums, std::int64_t i) { return sums.select(0, i).clone(); };
-  return {grad_input,
-          grad_qkvw,
-          part(qkv_sums.all(), 0),
-          grad_ow,
-          part(middle_sums, 2),
-          part(middle_sums, 0),
-          part(middle_sums, 1),
-          grad_inter_w,
-          part(inter_sums.all(), 0),
-          grad_output_w,
-          part(last_sums, 2),
-          part(norm_sums, 0),
-          part(norm_sums, 1)};
+  const RowSums<S>& norm_sums = first_sums ? *first_sums : last_sums;
+  return {grad_input,          grad_qkvw,           qkv_sums.take(0),    grad_ow,
+          middle_sums.take(2), middle_sums.take(0), middle_sums.take(1), grad_inter_w,
+          inter_sums.take(0),  grad_output_w,       last_sums.take(2),   norm_sums.take(0),
+          norm_sums.take(1)};
 }
 
 }  // namespace

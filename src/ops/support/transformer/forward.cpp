@@ -128,10 +128,12 @@ TransformerForward forward_as(const TransformerGiven& g, bool keep) {
   }
 
   kept.qkv = layer.empty({rows, 3 * hidden});
-  multiply(kept.qkv, normal, g.attn_qkvw.t());
-  parallel_rows(rows, 3 * hidden, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
-    add_bias(layer.isa, write<S>(kept.qkv), read<S>(layer.qkvb), 3 * hidden, begin, end);
-  });
+  if (!multiply_few(layer, kept.qkv, normal, g.attn_qkvw, layer.qkvb)) {
+    multiply(kept.qkv, normal, g.attn_qkvw.t());
+    parallel_rows(rows, 3 * hidden, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
+      add_bias(layer.isa, write<S>(kept.qkv), read<S>(layer.qkvb), 3 * hidden, begin, end);
+    });
+  }
   if (by_torch(layer, keep)) {
     kept.attn_out = attention_by_torch(layer, kept.qkv);
   } else {
@@ -141,7 +143,7 @@ TransformerForward forward_as(const TransformerGiven& g, bool keep) {
 
   // The output's memory holds products until it is written.
   const Tensor product = out.view({rows, hidden});
-  multiply(product, kept.attn_out, g.attn_ow.t());
+  multiply_weight(layer, product, kept.attn_out, g.attn_ow);
   kept.ff1_inp = layer.empty({rows, hidden});
   if (pre || keep_sums) kept.add_res = layer.empty({rows, hidden});
   norm.product = read<S>(product);
@@ -172,12 +174,12 @@ TransformerForward forward_as(const TransformerGiven& g, bool keep) {
     const std::int64_t count = std::min(chunk, rows - first);
     const Tensor before = keep ? kept.gelu_inp.narrow(0, first, count) : passing.narrow(0, 0, count);
     const Tensor after = keep_gelu ? kept.ff2_inp.narrow(0, first, count) : passing.narrow(0, 0, count);
-    multiply(before, kept.ff1_inp.narrow(0, first, count), g.inter_w.t());
+    multiply_weight(layer, before, kept.ff1_inp.narrow(0, first, count), g.inter_w);
     const Gelu<S> pass{inter, read<S>(before), read<S>(layer.inter_b), write<S>(after), g.tanh()};
     parallel_rows(count, inter, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
       gelu(layer.isa, pass, begin, end);
     });
-    multiply(product.narrow(0, first, count), after, g.output_w.t());
+    multiply_weight(layer, product.narrow(0, first, count), after, g.output_w);
     norm_rows(layer, norm, first, count);
   }
 

@@ -9,9 +9,9 @@
 #include "ATen/ops/empty.h"
 #include "ATen/ops/mm.h"
 #include "ATen/ops/where.h"
-#include "ATen/ops/zeros.h"
 #include "ops/support/tasks.h"
 #include "ops/support/transformer/attention.h"
+#include "ops/support/transformer/few_rows.h"
 #include "ops/support/transformer/given.h"
 
 namespace anyaccel::ops {
@@ -31,8 +31,8 @@ S* write(const Tensor& tensor) {
 template <typename T>
 class ThreadMemory {
  public:
-  explicit ThreadMemory(std::int64_t elements)
-      : threads_(task_threads()),
+  explicit ThreadMemory(std::int64_t elements, std::int64_t threads = task_threads())
+      : threads_(threads),
         each_((elements + 15) / 16 * 16),
         at_(::operator new (static_cast<std::size_t>(threads_* each_) * sizeof(T), std::align_val_t{64})) {}
   ~ThreadMemory() { ::operator delete (at_, std::align_val_t{64}); }
@@ -161,6 +161,56 @@ inline void multiply(const Tensor& product, const Tensor& a, const Tensor& b, bo
     at::addmm_out(out, out, a, b);
   else
     at::mm_out(out, a, b);
+}
+
+/// A product of few rows, and whether it is one that the kernels here do.
+template <typename S>
+std::optional<FewRows> few_rows(const Layer<S>& layer, const Tensor& weight) {
+  if constexpr (std::is_same_v<S, float>) {
+    const std::int64_t outputs = weight.size(0), inputs = weight.size(1);
+    // Measured on x86 alone.
+    const bool fast = layer.isa == Isa::avx512 || layer.isa == Isa::avx2;
+    if (fast && layer.rows > 0 && layer.rows <= most_few_rows && outputs % few_rows_outputs == 0 &&
+        inputs % few_rows_outputs == 0 && weight.is_contiguous())
+      return FewRows{layer.rows, outputs, inputs, read<float>(weight)};
+  }
+  return std::nullopt;
+}
+
+/// product = from weight^T; false, and nothing done, where the kernels here are not the fastest.
+template <typename S>
+bool multiply_few(const Layer<S>& layer, const Tensor& product, const Tensor& from, const Tensor& weight,
+                  const Tensor& bias = {}) {
+  const auto few = few_rows(layer, weight);
+  if (!few) return false;
+  const std::int64_t piece = 128, pieces = (few->inputs + piece - 1) / piece;
+  const ThreadMemory<float> packed(few_rows_packed(*few), 1);
+  parallel_tasks(pieces, task_threads(), [&](std::int64_t i, std::int64_t) {
+    pack_few_rows(layer.isa, *few, read<float>(from), i * piece, std::min(few->inputs, (i + 1) * piece), packed.of(0));
+  });
+  parallel_tasks(few->outputs / few_rows_outputs, task_threads(), [&](std::int64_t i, std::int64_t) {
+    few_rows_forward(layer.isa, *few, packed.of(0), read<float>(bias), i * few_rows_outputs, write<float>(product));
+  });
+  return true;
+}
+
+/// product = from weight^T
+template <typename S>
+void multiply_weight(const Layer<S>& layer, const Tensor& product, const Tensor& from, const Tensor& weight) {
+  if (!multiply_few(layer, product, from, weight)) multiply(product, from, weight.t());
+}
+
+/// product (+)= from weight
+template <typename S>
+void multiply_back(const Layer<S>& layer, const Tensor& product, const Tensor& from, const Tensor& weight,
+                   bool add = false) {
+  const auto few = few_rows(layer, weight);
+  if (!few) return multiply(product, from, weight, add);
+  const std::int64_t strips = few->inputs / few_rows_outputs, parts = std::min(strips, task_threads());
+  const auto first = [&](std::int64_t part) { return part * strips / parts * few_rows_outputs; };
+  parallel_tasks(parts, parts, [&](std::int64_t i, std::int64_t) {
+    few_rows_backward(layer.isa, *few, read<float>(from), add, first(i), first(i + 1), write<float>(product));
+  });
 }
 
 /// Calls function<S>() for the type of the input.
