@@ -1,0 +1,135 @@
+#include "launch/picture.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "anyaccel/error.h"
+#include "base/file.h"
+#include "unit/support/saved_machine.h"
+
+namespace anyaccel::launch {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+using PictureTest = test::SavedMachineTest;
+
+bool contains(const Box& outer, const Box& inner) {
+  return outer.x <= inner.x && outer.y <= inner.y && inner.x + inner.width <= outer.x + outer.width &&
+         inner.y + inner.height <= outer.y + outer.height;
+}
+
+bool apart(const Box& a, const Box& b) {
+  return a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y;
+}
+
+std::vector<Box> of_kind(const Picture& picture, const std::string& kind) {
+  std::vector<Box> found;
+  for (const auto& box : picture.boxes)
+    if (box.kind == kind) found.push_back(box);
+  return found;
+}
+
+// Breaks when a CPU, a node or a package of some machine is missing, drawn twice, over another one or outside what holds it.
+TEST_F(PictureTest, EverythingHasAPlaceOfItsOwn) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(ANYACCEL_TEST_DATA) / "topologies")) {
+    if (entry.path().extension() != ".xml") continue;
+    SCOPED_TRACE(entry.path().stem());
+    const auto machine = topology::read_machine(entry.path());
+    const auto plan = plan_host(machine, {});
+    const auto picture = draw(machine, &plan);
+    const Box all{0, 0, picture.width, picture.height};
+    for (const auto& box : picture.boxes) EXPECT_TRUE(contains(all, box)) << box.kind;
+    for (const auto& label : picture.labels) EXPECT_LT(label.y, picture.height) << label.text;
+    for (const auto* const kind : {"package", "node", "memory", "core", "cpu", "rank"}) {
+      const auto boxes = of_kind(picture, kind);
+      for (std::size_t i = 0; i < boxes.size(); ++i)
+        for (std::size_t j = 0; j < i; ++j) ASSERT_TRUE(apart(boxes[i], boxes[j])) << kind;
+    }
+    EXPECT_EQ(of_kind(picture, "cpu").size(), machine.cpus().size());
+    EXPECT_EQ(of_kind(picture, "core").size(), machine.cores.size());
+    EXPECT_EQ(of_kind(picture, "package").size(), static_cast<std::size_t>(topology::package_count(machine)));
+    const auto without =
+        std::count_if(machine.nodes.begin(), machine.nodes.end(), [](const auto& n) { return n.cpus.empty(); });
+    EXPECT_EQ(of_kind(picture, "memory").size(), static_cast<std::size_t>(without));
+    const std::pair<const char*, const char*> inside[] = {{"cpu", "core"}, {"core", "node"}, {"node", "package"}};
+    for (const auto& [inner, outer] : inside) {
+      const auto holders = of_kind(picture, outer);
+      for (const auto& box : of_kind(picture, inner))
+        EXPECT_TRUE(std::any_of(holders.begin(), holders.end(), [&](const Box& h) { return contains(h, box); }))
+            << inner;
+    }
+  }
+}
+
+// Breaks when a CPU has not the colour of its rank, or an unused one that of some rank.
+TEST_F(PictureTest, CpusHaveTheColourOfTheirRank) {
+  const auto machine = saved("two_nodes_siblings_adjacent");
+  const auto plan = plan_host(machine, {.ranks = 2, .reserve_cores = 2});
+  const auto picture = draw(machine, &plan);
+  std::map<Colour, int> counts;
+  for (const auto& box : of_kind(picture, "cpu")) ++counts[box.fill];
+  EXPECT_EQ(counts[rank_colour(0)], 3);
+  EXPECT_EQ(counts[rank_colour(1)], 3);
+  EXPECT_EQ(counts.size(), 4u);  // reserved and unused ones too
+  counts.clear();
+  for (const auto& box : of_kind(draw(machine), "cpu")) ++counts[box.fill];
+  EXPECT_EQ(counts.size(), 1u);
+}
+
+// Breaks when neighbouring ranks look the same.
+TEST(Picture, ColoursOfRanksDiffer) {
+  std::set<Colour> seen;
+  for (int rank = 0; rank < 32; ++rank) seen.insert(rank_colour(rank));
+  EXPECT_EQ(seen.size(), 32u);
+}
+
+// Breaks when text of the firmware makes the document another one.
+TEST(Picture, SvgIsEscaped) {
+  topology::Machine machine;
+  machine.cpu_model = "A<B> & \"C\" \x01\xff";
+  machine.cores.push_back({.package = 0, .node = -1, .cpus = {0}});
+  const auto svg = to_svg(draw(machine));
+  EXPECT_THAT(svg, StartsWith("<?xml version=\"1.0\""));
+  EXPECT_THAT(svg, HasSubstr(">A&lt;B&gt; &amp; \"C\" ?\?</text>"));
+  EXPECT_THAT(svg, HasSubstr("class=\"cpu\""));
+}
+
+// Breaks when a name without a format is written all the same, or a PNG is none, or has another size.
+TEST(Picture, Files) {
+  topology::Machine machine;
+  machine.cores.push_back({.package = 0, .node = -1, .cpus = {0}});
+  const auto picture = draw(machine);
+  EXPECT_THROW(write_picture(picture, "/tmp/picture.jpg"), Error);
+  EXPECT_THROW(write_picture(picture, "/nonexistent/picture.svg"), Error);
+  const auto file =
+      std::filesystem::temp_directory_path() / ("anyaccel-picture-" + std::to_string(::getpid()) + ".svg");
+  write_picture(picture, file);
+  EXPECT_EQ(read_file(file), to_svg(picture));
+  std::filesystem::remove(file);
+  std::string png;
+  try {
+    png = to_png(picture);
+  } catch (const Error& error) {
+    EXPECT_TRUE(error.code() == ErrorCode::unsupported || error.code() == ErrorCode::unavailable);
+    GTEST_SKIP() << error.what();
+  }
+  ASSERT_THAT(png, StartsWith("\x89PNG\r\n"));
+  const auto number = [&](std::size_t at) {
+    int value = 0;
+    for (std::size_t i = at; i < at + 4; ++i) value = value * 256 + static_cast<unsigned char>(png[i]);
+    return value;
+  };
+  EXPECT_EQ(number(16), 2 * picture.width);
+  EXPECT_EQ(number(20), 2 * picture.height);
+}
+
+}  // namespace
+}  // namespace anyaccel::launch
