@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/shell.h"
+
 namespace anyaccel::build {
 
 struct Outcome {
@@ -53,8 +55,5 @@ class ProcessGroup {
   int alive_ = -1;  ///< the guard's input; its end is the end of this process
   std::vector<Running> running_;
 };
-
-/// A command as it can be typed into a shell. Only for people: it is never run.
-std::string shell_quoted(const std::vector<std::string>& words);
 
 }  // namespace anyaccel::build

@@ -1,6 +1,24 @@
 #include "backends/sim/traits.h"
 
+#include <exception>
+
+#include "base/env.h"
+
 namespace anyaccel::backends::sim {
+
+namespace {
+
+/// For those that cannot ask the simulator itself, such as the launcher.
+sdk::Probe probe() noexcept {
+  try {
+    const long count = env_int("SIM_DEVICES", 1, 16).value_or(2);
+    return {static_cast<int>(count), "simulated, as SIM_DEVICES says"};
+  } catch (const std::exception& error) {
+    return {0, error.what()};
+  }
+}
+
+}  // namespace
 
 const sdk::Traits& traits() {
   static const sdk::Traits instance{
@@ -15,7 +33,7 @@ const sdk::Traits& traits() {
       .export_envs = {"SIM"},
       .start_environment = {},
       .op_builder_dir = "deepspeed.ops.op_builder.cpu",
-      .probe = nullptr,
+      .probe = probe,
   };
   return instance;
 }

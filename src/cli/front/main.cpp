@@ -20,6 +20,8 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
+/// Gets --log-level as it stands: most of its words are another program's.
+constexpr std::string_view kWholeLine = "launch";
 
 constexpr auto kCommands = std::to_array<Command>({
 #define ANYACCEL_TORCH_COMMAND(name, text, summary) {text, summary, nullptr},
@@ -123,8 +125,14 @@ int run_command(const char* program, std::vector<const char*> words) {
   if (command == kCommands.end()) return unknown_command(name);
   if (command->run != nullptr) {
     std::vector<const char*> rest;
-    for (std::size_t i = 1; i < words.size(); ++i)
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      // Behind `--` are another program's words.
+      if (name == kWholeLine || std::string_view(words[i]) == "--") {
+        rest.insert(rest.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+        break;
+      }
       if (!took_log_level(words, i)) rest.push_back(words[i]);
+    }
     return command->run(rest);
   }
   std::vector<const char*> arguments{program};

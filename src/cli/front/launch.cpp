@@ -1,0 +1,77 @@
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "cli/front/front.h"
+#include "launch/launch.h"
+#include "launch/run_job.h"
+
+namespace anyaccel::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const launch::JobRank& rank) {
+  Json environment = Json::object();
+  for (const auto& [name, value] : rank.environment) environment[name] = value;
+  return {{"rank", rank.rank},
+          {"local_rank", rank.plan.local_rank},
+          {"host", rank.host},
+          {"device", rank.device},
+          {"cores", rank.plan.cores},
+          {"memory_nodes", rank.plan.memory_nodes},
+          {"memory_policy", launch::to_string(rank.plan.policy)},
+          {"env", environment},
+          {"command", rank.command}};
+}
+
+Json to_json(const launch::Job& job) {
+  Json ranks = Json::array();
+  for (const auto& rank : job.ranks) ranks.push_back(to_json(rank));
+  return {{"accelerator", job.accelerator},
+          {"reason", job.reason},
+          {"world_size", job.world_size},
+          {"hosts", job.hosts},
+          {"master_addr", job.master_addr},
+          {"master_port", job.master_port},
+          {"unset", job.unset},
+          {"notes", job.notes},
+          {"ranks", ranks}};
+}
+
+launch::Options parse(std::span<const char* const> arguments) {
+  try {
+    return launch::parse_options(arguments);
+  } catch (const launch::OptionError& error) {
+    throw UsageError(error.what());
+  }
+}
+
+}  // namespace
+
+int run_launch(std::span<const char* const> arguments) {
+  const auto options = parse(arguments);
+  if (options.help) return std::fputs(launch::options_help().c_str(), stdout), 0;
+  if (options.log_level)
+    set_log_level(*options.log_level);
+  else if (!env("ANYACCEL_LOG_LEVEL"))
+    set_log_level(LogLevel::info);
+  const auto job = launch::make_job(options);
+  if (options.dry_run) {
+    if (options.json)
+      std::printf("%s\n", to_json(job).dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    else
+      std::fputs(launch::describe(job).c_str(), stdout);
+    return 0;
+  }
+  launch::check_program(options);
+  for (const auto& note : job.notes) log(LogLevel::info, "launch: " + note);
+  log(LogLevel::info, "launch: " + std::to_string(job.ranks.size()) + " of " + std::to_string(job.world_size) +
+                          " ranks on " + job.ranks.front().host + ", accelerator " + job.accelerator +
+                          ", MASTER_ADDR " + job.master_addr + ", MASTER_PORT " + std::to_string(job.master_port));
+  return launch::run_job(job, {.output = {.prefix = options.prefix_output, .log_folder = options.log_folder},
+                               .save_pid = options.save_pid});
+}
+
+}  // namespace anyaccel::cli

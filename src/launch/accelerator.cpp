@@ -1,0 +1,153 @@
+#include "launch/accelerator.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "anyaccel/error.h"
+#include "base/built_traits.h"
+#include "base/env.h"
+#include "base/plugin/search.h"
+#include "launch/hosts.h"
+
+namespace anyaccel::launch {
+
+namespace {
+
+constexpr const char* kWhere = "launch";
+
+struct Candidate {
+  sdk::Traits traits;
+  bool on_cores;
+  std::optional<sdk::Probe> probe;  ///< empty: only torch can tell
+};
+
+/// A built-in backend is asked when its turn has come: some have to open a vendor's library.
+std::optional<sdk::Probe> ask(const Candidate& candidate) {
+  if (candidate.probe || candidate.traits.probe == nullptr) return candidate.probe;
+  return candidate.traits.probe();
+}
+
+std::vector<Candidate> candidates() {
+  std::vector<Candidate> out;
+  for (const auto* traits : built_traits()) out.push_back({*traits, traits == host_traits(), std::nullopt});
+  for (const auto& plugin : find_plugins(plugin_search_path())) {
+    if (!plugin.problem.empty()) continue;
+    out.push_back({plugin.described.traits, false, probe_plugin(plugin.described.probe)});
+    out.back().traits.name = plugin.name;
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const auto& a, const auto& b) { return a.traits.priority > b.traits.priority; });
+  return out;
+}
+
+JobAccelerator made(Candidate candidate, const std::optional<sdk::Probe>& probe, std::string why) {
+  JobAccelerator out{std::move(candidate.traits), candidate.on_cores, std::nullopt, std::move(why)};
+  if (probe) {
+    out.devices = probe->device_count;
+    out.reason += "; " + probe->reason;
+  }
+  return out;
+}
+
+JobAccelerator find_named(const std::string& name, std::vector<Candidate> all) {
+  std::string names;
+  for (auto& candidate : all) {
+    if (candidate.traits.name != name) {
+      names.append(names.empty() ? "" : ", ").append(candidate.traits.name);
+      continue;
+    }
+    const auto probe = ask(candidate);
+    if (probe && probe->device_count == 0)
+      throw Error(ErrorCode::unavailable, kWhere,
+                  {.what = "the accelerator '" + name + "' was named but has no devices here: " + probe->reason,
+                   .hint = "unset DS_ACCELERATOR to use what is there"});
+    return made(std::move(candidate), probe, "DS_ACCELERATOR names it");
+  }
+  throw Error(ErrorCode::invalid_argument, kWhere,
+              {.what = "no accelerator has this name",
+               .got = "'" + name + "'",
+               .want = "one of " + names,
+               .hint = "check DS_ACCELERATOR, or put its plugin where ANYACCEL_PLUGIN_PATH says"});
+}
+
+/// The entries of the first variable that is set; nothing where none is.
+std::optional<std::vector<std::string>> visible_entries(const JobAccelerator& accelerator) {
+  for (const auto& variable : accelerator.traits.visible_devices_envs) {
+    const auto list = env(variable.c_str());
+    if (!list) continue;
+    std::vector<std::string> out;
+    for (std::size_t begin = 0; begin <= list->size();) {
+      const auto end = std::min(list->find(',', begin), list->size());
+      auto entry = list->substr(begin, end - begin);
+      entry.erase(0, entry.find_first_not_of(' '));
+      entry.erase(entry.find_last_not_of(' ') + 1);
+      // The vendors' libraries stop at the first entry that is none.
+      if (entry.empty() || entry.front() == '-') break;
+      out.push_back(std::move(entry));
+      begin = end + 1;
+    }
+    return out;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+JobAccelerator find_accelerator(const std::optional<std::string>& named) {
+  auto all = candidates();
+  if (named) return find_named(*named, std::move(all));
+  std::string reasons;
+  for (auto& candidate : all) {
+    const auto probe = ask(candidate);
+    if (candidate.on_cores) {
+      if (env_flag("ANYACCEL_STRICT"))
+        throw Error(
+            ErrorCode::unavailable, kWhere,
+            {.what = "ANYACCEL_STRICT forbids falling to the host, and no other accelerator is here: " + reasons,
+             .hint = "unset ANYACCEL_STRICT, or name the accelerator with DS_ACCELERATOR"});
+      return made(std::move(candidate), probe, "no other accelerator has devices here");
+    }
+    if (probe && probe->device_count > 0) return made(std::move(candidate), probe, "the first that has devices here");
+    if (probe) reasons.append(reasons.empty() ? "" : "; ").append(candidate.traits.name + ": " + probe->reason);
+  }
+  throw Error(ErrorCode::unavailable, kWhere, {.what = "no accelerator has devices here: " + reasons});
+}
+
+std::vector<std::string> visible_slots(const JobAccelerator& accelerator) {
+  if (auto entries = visible_entries(accelerator)) {
+    if (accelerator.devices && entries->size() > static_cast<std::size_t>(*accelerator.devices))
+      entries->resize(static_cast<std::size_t>(*accelerator.devices));
+    if (!entries->empty()) return *entries;
+  }
+  if (!accelerator.devices)
+    throw Error(ErrorCode::unavailable, kWhere,
+                {.what = "the devices of '" + accelerator.traits.name + "' cannot be counted without torch",
+                 .hint = "say how many ranks there shall be: --num_accelerators"});
+  return numbered_slots(*accelerator.devices);
+}
+
+std::vector<std::string> visible_names(const JobAccelerator& accelerator, const std::vector<std::string>& slots) {
+  const auto entries = visible_entries(accelerator);
+  if (!entries) return slots;
+  std::vector<std::string> out;
+  for (const auto& slot : slots) {
+    std::size_t index = 0;
+    const auto [end, error] = std::from_chars(slot.data(), slot.data() + slot.size(), index);
+    if (error != std::errc{} || end != slot.data() + slot.size()) {
+      out.push_back(slot);  // a device's own name
+    } else if (index < entries->size()) {
+      out.push_back((*entries)[index]);
+    } else {
+      throw Error(ErrorCode::invalid_argument, kWhere,
+                  {.what = "the host file has more slots than " + accelerator.traits.visible_devices_envs.front() +
+                           " leaves visible here",
+                   .got = "slot " + slot,
+                   .want = std::to_string(entries->size()) + " slots at most"});
+    }
+  }
+  return out;
+}
+
+}  // namespace anyaccel::launch

@@ -1,0 +1,279 @@
+#include "launch/guard.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+
+#include "anyaccel/error.h"
+#include "launch/process_tree.h"
+#include "launch/rank_process.h"
+
+namespace anyaccel::launch {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// Time between the signal that asks processes to end and SIGKILL. Long after a user's signal, so that a program can save what it has;
+/// short after a failure, when what is left only waits for the one that is gone.
+constexpr milliseconds kAfterSignal{3000};
+constexpr milliseconds kAfterFailure{500};
+/// What SIGKILL did not end by then is stuck in the kernel, or another user's.
+constexpr milliseconds kAfterKill{1500};
+constexpr milliseconds kLook{10};
+
+struct Request {
+  int signal;
+  bool from_terminal;
+};
+
+/// The guard's own side.
+class Watch {
+ public:
+  Watch(const Job& job, int link, pid_t launcher_group) : job_(job), link_(link), group_(launcher_group) {}
+
+  void start(const std::vector<RankDescriptors>& descriptors, const SignalSettings& signals);
+  void run();
+  bool launcher_is_gone() const noexcept { return gone_; }
+
+ private:
+  struct Rank {
+    pid_t process = 0;  ///< 0: has ended, or was never started
+    int descriptor = -1;
+  };
+  void tell(GuardMessage message) const {
+    // A launcher that does not read now has room for the few messages that there are.
+    if (!gone_) ::send(link_, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  void end(int signal, milliseconds grace, pid_t except = 0);
+  void obey();
+  void rank_ended(std::size_t index);
+  void reap();
+  bool nothing_left();
+
+  const Job& job_;
+  int link_;
+  pid_t group_;
+  int epoll_ = -1;
+  int children_ = -1;  ///< readable when a child ended
+  std::vector<Rank> ranks_;
+  std::size_t running_ = 0;
+  bool gone_ = false;
+  bool ending_ = false;
+  Clock::time_point kill_at_{};
+};
+
+constexpr std::uint64_t kLink = ~std::uint64_t{0};
+constexpr std::uint64_t kChild = kLink - 1;
+
+void add(int epoll, int descriptor, std::uint64_t what, std::uint32_t events) {
+  epoll_event event{.events = events, .data = {.u64 = what}};
+  ::epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event);
+}
+
+void Watch::start(const std::vector<RankDescriptors>& descriptors, const SignalSettings& signals) {
+  epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
+  sigset_t child;
+  ::sigemptyset(&child);
+  ::sigaddset(&child, SIGCHLD);
+  children_ = ::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+  add(epoll_, children_, kChild, EPOLLIN);
+  add(epoll_, link_, kLink, EPOLLIN);
+  const pid_t self = ::getpid();
+  ranks_.resize(job_.ranks.size());
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const pid_t process = ::fork();
+    if (process == 0) become_rank(job_.ranks[i], job_.unset, descriptors[i], signals, self, group_);
+    if (process < 0) {
+      tell({GuardMessage::not_started, static_cast<int>(i), errno});
+      end(SIGTERM, kAfterFailure);
+      return;
+    }
+    ranks_[i] = {process, static_cast<int>(::syscall(SYS_pidfd_open, process, 0))};
+    ++running_;
+    // Linux before 5.3 has none: ranks that end within a moment may then be taken in another order.
+    if (ranks_[i].descriptor >= 0) add(epoll_, ranks_[i].descriptor, i, EPOLLIN | EPOLLONESHOT);
+  }
+}
+
+/// Asks all processes to end; later they are killed.
+void Watch::end(int signal, milliseconds grace, pid_t except) {
+  ending_ = true;
+  kill_at_ = Clock::now() + grace;
+  send_signal(descendants(::getpid()), signal, except);
+}
+
+void Watch::obey() {
+  Request request{};
+  const ssize_t count = ::recv(link_, &request, sizeof request, MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count != sizeof request) {
+    gone_ = true;
+    ::epoll_ctl(epoll_, EPOLL_CTL_DEL, link_, nullptr);
+    end(SIGKILL, milliseconds(0));
+  } else if (ending_) {
+    kill_at_ = Clock::now();
+  } else {
+    end(request.signal, kAfterSignal, request.from_terminal ? group_ : 0);
+  }
+}
+
+void Watch::rank_ended(std::size_t index) {
+  auto& rank = ranks_[index];
+  int status = 0;
+  if (rank.process == 0 || ::waitpid(rank.process, &status, WNOHANG) != rank.process) return;
+  rank.process = 0;
+  if (rank.descriptor >= 0) ::close(rank.descriptor);
+  --running_;
+  if (status == 0 || ending_) return;
+  tell({GuardMessage::failed, static_cast<int>(index), status});
+  end(SIGTERM, kAfterFailure);
+}
+
+/// Takes what ended and is no rank; ranks are taken in the order of their ends.
+void Watch::reap() {
+  for (;;) {
+    siginfo_t info{};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    const auto rank =
+        std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& one) { return one.process == info.si_pid; });
+    if (rank == ranks_.end())
+      ::waitpid(info.si_pid, nullptr, 0);
+    else if (rank->descriptor >= 0)
+      return;
+    else
+      rank_ended(static_cast<std::size_t>(rank - ranks_.begin()));
+  }
+}
+
+/// Everything below a rank falls to this process when its parent ends, so no child is no descendant.
+bool Watch::nothing_left() {
+  siginfo_t info{};
+  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
+}
+
+void Watch::run() {
+  std::vector<epoll_event> events(ranks_.size() + 2);
+  int stuck = 0;
+  for (;;) {
+    if (running_ == 0 && nothing_left()) break;
+    if (running_ == 0 && !ending_) {
+      const auto left = descendants(::getpid());
+      tell({GuardMessage::left_behind, -1, static_cast<int>(left.size())});
+      end(SIGTERM, kAfterFailure);
+    }
+    if (ending_ && Clock::now() >= kill_at_) {
+      const auto left = descendants(::getpid());
+      send_signal(left, SIGKILL);
+      if (Clock::now() >= kill_at_ + kAfterKill) {
+        stuck = static_cast<int>(left.size());
+        break;
+      }
+    }
+    const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()),
+                                   ending_ ? static_cast<int>(kLook.count()) : -1);
+    // In the order in which they became ready: the kernel's list is one.
+    for (int i = 0; i < count; ++i) {
+      const auto what = events[static_cast<std::size_t>(i)].data.u64;
+      if (what < ranks_.size()) rank_ended(what);
+      if (what == kLink) obey();
+      signalfd_siginfo info{};
+      if (what == kChild) [[maybe_unused]]
+        const auto taken = ::read(children_, &info, sizeof info);
+    }
+    reap();
+  }
+  tell({GuardMessage::finished, -1, stuck});
+}
+
+[[noreturn]] void guard_main(const Job& job, const std::vector<RankDescriptors>& descriptors, const std::string& remove,
+                             const SignalSettings& signals, int link, pid_t launcher_group) {
+  // Out of the launcher's group: what is sent to all of that must not end the guard. All signals are blocked since before the fork.
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_NAME, "anyaccel-guard");
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  Watch watch(job, link, launcher_group);
+  watch.start(descriptors, signals);
+  for (const auto& one : descriptors) {
+    // The launcher reads until the last writer is gone.
+    if (one.output >= 0) ::close(one.output);
+    if (one.error >= 0 && one.error != one.output) ::close(one.error);
+  }
+  watch.run();
+  if (watch.launcher_is_gone() && !remove.empty()) ::unlink(remove.c_str());
+  ::_exit(0);
+}
+
+}  // namespace
+
+Guard::Guard(const Job& job, const std::vector<RankDescriptors>& descriptors, const std::string& remove) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    throw Error(ErrorCode::unavailable, "launch", {.what = std::string("no socket: ") + std::strerror(errno)});
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const auto signals = SignalSettings::current();
+  const pid_t group = ::getpgrp();
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  process_ = ::fork();
+  if (process_ == 0) {
+    ::close(ends[0]);
+    guard_main(job, descriptors, remove, signals, ends[1], group);
+  }
+  const int error = errno;
+  ::sigprocmask(SIG_SETMASK, &signals.mask, nullptr);
+  ::close(ends[1]);
+  link_ = ends[0];
+  if (process_ > 0) return;
+  ::close(link_);
+  throw Error(ErrorCode::unavailable, "launch",
+              {.what = std::string("no process can be started: ") + std::strerror(error)});
+}
+
+Guard::~Guard() {
+  ::close(link_);
+  while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+std::optional<GuardMessage> Guard::receive() {
+  for (;;) {
+    GuardMessage message{};
+    const ssize_t count = ::recv(link_, &message, sizeof message, 0);
+    if (count == sizeof message) return message;
+    if (count < 0 && errno == EINTR) continue;
+    return std::nullopt;
+  }
+}
+
+void Guard::forward(int link, int signal, bool from_terminal) noexcept {
+  const Request request{signal, from_terminal};
+  ::send(link, &request, sizeof request, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void kill_descendants() {
+  const auto until = Clock::now() + kAfterKill;
+  while (Clock::now() < until) {
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    const auto left = descendants(::getpid());
+    if (left.empty()) return;
+    send_signal(left, SIGKILL);
+    ::usleep(5000);
+  }
+}
+
+}  // namespace anyaccel::launch

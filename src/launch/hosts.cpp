@@ -1,0 +1,203 @@
+#include "launch/hosts.h"
+
+#include <algorithm>
+#include <charconv>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "anyaccel/error.h"
+
+namespace anyaccel::launch {
+
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r\v\f";
+/// A count above this is a typing error, and would be a list of that length.
+constexpr int kMostSlots = 65536;
+
+[[noreturn]] void refuse(const std::string& what, const std::string& got = {}, const std::string& want = {},
+                         const std::string& hint = {}) {
+  throw Error(ErrorCode::invalid_argument, "launch", {.what = what, .got = got, .want = want, .hint = hint});
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> out;
+  for (;;) {
+    const auto end = text.find(separator);
+    out.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return out;
+    text.remove_prefix(end + 1);
+  }
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// "007" is slot 7; nothing for what cannot be a slot.
+std::optional<std::string> slot_of(std::string_view text) {
+  text = trimmed(text);
+  if (text.empty() || text.find_first_of(" \t@,") != std::string_view::npos) return std::nullopt;
+  if (!is_number(text)) return std::string(text);
+  const auto digit = std::min(text.find_first_not_of('0'), text.size() - 1);
+  return std::string(text.substr(digit));
+}
+
+/// By number where all are numbers, as DeepSpeed sorts them; otherwise as they were given.
+void sort_slots(std::vector<std::string>& slots) {
+  if (std::all_of(slots.begin(), slots.end(), is_number))
+    std::stable_sort(slots.begin(), slots.end(), [](const std::string& a, const std::string& b) {
+      return a.size() != b.size() ? a.size() < b.size() : a < b;
+    });
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& word : words) out.append(out.empty() ? "" : ",").append(word);
+  return out;
+}
+
+/// What stands after `slots=`.
+std::optional<std::vector<std::string>> slots_of(std::string_view text) {
+  text = text.substr(0, text.find_first_of(kBlanks));
+  if (is_number(text)) {
+    int count = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+    if (error != std::errc{} || count > kMostSlots) return std::nullopt;
+    return numbered_slots(count);
+  }
+  // "4abc" and "-4" are numbers that went wrong rather than names.
+  if (text.empty() || (text.find(',') == std::string_view::npos &&
+                       std::string_view("0123456789-+").find(text.front()) != std::string_view::npos))
+    return std::nullopt;
+  std::vector<std::string> out;
+  for (const auto part : split(text, ',')) {
+    auto slot = slot_of(part);
+    if (!slot || std::find(out.begin(), out.end(), *slot) != out.end()) return std::nullopt;
+    out.push_back(std::move(*slot));
+  }
+  return out;
+}
+
+/// Hosts of a filter in the order of their first mention, with the slots of all mentions.
+std::vector<Host> parse_filter(std::string_view text) {
+  std::vector<Host> out;
+  for (const auto part : split(text, '@')) {
+    const auto colon = part.find(':');
+    const auto name = trimmed(part.substr(0, colon));
+    if (name.empty())
+      refuse("a host is missing in the filter", "'" + std::string(text) + "'", "HOST[:SLOT,...][@HOST...]");
+    auto host = std::find_if(out.begin(), out.end(), [&](const Host& one) { return one.name == name; });
+    if (host == out.end()) host = out.insert(out.end(), Host{std::string(name), {}});
+    if (colon == std::string_view::npos) continue;
+    for (const auto word : split(part.substr(colon + 1), ',')) {
+      auto slot = slot_of(word);
+      if (!slot) refuse("a slot is missing in the filter", "'" + std::string(part) + "'", "HOST:SLOT[,SLOT...]");
+      if (std::find(host->slots.begin(), host->slots.end(), *slot) == host->slots.end())
+        host->slots.push_back(std::move(*slot));
+    }
+    sort_slots(host->slots);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> numbered_slots(int count) {
+  std::vector<std::string> out;
+  out.reserve(static_cast<std::size_t>(std::max(count, 0)));
+  for (int i = 0; i < count; ++i) out.push_back(std::to_string(i));
+  return out;
+}
+
+std::vector<Host> parse_host_file(std::string_view text, const std::string& name) {
+  std::vector<Host> hosts;
+  std::unordered_set<std::string> known;
+  int number = 0;
+  for (const auto raw : split(text, '\n')) {
+    ++number;
+    const auto line = trimmed(raw);
+    if (line.empty() || line.front() == '#') continue;
+    const auto where = name + ":" + std::to_string(number);
+    const auto blank = std::min(line.find_first_of(kBlanks), line.size());
+    const auto rest = trimmed(line.substr(blank));
+    constexpr std::string_view kSlots = "slots=";
+    const auto slots = rest.starts_with(kSlots) ? slots_of(rest.substr(kSlots.size())) : std::nullopt;
+    if (!slots)
+      refuse(where + " is no line of a host file", "'" + std::string(line) + "'",
+             "`NAME slots=N`, or `NAME slots=A,B,...` for slots that have names");
+    std::string host(line.substr(0, blank));
+    if (host.find_first_of("@:") != std::string::npos)
+      refuse(where + " has a host whose name no filter could write", "'" + host + "'", "a name without @ and :");
+    if (!known.insert(host).second)
+      refuse(where + " names a host that is there already", "'" + host + "'", "one line a host");
+    hosts.push_back({std::move(host), *slots});
+  }
+  std::erase_if(hosts, [](const Host& host) { return host.slots.empty(); });
+  if (hosts.empty()) refuse("the host file " + name + " has no host with slots", {}, "lines `NAME slots=N`");
+  return hosts;
+}
+
+std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include, std::string_view exclude) {
+  if (include.empty() && exclude.empty()) return hosts;
+  const bool keep = !include.empty();
+  std::unordered_map<std::string, std::size_t> index;
+  for (std::size_t i = 0; i < hosts.size(); ++i) index.emplace(hosts[i].name, i);
+  std::vector<Host> out = hosts;
+  if (keep)
+    for (auto& host : out) host.slots.clear();
+  for (const auto& asked : parse_filter(keep ? include : exclude)) {
+    const auto found = index.find(asked.name);
+    if (found == index.end())
+      refuse(std::string(keep ? "--include" : "--exclude") + " names a host that is not there", "'" + asked.name + "'",
+             hosts.size() == 1 ? "'" + hosts.front().name + "'" : "one of the host file's");
+    const auto& there = hosts[found->second].slots;
+    for (const auto& slot : asked.slots)
+      if (std::find(there.begin(), there.end(), slot) == there.end())
+        refuse("host " + asked.name + " has no slot of this name", "'" + slot + "'", "one of " + joined(there));
+    auto& left = out[found->second].slots;
+    if (keep)
+      left = asked.slots.empty() ? there : asked.slots;
+    else if (asked.slots.empty())
+      left.clear();
+    else
+      std::erase_if(left, [&](const auto& slot) {
+        return std::find(asked.slots.begin(), asked.slots.end(), slot) != asked.slots.end();
+      });
+  }
+  std::erase_if(out, [](const Host& host) { return host.slots.empty(); });
+  if (out.empty()) refuse("--exclude leaves no slot", "'" + std::string(exclude) + "'", "a slot that stays");
+  return out;
+}
+
+std::vector<Host> first_hosts(std::vector<Host> hosts, int count) {
+  if (static_cast<std::size_t>(count) > hosts.size())
+    refuse("--num_nodes is more than there are hosts", std::to_string(count), std::to_string(hosts.size()) + " at most",
+           hosts.size() == 1 ? "name a host file with more (--hostfile)" : "");
+  hosts.resize(static_cast<std::size_t>(count));
+  return hosts;
+}
+
+std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, bool may_add) {
+  const auto wanted = static_cast<std::size_t>(count);
+  for (auto& host : hosts) {
+    if (host.slots.size() >= wanted) {
+      host.slots.resize(wanted);
+    } else if (may_add && count <= kMostSlots) {
+      host.slots = numbered_slots(count);
+    } else {
+      refuse("--num_accelerators is more than " + host.name + " has", std::to_string(count),
+             std::to_string(host.slots.size()) + " at most");
+    }
+  }
+  return hosts;
+}
+
+}  // namespace anyaccel::launch

@@ -1,0 +1,38 @@
+// Hosts and their slots: what host files, --include, --exclude, --num_nodes and --num_accelerators say, by DeepSpeed's rules.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace anyaccel::launch {
+
+/// One host. A slot is a device's number, or a name that the accelerator's visible-devices variable takes, such as a UUID.
+struct Host {
+  std::string name;
+  std::vector<std::string> slots;
+  bool operator==(const Host&) const = default;
+};
+
+/// "0", "1", ... for a host of `count` slots.
+std::vector<std::string> numbered_slots(int count);
+
+/// Reads a host file: a line `NAME slots=N`, or `NAME slots=A,B,...` for slots that have names, each; blank lines and those that begin
+/// with # say nothing, nor does what stands behind the slots (`max_slots=8`). `name` is the file's, for messages. Throws
+/// `invalid_argument` naming the line: for a line of another form, a host that is there twice, and a file without hosts.
+std::vector<Host> parse_host_file(std::string_view text, const std::string& name);
+
+/// Cuts hosts down to `NAME[:SLOT,...][@NAME...]`, where a name without slots means all of that host; or, for `exclude`, to what that
+/// leaves. The hosts keep their order, numbered slots are in ascending order. At most one of the two is not empty. Throws
+/// `invalid_argument` for hosts and slots that are not there, and when nothing is left.
+std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include, std::string_view exclude);
+
+/// The first `count` hosts. Throws `invalid_argument` when there are fewer.
+std::vector<Host> first_hosts(std::vector<Host> hosts, int count);
+
+/// `count` slots of each host: the first ones. Where a host has fewer, `may_add` numbers more (ranks that compute on cores share a host
+/// as they like), otherwise it is `invalid_argument`.
+std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, bool may_add);
+
+}  // namespace anyaccel::launch

@@ -1,0 +1,172 @@
+#include "launch/job.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "anyaccel/error.h"
+#include "base/env.h"
+#include "launch/core_list.h"
+
+namespace anyaccel::launch {
+
+namespace {
+
+constexpr const char* kWhere = "launch";
+constexpr const char* kThreads = "OMP_NUM_THREADS";
+/// OpenMP's own binding by CPU numbers: it would undo ours, or fail outside of a rank's cores.
+constexpr const char* kOwnBinding[] = {"KMP_AFFINITY", "GOMP_CPU_AFFINITY"};
+
+bool contains(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool contains(const Variables& variables, std::string_view name) {
+  return std::any_of(variables.begin(), variables.end(), [&](const auto& one) { return one.first == name; });
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& word : words) out.append(out.empty() ? "" : ",").append(word);
+  return out;
+}
+
+HostPlan plan_cores(const Options& options, const JobInput& input, std::size_t ranks) {
+  PlanOptions plan;
+  plan.ranks = static_cast<int>(ranks);
+  plan.bind = options.bind_cores;
+  plan.compute_on_cores = input.accelerator.on_cores;
+  if (options.core_list) plan.core_list = parse_core_list(*options.core_list);
+  plan.oversubscribe = options.oversubscribe;
+  plan.reserve_cores = options.reserve_cores;
+  plan.device_nodes = input.device_nodes;
+  return plan_host(input.machine, plan);
+}
+
+Variables environment_of(const Options& options, const JobInput& input, const JobRank& rank, const Job& job) {
+  const auto& slots = input.hosts[input.host].slots;
+  Variables out = input.file_variables;
+  set(out, "RANK", std::to_string(rank.rank));
+  set(out, "LOCAL_RANK", std::to_string(rank.plan.local_rank));
+  set(out, "WORLD_SIZE", std::to_string(job.world_size));
+  set(out, "LOCAL_WORLD_SIZE", std::to_string(slots.size()));
+  set(out, "LOCAL_SIZE", std::to_string(slots.size()));
+  set(out, "CROSS_RANK", std::to_string(input.host));
+  set(out, "CROSS_SIZE", std::to_string(job.hosts));
+  set(out, "MASTER_ADDR", job.master_addr);
+  set(out, "MASTER_PORT", std::to_string(job.master_port));
+  set(out, "DS_ACCELERATOR", job.accelerator);
+  for (const auto& variable : input.accelerator.traits.visible_devices_envs) set(out, variable, joined(slots));
+  const bool said = contains(input.set_variables, kThreads) || contains(input.file_variables, kThreads);
+  if (options.bind_cores || !said) set(out, kThreads, std::to_string(rank.plan.threads));
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> variables_that_matter() { return {kThreads, kOwnBinding[0], kOwnBinding[1]}; }
+
+bool runs_in_python(const Options& options) {
+  return options.module || (!options.no_python && options.program.ends_with(".py"));
+}
+
+std::vector<std::string> rank_command(const Options& options, const std::string& python, int local_rank) {
+  std::vector<std::string> out;
+  // A virtual environment's script changes PATH, so that its Python is the one at hand only behind it.
+  if (!options.venv_script.empty())
+    out = {"/bin/bash", "-c", R"(. "$0" && exec "$@")", std::filesystem::absolute(options.venv_script).string()};
+  if (!runs_in_python(options)) {
+    out.push_back(options.program);
+  } else {
+    if (python.empty() && options.venv_script.empty())
+      throw Error(ErrorCode::not_found, kWhere,
+                  {.what = "there is no Python to run " + options.program + " with",
+                   .got = "neither python3 nor python in PATH"});
+    out.insert(out.end(), {options.venv_script.empty() ? python : "python", "-u"});
+    if (options.module) out.push_back("-m");
+    out.push_back(options.program);
+    if (!options.no_local_rank) out.push_back("--local_rank=" + std::to_string(local_rank));
+  }
+  out.insert(out.end(), options.arguments.begin(), options.arguments.end());
+  return out;
+}
+
+Job plan_job(const Options& options, const JobInput& input) {
+  Job job;
+  job.hosts = static_cast<int>(input.hosts.size());
+  job.accelerator = input.accelerator.traits.name;
+  job.reason = input.accelerator.reason;
+  job.master_addr = input.master_addr;
+  job.master_port = input.master_port;
+  int first = 0;
+  for (std::size_t i = 0; i < input.hosts.size(); ++i) {
+    const int slots = static_cast<int>(input.hosts[i].slots.size());
+    if (i < input.host) first += slots;
+    job.world_size += slots;
+  }
+  const auto& host = input.hosts[input.host];
+  auto plan = plan_cores(options, input, host.slots.size());
+  job.notes = std::move(plan.notes);
+  if (options.bind_cores)
+    for (const char* variable : kOwnBinding)
+      if (contains(input.set_variables, variable) || contains(input.file_variables, variable)) {
+        job.unset.emplace_back(variable);
+        job.notes.push_back(std::string(variable) +
+                            " is not passed on: it would bind threads outside of their rank's cores");
+      }
+  for (std::size_t i = 0; i < host.slots.size(); ++i) {
+    JobRank rank{
+        .rank = first + static_cast<int>(i), .host = host.name, .device = host.slots[i], .plan = plan.ranks.at(i)};
+    rank.bound = options.bind_cores;
+    rank.environment = environment_of(options, input, rank, job);
+    std::erase_if(rank.environment, [&](const auto& one) { return contains(job.unset, one.first); });
+    rank.command = rank_command(options, input.python, rank.plan.local_rank);
+    job.ranks.push_back(std::move(rank));
+  }
+  return job;
+}
+
+std::string find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  const std::string folders = env("PATH").value_or("/usr/bin:/bin");
+  for (std::size_t begin = 0; begin <= folders.size();) {
+    const auto end = std::min(folders.find(':', begin), folders.size());
+    const auto folder = end == begin ? "." : folders.substr(begin, end - begin);
+    const auto candidate = folder + "/" + name;
+    struct stat status {};
+    if (::access(candidate.c_str(), X_OK) == 0 && ::stat(candidate.c_str(), &status) == 0 && S_ISREG(status.st_mode))
+      return candidate;
+    begin = end + 1;
+  }
+  return {};
+}
+
+void check_program(const Options& options) {
+  if (options.module) return;
+  const bool python = runs_in_python(options);
+  const auto path = python ? options.program : find_program(options.program);
+  if (path.empty()) {
+    // A script of this folder, named as Python would take it.
+    const bool here = ::access(options.program.c_str(), R_OK) == 0;
+    // What a virtual environment's script adds to PATH is not known here.
+    if (!options.venv_script.empty() && !here) return;
+    throw Error(ErrorCode::not_found, kWhere,
+                {.what = "there is no program '" + options.program + "' in PATH",
+                 .hint = here ? "write ./" + options.program + " for the file of this folder" : ""});
+  }
+  if (::access(path.c_str(), F_OK) != 0)
+    throw Error(ErrorCode::not_found, kWhere, {.what = "there is no file " + path});
+  if (std::filesystem::is_directory(path))
+    throw Error(ErrorCode::invalid_argument, kWhere, {.what = path + " is a folder and no program"});
+  if (!python && ::access(path.c_str(), X_OK) != 0)
+    throw Error(
+        ErrorCode::invalid_argument, kWhere,
+        {.what = path + " may not be executed",
+         .hint = "chmod +x it, or write `python3 " + path + "` or --module for Python without .py in its name"});
+}
+
+}  // namespace anyaccel::launch

@@ -1,0 +1,70 @@
+// What a launch would start on one host: every rank with its environment and its command. A value; `--dry-run` prints it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launch/accelerator.h"
+#include "launch/environment_file.h"
+#include "launch/hosts.h"
+#include "launch/options.h"
+#include "launch/plan.h"
+#include "topology/topology.h"
+
+namespace anyaccel::launch {
+
+struct JobRank {
+  int rank = 0;
+  std::string host;
+  std::string device;  ///< its slot
+  RankPlan plan;
+  bool bound = false;     ///< the plan's cores and memory are to be put into force
+  Variables environment;  ///< what it gets beside the launcher's own variables
+  std::vector<std::string> command;
+};
+
+struct Job {
+  std::vector<JobRank> ranks;  ///< of this host
+  int world_size = 0;
+  int hosts = 1;
+  std::string accelerator;
+  std::string reason;  ///< why that accelerator
+  std::string master_addr;
+  int master_port = 0;
+  std::vector<std::string> unset;  ///< variables of the launcher that ranks must not have
+  std::vector<std::string> notes;  ///< what a user may wonder about, a sentence each
+};
+
+/// All that a job depends on beside the options.
+struct JobInput {
+  JobAccelerator accelerator;
+  std::vector<Host> hosts;  ///< filtered
+  std::size_t host = 0;     ///< which of them this is
+  topology::Machine machine;
+  std::vector<int> device_nodes = {};  ///< as PlanOptions has it
+  Variables file_variables = {};
+  std::string python;  ///< of this machine; empty: none
+  std::string master_addr;
+  int master_port = 0;
+  std::vector<std::string> set_variables = {};  ///< names of the launcher's own that matter: OMP_NUM_THREADS, ...
+};
+
+/// Names that JobInput::set_variables may have.
+std::vector<std::string> variables_that_matter();
+
+/// True when the program is run by Python: a module, or a name that ends in .py.
+bool runs_in_python(const Options& options);
+
+/// The words that start one rank. Throws `not_found` when Python is needed and not there.
+std::vector<std::string> rank_command(const Options& options, const std::string& python, int local_rank);
+
+/// Plans a job. Pure. Throws `invalid_argument` as plan_host() does.
+Job plan_job(const Options& options, const JobInput& input);
+
+/// The program of this name in PATH, as a shell finds it; a name with a slash stays. Empty when there is none.
+std::string find_program(const std::string& name);
+
+/// Throws `not_found` or `invalid_argument` for a program that cannot be started, with the reason.
+void check_program(const Options& options);
+
+}  // namespace anyaccel::launch

@@ -1,0 +1,159 @@
+#include "launch/launch.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "anyaccel/error.h"
+#include "base/env.h"
+#include "base/file.h"
+#include "base/shell.h"
+#include "launch/core_list.h"
+
+namespace anyaccel::launch {
+
+namespace {
+
+constexpr const char* kWhere = "launch";
+/// DeepSpeed's and torch's, where hosts that know nothing of each other have to choose the same one.
+constexpr int kUsualPort = 29500;
+constexpr const char* kThisHost = "localhost";
+
+/// The hosts of a host file; nothing where there is none.
+std::optional<std::vector<Host>> read_hosts(const Options& options) {
+  const auto path = options.host_file.value_or(kDefaultHostFile);
+  if (!options.host_file && !std::filesystem::is_regular_file(path)) return std::nullopt;
+  return parse_host_file(read_file(path), path);
+}
+
+std::vector<std::string> own_slots(const Options& options, const JobInput& input) {
+  if (input.accelerator.on_cores) {
+    PlanOptions plan;
+    if (options.core_list) plan.core_list = parse_core_list(*options.core_list);
+    return numbered_slots(default_ranks(input.machine, plan));
+  }
+  // What cannot be counted is taken as the user says it.
+  if (!input.accelerator.devices && options.num_accelerators && options.num_accelerators.value() < 65536 &&
+      input.accelerator.traits.visible_devices_envs.empty())
+    return numbered_slots(*options.num_accelerators);
+  return visible_slots(input.accelerator);
+}
+
+/// A slot of an accelerator that is the host is a NUMA node with cores: a rank that was asked for by its slot belongs there.
+std::vector<int> nodes_of_slots(const topology::Machine& machine, const std::vector<std::string>& slots) {
+  const auto nodes = topology::numa_nodes_with_cores(machine);
+  std::vector<int> out;
+  for (const auto& slot : slots) {
+    const auto index = static_cast<std::size_t>(std::atoi(slot.c_str()));
+    out.push_back(index < nodes.size() ? machine.nodes[static_cast<std::size_t>(nodes[index])].os_index : -1);
+  }
+  return out;
+}
+
+void choose_host(const Options& options, JobInput& input) {
+  if (options.no_ssh) {
+    if (!options.node_rank || static_cast<std::size_t>(*options.node_rank) >= input.hosts.size())
+      throw Error(ErrorCode::invalid_argument, kWhere,
+                  {.what = "--no_ssh wants to know which host this is",
+                   .got = options.node_rank ? "--node_rank " + std::to_string(*options.node_rank) : "no --node_rank",
+                   .want = "--node_rank from 0 to " + std::to_string(input.hosts.size() - 1)});
+    input.host = static_cast<std::size_t>(*options.node_rank);
+    return;
+  }
+  if (input.hosts.size() == 1 && !options.force_multi) return;
+  throw Error(
+      ErrorCode::unsupported, kWhere,
+      {.what = "this version reaches no other hosts, by " +
+               std::string(to_string(options.runner.value_or(Runner::pdsh))) + " or another launcher",
+       .got = std::to_string(input.hosts.size()) + (input.hosts.size() == 1 ? " host and --force_multi" : " hosts"),
+       .hint =
+           "start the same command on each host with --no_ssh and its --node_rank, or let --include leave one host"});
+}
+
+}  // namespace
+
+int free_port() {
+  for (const int family : {AF_INET6, AF_INET}) {
+    const int socket = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (socket < 0) continue;
+    sockaddr_in6 six{};
+    sockaddr_in four{};
+    six.sin6_family = AF_INET6;
+    four.sin_family = AF_INET;
+    auto* address = family == AF_INET6 ? reinterpret_cast<sockaddr*>(&six) : reinterpret_cast<sockaddr*>(&four);
+    socklen_t length = family == AF_INET6 ? sizeof six : sizeof four;
+    const bool bound = ::bind(socket, address, length) == 0 && ::getsockname(socket, address, &length) == 0;
+    ::close(socket);
+    if (bound) return ntohs(family == AF_INET6 ? six.sin6_port : four.sin_port);
+  }
+  throw Error(ErrorCode::unavailable, kWhere,
+              {.what = std::string("no free port can be found: ") + std::strerror(errno),
+               .hint = "give one with --master_port"});
+}
+
+Job make_job(const Options& options) {
+  JobInput input;
+  input.file_variables = environment_files();
+  auto named = env("DS_ACCELERATOR");
+  for (const auto& [name, value] : input.file_variables)
+    if (!named && name == "DS_ACCELERATOR") named = value;
+  input.accelerator = find_accelerator(named);
+  input.machine = options.topology_file ? topology::read_machine(std::filesystem::path(*options.topology_file))
+                                        : topology::this_machine();
+  const bool cores = input.accelerator.on_cores;
+
+  auto hosts = read_hosts(options);
+  const bool from_file = hosts.has_value();
+  if (!hosts) hosts = {{kThisHost, own_slots(options, input)}};
+  input.hosts = filter_hosts(std::move(*hosts), options.include, options.exclude);
+  if (options.num_nodes) input.hosts = first_hosts(std::move(input.hosts), *options.num_nodes);
+  if (options.num_accelerators) input.hosts = slots_of_each(std::move(input.hosts), *options.num_accelerators, cores);
+  choose_host(options, input);
+  auto& slots = input.hosts[input.host].slots;
+  if (cores && !from_file && !(options.include.empty() && options.exclude.empty()))
+    input.device_nodes = nodes_of_slots(input.machine, slots);
+  if (!cores && from_file) slots = visible_names(input.accelerator, slots);
+
+  const bool alone = input.hosts.size() == 1;
+  input.master_addr =
+      !options.master_addr.empty() ? options.master_addr : (alone ? "127.0.0.1" : input.hosts.front().name);
+  input.master_port = options.master_port ? *options.master_port : (alone ? free_port() : kUsualPort);
+  for (const char* name : {"python3", "python"})
+    if (input.python.empty()) input.python = find_program(name);
+  for (const auto& name : variables_that_matter())
+    if (env(name.c_str())) input.set_variables.push_back(name);
+  return plan_job(options, input);
+}
+
+std::string describe(const Job& job) {
+  const auto counted = [](std::size_t count, const char* what) {
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+  };
+  std::string out = counted(job.ranks.size(), "rank") + " here, " + std::to_string(job.world_size) + " on " +
+                    counted(static_cast<std::size_t>(job.hosts), "host") + ", accelerator " + job.accelerator + " (" +
+                    job.reason + ")\nMASTER_ADDR " + job.master_addr + ", MASTER_PORT " +
+                    std::to_string(job.master_port) + "\n";
+  for (const auto& rank : job.ranks) {
+    out += "rank " + std::to_string(rank.rank) + ": " + rank.host + ", local rank " +
+           std::to_string(rank.plan.local_rank) + ", device " + rank.device + ", ";
+    out += rank.bound ? "CPUs " + topology::format_cpu_list(rank.plan.cores) : std::string("not bound");
+    if (rank.bound && rank.plan.policy != MemoryPolicy::none)
+      out += ", memory " + std::string(to_string(rank.plan.policy)) + " " +
+             topology::format_cpu_list(topology::CpuList(rank.plan.memory_nodes.begin(), rank.plan.memory_nodes.end()));
+    std::vector<std::string> environment;
+    for (const auto& [name, value] : rank.environment) environment.push_back(name + "=" + value);
+    out += "\n  environment: " + shell_quoted(environment) + "\n  command: " + shell_quoted(rank.command) + "\n";
+  }
+  for (const auto& name : job.unset) out += "not passed on: " + name + "\n";
+  for (const auto& note : job.notes) out += "note: " + note + "\n";
+  return out;
+}
+
+}  // namespace anyaccel::launch

@@ -1,0 +1,264 @@
+#include "launch/options.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <string_view>
+
+namespace anyaccel::launch {
+
+namespace {
+
+constexpr std::array<const char*, 7> kRunners{"pdsh", "ssh", "openmpi", "mpich", "impi", "mvapich", "slurm"};
+
+[[noreturn]] void refuse(const std::string& text) { throw OptionError("launch: " + text); }
+
+int number(std::string_view name, std::string_view text, int low, int high) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < low || value > high)
+    refuse(std::string(name) + " wants a whole number" +
+           (high < std::numeric_limits<int>::max()
+                ? " from " + std::to_string(low) + " to " + std::to_string(high)
+                : (low > 0 ? ", " + std::to_string(low) + " or more" : ", not below 0")) +
+           ", not '" + std::string(text) + "'");
+  return value;
+}
+
+constexpr int kMany = std::numeric_limits<int>::max();
+
+/// -1 is DeepSpeed's word for "all".
+std::optional<int> count(std::string_view name, std::string_view text) {
+  if (text == "-1") return std::nullopt;
+  return number(name, text, 1, kMany);
+}
+
+Runner runner(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  for (std::size_t i = 0; i < kRunners.size(); ++i)
+    if (lower == kRunners[i]) return static_cast<Runner>(i);
+  std::string known;
+  for (const char* name : kRunners) known.append(known.empty() ? "" : ", ").append(name);
+  refuse("--launcher wants one of " + known + ", not '" + std::string(text) + "'");
+}
+
+LogLevel level(std::string_view text) {
+  for (const auto& [name, value] : {std::pair{"debug", LogLevel::debug},
+                                    {"info", LogLevel::info},
+                                    {"warning", LogLevel::warning},
+                                    {"error", LogLevel::error},
+                                    {"critical", LogLevel::error}})
+    if (text == name) return value;
+  refuse("--log_level wants debug, info, warning, error or critical, not '" + std::string(text) + "'");
+}
+
+/// An option that is not written for a reason, rather than unknown.
+struct Refused {
+  std::string_view name;
+  const char* reason;
+};
+constexpr Refused kRefused[] = {
+    {"--autotuning", "it tunes DeepSpeed's own engine by running training jobs, which is no work of a launcher"},
+    {"--elastic_training", "a job keeps the ranks that it starts with: one that ends ends all"},
+    {"--min_elastic_nodes", "a job keeps the ranks that it starts with: one that ends ends all"},
+    {"--max_elastic_nodes", "a job keeps the ranks that it starts with: one that ends ends all"},
+};
+
+using Set = void (*)(Options&, std::string_view name, std::string_view value);
+
+struct Option {
+  std::string_view name;
+  std::string_view also;   ///< a second name, or empty
+  std::string_view value;  ///< what the help calls its value; empty: a flag
+  const char* help;        ///< null: listed with the option before
+  Set set;
+};
+
+template <bool Options::*member>
+void flag(Options& options, std::string_view, std::string_view) {
+  options.*member = true;
+}
+template <std::string Options::*member>
+void text(Options& options, std::string_view name, std::string_view value) {
+  if (value.empty()) refuse(std::string(name) + " wants a value");
+  options.*member = value;
+}
+template <std::optional<std::string> Options::*member>
+void text(Options& options, std::string_view name, std::string_view value) {
+  if (value.empty()) refuse(std::string(name) + " wants a value");
+  options.*member = std::string(value);
+}
+template <std::optional<int> Options::*member>
+void all_or(Options& options, std::string_view name, std::string_view value) {
+  options.*member = count(name, value);
+}
+template <std::optional<int> Options::*member>
+void port(Options& options, std::string_view name, std::string_view value) {
+  options.*member = number(name, value, 1, 65535);
+}
+
+constexpr Option kOptions[] = {
+    {"--hostfile", "-H", "FILE",
+     "Hosts and their slots, a line `NAME slots=N` each; unset: /job/hostfile, or this machine",
+     text<&Options::host_file>},
+    {"--include", "-i", "HOST[:SLOT,...][@...]", "Use these hosts and slots only", text<&Options::include>},
+    {"--exclude", "-e", "HOST[:SLOT,...][@...]", "Use all but these", text<&Options::exclude>},
+    {"--num_nodes", "", "N", "Use the first N hosts", all_or<&Options::num_nodes>},
+    {"--num_accelerators", "--num_gpus", "N",
+     "Ranks of each host; unset: one a device (CPU: one a NUMA node with cores)", all_or<&Options::num_accelerators>},
+    {"--oversubscribe", "", "", "Allow more ranks than cores on the CPU", flag<&Options::oversubscribe>},
+    {"--master_addr", "", "ADDRESS", "Where rank 0 is; unset: this machine, or the first host",
+     text<&Options::master_addr>},
+    {"--master_port", "", "PORT", "Its port; unset: one that is free", port<&Options::master_port>},
+    {"--launcher", "", "NAME", "What reaches other hosts: pdsh, ssh, openmpi, mpich, impi, mvapich or slurm",
+     [](Options& options, std::string_view, std::string_view value) { options.runner = runner(value); }},
+    {"--launcher_args", "", "ARGUMENTS", "Further arguments for it, as one word",
+     [](Options& options, std::string_view, std::string_view value) { options.runner_arguments = value; }},
+    {"--no_ssh", "", "", "Start the ranks of this host alone; each host gets this command with its --node_rank",
+     flag<&Options::no_ssh>},
+    {"--node_rank", "", "N", "Which host of the host file this is, from 0",
+     [](Options& options, std::string_view name, std::string_view value) {
+       options.node_rank = value == "-1" ? std::nullopt : std::optional(number(name, value, 0, kMany));
+     }},
+    {"--no_ssh_check", "", "", "Do not try to reach hosts before", flag<&Options::no_ssh_check>},
+    {"--force_multi", "", "", "Reach the host by the launcher also where there is only one",
+     flag<&Options::force_multi>},
+    {"--ssh_port", "", "PORT", "Port of the hosts' ssh", port<&Options::ssh_port>},
+    {"--venv_script", "", "FILE", "Script that each rank's shell reads first, as a virtual environment's `activate`",
+     text<&Options::venv_script>},
+    {"--module", "", "", "The program is a Python module, as with `python -m`", flag<&Options::module>},
+    {"--no_python", "", "", "Run the program itself, also where its name ends in .py", flag<&Options::no_python>},
+    {"--no_local_rank", "", "", "Do not append --local_rank=N to a Python program's arguments",
+     flag<&Options::no_local_rank>},
+    {"--bind_cores_to_rank", "", "", "Bind each rank to cores of its own, and its memory to their nodes",
+     flag<&Options::bind_cores>},
+    {"--bind_core_list", "", "LIST", "Use these CPUs, as 0-3,8,16-31:2; binds too",
+     [](Options& options, std::string_view name, std::string_view value) {
+       text<&Options::core_list>(options, name, value);
+       options.bind_cores = true;
+     }},
+    {"--reserve_cores", "", "N", "Leave N cores of each host to others; binds too",
+     [](Options& options, std::string_view name, std::string_view value) {
+       options.reserve_cores = number(name, value, 0, kMany);
+       options.bind_cores = options.bind_cores || options.reserve_cores > 0;
+     }},
+    {"--save_pid", "", "", "Write the launcher's process id to /tmp/<id>.deepspeed", flag<&Options::save_pid>},
+    {"--enable_each_rank_log", "", "FOLDER", "Write each rank's output to a file of its own there",
+     [](Options& options, std::string_view name, std::string_view value) {
+       text<&Options::log_folder>(options, name, value);
+       if (value == "None") options.log_folder.reset();
+     }},
+    {"--prefix_output", "", "", "Begin each line that a rank writes with [rank N]", flag<&Options::prefix_output>},
+    {"--log_level", "", "LEVEL", "debug, info (default), warning, error or critical",
+     [](Options& options, std::string_view, std::string_view value) { options.log_level = level(value); }},
+    {"--quiet", "-q", "", "As --log_level error",
+     [](Options& options, std::string_view, std::string_view) { options.log_level = LogLevel::error; }},
+    {"--dry_run", "", "", "Say what would be started, and start nothing", flag<&Options::dry_run>},
+    {"--json", "", "", "With --dry_run: one JSON object, for programs", flag<&Options::json>},
+    {"--topology", "", "FILE", "With --dry_run: plan for a machine saved with `lstopo --of xml FILE`",
+     text<&Options::topology_file>},
+    {"--help", "-h", "", "Print this help and end", flag<&Options::help>},
+};
+
+/// `--bind-core-list` is `--bind_core_list`.
+std::string with_underscores(std::string_view name) {
+  std::string out(name);
+  if (out.starts_with("--")) std::replace(out.begin() + 2, out.end(), '-', '_');
+  return out;
+}
+
+const Option* find(const std::string& name) {
+  for (const auto& option : kOptions)
+    if (option.name == name || option.also == name) return &option;
+  return nullptr;
+}
+
+void check(const Options& options) {
+  if (options.module && options.no_python) refuse("--module and --no_python exclude each other");
+  if (!options.include.empty() && !options.exclude.empty()) refuse("--include and --exclude exclude each other");
+  if ((options.num_nodes || options.num_accelerators) && (!options.include.empty() || !options.exclude.empty()))
+    refuse("--num_nodes and --num_accelerators cannot be used with --include or --exclude");
+  if (options.json && !options.dry_run) refuse("--json wants --dry_run");
+  if (options.topology_file && !options.dry_run)
+    refuse("--topology wants --dry_run: ranks run on the machine that is here");
+  if (options.node_rank && !options.no_ssh)
+    refuse("--node_rank wants --no_ssh: otherwise all hosts are started from here");
+  if (options.force_multi && options.no_ssh) refuse("--force_multi and --no_ssh exclude each other");
+  if (options.log_folder && options.prefix_output)
+    refuse("--prefix_output and --enable_each_rank_log exclude each other: a rank's file has only that rank's lines");
+}
+
+}  // namespace
+
+const char* to_string(Runner runner) noexcept { return kRunners[static_cast<std::size_t>(runner)]; }
+
+Options parse_options(std::span<const char* const> words) {
+  Options options;
+  std::size_t i = 0;
+  for (; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    if (word == "--") {
+      ++i;
+      break;
+    }
+    if (word.size() < 2 || word.front() != '-') break;
+    const auto equals = word.starts_with("--") ? word.find('=') : std::string_view::npos;
+    const auto name = with_underscores(word.substr(0, equals));
+    for (const auto& refused : kRefused)
+      if (refused.name == name) refuse(name + " is not supported: " + refused.reason);
+    const Option* option = find(name);
+    // -Hfile, as argparse has it.
+    const bool joined = option == nullptr && !word.starts_with("--") && word.size() > 2;
+    if (joined) option = find(std::string(word.substr(0, 2)));
+    if (option == nullptr || (joined && option->value.empty())) refuse("unknown option '" + std::string(word) + "'");
+    if (option->value.empty()) {
+      if (equals != std::string_view::npos) refuse(name + " takes no value");
+      option->set(options, option->name, "");
+    } else if (equals != std::string_view::npos || joined) {
+      option->set(options, option->name, word.substr(joined ? 2 : equals + 1));
+    } else if (i + 1 < words.size()) {
+      option->set(options, option->name, words[++i]);
+    } else {
+      refuse(name + " wants a value (" + std::string(option->value) + ")");
+    }
+    if (options.help) return options;
+  }
+  if (i == words.size()) refuse("no program was given; write `anyaccel launch [OPTION]... PROGRAM [ARGUMENT]...`");
+  options.program = words[i];
+  if (options.program.empty()) refuse("the program's name is empty");
+  options.arguments.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
+  check(options);
+  return options;
+}
+
+std::string options_help() {
+  std::string out =
+      "Usage: anyaccel launch [OPTION]... PROGRAM [ARGUMENT]...\n\n"
+      "Start the ranks of a job: PROGRAM once for each device. A program whose name ends in .py is run with Python, "
+      "and\n"
+      "gets --local_rank=N as its first argument; any other is run as it is. Names of options may have - for _.\n\n"
+      "Options:\n";
+  for (const auto& option : kOptions) {
+    std::string left = "  ";
+    if (option.also.size() == 2) left.append(option.also).append(", ");
+    left.append(option.name);
+    if (option.also.size() > 2) left.append(", ").append(option.also);
+    if (!option.value.empty()) left.append(" ").append(option.value);
+    constexpr std::size_t kColumn = 34;
+    if (left.size() + 2 > kColumn)
+      left.append("\n").append(kColumn, ' ');
+    else
+      left.append(kColumn - left.size(), ' ');
+    out.append(left).append(option.help).append("\n");
+  }
+  out +=
+      "\nExit code: that of the rank that failed first, 128 + N for one that signal N ended; 128 + N also when signal "
+      "N\n"
+      "ended the job; 0 when all ranks ended with 0.\n";
+  return out;
+}
+
+}  // namespace anyaccel::launch

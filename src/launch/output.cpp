@@ -1,0 +1,239 @@
+#include "launch/output.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+
+#include "anyaccel/error.h"
+#include "base/log.h"
+
+namespace anyaccel::launch {
+
+namespace {
+
+constexpr std::size_t kLongestLine = 1 << 20;
+constexpr std::size_t kTail = 8192;
+constexpr std::size_t kTailLines = 10;
+
+std::string prefix_of(int rank) { return "[rank " + std::to_string(rank) + "] "; }
+
+/// 0, or errno and what was not written in `text`.
+int write_all(int to, std::string_view& text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(to, text.data(), text.size());
+    if (count >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(count));
+    } else if (errno == EAGAIN) {
+      // Somebody else made our output non-blocking.
+      pollfd one{to, POLLOUT, 0};
+      ::poll(&one, 1, -1);
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+void remember(std::string& tail, std::string_view text) {
+  tail.append(text.substr(text.size() - std::min(text.size(), kTail)));
+  if (tail.size() > 2 * kTail) tail.erase(0, tail.size() - kTail);
+}
+
+}  // namespace
+
+std::string LinePrefix::add(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const auto end = text.find_first_of("\n\r");
+    const auto count = end == std::string_view::npos ? text.size() : end + 1;
+    line_.append(text.substr(0, count));
+    text.remove_prefix(count);
+    if (end == std::string_view::npos && line_.size() < kLongestLine) break;
+    if (line_ == "\n" && !out.empty() && out.back() == '\r') {
+      out += line_;  // a line that ended in both
+    } else {
+      out.append(prefix_).append(line_);
+      if (end == std::string_view::npos) out += '\n';
+    }
+    line_.clear();
+  }
+  return out;
+}
+
+std::string LinePrefix::rest() {
+  if (line_.empty()) return {};
+  auto out = prefix_ + line_ + "\n";
+  line_.clear();
+  return out;
+}
+
+std::vector<std::string> make_log_files(const std::string& folder, const std::vector<int>& ranks,
+                                        std::chrono::system_clock::time_point now) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!std::filesystem::is_directory(folder))
+    throw Error(ErrorCode::io, "launch",
+                {.what = "the folder of --enable_each_rank_log cannot be made",
+                 .got = folder + ": " + (error ? error.message() : "it is no folder")});
+  const auto seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm local{};
+  ::localtime_r(&seconds, &local);
+  std::array<char, 32> time{};
+  std::strftime(time.data(), time.size(), "%Y%m%d%H%M%S", &local);
+  for (int attempt = 1;; ++attempt) {
+    std::vector<std::string> out;
+    for (const int rank : ranks) {
+      out.push_back(folder + "/" + time.data() + (attempt > 1 ? "-" + std::to_string(attempt) : "") + "_rank" +
+                    std::to_string(rank) + ".log");
+      const int file = ::open(out.back().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      const int reason = errno;
+      if (file >= 0) {
+        ::close(file);
+        continue;
+      }
+      out.pop_back();
+      for (const auto& path : out) ::unlink(path.c_str());
+      out.clear();
+      if (reason == EEXIST && attempt < 1000) break;
+      throw Error(ErrorCode::io, "launch",
+                  {.what = "a rank's log file cannot be made", .got = folder + ": " + std::strerror(reason)});
+    }
+    if (!out.empty() || ranks.empty()) return out;
+  }
+}
+
+/// One pipe.
+struct Outputs::Stream {
+  int from;
+  int to;
+  std::size_t rank;       ///< index
+  int number;             ///< the rank's
+  bool tail;              ///< its last lines are remembered
+  std::string file = {};  ///< of a log
+  std::optional<LinePrefix> prefix = std::nullopt;
+};
+
+Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings) : tails_(ranks.size()) {
+  if (settings.log_folder) log_files_ = make_log_files(*settings.log_folder, ranks, std::chrono::system_clock::now());
+  const auto add = [&](std::size_t rank, int to, bool tail) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+      throw Error(ErrorCode::unavailable, "launch",
+                  {.what = std::string("no pipe for a rank's output: ") + std::strerror(errno)});
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    streams_.push_back(std::make_unique<Stream>(Stream{ends[0], to, rank, ranks[rank], tail}));
+    if (settings.prefix) streams_.back()->prefix.emplace(prefix_of(ranks[rank]));
+    return ends[1];
+  };
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    auto& mine = descriptors_.emplace_back();
+    if (settings.log_folder) {
+      // Both outputs in one pipe, so that their lines keep their order.
+      const int file = ::open(log_files_[i].c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+      if (file < 0)
+        throw Error(ErrorCode::io, "launch",
+                    {.what = "a rank's log file cannot be opened", .got = log_files_[i] + ": " + std::strerror(errno)});
+      mine.output = mine.error = add(i, file, true);
+      streams_.back()->file = log_files_[i];
+    } else {
+      if (settings.prefix) mine.output = add(i, STDOUT_FILENO, false);
+      mine.error = add(i, STDERR_FILENO, true);
+    }
+  }
+}
+
+Outputs::~Outputs() {
+  for (auto& stream : streams_) close(*stream);
+  started();
+}
+
+void Outputs::started() {
+  for (auto& one : descriptors_) {
+    if (one.output >= 0) ::close(one.output);
+    if (one.error >= 0 && one.error != one.output) ::close(one.error);
+    one = {};
+  }
+}
+
+void Outputs::close(Stream& stream) {
+  if (stream.from < 0) return;
+  if (stream.prefix) pass(stream, stream.prefix->rest());
+  if (stream.from < 0) return;  // closed by a failure
+  ::close(stream.from);
+  if (stream.to > STDERR_FILENO) ::close(stream.to);
+  stream.from = -1;
+}
+
+void Outputs::pass(Stream& stream, std::string_view text) {
+  const int error = write_all(stream.to, text);
+  if (error == 0) return;
+  failed_ = true;
+  if (!stream.file.empty()) {
+    anyaccel::log(LogLevel::error, "launch: the log of rank " + std::to_string(stream.number) +
+                                       " cannot be written: " + stream.file + ": " + std::strerror(error) +
+                                       "; what the rank writes from here on goes to standard error");
+    ::close(stream.to);
+    stream.to = STDERR_FILENO;
+    stream.file.clear();
+    stream.prefix.emplace(prefix_of(stream.number));
+    pass(stream, stream.prefix->add(text));
+    return;
+  }
+  if (error != EPIPE)
+    anyaccel::log(LogLevel::error,
+                  std::string("launch: the output of ranks cannot be written: ") + std::strerror(error));
+  // Its writers learn it as if they had written there themselves.
+  ::close(stream.from);
+  stream.from = -1;
+}
+
+void Outputs::read(Stream& stream) {
+  static std::array<char, 65536> buffer;
+  const ssize_t count = ::read(stream.from, buffer.data(), buffer.size());
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count <= 0) return close(stream);
+  const std::string_view text(buffer.data(), static_cast<std::size_t>(count));
+  if (stream.tail) remember(tails_[stream.rank], text);
+  if (stream.prefix)
+    pass(stream, stream.prefix->add(text));
+  else
+    pass(stream, text);
+}
+
+bool Outputs::wait(int link) {
+  std::vector<pollfd> all{{link, POLLIN, 0}};
+  for (const auto& stream : streams_) all.push_back({stream->from, POLLIN, 0});
+  if (::poll(all.data(), all.size(), -1) < 0) return false;
+  for (std::size_t i = 0; i < streams_.size(); ++i)
+    if (all[i + 1].revents != 0 && streams_[i]->from >= 0) read(*streams_[i]);
+  return all.front().revents != 0;
+}
+
+void Outputs::finish() {
+  for (auto& stream : streams_) {
+    // Nobody writes any more, so this ends.
+    for (pollfd one{stream->from, POLLIN, 0}; stream->from >= 0 && ::poll(&one, 1, 0) > 0;) read(*stream);
+    close(*stream);
+  }
+}
+
+std::vector<std::string> Outputs::last_lines(std::size_t rank) const {
+  std::vector<std::string> out;
+  const auto& tail = tails_[rank];
+  for (std::size_t begin = 0; begin < tail.size();) {
+    const auto end = std::min(tail.find_first_of("\n\r", begin), tail.size());
+    if (end > begin) out.push_back(tail.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (out.size() > kTailLines) out.erase(out.begin(), out.end() - static_cast<std::ptrdiff_t>(kTailLines));
+  return out;
+}
+
+}  // namespace anyaccel::launch

@@ -1,0 +1,76 @@
+// What ranks write: passed on, prefixed or kept in files, and the last of it remembered.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launch/guard.h"
+
+namespace anyaccel::launch {
+
+/// Where the output of ranks goes.
+struct OutputSettings {
+  bool prefix = false;                    ///< each line begins with "[rank N] "
+  std::optional<std::string> log_folder;  ///< a file a rank, and nothing on the terminal
+};
+
+/// Text as it came, with a prefix before each line; a carriage return ends one too, so that progress bars move.
+class LinePrefix {
+ public:
+  explicit LinePrefix(std::string prefix) : prefix_(std::move(prefix)) {}
+  /// All lines that are whole by now. A line of more than a megabyte is given out in pieces.
+  std::string add(std::string_view text);
+  /// What is left, as a line.
+  std::string rest();
+
+ private:
+  std::string prefix_;
+  std::string line_;
+};
+
+/// Makes the folder and one file for each rank, "<time>_rank<N>.log" as DeepSpeed names them; where one is there already, all get
+/// "-2" and so on behind their time. Returns the paths. Throws `io` and `invalid_argument`.
+std::vector<std::string> make_log_files(const std::string& folder, const std::vector<int>& ranks,
+                                        std::chrono::system_clock::time_point now);
+
+/// The pipes of all ranks, read by the launcher. Nothing is lost: while an output is not taken, ranks that write to it wait.
+class Outputs {
+ public:
+  /// Throws as make_log_files(), and `unavailable` when there are no pipes.
+  Outputs(const std::vector<int>& ranks, const OutputSettings& settings);
+  ~Outputs();
+  Outputs(const Outputs&) = delete;
+  Outputs& operator=(const Outputs&) = delete;
+
+  /// What ranks get; closed here by started().
+  const std::vector<RankDescriptors>& descriptors() const noexcept { return descriptors_; }
+  void started();
+  /// Waits until `link` or a pipe is readable and passes on what the pipes have; true when `link` is.
+  bool wait(int link);
+  /// Passes on what is left, without waiting.
+  void finish();
+
+  /// The last lines of a rank's standard error (of both outputs where they go into one file).
+  std::vector<std::string> last_lines(std::size_t rank) const;
+  /// True when output could not be written where it belongs.
+  bool failed() const noexcept { return failed_; }
+  const std::vector<std::string>& log_files() const noexcept { return log_files_; }
+
+ private:
+  struct Stream;
+  void read(Stream& stream);
+  void pass(Stream& stream, std::string_view text);
+  void close(Stream& stream);
+
+  std::vector<RankDescriptors> descriptors_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<std::string> tails_;
+  std::vector<std::string> log_files_;
+  bool failed_ = false;
+};
+
+}  // namespace anyaccel::launch

@@ -1,0 +1,187 @@
+#include "launch/run_job.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "anyaccel/error.h"
+#include "base/log.h"
+#include "launch/guard.h"
+
+namespace anyaccel::launch {
+
+namespace {
+
+/// Seconds after a signal when an output that nobody takes no longer keeps this process.
+constexpr unsigned kStuckOutput = 10;
+
+volatile std::sig_atomic_t got_signal = 0;
+volatile std::sig_atomic_t link_of_handler = -1;
+
+void on_signal(int signal, siginfo_t* info, void*) {
+  const int error = errno;
+  if (got_signal == 0) {
+    got_signal = signal;
+    ::alarm(kStuckOutput);
+  }
+  // A terminal's signals come from the kernel, and to the ranks too.
+  Guard::forward(link_of_handler, signal, info->si_code > 0);
+  errno = error;
+}
+
+void on_alarm(int) { ::_exit(128 + got_signal); }
+
+/// This process's signals while a job runs.
+class SignalGuard {
+ public:
+  explicit SignalGuard(int link) {
+    got_signal = 0;
+    link_of_handler = link;
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      struct sigaction action {};
+      ::sigaction(kSignals[i], nullptr, &before_[i]);
+      // nohup, and shells for what runs in the background, say that a signal shall do nothing.
+      if (before_[i].sa_handler == SIG_IGN && kSignals[i] != SIGPIPE) continue;
+      ::sigemptyset(&action.sa_mask);
+      action.sa_flags = SA_RESTART;
+      if (kSignals[i] == SIGPIPE) {
+        action.sa_handler = SIG_IGN;
+      } else if (kSignals[i] == SIGALRM) {
+        action.sa_handler = on_alarm;
+      } else {
+        action.sa_flags |= SA_SIGINFO;
+        action.sa_sigaction = on_signal;
+      }
+      ::sigaction(kSignals[i], &action, nullptr);
+    }
+  }
+  ~SignalGuard() {
+    ::alarm(0);
+    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+    link_of_handler = -1;
+  }
+  SignalGuard(const SignalGuard&) = delete;
+  SignalGuard& operator=(const SignalGuard&) = delete;
+
+ private:
+  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGPIPE};
+  std::array<struct sigaction, kSignals.size()> before_{};
+};
+
+/// DeepSpeed's file for programs that start it.
+class PidFile {
+ public:
+  explicit PidFile(bool wanted) {
+    if (!wanted) return;
+    const auto number = std::to_string(::getpid());
+    path_ = "/tmp/" + number + ".deepspeed";
+    const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    const bool written =
+        file >= 0 && ::write(file, number.data(), number.size()) == static_cast<ssize_t>(number.size());
+    const int error = errno;
+    if (file >= 0) ::close(file);
+    if (!written) {
+      if (file >= 0) ::unlink(path_.c_str());
+      throw Error(ErrorCode::io, "launch",
+                  {.what = "the file of --save_pid cannot be written",
+                   .got = path_ + ": " + std::strerror(error),
+                   .hint = error == EEXIST ? "remove it: its launcher is gone" : ""});
+    }
+    std::printf("launcher pid: %s\n", number.c_str());
+    std::fflush(stdout);
+  }
+  ~PidFile() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  PidFile(const PidFile&) = delete;
+  PidFile& operator=(const PidFile&) = delete;
+  const std::string& path() const noexcept { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string name_of(const JobRank& rank) { return "rank " + std::to_string(rank.rank) + " on " + rank.host; }
+
+void tell_failure(const JobRank& rank, int status, const std::vector<std::string>& lines) {
+  std::string text = "launch: " + name_of(rank) + " failed first: " + describe_status(status);
+  if (lines.empty()) {
+    text += "; it wrote nothing to standard error";
+  } else {
+    text += "; its last lines:";
+    for (const auto& line : lines) text += "\n  | " + line;
+  }
+  log(LogLevel::error, text);
+}
+
+}  // namespace
+
+std::string describe_status(int status) {
+  if (WIFSIGNALED(status))
+    return "signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
+  return "exit code " + std::to_string(WEXITSTATUS(status));
+}
+
+int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+int run_job(const Job& job, const RunSettings& settings) {
+  std::vector<int> numbers;
+  for (const auto& rank : job.ranks) numbers.push_back(rank.rank);
+  Outputs outputs(numbers, settings.output);
+  const PidFile pid_file(settings.save_pid);
+  for (std::size_t i = 0; i < outputs.log_files().size(); ++i)
+    log(LogLevel::info, "launch: output of rank " + std::to_string(numbers[i]) + " goes to " + outputs.log_files()[i]);
+
+  Guard guard(job, outputs.descriptors(), pid_file.path());
+  const SignalGuard signals(guard.link());
+  outputs.started();
+
+  std::optional<GuardMessage> failure;
+  bool finished = false, before_signal = false;
+  while (!finished) {
+    if (!outputs.wait(guard.link())) continue;
+    const auto message = guard.receive();
+    if (!message) break;
+    switch (message->kind) {
+      case GuardMessage::finished:
+        finished = true;
+        if (message->status > 0)
+          log(LogLevel::error, "launch: " + std::to_string(message->status) + " processes of ranks cannot be ended");
+        break;
+      case GuardMessage::left_behind:
+        log(LogLevel::warning, "launch: all ranks ended, and " + std::to_string(message->status) +
+                                   " processes that they left behind were ended too");
+        break;
+      default:
+        failure = message;
+        // A terminal's Ctrl-C reaches ranks and launcher at once: a rank that ends of it did not fail.
+        before_signal = got_signal == 0;
+    }
+  }
+  if (!finished) kill_descendants();
+  outputs.finish();
+  if (!finished) {
+    log(LogLevel::error, "launch: the process that guards the ranks was killed, and the ranks with it");
+    return 128 + SIGKILL;
+  }
+  if (got_signal != 0 && !before_signal) {
+    log(LogLevel::warning, std::string("launch: ended by signal ") + std::to_string(got_signal) + " (" +
+                               ::strsignal(got_signal) + "); no process of any rank is left");
+    return 128 + got_signal;
+  }
+  if (!failure) return outputs.failed() ? 1 : 0;
+  const auto& rank = job.ranks.at(static_cast<std::size_t>(failure->rank));
+  if (failure->kind == GuardMessage::not_started)
+    throw Error(ErrorCode::unavailable, "launch",
+                {.what = name_of(rank) + " cannot be started", .got = std::strerror(failure->status)});
+  tell_failure(rank, failure->status, outputs.last_lines(static_cast<std::size_t>(failure->rank)));
+  return exit_code_of(failure->status);
+}
+
+}  // namespace anyaccel::launch

@@ -1,0 +1,29 @@
+// Runs a job's ranks on this host to their end, and tells the truth about it.
+#pragma once
+
+#include <string>
+
+#include "launch/job.h"
+#include "launch/output.h"
+
+namespace anyaccel::launch {
+
+struct RunSettings {
+  OutputSettings output;
+  bool save_pid = false;  ///< /tmp/<process>.deepspeed holds this process's number while the job runs
+};
+
+/// Starts all ranks and returns when no process of any is left. Returns the exit code for the program: 0 when all ranks ended with 0;
+/// that of the rank that failed first, 128 + N for one that signal N ended; 128 + N when SIGINT, SIGTERM, SIGHUP or SIGQUIT ended the job.
+/// The other ranks are ended when one fails. A failure is told on standard error: which rank, where, how, and its last lines.
+///
+/// For a process of one thread, once at a time: it takes over those signals, but for ignored ones, and gives them back. Throws
+/// `unavailable` and `io` when ranks cannot be started.
+int run_job(const Job& job, const RunSettings& settings);
+
+/// "exit code 3", "signal 11 (Segmentation fault)", of a status of waitpid().
+std::string describe_status(int status);
+/// What a shell makes of it.
+int exit_code_of(int status);
+
+}  // namespace anyaccel::launch

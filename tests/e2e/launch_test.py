@@ -1,0 +1,265 @@
+"""`anyaccel launch` as a user runs it, in a real shell."""
+import glob
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from shell import BIN, shell
+
+PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
+LAUNCH = "anyaccel launch -q --num_accelerators 2 "
+
+
+def has_torch():
+    return subprocess.run([PYTHON, "-c", "import torch.distributed as d; raise SystemExit(not d.is_available())"], capture_output=True).returncode == 0
+
+
+class Launch(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        # The Python of the tests is the one at hand, and no .deepspeed_env of the user's is read.
+        self.variables = {"PATH": os.path.dirname(PYTHON) + os.pathsep + BIN + os.pathsep + os.environ["PATH"], "HOME": str(self.folder),
+                          "DS_ACCELERATOR": "cpu"}
+
+    def run_line(self, line, **variables):
+        return shell(line, cwd=self.folder, **{**self.variables, **variables})
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text)
+        return str(self.folder / name)
+
+    def start(self, script, *options):
+        """A launcher of two ranks of a shell script in a session of its own; returns when both ranks say that they are up."""
+        self.write("script.sh", script)
+        process = subprocess.Popen(["anyaccel", "launch", "--num_accelerators", "2", *options, "sh", "script.sh"], cwd=self.folder,
+                                   env={**os.environ, **self.variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   start_new_session=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        self.wait(lambda: len(glob.glob(str(self.folder / "up*"))) == 2)
+        return process
+
+    def wait(self, condition, seconds=100):
+        until = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.005)
+
+    def left(self):
+        """Processes that have this test's folder as theirs."""
+        found = []
+        for name in os.listdir("/proc"):
+            try:
+                if name.isdigit() and os.readlink(f"/proc/{name}/cwd") == str(self.folder):
+                    found.append(name)
+            except OSError:
+                pass
+        return found
+
+    # Breaks when a rank gets other variables than scripts for DeepSpeed or torchrun read.
+    def test_variables(self):
+        names = "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE LOCAL_SIZE CROSS_RANK CROSS_SIZE MASTER_ADDR DS_ACCELERATOR"
+        result = self.run_line(LAUNCH + f"""sh -c 'out=; for n in {names}; do eval "out=\\"\\$out\\$$n \\""; done; test $MASTER_PORT -gt 0 && echo "$out"'""")
+        self.assertEqual(sorted(result.stdout.splitlines()), ["0 0 2 2 2 0 1 127.0.0.1 cpu ", "1 1 2 2 2 0 1 127.0.0.1 cpu "], result.stderr)
+
+    # Breaks when an argument is split, a binary gets --local_rank, or the launcher takes a word of the program's.
+    def test_arguments(self):
+        result = self.run_line(LAUNCH + """printf '<%s>' "a b" --log_level error --num_gpus "" """)
+        self.assertEqual(result.stdout, "<a b><--log_level><error><--num_gpus><>" * 2, result.stderr)
+
+    # Breaks when a script written for deepspeed does not run unchanged, or one for torchrun with --no_local_rank.
+    def test_python_programs(self):
+        self.write("ds.py", "import argparse, os, sys\np = argparse.ArgumentParser()\np.add_argument('--local_rank', type=int, default=-1)\n"
+                   "p.add_argument('--x')\na = p.parse_args()\nassert a.local_rank == int(os.environ['LOCAL_RANK']) and a.x == '1'\nsys.stdout.write('ok\\n')\n")
+        self.write("tr.py", "import sys\nassert sys.argv[1:] == ['--x', '1'], sys.argv\nsys.stdout.write('ok\\n')\n")
+        for line in ("ds.py", "--module ds", "--no_local_rank tr.py", "--no_local_rank --module tr", "--no_python " + PYTHON + " tr.py"):
+            result = self.run_line(LAUNCH + line + " --x 1")
+            self.assertEqual((result.returncode, result.stdout), (0, "ok\nok\n"), line + result.stderr)
+
+    # Breaks when a virtual environment's script does not decide which Python runs.
+    def test_virtual_environment(self):
+        (self.folder / "bin").mkdir()
+        self.write("bin/python", "#!/bin/sh\necho mine $*\n")
+        (self.folder / "bin/python").chmod(0o755)
+        self.write("activate", f"PATH={self.folder}/bin:$PATH\n")
+        self.write("a.py", "")
+        result = self.run_line("anyaccel launch -q --num_accelerators 1 --venv_script activate a.py x")
+        self.assertEqual(result.stdout, "mine -u a.py --local_rank=0 x\n", result.stderr)
+
+    # Breaks when an exit code or a signal's is not that of the rank that failed, or the summary has not its words.
+    def test_exit_codes(self):
+        for script, code, words in (("exit 3", 3, "exit code 3"), ("kill -KILL $$", 137, "signal 9"), ("kill -ABRT $$", 134, "signal 6")):
+            result = self.run_line(LAUNCH + f"""sh -c 'if [ $RANK = 1 ]; then echo why >&2; {script}; fi; sleep 1000'""")
+            self.assertEqual(result.returncode, code)
+            self.assertIn(f"rank 1 on localhost failed first: {words}", result.stderr)
+            self.assertIn("  | why", result.stderr)
+        self.assertEqual(self.run_line(LAUNCH + "true").returncode, 0)
+        self.assertEqual(self.left(), [])
+
+    # Breaks when a program that cannot be started is found out by each rank, or a wrong line is not refused before anything starts.
+    def test_refusals(self):
+        for line, code, words in ((LAUNCH + "no-such-program", 1, "there is no program 'no-such-program'"),
+                                  (LAUNCH + "./none.py", 1, "there is no file ./none.py"),
+                                  ("anyaccel launch", 2, "no program was given"),
+                                  ("anyaccel launch --autotuning run a.py", 2, "--autotuning is not supported"),
+                                  ("anyaccel launch --hostfile none true", 1, "none"),
+                                  ("anyaccel launch --num_accelerators 5000 true", 1, "--oversubscribe"),
+                                  ("DS_ACCELERATOR=nonsense anyaccel launch true", 1, "'nonsense'"),
+                                  ("anyaccel launch --include other true", 1, "'other'")):
+            result = self.run_line(line)
+            self.assertEqual(result.returncode, code, line + result.stderr)
+            self.assertIn(words, result.stderr)
+            self.assertEqual(result.stdout, "")
+
+    # Breaks when ranks outlive a launcher that gets a signal, or get no time to end by themselves; 5 s are the promised limit.
+    def test_signals(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = self.start("trap 'echo saved; exit 0' INT TERM; (setsid sleep 1000 &); touch up$RANK; while :; do sleep 0.01; done")
+            process.send_signal(number)
+            begin = time.monotonic()
+            out, error = process.communicate(timeout=100)
+            self.assertEqual((process.returncode, out), (128 + number, "saved\nsaved\n"), error)
+            self.assertLess(time.monotonic() - begin, 5)
+            self.assertEqual(self.left(), [])
+            for path in glob.glob(str(self.folder / "up*")):
+                os.remove(path)
+
+    # Breaks when a rank or what it started, also as a daemon, outlives a launcher that is killed; 5 s are the promised limit.
+    def test_killed_launcher(self):
+        process = self.start("trap '' INT TERM HUP; (setsid sh -c '(sleep 1000 &)' &); touch up$RANK; sleep 1000")
+        process.kill()
+        begin = time.monotonic()
+        process.wait()
+        self.wait(lambda: not self.left())
+        self.assertLess(time.monotonic() - begin, 5)
+
+    # Breaks when the end of the launcher's whole process group, the ranks with it, leaves daemons of theirs.
+    def test_killed_group(self):
+        process = self.start("(setsid sh -c '(sleep 1000 &)' &); touch up$RANK; sleep 1000")
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        self.wait(lambda: not self.left())
+
+    # Breaks when Ctrl-C of a terminal reaches ranks twice: once from the terminal, once from the launcher.
+    def test_terminal(self):
+        script = self.write("count.sh", "n=0; trap 'n=$((n+1)); echo $n >> n$RANK' INT; touch up$RANK; i=0; while [ $i -lt 50 ]; do sleep 0.01; i=$((i+1)); done; exit 0")
+        code = ("import os, pty, sys, glob, time\npid, fd = pty.fork()\n"
+                "if pid == 0: os.execvp('anyaccel', ['anyaccel', 'launch', '-q', '--num_accelerators', '2', 'sh', sys.argv[1]])\n"
+                "while len(glob.glob('up*')) < 2: time.sleep(0.005)\n"
+                "os.write(fd, b'\\x03')\n"
+                "try:\n  while os.read(fd, 4096): pass\nexcept OSError: pass\n"
+                "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))")
+        result = self.run_line(f"{PYTHON} -c \"{code}\" {script}")
+        self.assertEqual(result.stdout, "130\n", result.stderr)
+        for rank in "01":
+            self.assertEqual((self.folder / ("n" + rank)).read_text(), "1\n")
+
+    # Breaks when output is lost or mixed while the reader is slow, or a prefix is missing.
+    def test_prefixed_output(self):
+        result = self.run_line(LAUNCH + "--prefix_output seq 30000 | (sleep 0.2; cat)")
+        for rank in "01":
+            lines = [line for line in result.stdout.splitlines() if line.startswith(f"[rank {rank}] ")]
+            self.assertEqual(lines, [f"[rank {rank}] {i}" for i in range(1, 30001)])
+
+    # Breaks when a rank's file lacks lines, or a full disk ends the job, loses lines or is not told.
+    def test_rank_logs(self):
+        result = self.run_line(LAUNCH + "--enable_each_rank_log logs sh -c 'echo out $RANK; echo err $RANK >&2'")
+        self.assertEqual((result.stdout, result.stderr), ("", ""))
+        for rank in "01":
+            found, = glob.glob(str(self.folder / f"logs/*_rank{rank}.log"))
+            self.assertEqual(pathlib.Path(found).read_text(), f"out {rank}\nerr {rank}\n")
+        self.write("file", "")
+        result = self.run_line(LAUNCH + "--enable_each_rank_log file true")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("cannot be made; got file: ", result.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "a small disk of one's own wants root")
+    # Breaks when a full disk under the logs ends a job, loses a rank's lines or is not told.
+    def test_full_disk(self):
+        logs = self.folder / "logs"
+        logs.mkdir()
+        line = (f"unshare -m sh -c 'mount -t tmpfs -o size=64k none logs && anyaccel launch -q --num_accelerators 1 --enable_each_rank_log logs seq 30000; echo rc $?;"
+                " cat logs/*'")
+        result = self.run_line(line)
+        if "unshare" in result.stderr or "mount" in result.stderr:
+            self.skipTest(result.stderr.strip())
+        self.assertIn("No space left on device", result.stderr)
+        self.assertIn("rc 1\n", result.stdout)
+        kept = result.stdout.split("rc 1\n")[1]
+        rest = "".join(line[len("[rank 0] "):] + "\n" for line in result.stderr.splitlines() if line.startswith("[rank 0] "))
+        self.assertEqual(kept + rest, "".join(f"{i}\n" for i in range(1, 30001)))
+
+    # Breaks when the plan lacks a field, or starts something.
+    def test_dry_run(self):
+        self.write(".deepspeed_env", "# mine\n\nMINE=x y\n")
+        result = self.run_line("anyaccel launch --dry-run --json --num_accelerators 2 --oversubscribe --bind_cores_to_rank --master_port 1234 a.py -x")
+        plan = json.loads(result.stdout)
+        self.assertEqual([rank["rank"] for rank in plan["ranks"]], [0, 1])
+        for rank in plan["ranks"]:
+            self.assertEqual(set(rank) & {"rank", "local_rank", "host", "device", "cores", "memory_nodes", "env", "command"},
+                             {"rank", "local_rank", "host", "device", "cores", "memory_nodes", "env", "command"})
+            self.assertEqual(rank["env"]["MINE"], "x y")
+            self.assertEqual(rank["env"]["MASTER_PORT"], "1234")
+            self.assertEqual(rank["command"][1:], ["-u", "a.py", f"--local_rank={rank['local_rank']}", "-x"])
+            self.assertTrue(rank["cores"])
+        text = self.run_line("anyaccel launch --dry-run --num_accelerators 1 true").stdout
+        self.assertIn("rank 0: localhost", text)
+
+    # Breaks when host files, filters or --no_ssh choose other ranks than they say.
+    def test_hosts(self):
+        self.write("hosts", "# two\na slots=2\nb slots=1\n")
+        result = self.run_line("anyaccel launch --dry-run --json --hostfile hosts --no_ssh --node_rank 1 true")
+        rank, = json.loads(result.stdout)["ranks"]
+        self.assertEqual((rank["rank"], rank["host"], rank["env"]["WORLD_SIZE"], rank["env"]["MASTER_ADDR"], rank["env"]["MASTER_PORT"], rank["env"]["CROSS_RANK"]),
+                         (2, "b", "3", "a", "29500", "1"))
+        result = self.run_line("anyaccel launch --dry-run --json --hostfile hosts --include a:1 true")
+        rank, = json.loads(result.stdout)["ranks"]
+        self.assertEqual((rank["device"], rank["env"]["WORLD_SIZE"]), ("1", "1"))
+        result = self.run_line("anyaccel launch --hostfile hosts --launcher impi true")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("impi", result.stderr)
+
+    # Breaks when the accelerator's variable is ignored, by number or by name, or another one's is set.
+    def test_visible_devices(self):
+        (self.folder / "root/dev").mkdir(parents=True)
+        for i in range(3):
+            self.write(f"root/dev/davinci{i}", "")
+        root = {"ANYACCEL_DEVICE_ROOT": str(self.folder / "root"), "DS_ACCELERATOR": "npu"}
+        show = "sh -c 'echo $LOCAL_RANK of $ASCEND_RT_VISIBLE_DEVICES $CUDA_VISIBLE_DEVICES'"
+        result = self.run_line("anyaccel launch -q " + show, **root, CUDA_VISIBLE_DEVICES="")
+        self.assertEqual(sorted(result.stdout.splitlines()), ["0 of 0,1,2", "1 of 0,1,2", "2 of 0,1,2"], result.stderr)
+        result = self.run_line("anyaccel launch -q --num_gpus 1 " + show, **root, CUDA_VISIBLE_DEVICES="", ASCEND_RT_VISIBLE_DEVICES="2,1")
+        self.assertEqual(result.stdout, "0 of 2\n", result.stderr)
+        result = self.run_line("anyaccel launch -q --include localhost:1 " + show, **root, CUDA_VISIBLE_DEVICES="", ASCEND_RT_VISIBLE_DEVICES="2,1")
+        self.assertEqual(result.stdout, "0 of 1\n", result.stderr)
+        self.assertIn("--num_accelerators is more than", self.run_line("anyaccel launch --num_gpus 4 true", **root).stderr)
+
+    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch.distributed")
+    # Breaks when ranks of a real program do not find each other by what the launcher says.
+    def test_all_reduce(self):
+        self.write("reduce.py", "import os, torch, torch.distributed as dist\ndist.init_process_group('gloo')\nx = torch.ones(3) * (dist.get_rank() + 1)\n"
+                   "dist.all_reduce(x)\nopen(f'sum{os.environ[\"RANK\"]}', 'w').write(str(x.tolist()))\ndist.barrier()\ndist.destroy_process_group()\n")
+        result = self.run_line(LAUNCH + "--oversubscribe --no_local_rank reduce.py")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for rank in "01":
+            self.assertEqual((self.folder / ("sum" + rank)).read_text(), "[3.0, 3.0, 3.0]")
+
+    # Breaks when ranks are not where the plan says that they are.
+    def test_binding(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("one CPU is no choice")
+        plan = json.loads(self.run_line("anyaccel launch --dry-run --json --num_accelerators 2 --oversubscribe --bind_cores_to_rank true").stdout)
+        line = LAUNCH + """--oversubscribe --bind_cores_to_rank python3 -c "import os; os.write(1, f\\"{os.environ['RANK']} {sorted(os.sched_getaffinity(0))}\\n\\".encode())" """
+        result = self.run_line(line)
+        self.assertEqual(sorted(result.stdout.splitlines()), [f"{rank['rank']} {rank['cores']}" for rank in plan["ranks"]], result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

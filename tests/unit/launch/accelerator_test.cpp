@@ -1,0 +1,110 @@
+// Breaks when the launcher takes another accelerator than its user named or the machine has, or does not honour what is visible.
+#include "launch/accelerator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "anyaccel/error.h"
+#include "base/built_traits.h"
+
+namespace anyaccel::launch {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// A made-up machine with three devices of one vendor, which are files there.
+class LaunchAccelerator : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = testing::TempDir() + "launch_devices";
+    std::filesystem::create_directories(root_ / "dev");
+    for (const char* name : {"davinci0", "davinci1", "davinci2"}) std::ofstream(root_ / "dev" / name) << "";
+    ::setenv("ANYACCEL_DEVICE_ROOT", root_.c_str(), 1);
+    for (const char* name : {"DS_ACCELERATOR", "ANYACCEL_STRICT", kVisible, "SIM_DEVICES"}) ::unsetenv(name);
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  static constexpr const char* kVisible = "ASCEND_RT_VISIBLE_DEVICES";
+  std::filesystem::path root_;
+};
+
+ErrorCode code_of(const std::string& name) {
+  try {
+    find_accelerator(name);
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return ErrorCode::internal;
+}
+
+TEST_F(LaunchAccelerator, NamedWithItsDevices) {
+  const auto accelerator = find_accelerator("npu");
+  EXPECT_EQ(accelerator.devices, 3);
+  EXPECT_FALSE(accelerator.on_cores);
+  EXPECT_THAT(visible_slots(accelerator), ElementsAre("0", "1", "2"));
+  EXPECT_THAT(accelerator.reason, HasSubstr("DS_ACCELERATOR names it"));
+}
+
+TEST_F(LaunchAccelerator, NamedButNotHere) {
+  EXPECT_EQ(code_of("mlu"), ErrorCode::unavailable);
+  EXPECT_EQ(code_of("nonsense"), ErrorCode::invalid_argument);
+}
+
+TEST_F(LaunchAccelerator, TheHostIsItsCores) {
+  const auto accelerator = find_accelerator(host_traits()->name);
+  EXPECT_TRUE(accelerator.on_cores);
+  EXPECT_TRUE(accelerator.traits.visible_devices_envs.empty());
+}
+
+TEST_F(LaunchAccelerator, UnnamedIsTheBestThatIsHere) {
+  const auto accelerator = find_accelerator(std::nullopt);
+  EXPECT_FALSE(accelerator.on_cores) << accelerator.reason;
+  EXPECT_GT(accelerator.devices.value_or(0), 0);
+}
+
+TEST_F(LaunchAccelerator, SimulatedDevicesAreCounted) {
+  EXPECT_EQ(find_accelerator("sim").devices, 2);
+  ::setenv("SIM_DEVICES", "5", 1);
+  EXPECT_EQ(find_accelerator("sim").devices, 5);
+  ::setenv("SIM_DEVICES", "many", 1);
+  EXPECT_EQ(code_of("sim"), ErrorCode::unavailable);
+}
+
+// DeepSpeed's launcher fails on names, and drops the variable when a count is given.
+TEST_F(LaunchAccelerator, WhatIsVisibleAreTheSlots) {
+  ::setenv(kVisible, "2,0", 1);
+  EXPECT_THAT(visible_slots(find_accelerator("npu")), ElementsAre("2", "0"));
+  EXPECT_THAT(visible_names(find_accelerator("npu"), {"1", "0"}), ElementsAre("0", "2"));
+  EXPECT_THROW(visible_names(find_accelerator("npu"), {"2"}), Error);
+  ::setenv(kVisible, "1,-1,2", 1);
+  EXPECT_THAT(visible_slots(find_accelerator("npu")), ElementsAre("1"));
+}
+
+TEST_F(LaunchAccelerator, VisibleByName) {
+  JobAccelerator accelerator{.devices = 2};
+  accelerator.traits.visible_devices_envs = {"LAUNCH_TEST_VISIBLE"};
+  ::setenv("LAUNCH_TEST_VISIBLE", "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6, MIG-x", 1);
+  EXPECT_THAT(visible_slots(accelerator), ElementsAre("GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", "MIG-x"));
+  EXPECT_THAT(visible_names(accelerator, {"GPU-of-its-own"}), ElementsAre("GPU-of-its-own"));
+  ::unsetenv("LAUNCH_TEST_VISIBLE");
+  EXPECT_THAT(visible_slots(accelerator), ElementsAre("0", "1"));
+}
+
+TEST_F(LaunchAccelerator, WhatCannotBeCountedIsSaid) {
+  JobAccelerator accelerator;
+  accelerator.traits.name = "odd";
+  try {
+    visible_slots(accelerator);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unavailable);
+    EXPECT_THAT(error.what(), HasSubstr("--num_accelerators"));
+  }
+}
+
+}  // namespace
+}  // namespace anyaccel::launch

@@ -1,0 +1,141 @@
+// Breaks when host files or filters mean something else than DeepSpeed says, or a wrong one is taken.
+#include "launch/hosts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "anyaccel/error.h"
+
+namespace anyaccel::launch {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Slots = std::vector<std::string>;
+
+std::vector<Host> pool() { return {{"worker-0", numbered_slots(4)}, {"worker-1", numbered_slots(4)}}; }
+
+template <typename Call>
+std::string refusal(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return "not refused";
+}
+
+std::string file_refusal(const char* text) {
+  return refusal([&] { parse_host_file(text, "hosts"); });
+}
+
+TEST(HostFile, LinesCommentsAndBlanks) {
+  const auto hosts = parse_host_file(
+      "# all\n\nworker-1 slots=2\n  worker-0\tslots=3 max_slots=8\r\n   # none\n w2 slots=1 # one", "f");
+  EXPECT_THAT(hosts, ElementsAre(Host{"worker-1", {"0", "1"}}, Host{"worker-0", {"0", "1", "2"}}, Host{"w2", {"0"}}));
+}
+
+TEST(HostFile, SlotsWithNames) {
+  const auto hosts = parse_host_file("a slots=GPU-8932f937,MIG-1/2/3\nb slots=4,2,007\nc slots=GPU-1", "f");
+  EXPECT_THAT(hosts,
+              ElementsAre(Host{"a", {"GPU-8932f937", "MIG-1/2/3"}}, Host{"b", {"4", "2", "7"}}, Host{"c", {"GPU-1"}}));
+}
+
+// DeepSpeed would start a job of no ranks.
+TEST(HostFile, HostsWithoutSlotsAreLeftOut) {
+  EXPECT_THAT(parse_host_file("a slots=0\nb slots=1", "f"), ElementsAre(Host{"b", {"0"}}));
+  EXPECT_THAT(file_refusal("a slots=0"), HasSubstr("has no host"));
+}
+
+TEST(HostFile, WrongLinesAreNamed) {
+  EXPECT_THAT(file_refusal("a slots=1\nb 2"), HasSubstr("hosts:2 "));
+  EXPECT_THAT(file_refusal("a"), HasSubstr("hosts:1 "));
+  EXPECT_THAT(file_refusal("a slot=2"), HasSubstr("'a slot=2'"));
+  EXPECT_THAT(file_refusal("a slots=4abc"), HasSubstr("4abc"));
+  EXPECT_THAT(file_refusal("a slots=-1"), HasSubstr("no line"));
+  EXPECT_THAT(file_refusal("a slots="), HasSubstr("no line"));
+  EXPECT_THAT(file_refusal("a slots=99999999999"), HasSubstr("no line"));
+  EXPECT_THAT(file_refusal("a slots=1,,2"), HasSubstr("no line"));
+  EXPECT_THAT(file_refusal("a slots=1,01"), HasSubstr("no line"));
+  EXPECT_THAT(file_refusal("a:b slots=1"), HasSubstr("no filter could write"));
+  EXPECT_THAT(file_refusal("a slots=1\n\na slots=2"), HasSubstr("hosts:3 names a host that is there already"));
+  EXPECT_THAT(file_refusal("# nothing\n"), HasSubstr("has no host"));
+}
+
+TEST(HostFile, ManyHostsTakeNoTime) {
+  std::string text;
+  for (int i = 0; i < 500; ++i) text += "worker-" + std::to_string(i) + " slots=8\n";
+  const auto begin = std::chrono::steady_clock::now();
+  const auto hosts = filter_hosts(parse_host_file(text, "f"), "", "worker-499:7@worker-3");
+  // The issue's own limit.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(100));
+  EXPECT_EQ(hosts.size(), 499U);
+}
+
+TEST(Filter, NothingChangesNothing) { EXPECT_EQ(filter_hosts(pool(), "", ""), pool()); }
+
+TEST(Filter, Include) {
+  EXPECT_THAT(filter_hosts(pool(), "worker-0@worker-1:0,2", ""),
+              ElementsAre(Host{"worker-0", numbered_slots(4)}, Host{"worker-1", {"0", "2"}}));
+  EXPECT_THAT(filter_hosts(pool(), "worker-1", ""), ElementsAre(Host{"worker-1", numbered_slots(4)}));
+}
+
+// Ranks follow the host file, whatever the filter's order.
+TEST(Filter, OrderIsTheHostFiles) {
+  const auto hosts = filter_hosts(pool(), "worker-1:3,1@worker-0:2", "");
+  EXPECT_THAT(hosts, ElementsAre(Host{"worker-0", {"2"}}, Host{"worker-1", {"1", "3"}}));
+}
+
+TEST(Filter, MentionsOfOneHostAddUp) {
+  EXPECT_THAT(filter_hosts(pool(), "worker-0:3@worker-0:1@worker-0:1", ""), ElementsAre(Host{"worker-0", {"1", "3"}}));
+  // As in DeepSpeed: the bare name adds no slot to those that are named.
+  EXPECT_THAT(filter_hosts(pool(), "worker-0@worker-0:1", ""), ElementsAre(Host{"worker-0", {"1"}}));
+}
+
+TEST(Filter, Exclude) {
+  EXPECT_THAT(filter_hosts(pool(), "", "worker-1:0"),
+              ElementsAre(Host{"worker-0", numbered_slots(4)}, Host{"worker-1", {"1", "2", "3"}}));
+  EXPECT_THAT(filter_hosts(pool(), "", "worker-0"), ElementsAre(Host{"worker-1", numbered_slots(4)}));
+  EXPECT_THAT(filter_hosts(pool(), "", "worker-0:0,1,2,3"), ElementsAre(Host{"worker-1", numbered_slots(4)}));
+}
+
+TEST(Filter, NamedSlots) {
+  const std::vector<Host> hosts{{"a", {"GPU-b", "GPU-a"}}};
+  EXPECT_THAT(filter_hosts(hosts, "a:GPU-a", ""), ElementsAre(Host{"a", {"GPU-a"}}));
+  EXPECT_THAT(filter_hosts(hosts, "", "a:GPU-a"), ElementsAre(Host{"a", {"GPU-b"}}));
+  EXPECT_THAT(filter_hosts(hosts, "a:GPU-b,GPU-a", ""), ElementsAre(Host{"a", {"GPU-b", "GPU-a"}}));
+}
+
+TEST(Filter, WrongOnesAreNamed) {
+  const auto filter = [](const char* include, const char* exclude) {
+    return refusal([&] { filter_hosts(pool(), include, exclude); });
+  };
+  EXPECT_THAT(filter("worker-9", ""), HasSubstr("--include names a host that is not there; got 'worker-9'"));
+  EXPECT_THAT(filter("", "worker-9:1"), HasSubstr("--exclude names a host that is not there"));
+  EXPECT_THAT(filter("worker-0:4", ""),
+              HasSubstr("host worker-0 has no slot of this name; got '4', want one of 0,1,2,3"));
+  EXPECT_THAT(filter("worker-0:", ""), HasSubstr("a slot is missing"));
+  EXPECT_THAT(filter("worker-0:1,,2", ""), HasSubstr("a slot is missing"));
+  EXPECT_THAT(filter("@worker-0", ""), HasSubstr("a host is missing"));
+  EXPECT_THAT(filter("", "worker-0@worker-1"), HasSubstr("leaves no slot"));
+}
+
+TEST(Hosts, FirstOnes) {
+  EXPECT_EQ(first_hosts(pool(), 1).size(), 1U);
+  EXPECT_THAT(refusal([] { first_hosts(pool(), 3); }),
+              HasSubstr("--num_nodes is more than there are hosts; got 3, want 2 at most"));
+}
+
+TEST(Hosts, SlotsOfEach) {
+  EXPECT_EQ(slots_of_each(pool(), 2, false).front().slots, (Slots{"0", "1"}));
+  EXPECT_EQ(slots_of_each({{"a", {"GPU-x", "GPU-y"}}}, 1, false).front().slots, Slots{"GPU-x"});
+  EXPECT_EQ(slots_of_each({{"a", {"0"}}}, 3, true).front().slots, numbered_slots(3));
+  EXPECT_THAT(refusal([] { slots_of_each(pool(), 5, false); }),
+              HasSubstr("--num_accelerators is more than worker-0 has"));
+}
+
+}  // namespace
+}  // namespace anyaccel::launch

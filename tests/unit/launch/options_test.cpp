@@ -1,0 +1,142 @@
+// Breaks when DeepSpeed's command lines are read in another way, or a wrong one is not refused by name.
+#include "launch/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace anyaccel::launch {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Options parse(std::vector<const char*> words) { return parse_options(words); }
+
+std::string refusal(std::vector<const char*> words) {
+  try {
+    parse_options(words);
+  } catch (const OptionError& error) {
+    return error.what();
+  }
+  return "not refused";
+}
+
+TEST(LaunchOptions, TheCommandsOfTheDocument) {
+  auto options = parse({"--bind_cores_to_rank", "train.py"});
+  EXPECT_TRUE(options.bind_cores);
+  EXPECT_EQ(options.program, "train.py");
+  options = parse({"--bind_cores_to_rank", "--bind_core_list", "0-51,56-107", "train.py"});
+  EXPECT_EQ(options.core_list, "0-51,56-107");
+  options = parse({"--num_accelerators", "4", "--bind_cores_to_rank", "train.py"});
+  EXPECT_EQ(options.num_accelerators, 4);
+  options = parse(
+      {"--hostfile=hosts", "--bind_cores_to_rank", "--launcher", "impi", "--master_addr", "10.0.0.1", "train.py"});
+  EXPECT_EQ(options.host_file, "hosts");
+  EXPECT_EQ(options.runner, Runner::impi);
+  EXPECT_EQ(options.master_addr, "10.0.0.1");
+}
+
+TEST(LaunchOptions, NamesMayHaveEitherDash) {
+  EXPECT_EQ(parse({"--bind-core-list", "1", "a"}).core_list, "1");
+  EXPECT_EQ(parse({"--master-port=29500", "a"}).master_port, 29500);
+  EXPECT_TRUE(parse({"--no-local_rank", "a"}).no_local_rank);
+}
+
+TEST(LaunchOptions, EveryOptionOfDeepSpeedHasItsPlace) {
+  const auto options = parse({"-H",
+                              "h",
+                              "-i",
+                              "a:0",
+                              "--master_port",
+                              "1",
+                              "--launcher_args",
+                              "-x -y",
+                              "--module",
+                              "--no_local_rank",
+                              "--no_ssh",
+                              "--no_ssh_check",
+                              "--node_rank",
+                              "2",
+                              "--save_pid",
+                              "--enable_each_rank_log",
+                              "logs",
+                              "--ssh_port",
+                              "2222",
+                              "--venv_script",
+                              "activate",
+                              "--log_level",
+                              "critical",
+                              "m"});
+  EXPECT_EQ(options.host_file, "h");
+  EXPECT_EQ(options.include, "a:0");
+  EXPECT_EQ(options.runner_arguments, "-x -y");
+  EXPECT_TRUE(options.module && options.no_local_rank && options.no_ssh && options.no_ssh_check && options.save_pid);
+  EXPECT_EQ(options.node_rank, 2);
+  EXPECT_EQ(options.log_folder, "logs");
+  EXPECT_EQ(options.ssh_port, 2222);
+  EXPECT_EQ(options.venv_script, "activate");
+  EXPECT_EQ(options.log_level, LogLevel::error);
+  EXPECT_EQ(parse({"-e", "a", "m"}).exclude, "a");
+  EXPECT_TRUE(parse({"--force_multi", "m"}).force_multi);
+  EXPECT_TRUE(parse({"--no_python", "m"}).no_python);
+  EXPECT_EQ(parse({"--num_gpus", "3", "--num_nodes", "2", "m"}).num_accelerators, 3);
+  EXPECT_EQ(parse({"-q", "m"}).log_level, LogLevel::error);
+  EXPECT_EQ(parse({"-Hhosts", "m"}).host_file, "hosts");
+}
+
+TEST(LaunchOptions, DeepSpeedsDefaultsMeanNothing) {
+  const auto options = parse({"--num_gpus", "-1", "--num_nodes=-1", "--enable_each_rank_log", "None", "m"});
+  EXPECT_FALSE(options.num_accelerators || options.num_nodes || options.log_folder);
+}
+
+TEST(LaunchOptions, WordsBehindTheProgramAreItsOwn) {
+  const auto options = parse({"-q", "prog", "--num_gpus", "2", "--", "--log_level", "x"});
+  EXPECT_EQ(options.program, "prog");
+  EXPECT_THAT(options.arguments, ElementsAre("--num_gpus", "2", "--", "--log_level", "x"));
+  EXPECT_FALSE(options.num_accelerators);
+  EXPECT_EQ(parse({"--", "--odd"}).program, "--odd");
+}
+
+TEST(LaunchOptions, WhatIsRefusedSaysWhy) {
+  EXPECT_THAT(refusal({"--autotuning", "run", "a"}), HasSubstr("--autotuning is not supported"));
+  EXPECT_THAT(refusal({"--elastic-training", "a"}), HasSubstr("--elastic_training is not supported"));
+  EXPECT_THAT(refusal({"--min_elastic_nodes", "1", "a"}), HasSubstr("is not supported"));
+  EXPECT_THAT(refusal({"--no-such", "a"}), HasSubstr("unknown option '--no-such'"));
+  EXPECT_THAT(refusal({"-z", "a"}), HasSubstr("unknown option '-z'"));
+  EXPECT_THAT(refusal({"-qx", "a"}), HasSubstr("unknown option '-qx'"));
+  EXPECT_THAT(refusal({}), HasSubstr("no program"));
+  EXPECT_THAT(refusal({"-q"}), HasSubstr("no program"));
+  EXPECT_THAT(refusal({""}), HasSubstr("empty"));
+  EXPECT_THAT(refusal({"--hostfile"}), HasSubstr("--hostfile wants a value"));
+  EXPECT_THAT(refusal({"--hostfile=", "a"}), HasSubstr("--hostfile wants a value"));
+  EXPECT_THAT(refusal({"--module=1", "a"}), HasSubstr("--module takes no value"));
+  EXPECT_THAT(refusal({"--num_gpus", "0", "a"}), HasSubstr("1 or more"));
+  EXPECT_THAT(refusal({"--num_gpus", "2x", "a"}), HasSubstr("'2x'"));
+  EXPECT_THAT(refusal({"--num_gpus", "99999999999", "a"}), HasSubstr("99999999999"));
+  EXPECT_THAT(refusal({"--master_port", "70000", "a"}), HasSubstr("from 1 to 65535"));
+  EXPECT_THAT(refusal({"--launcher", "rsh", "a"}), HasSubstr("one of pdsh, ssh, openmpi"));
+  EXPECT_THAT(refusal({"--log_level", "loud", "a"}), HasSubstr("'loud'"));
+}
+
+TEST(LaunchOptions, WhatContradictsItselfIsRefused) {
+  EXPECT_THAT(refusal({"--module", "--no_python", "a"}), HasSubstr("exclude each other"));
+  EXPECT_THAT(refusal({"-i", "a", "-e", "b", "a"}), HasSubstr("--include and --exclude exclude"));
+  EXPECT_THAT(refusal({"-i", "a", "--num_gpus", "1", "a"}), HasSubstr("cannot be used with --include"));
+  EXPECT_THAT(refusal({"--json", "a"}), HasSubstr("--json wants --dry_run"));
+  EXPECT_THAT(refusal({"--topology", "x.xml", "a"}), HasSubstr("--topology wants --dry_run"));
+  EXPECT_THAT(refusal({"--node_rank", "0", "a"}), HasSubstr("--node_rank wants --no_ssh"));
+  EXPECT_THAT(refusal({"--force_multi", "--no_ssh", "a"}), HasSubstr("exclude each other"));
+  EXPECT_THAT(refusal({"--prefix_output", "--enable_each_rank_log", "x", "a"}), HasSubstr("exclude each other"));
+}
+
+TEST(LaunchOptions, HelpNamesAllAndWantsNoProgram) {
+  EXPECT_TRUE(parse({"--help"}).help);
+  EXPECT_TRUE(parse({"-h", "--no-such"}).help);
+  const auto help = options_help();
+  for (const char* name :
+       {"--hostfile", "--num_gpus", "--bind_core_list", "--venv_script", "--oversubscribe", "--dry_run"})
+    EXPECT_THAT(help, HasSubstr(name));
+}
+
+}  // namespace
+}  // namespace anyaccel::launch

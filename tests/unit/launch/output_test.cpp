@@ -1,0 +1,102 @@
+#include "launch/output.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "anyaccel/error.h"
+
+namespace anyaccel::launch {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::chrono::system_clock::time_point kNow{std::chrono::seconds(1700000000)};
+
+// Breaks when a line is passed on before it is whole, or a part of one is lost.
+TEST(LinePrefix, WholeLinesOnly) {
+  LinePrefix prefix("[rank 1] ");
+  EXPECT_EQ(prefix.add("a"), "");
+  EXPECT_EQ(prefix.add("b\n\nc"), "[rank 1] ab\n[rank 1] \n");
+  EXPECT_EQ(prefix.rest(), "[rank 1] c\n");
+  EXPECT_EQ(prefix.rest(), "");
+}
+
+// Breaks when a progress bar stands still until its last line, or a line that ends in both characters becomes two.
+TEST(LinePrefix, CarriageReturnsMove) {
+  LinePrefix prefix("> ");
+  EXPECT_EQ(prefix.add("10%\r20%\r"), "> 10%\r> 20%\r");
+  EXPECT_EQ(prefix.add("x\r\ny\n"), "> x\r\n> y\n");
+}
+
+// Breaks when output without line ends fills the memory.
+TEST(LinePrefix, EndlessLinesAreCut) {
+  LinePrefix prefix("> ");
+  std::size_t count = 0;
+  for (int i = 0; i < 64; ++i) {
+    const auto out = prefix.add(std::string(1 << 16, 'x'));
+    count += static_cast<std::size_t>(std::count(out.begin(), out.end(), 'x'));
+  }
+  const auto rest = prefix.rest();
+  count += static_cast<std::size_t>(std::count(rest.begin(), rest.end(), 'x'));
+  EXPECT_EQ(count, 64U << 16);
+  EXPECT_LT(rest.size(), std::size_t{2} << 20);
+}
+
+class LaunchLogs : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "launch_logs";
+    std::filesystem::remove_all(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string folder_;
+};
+
+// Breaks when files are not named as DeepSpeed's, or a second job of the same second writes into the first one's.
+TEST_F(LaunchLogs, NamedByTimeAndRank) {
+  const auto files = make_log_files(folder_ + "/a/b", {0, 12}, kNow);
+  EXPECT_THAT(std::filesystem::path(files[1]).filename().string(), testing::MatchesRegex("[0-9]{14}_rank12.log"));
+  std::filesystem::remove(files[0]);
+  const auto second = make_log_files(folder_ + "/a/b", {0, 12}, kNow);
+  EXPECT_THAT(second[0], HasSubstr("-2_rank0.log"));
+  EXPECT_THAT(second[1], HasSubstr("-2_rank12.log"));
+  EXPECT_FALSE(std::filesystem::exists(files[0]));
+}
+
+// Breaks when a folder that cannot be made is found only after ranks have started.
+TEST_F(LaunchLogs, FolderThatIsAFile) {
+  std::ofstream(folder_.c_str()) << "x";
+  try {
+    make_log_files(folder_, {0}, kNow);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::io);
+    EXPECT_THAT(error.what(), HasSubstr(folder_));
+  }
+}
+
+// Breaks when the two outputs of a rank change their order in its file, or the summary has not its last lines.
+TEST_F(LaunchLogs, BothOutputsInOrder) {
+  Outputs outputs({3}, {.prefix = false, .log_folder = folder_});
+  const auto both = outputs.descriptors()[0];
+  EXPECT_EQ(both.output, both.error);
+  std::string all;
+  for (int i = 0; i < 12; ++i) all += "line " + std::to_string(i) + "\n";
+  ASSERT_EQ(::write(both.output, all.data(), all.size()), static_cast<ssize_t>(all.size()));
+  outputs.started();
+  outputs.finish();
+  EXPECT_FALSE(outputs.failed());
+  std::ifstream file(outputs.log_files()[0]);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), all);
+  const auto last = outputs.last_lines(0);
+  EXPECT_EQ(last.size(), 10U);
+  EXPECT_EQ(last.back(), "line 11");
+}
+
+}  // namespace
+}  // namespace anyaccel::launch
