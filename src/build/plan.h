@@ -41,7 +41,7 @@ struct Tools {
 /// "libanyaccel_op_<name>.so".
 std::string library_name(const Description& description);
 
-/// Everything that is told to the compiler about a source, but for folders.
+/// Everything that is told to the compiler about a source, but for folders and for what only makes the compiler itself faster.
 std::vector<std::string> source_flags(const Op& op, const Source& source, const Target& target);
 /// -gencode for the architectures.
 std::vector<std::string> cuda_flags(const Target& target);

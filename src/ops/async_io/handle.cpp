@@ -1,7 +1,6 @@
 #include "ops/async_io/handle.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/empty.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +8,7 @@
 #include <limits>
 
 #include "anyaccel/error.h"
+#include "ops/support/empty.h"
 
 namespace anyaccel::ops::aio {
 
@@ -19,9 +19,9 @@ constexpr const char* kWhere = "aio_handle";
 at::Tensor empty_pinned(const at::Tensor& like) {
   const auto options = at::TensorOptions().dtype(like.scalar_type()).device(c10::kCPU);
   try {
-    return at::empty(like.sizes(), options.pinned_memory(true));
+    return empty(like.sizes(), options.pinned_memory(true));
   } catch (const c10::Error&) {
-    return at::empty(like.sizes(), options);  // not every device has an allocator for it
+    return empty(like.sizes(), options);  // not every device has an allocator for it
   }
 }
 
@@ -37,8 +37,8 @@ void require_memory(const at::Tensor& tensor) {
 at::Tensor host_tensor(const at::Tensor& tensor, bool write) {
   const bool direct = tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
   if (direct) return tensor;
-  auto host = tensor.is_cpu() ? at::empty(tensor.sizes(), at::TensorOptions().dtype(tensor.scalar_type()))
-                              : empty_pinned(tensor);
+  auto host =
+      tensor.is_cpu() ? empty(tensor.sizes(), at::TensorOptions().dtype(tensor.scalar_type())) : empty_pinned(tensor);
   if (write) host.copy_(tensor);
   return host;
 }

@@ -1,11 +1,10 @@
 #include "groups.h"
 
-#include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
+#include <c10/util/intrusive_ptr.h>
 
-#include <algorithm>
-#include <cstring>
 #include <map>
+#include <vector>
 
 #include "anyaccel/error.h"
 #include "ops/shm_comm/process_group.h"
@@ -15,9 +14,6 @@ namespace anyaccel::ops::shm {
 namespace {
 
 using ProcessGroup = c10::intrusive_ptr_target;
-
-constexpr std::int64_t kGathered = std::int64_t{1}
-                                   << 20;  // bytes of a rank at once, where numbers are gathered to be reduced
 
 struct Entry {
   std::shared_ptr<Group> group;
@@ -53,69 +49,17 @@ std::shared_ptr<Group> current(Registry& state, const std::string& name) {
 }
 
 std::vector<std::string> exchange_texts(const Group& group, const std::string& mine) {
-  constexpr std::int64_t kBytes = kMostText + 1;
-  const auto text = at::empty({kBytes}, at::kByte).zero_();
-  std::memcpy(text.mutable_data_ptr(), mine.c_str(), std::min<std::size_t>(mine.size(), kMostText));
-  const auto all = gather_over_c10d(group, text);
+  constexpr std::size_t kBytes = kMostText + 1;
+  std::string text = mine.substr(0, kMostText);
+  text.resize(kBytes);
+  std::string all(kBytes * static_cast<std::size_t>(group.size), '\0');
+  gather_bytes(group, text.data(), kBytes, all.data());
   std::vector<std::string> texts;
-  for (int rank = 0; rank < group.size; ++rank)
-    texts.emplace_back(static_cast<const char*>(all.const_data_ptr()) + rank * kBytes);
+  for (std::size_t at = 0; at < all.size(); at += kBytes) texts.emplace_back(all.c_str() + at);
   return texts;
 }
 
-/// Whether every backend of c10d for host memory reduces this, and as our kernels do.
-bool is_plain(Kind kind, Reduce reduce) {
-  switch (kind) {
-    case Kind::f32:
-    case Kind::f64:
-      return reduce == Reduce::sum || reduce == Reduce::avg || reduce == Reduce::product;  // not NaN's way
-    case Kind::i8:
-    case Kind::u8:
-    case Kind::i32:
-    case Kind::i64: return true;
-    default: return false;
-  }
-}
-
-const char* c10d_name(Reduce reduce) {
-  switch (reduce) {
-    case Reduce::product: return "product";
-    case Reduce::min: return "min";
-    case Reduce::max: return "max";
-    default: return "sum";  // not every backend has averages
-  }
-}
-
-/// What no backend reduces as it should: everybody gets all numbers, piece by piece, and reduces them in the order of ranks.
-void reduce_gathered(const Group& group, const at::Tensor& numbers, Kind kind, Reduce reduce) {
-  const auto ranks = static_cast<std::size_t>(group.size);
-  const auto most = kGathered / numbers.element_size();
-  std::vector<const void*> sources(ranks);
-  for (std::int64_t start = 0; start < numbers.numel(); start += most) {
-    const auto piece = numbers.slice(0, start, std::min(start + most, numbers.numel()));
-    const auto bytes = piece.nbytes();
-    const auto all = gather_over_c10d(group, piece.view(at::kByte));
-    for (std::size_t rank = 0; rank < ranks; ++rank)
-      sources[rank] = static_cast<const char*>(all.const_data_ptr()) + rank * bytes;
-    kernels().reduce(kind, reduce, piece.mutable_data_ptr(), sources.data(), group.size,
-                     static_cast<std::size_t>(piece.numel()));
-  }
-}
-
 }  // namespace
-
-void reduce_over_c10d(const Group& group, const at::Tensor& numbers, Kind kind, Reduce reduce) {
-  const bool half = kind == Kind::f16 || kind == Kind::bf16;
-  if (half && (reduce == Reduce::sum || reduce == Reduce::avg)) {
-    const auto wide = numbers.to(at::kFloat);
-    reduce_over_c10d(group, wide, Kind::f32, reduce);
-    numbers.copy_(wide);
-    return;
-  }
-  if (!is_plain(kind, reduce)) return reduce_gathered(group, numbers, kind, reduce);
-  apply_over_c10d(group, numbers, c10d_name(reduce));
-  if (reduce == Reduce::avg) numbers.div_(group.size);
-}
 
 std::shared_ptr<Group> find_group(const std::string& name) {
   auto& state = registry();

@@ -1,13 +1,10 @@
-// Groups by the name of their process group, and the process group's own operations where ranks share no memory.
+// Groups by the name of their process group. Without tensors: torch's headers for them take the compiler longer than the rest of this op.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <c10/util/intrusive_ptr.h>
-
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "communicator.h"
 
@@ -34,11 +31,7 @@ void close_group(const std::string& name);
 std::string chosen_group();
 void choose_group(const std::string& name);
 
-/// c10d's operators, waited for; `unavailable` when one fails. `op`: c10d's name of a reduction.
-at::Tensor gather_over_c10d(const Group& group, const at::Tensor& tensor);
-void apply_over_c10d(const Group& group, const at::Tensor& tensor, const char* op);
-void broadcast_over_c10d(const Group& group, const at::Tensor& tensor, std::int64_t source);
-/// Reduces numbers of `kind` in one dimension, in place, through the process group, with the meaning that Kernels::reduce has.
-void reduce_over_c10d(const Group& group, const at::Tensor& numbers, Kind kind, Reduce reduce);
+/// `bytes` bytes of every rank, one rank after the other, through the process group. `unavailable` when that fails.
+void gather_bytes(const Group& group, const void* mine, std::size_t bytes, void* all);
 
 }  // namespace anyaccel::ops::shm

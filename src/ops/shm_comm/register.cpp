@@ -1,8 +1,5 @@
 // Torch's side: tensors of every kind and device, and the ops' schemas.
 #include <ATen/core/Tensor.h>
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 #include <torch/library.h>
 
@@ -15,7 +12,9 @@
 #include "anyaccel/error.h"
 #include "communicator.h"
 #include "groups.h"
+#include "ops/support/empty.h"
 #include "ops/support/error.h"
+#include "over_c10d.h"
 
 namespace anyaccel::ops::shm {
 
@@ -85,7 +84,7 @@ struct Plain {
   bool same;
   explicit Plain(const Tensor& from, bool read = true)
       : same(from.is_cpu() && from.is_contiguous() && !from.is_conj() && !from.is_neg()) {
-    tensor = same ? from : at::empty(from.sizes(), from.options().device(at::kCPU));
+    tensor = same ? from : empty(from.sizes(), from.options().device(at::kCPU));
     if (!same && read) tensor.copy_(from);
   }
   /// Writes the result back where it does not lie there already; where it does, autograd is told that it changed.
@@ -135,7 +134,7 @@ void all_reduce_(const Tensor& self, const std::string& op, const std::string& n
 Tensor all_reduce(const Tensor& self, const std::string& op, const std::string& name) {
   const auto reduce = reduction("shm_all_reduce", op, self.scalar_type());
   const auto group = find_group(name);
-  auto result = at::empty(self.sizes(), self.options());
+  auto result = empty(self.sizes(), self.options());
   const Plain plain(result, false);
   plain.tensor.copy_(self);
   reduce_plain(*group, plain.tensor, reduce);
@@ -152,7 +151,7 @@ std::vector<std::int64_t> gathered_sizes(const Tensor& self, int ranks) {
 
 Tensor all_gather(const Tensor& self, const std::string& name) {
   const auto group = find_group(name);
-  auto result = at::empty(gathered_sizes(self, group->size), self.options());
+  auto result = empty(gathered_sizes(self, group->size), self.options());
   if (result.numel() == 0) return result;
   const Plain in(self);
   const Plain out(result, false);
@@ -179,7 +178,7 @@ std::vector<std::int64_t> scattered_sizes(const Tensor& self, int ranks) {
 Tensor reduce_scatter(const Tensor& self, const std::string& op, const std::string& name) {
   const auto reduce = reduction("shm_reduce_scatter", op, self.scalar_type());
   const auto group = find_group(name);
-  auto result = at::empty(scattered_sizes(self, group->size), self.options());
+  auto result = empty(scattered_sizes(self, group->size), self.options());
   if (result.numel() == 0) return result;
   const Plain in(self);
   const Plain out(result, false);
@@ -220,11 +219,12 @@ void barrier(const std::string& name) {
   if (group->communicator)
     group->communicator->barrier();
   else
-    apply_over_c10d(*group, at::empty({1}, at::kInt).zero_(), "sum");
+    apply_over_c10d(*group, empty({1}, at::kInt).zero_(), "sum");
 }
 
 // DeepSpeed's names. Its calls have no group.
 Tensor inference_all_reduce(const Tensor& self) { return all_reduce(self, "sum", chosen_group()); }
+Tensor inference_all_reduce_meta(const Tensor& self) { return empty(self.sizes(), self.options()); }
 Tensor& inference_all_reduce_(Tensor& self) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("anyaccel::shm_all_reduce_", "")
@@ -247,8 +247,7 @@ bool offer_deepspeed_names(const std::string& group) {
                torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, inference_all_reduce));
   // Taken apart into the op above before it is traced or made functional.
   library->def("inference_all_reduce_(Tensor(a!) self) -> Tensor(a!)", inference_all_reduce_);
-  library->impl("inference_all_reduce",
-                torch::dispatch(c10::DispatchKey::Meta, [](const Tensor& self) { return at::empty_like(self); }));
+  library->impl("inference_all_reduce", torch::dispatch(c10::DispatchKey::Meta, inference_all_reduce_meta));
   return true;
 }
 
@@ -282,15 +281,40 @@ std::vector<std::int64_t> pointer_call(const std::string& name) {
 /// As DeepSpeed counts: 2 where all its dtypes have vector kernels. Ours have kernels for every dtype on every CPU.
 std::int64_t kernel_level() { return 2; }
 
+std::string reason(const std::string& name) { return find_group(name)->reason; }
+std::int64_t error_code(const std::string& message) { return error_code_of(message); }
+std::string kernel_name() { return kernels().name; }
+
+// Functions and not lambdas: what torch's templates make of a kernel is compiled once for each type, and a function's is its signature.
+void all_reduce_meta_(const Tensor& self, const std::string& op, const std::string& /*name*/) {
+  reduction("shm_all_reduce_", op, self.scalar_type());
+}
+
+Tensor all_reduce_meta(const Tensor& self, const std::string& op, const std::string& /*name*/) {
+  reduction("shm_all_reduce", op, self.scalar_type());
+  return empty(self.sizes(), self.options());
+}
+
+Tensor all_gather_meta(const Tensor& self, const std::string& name) {
+  return empty(gathered_sizes(self, find_group(name)->size), self.options());
+}
+
+Tensor reduce_scatter_meta(const Tensor& self, const std::string& op, const std::string& name) {
+  reduction("shm_reduce_scatter", op, self.scalar_type());
+  return empty(scattered_sizes(self, find_group(name)->size), self.options());
+}
+
+void broadcast_meta_(const Tensor& /*self*/, std::int64_t /*source*/, const std::string& /*name*/) {}
+
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def("shm_comm_init(str group, int rank, int size, float timeout_seconds) -> str", init_group);
   m.def("shm_comm_close(str group) -> ()", close_group);
   m.def("shm_comm_has(str group) -> bool", has_group);
-  m.def("shm_comm_reason(str group) -> str", [](const std::string& name) { return find_group(name)->reason; });
+  m.def("shm_comm_reason(str group) -> str", reason);
   m.def("shm_comm_names(str group) -> bool", offer_deepspeed_names);
   m.def("shm_comm_pointer_call(str group) -> int[]", pointer_call);
-  m.def("shm_comm_error_code(str message) -> int", [](const std::string& message) { return error_code_of(message); });
-  m.def("shm_comm_kernels() -> str", [] { return std::string(kernels().name); });
+  m.def("shm_comm_error_code(str message) -> int", error_code);
+  m.def("shm_comm_kernels() -> str", kernel_name);
   m.def("shm_comm_kernel_level() -> int", kernel_level);
   m.def("shm_all_reduce_(Tensor(a!) self, str op, str group) -> ()");
   m.def("shm_all_reduce(Tensor self, str op, str group) -> Tensor");
@@ -310,58 +334,20 @@ TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) {
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
-  m.impl("shm_all_reduce_", [](const Tensor& self, const std::string& op, const std::string&) {
-    reduction("shm_all_reduce_", op, self.scalar_type());
-  });
-  m.impl("shm_all_reduce", [](const Tensor& self, const std::string& op, const std::string&) {
-    reduction("shm_all_reduce", op, self.scalar_type());
-    return at::empty(self.sizes(), self.options());
-  });
-  m.impl("shm_all_gather", [](const Tensor& self, const std::string& name) {
-    return at::empty(gathered_sizes(self, find_group(name)->size), self.options());
-  });
-  m.impl("shm_reduce_scatter", [](const Tensor& self, const std::string& op, const std::string& name) {
-    reduction("shm_reduce_scatter", op, self.scalar_type());
-    return at::empty(scattered_sizes(self, find_group(name)->size), self.options());
-  });
-  m.impl("shm_broadcast_", [](const Tensor&, std::int64_t, const std::string&) {});
-}
-
-/// One of c10d's operators, waited for.
-Tensor c10d(const char* name, std::vector<c10::IValue> arguments) {
-  // Boxed: the schemas differ between LibTorch's versions.
-  const auto call = [](const char* op, torch::jit::Stack& stack) {
-    c10::Dispatcher::singleton()
-        .findSchemaOrThrow((std::string("_c10d_functional::") + op).c_str(), "")
-        .callBoxed(stack);
-  };
-  torch::jit::Stack stack = std::move(arguments);
-  std::string problem;
-  try {
-    call(name, stack);
-    call("wait_tensor", stack);
-    return stack.at(0).toTensor();
-  } catch (const c10::Error& error) {
-    problem = error.what_without_backtrace();
-  } catch (const std::exception& error) {
-    problem = error.what();
-  }
-  throw Error(ErrorCode::unavailable, "shm_comm", {.what = "the process group failed", .got = problem});
+  m.impl("shm_all_reduce_", all_reduce_meta_);
+  m.impl("shm_all_reduce", all_reduce_meta);
+  m.impl("shm_all_gather", all_gather_meta);
+  m.impl("shm_reduce_scatter", reduce_scatter_meta);
+  m.impl("shm_broadcast_", broadcast_meta_);
 }
 
 }  // namespace
 
-// Here and not in groups.cpp: the dispatcher's headers are read once.
-at::Tensor gather_over_c10d(const Group& group, const at::Tensor& tensor) {
-  return c10d("all_gather_into_tensor", {tensor, std::int64_t{group.size}, group.name});
-}
-
-void apply_over_c10d(const Group& group, const at::Tensor& tensor, const char* op) {
-  c10d("all_reduce_", {tensor, op, group.name});
-}
-
-void broadcast_over_c10d(const Group& group, const at::Tensor& tensor, std::int64_t source) {
-  c10d("broadcast_", {tensor, source, group.name});
+void gather_bytes(const Group& group, const void* mine, std::size_t bytes, void* all) {
+  const auto piece = empty({static_cast<std::int64_t>(bytes)}, at::kByte);
+  std::memcpy(piece.mutable_data_ptr(), mine, bytes);
+  const auto gathered = gather_over_c10d(group, piece);
+  std::memcpy(all, gathered.const_data_ptr(), gathered.nbytes());
 }
 
 }  // namespace anyaccel::ops::shm

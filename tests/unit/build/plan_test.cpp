@@ -1,0 +1,37 @@
+// Commands that the build service makes of a description.
+#include "build/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace anyaccel::build {
+
+namespace {
+
+using testing::Contains;
+using testing::Not;
+using testing::StartsWith;
+
+Step step_with(const std::string& identity) {
+  Op op;
+  op.description.name = "axpy";
+  op.description.sources = {{.file = "axpy.cpp", .flags = {}}};
+  const Tools tools{.compiler = "/usr/bin/c++", .nvcc = "", .ccache = "", .compiler_identity = identity};
+  return make_plan(op, {}, nullptr, {}, tools, "/tmp").steps.front();
+}
+
+// Broken when GCC is not told how much memory it may keep (an op's first build takes a tenth longer), or another compiler gets words
+// that it does not know, and fails or warns.
+TEST(PlanTest, OnlyGccGetsItsOwnWords) {
+  for (const char* gcc : {"c++ (Debian 12.2.0-14+deb12u1) 12.2.0 size 1",
+                          "x86_64-conda-linux-gnu-c++ (conda-forge gcc 14.2.0-1) 14.2.0 size 1"})
+    EXPECT_THAT(step_with(gcc).words, Contains(StartsWith("--param=ggc-min-heapsize="))) << gcc;
+  for (const char* other :
+       {"", "Debian clang version 14.0.6 size 1", "clang version 17.0.6 (https://example.org) size 1",
+        "Intel(R) oneAPI DPC++/C++ Compiler 2024.0.0 (2024.0.0.20231017) size 1"})
+    EXPECT_THAT(step_with(other).words, Not(Contains(StartsWith("--param")))) << other;
+}
+
+}  // namespace
+
+}  // namespace anyaccel::build
