@@ -23,10 +23,8 @@ class RowSums {
   /// What all tasks' sums of a part come to; theirs are no more afterwards.
   Tensor take(std::int64_t part) const {
     Real* const all = of(0) + part * columns_;
-    for (std::int64_t task = 1; task < tasks_; ++task) {
-      const Real* const more = of(task) + part * columns_;
-      for (std::int64_t i = 0; i < columns_; ++i) all[i] += more[i];
-    }
+    for (std::int64_t task = 1; task < tasks_; ++task)
+      column_sums<Real>(layer_.isa, of(task) + part * columns_, columns_, 0, 1, all);
     const Tensor out = layer_.empty({columns_});
     narrow(layer_.isa, all, columns_, write<S>(out));
     return out;
