@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r\v\f";
 /// A count above this is a typing error, and would be a list of that length.
-constexpr int kMostSlots = 65536;
+constexpr int kMostSlots = 4096;
 
 [[noreturn]] void refuse(const std::string& what, const std::string& got = {}, const std::string& want = {},
                          const std::string& hint = {}) {

@@ -40,7 +40,7 @@ std::vector<std::string> own_slots(const Options& options, const JobInput& input
     return numbered_slots(default_ranks(input.machine, plan));
   }
   // What cannot be counted is taken as the user says it.
-  if (!input.accelerator.devices && options.num_accelerators && options.num_accelerators.value() < 65536 &&
+  if (!input.accelerator.devices && options.num_accelerators && *options.num_accelerators <= 4096 &&
       input.accelerator.traits.visible_devices_envs.empty())
     return numbered_slots(*options.num_accelerators);
   return visible_slots(input.accelerator);

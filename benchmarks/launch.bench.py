@@ -1,0 +1,35 @@
+from runner.declare import Benchmark, Side, Target
+
+
+def timed(name, *command, needs=(), repeat=5):
+    return Side(name, list(command), timed=True, repeat=repeat, needs=list(needs))
+
+
+def wall(numbers, name):
+    return numbers[name]["wall_ms"]
+
+
+benchmark = Benchmark(
+    title="Launching",
+    about="""Milliseconds from start to end of two ranks of `true`, its files in the page cache; each figure of a round is the median of several
+        starts. "a shell" starts the two side by side and waits: the program itself. Intel's mpiexec is that of the package impi-rt.
+        "gone" is the time from a rank's end with exit code 1 to the end of the launcher, when no process of any rank is left: the other rank
+        waits in `sleep`, or it and a daemon of its own ignore SIGTERM, so that they get SIGKILL.""",
+    sides=[
+        timed("a shell", "sh", "-c", "true & true & wait"),
+        timed("anyaccel launch", "{build}/bin/anyaccel", "launch", "-q", "--num_accelerators", "2", "--oversubscribe", "true"),
+        timed("anyaccel launch, bound", "{build}/bin/anyaccel", "launch", "-q", "--num_accelerators", "2", "--oversubscribe",
+              "--bind_cores_to_rank", "true"),
+        timed("Intel's mpiexec", "sh", "-c", 'exec "$(dirname "$0")/mpiexec.hydra" -n 2 true', "{python}",
+              needs=["sh", "-c", '"$(dirname "$0")/mpiexec.hydra" --version', "{python}"]),
+        timed("torchrun", "{python}", "-m", "torch.distributed.run", "--nproc_per_node", "2", "--no-python", "true",
+              needs=["{python}", "-c", "import torch"], repeat=1),
+        timed("deepspeed", "{python}", "-m", "deepspeed.launcher.runner", "--num_gpus", "2", "--no_python", "--no_local_rank", "true",
+              needs=["{python}", "-c", "import deepspeed"], repeat=1),
+        Side("gone", ["{python}", "{here}/launch_gone.py", "{build}/bin/anyaccel"]),
+    ],
+    targets=[
+        Target("two ranks over the program itself", lambda n: wall(n, "anyaccel launch") - wall(n, "a shell"), at_most=30, unit="ms"),
+        Target("two bound ranks over the program itself", lambda n: wall(n, "anyaccel launch, bound") - wall(n, "a shell"), at_most=30, unit="ms"),
+        Target("from a rank's end to the last process gone", lambda n: max(n["gone"]["gone_ms"], n["gone"]["gone_ignoring_ms"]), at_most=1000, unit="ms"),
+    ])

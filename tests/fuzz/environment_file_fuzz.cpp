@@ -1,0 +1,24 @@
+// A file of variables is read or refused, and what was read reads the same when it is written.
+// sources: launch/environment_file.cpp base/error.cpp base/env.cpp base/file.cpp
+#include "launch/environment_file.h"
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "anyaccel/error.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace anyaccel;
+  try {
+    const auto variables = launch::parse_environment_file({reinterpret_cast<const char*>(data), size}, "fuzz");
+    std::string text;
+    for (const auto& [name, value] : variables) {
+      if (name.empty() || value.find('\n') != std::string::npos) std::abort();
+      text += name + "=" + value + "\n";
+    }
+    if (launch::parse_environment_file(text, "again") != variables) std::abort();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_argument) std::abort();
+  }
+  return 0;
+}
