@@ -44,7 +44,8 @@ struct Cairo {
 
   static DynamicLibrary open() {
     std::string reason;
-    auto opened = DynamicLibrary::try_open(kLibrary, &reason);
+    // Its font libraries keep what they have read for ever: with the library gone, that memory would be lost at each picture.
+    auto opened = DynamicLibrary::try_open(kLibrary, &reason, DynamicLibrary::Unload::never);
     if (opened) return opened;
     throw Error(ErrorCode::unavailable, "topology",
                 {.what = "a PNG needs cairo, which cannot be opened",
