@@ -51,7 +51,7 @@ JobAccelerator made(Candidate candidate, const std::optional<sdk::Probe>& probe,
   return out;
 }
 
-JobAccelerator find_named(const std::string& name, std::vector<Candidate> all) {
+JobAccelerator find_named(const std::string& name, std::vector<Candidate> all, bool elsewhere) {
   std::string names;
   for (auto& candidate : all) {
     if (candidate.traits.name != name) {
@@ -59,7 +59,7 @@ JobAccelerator find_named(const std::string& name, std::vector<Candidate> all) {
       continue;
     }
     const auto probe = ask(candidate);
-    if (probe && probe->device_count == 0)
+    if (probe && probe->device_count == 0 && !elsewhere)
       throw Error(ErrorCode::unavailable, kWhere,
                   {.what = "the accelerator '" + name + "' was named but has no devices here: " + probe->reason,
                    .hint = "unset DS_ACCELERATOR to use what is there"});
@@ -95,14 +95,14 @@ std::optional<std::vector<std::string>> visible_entries(const JobAccelerator& ac
 
 }  // namespace
 
-JobAccelerator find_accelerator(const std::optional<std::string>& named) {
+JobAccelerator find_accelerator(const std::optional<std::string>& named, bool elsewhere) {
   auto all = candidates();
-  if (named) return find_named(*named, std::move(all));
+  if (named) return find_named(*named, std::move(all), elsewhere);
   std::string reasons;
   for (auto& candidate : all) {
     const auto probe = ask(candidate);
     if (candidate.on_cores) {
-      if (env_flag("ANYACCEL_STRICT"))
+      if (!elsewhere && env_flag("ANYACCEL_STRICT"))
         throw Error(
             ErrorCode::unavailable, kWhere,
             {.what = "ANYACCEL_STRICT forbids falling to the host, and no other accelerator is here: " + reasons,

@@ -18,8 +18,9 @@ struct JobAccelerator {
 };
 
 /// The accelerator `named`, otherwise the best whose devices are here, in the registry's order. Throws `invalid_argument` for a name
-/// that nobody has and `unavailable` for one without devices; for the host too where ANYACCEL_STRICT forbids to fall to it.
-JobAccelerator find_accelerator(const std::optional<std::string>& named);
+/// that nobody has and `unavailable` for one without devices; for the host too where ANYACCEL_STRICT forbids to fall to it. With `elsewhere`
+/// ranks run on other hosts, and one without devices here is no error.
+JobAccelerator find_accelerator(const std::optional<std::string>& named, bool elsewhere = false);
 
 /// The slots of this host: those that the accelerator's variable leaves visible, by the names that stand in it, otherwise numbers. Not
 /// for an accelerator that computes on cores. Throws `unavailable` where the devices cannot be counted.

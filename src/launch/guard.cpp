@@ -52,7 +52,9 @@ class Watch {
   struct Rank {
     pid_t process = 0;  ///< 0: has ended, or was never started
     int descriptor = -1;
+    int held = -1;  ///< the other end of what it reads
   };
+  pid_t start_rank(std::size_t index, RankDescriptors descriptors, const SignalSettings& signals);
   void tell(GuardMessage message) const {
     // A launcher that does not read now has room for the few messages that there are.
     if (!gone_) ::send(link_, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -91,27 +93,53 @@ void Watch::start(const std::vector<RankDescriptors>& descriptors, const SignalS
   children_ = ::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
   add(epoll_, children_, kChild, EPOLLIN);
   add(epoll_, link_, kLink, EPOLLIN);
-  const pid_t self = ::getpid();
   ranks_.resize(job_.ranks.size());
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    const pid_t process = ::fork();
-    if (process == 0) become_rank(job_.ranks[i], job_.unset, descriptors[i], signals, self, group_);
+    const pid_t process = start_rank(i, descriptors[i], signals);
     if (process < 0) {
       tell({GuardMessage::not_started, static_cast<int>(i), errno});
       end(SIGTERM, kAfterFailure);
       return;
     }
-    ranks_[i] = {process, static_cast<int>(::syscall(SYS_pidfd_open, process, 0))};
+    ranks_[i].process = process;
+    ranks_[i].descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
     ++running_;
     // Linux before 5.3 has none: ranks that end within a moment may then be taken in another order.
     if (ranks_[i].descriptor >= 0) add(epoll_, ranks_[i].descriptor, i, EPOLLIN | EPOLLONESHOT);
   }
 }
 
+/// -1 and errno when it cannot be started.
+pid_t Watch::start_rank(std::size_t index, RankDescriptors descriptors, const SignalSettings& signals) {
+  int input[2] = {-1, -1};
+  if (job_.input == RankInput::held && ::pipe2(input, O_CLOEXEC) != 0) return -1;
+  if (job_.input == RankInput::nothing) input[0] = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const pid_t self = ::getpid();
+  const pid_t process = ::fork();
+  // What reaches other hosts must not get the terminal's Ctrl-C: it ends when its input does.
+  if (process == 0)
+    become_rank(job_.ranks[index], job_.unset, descriptors, input[0], signals, self,
+                job_.input == RankInput::held ? 0 : group_);
+  const int error = errno;
+  if (input[0] >= 0) ::close(input[0]);
+  ranks_[index].held = input[1];
+  errno = error;
+  return process;
+}
+
 /// Asks all processes to end; later they are killed.
 void Watch::end(int signal, milliseconds grace, pid_t except) {
   ending_ = true;
   kill_at_ = Clock::now() + grace;
+  if (job_.input == RankInput::held && signal != SIGKILL) {
+    for (auto& rank : ranks_) {
+      if (rank.held >= 0) ::close(rank.held);
+      rank.held = -1;
+    }
+    // What is at the other ends takes as long as this does after a signal.
+    kill_at_ = Clock::now() + kAfterSignal + kAfterFailure;
+    return;
+  }
   send_signal(descendants(::getpid()), signal, except);
 }
 

@@ -145,6 +145,15 @@ std::vector<Host> parse_host_file(std::string_view text, const std::string& name
   return hosts;
 }
 
+std::vector<Host> parse_hosts(std::string_view text) { return parse_filter(text); }
+
+std::string format_hosts(const std::vector<Host>& hosts) {
+  std::string out;
+  for (const auto& host : hosts)
+    out.append(out.empty() ? "" : "@").append(host.name).append(":").append(joined(host.slots));
+  return out;
+}
+
 std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include, std::string_view exclude) {
   if (include.empty() && exclude.empty()) return hosts;
   const bool keep = !include.empty();

@@ -23,6 +23,11 @@ std::vector<std::string> numbered_slots(int count);
 /// `invalid_argument` naming the line: for a line of another form, a host that is there twice, and a file without hosts.
 std::vector<Host> parse_host_file(std::string_view text, const std::string& name);
 
+/// Reads hosts with their slots in the form of a filter, `a:0,1@b:0`. Throws `invalid_argument`.
+std::vector<Host> parse_hosts(std::string_view text);
+/// Writes them so.
+std::string format_hosts(const std::vector<Host>& hosts);
+
 /// Cuts hosts down to `NAME[:SLOT,...][@NAME...]`, where a name without slots means all of that host; or, for `exclude`, to what that
 /// leaves. The hosts keep their order, numbered slots are in ascending order. At most one of the two is not empty. Throws
 /// `invalid_argument` for hosts and slots that are not there, and when nothing is left.

@@ -23,8 +23,16 @@ struct JobRank {
   std::vector<std::string> command;
 };
 
+/// What ranks read from.
+enum class RankInput {
+  launcher,  ///< what the launcher reads from
+  nothing,
+  held,  ///< a pipe that ends when the job is to end: it stands for the launcher's life
+};
+
 struct Job {
-  std::vector<JobRank> ranks;  ///< of this host
+  std::vector<JobRank> ranks;  ///< of this host; of all, where other hosts have to be reached
+  RankInput input = RankInput::launcher;
   int world_size = 0;
   int hosts = 1;
   std::string accelerator;

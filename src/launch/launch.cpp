@@ -4,11 +4,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "anyaccel/error.h"
@@ -16,6 +18,7 @@
 #include "base/file.h"
 #include "base/shell.h"
 #include "launch/core_list.h"
+#include "launch/ssh.h"
 
 namespace anyaccel::launch {
 
@@ -57,7 +60,8 @@ std::vector<int> nodes_of_slots(const topology::Machine& machine, const std::vec
   return out;
 }
 
-void choose_host(const Options& options, JobInput& input) {
+/// True when other hosts have to be reached.
+bool choose_host(const Options& options, JobInput& input) {
   if (options.no_ssh) {
     if (!options.node_rank || static_cast<std::size_t>(*options.node_rank) >= input.hosts.size())
       throw Error(ErrorCode::invalid_argument, kWhere,
@@ -65,16 +69,34 @@ void choose_host(const Options& options, JobInput& input) {
                    .got = options.node_rank ? "--node_rank " + std::to_string(*options.node_rank) : "no --node_rank",
                    .want = "--node_rank from 0 to " + std::to_string(input.hosts.size() - 1)});
     input.host = static_cast<std::size_t>(*options.node_rank);
-    return;
+    return false;
   }
-  if (input.hosts.size() == 1 && !options.force_multi) return;
-  throw Error(
-      ErrorCode::unsupported, kWhere,
-      {.what = "this version reaches no other hosts, by " +
-               std::string(to_string(options.runner.value_or(Runner::pdsh))) + " or another launcher",
-       .got = std::to_string(input.hosts.size()) + (input.hosts.size() == 1 ? " host and --force_multi" : " hosts"),
-       .hint =
-           "start the same command on each host with --no_ssh and its --node_rank, or let --include leave one host"});
+  if (input.hosts.size() == 1 && !options.force_multi) return false;
+  if (options.runner.value_or(Runner::ssh) == Runner::ssh) return true;
+  throw Error(ErrorCode::unsupported, kWhere,
+              {.what = "this version reaches other hosts by ssh alone",
+               .got = "--launcher " + std::string(to_string(*options.runner)),
+               .want = "--launcher ssh, or none",
+               .hint = "or start the same command on each host with --no_ssh and its --node_rank"});
+}
+
+/// True before anything is known of hosts but their file: DS_ACCELERATOR may name devices that only they have.
+bool may_be_remote(const Options& options, const std::optional<std::vector<Host>>& hosts) {
+  return !options.no_ssh && (options.force_multi || (hosts && hosts->size() > 1));
+}
+
+/// The plans of all hosts in one, each made on this machine: what they are elsewhere, the hosts find out themselves.
+Job plan_all_hosts(Options options, JobInput input) {
+  options.oversubscribe = true;
+  Job out;
+  for (input.host = 0; input.host < input.hosts.size(); ++input.host) {
+    auto job = plan_job(options, input);
+    std::move(job.ranks.begin(), job.ranks.end(), std::back_inserter(out.ranks));
+    job.ranks = std::move(out.ranks);
+    out = std::move(job);
+  }
+  out.notes.emplace_back("each host plans with its own topology and devices; here all are shown as this machine");
+  return out;
 }
 
 }  // namespace
@@ -98,30 +120,31 @@ int free_port() {
                .hint = "give one with --master_port"});
 }
 
-Job make_job(const Options& options) {
+Launch make_launch(const Options& options, const std::string& program) {
   JobInput input;
-  input.file_variables = environment_files();
+  // The launcher that started an agent has read its own, and passed them on.
+  if (!options.agent) input.file_variables = environment_files();
   auto named = env("DS_ACCELERATOR");
   for (const auto& [name, value] : input.file_variables)
     if (!named && name == "DS_ACCELERATOR") named = value;
-  input.accelerator = find_accelerator(named);
+  auto hosts = options.world.empty() ? read_hosts(options) : parse_hosts(options.world);
+  const bool from_file = hosts.has_value();
+  input.accelerator = find_accelerator(named, may_be_remote(options, hosts));
   input.machine = options.topology_file ? topology::read_machine(std::filesystem::path(*options.topology_file))
                                         : topology::this_machine();
   const bool cores = input.accelerator.on_cores;
 
-  auto hosts = read_hosts(options);
-  const bool from_file = hosts.has_value();
   if (!hosts) hosts = {{kThisHost, own_slots(options, input)}};
   input.hosts = filter_hosts(std::move(*hosts), options.include, options.exclude);
   if (options.num_nodes) input.hosts = first_hosts(std::move(input.hosts), *options.num_nodes);
   if (options.num_accelerators) input.hosts = slots_of_each(std::move(input.hosts), *options.num_accelerators, cores);
-  choose_host(options, input);
+  const bool remote = choose_host(options, input);
   auto& slots = input.hosts[input.host].slots;
   if (cores && !from_file && !(options.include.empty() && options.exclude.empty()))
     input.device_nodes = nodes_of_slots(input.machine, slots);
-  if (!cores && from_file) slots = visible_names(input.accelerator, slots);
+  if (!cores && from_file && !remote) slots = visible_names(input.accelerator, slots);
 
-  const bool alone = input.hosts.size() == 1;
+  const bool alone = input.hosts.size() == 1 && !remote;
   input.master_addr =
       !options.master_addr.empty() ? options.master_addr : (alone ? "127.0.0.1" : input.hosts.front().name);
   input.master_port = options.master_port ? *options.master_port : (alone ? free_port() : kUsualPort);
@@ -129,14 +152,23 @@ Job make_job(const Options& options) {
     if (input.python.empty()) input.python = find_program(name);
   for (const auto& name : variables_that_matter())
     if (env(name.c_str())) input.set_variables.push_back(name);
-  return plan_job(options, input);
+  if (!remote) {
+    Launch out{.job = plan_job(options, input)};
+    if (options.agent) out.job.input = RankInput::nothing;
+    return out;
+  }
+  if (options.dry_run) return {.job = plan_all_hosts(options, input), .remote = true};
+  if (options.master_addr.empty() || !options.no_ssh_check) {
+    input.master_addr = address_of(options, input.hosts.front().name);
+  }
+  return {.job = ssh_job(options, input, program), .remote = true};
 }
 
 std::string describe(const Job& job) {
   const auto counted = [](std::size_t count, const char* what) {
     return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
   };
-  std::string out = counted(job.ranks.size(), "rank") + " here, " + std::to_string(job.world_size) + " on " +
+  std::string out = counted(job.ranks.size(), "rank") + ", " + std::to_string(job.world_size) + " on " +
                     counted(static_cast<std::size_t>(job.hosts), "host") + ", accelerator " + job.accelerator + " (" +
                     job.reason + ")\nMASTER_ADDR " + job.master_addr + ", MASTER_PORT " +
                     std::to_string(job.master_port) + "\n";

@@ -7,9 +7,15 @@
 
 namespace anyaccel::launch {
 
-/// What the options come to here: looks at host file, devices, topology, variables and files, and starts nothing. Throws what the parts
-/// throw; `unsupported` for ranks on other hosts, which no runner reaches yet.
-Job make_job(const Options& options);
+struct Launch {
+  Job job;  ///< the ranks of this host; where others have to be reached, what reaches each as a rank, or with --dry_run all ranks
+  bool remote = false;  ///< other hosts have to be reached
+};
+
+/// What the options come to here: looks at host file, devices, topology, variables and files, and starts no rank. Where other hosts have to be
+/// reached, asks the first one for its address unless it is given, or whether it can be reached. `program` is this program's own path, which
+/// the other hosts have too. Throws what the parts throw; `unsupported` for a runner that is not there yet.
+Launch make_launch(const Options& options, const std::string& program);
 
 /// A TCP port of this machine that nobody listens on now. Throws `unavailable`.
 int free_port();

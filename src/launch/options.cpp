@@ -73,7 +73,7 @@ struct Option {
   std::string_view name;
   std::string_view also;   ///< a second name, or empty
   std::string_view value;  ///< what the help calls its value; empty: a flag
-  const char* help;        ///< null: listed with the option before
+  const char* help;        ///< null: between launchers, not for people
   Set set;
 };
 
@@ -160,6 +160,8 @@ constexpr Option kOptions[] = {
     {"--json", "", "", "With --dry_run: one JSON object, for programs", flag<&Options::json>},
     {"--topology", "", "FILE", "With --dry_run: plan for a machine saved with `lstopo --of xml FILE`",
      text<&Options::topology_file>},
+    {"--world", "", "HOSTS", nullptr, text<&Options::world>},
+    {"--agent", "", "", nullptr, flag<&Options::agent>},
     {"--help", "-h", "", "Print this help and end", flag<&Options::help>},
 };
 
@@ -242,6 +244,7 @@ std::string options_help() {
       "gets --local_rank=N as its first argument; any other is run as it is. Names of options may have - for _.\n\n"
       "Options:\n";
   for (const auto& option : kOptions) {
+    if (option.help == nullptr) continue;
     std::string left = "  ";
     if (option.also.size() == 2) left.append(option.also).append(", ");
     left.append(option.name);

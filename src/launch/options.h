@@ -64,6 +64,11 @@ struct Options {
   bool json = false;
   std::optional<std::string> topology_file;
 
+  // Between launchers: how one on another host is told what it has to start.
+  std::string world;  ///< hosts and slots as filters write them; instead of a host file
+  bool agent =
+      false;  ///< the end of standard input ends the job; failures are reported at once, for the launcher at its other end
+
   std::string program;
   std::vector<std::string> arguments;
 };

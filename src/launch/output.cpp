@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <utility>
 
 #include "anyaccel/error.h"
 #include "base/log.h"
@@ -47,6 +49,20 @@ void remember(std::string& tail, std::string_view text) {
 }
 
 }  // namespace
+
+constexpr std::string_view kReport = "anyaccel: launch report: rank ";
+
+std::string format_report(const FailureReport& report) {
+  return std::string(kReport) + std::to_string(report.rank) + " status " + std::to_string(report.status) + "\n";
+}
+
+std::optional<FailureReport> parse_report(std::string_view line) {
+  if (!line.starts_with(kReport)) return std::nullopt;
+  FailureReport out;
+  const std::string rest(line.substr(kReport.size()));
+  if (std::sscanf(rest.c_str(), "%d status %d", &out.rank, &out.status) != 2) return std::nullopt;
+  return out;
+}
 
 std::string LinePrefix::add(std::string_view text) {
   std::string out;
@@ -118,6 +134,7 @@ struct Outputs::Stream {
   bool tail;              ///< its last lines are remembered
   std::string file = {};  ///< of a log
   std::optional<LinePrefix> prefix = std::nullopt;
+  std::optional<std::string> unread = std::nullopt;  ///< where reports are taken out: what has no line end yet
 };
 
 Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings) : tails_(ranks.size()) {
@@ -145,6 +162,7 @@ Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings) 
     } else {
       if (settings.prefix) mine.output = add(i, STDOUT_FILENO, false);
       mine.error = add(i, STDERR_FILENO, true);
+      if (settings.reports) streams_.back()->unread.emplace();
     }
   }
 }
@@ -165,6 +183,7 @@ void Outputs::started() {
 void Outputs::close(Stream& stream) {
   if (stream.from < 0) return;
   if (stream.prefix) pass(stream, stream.prefix->rest());
+  if (stream.unread) pass(stream, std::exchange(*stream.unread, {}));
   if (stream.from < 0) return;  // closed by a failure
   ::close(stream.from);
   if (stream.to > STDERR_FILENO) ::close(stream.to);
@@ -194,12 +213,35 @@ void Outputs::pass(Stream& stream, std::string_view text) {
   stream.from = -1;
 }
 
+/// Whole lines that are no report, and the beginning of one that cannot become a report.
+std::string Outputs::without_reports(std::string& unread, std::string_view text) {
+  unread.append(text);
+  std::string out;
+  for (std::size_t end; (end = unread.find('\n')) != std::string::npos; unread.erase(0, end + 1)) {
+    const auto report = parse_report(std::string_view(unread).substr(0, end));
+    if (!report)
+      out.append(unread, 0, end + 1);
+    else if (!report_)
+      report_ = report;
+  }
+  if (!kReport.starts_with(std::string_view(unread).substr(0, kReport.size())) && !unread.starts_with(kReport)) {
+    out += unread;
+    unread.clear();
+  }
+  return out;
+}
+
 void Outputs::read(Stream& stream) {
   static std::array<char, 65536> buffer;
   const ssize_t count = ::read(stream.from, buffer.data(), buffer.size());
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (count <= 0) return close(stream);
-  const std::string_view text(buffer.data(), static_cast<std::size_t>(count));
+  std::string_view text(buffer.data(), static_cast<std::size_t>(count));
+  std::string without;
+  if (stream.unread) {
+    without = without_reports(*stream.unread, text);
+    text = without;
+  }
   if (stream.tail) remember(tails_[stream.rank], text);
   if (stream.prefix)
     pass(stream, stream.prefix->add(text));
@@ -207,9 +249,10 @@ void Outputs::read(Stream& stream) {
     pass(stream, text);
 }
 
-bool Outputs::wait(int link) {
+bool Outputs::wait(int link, int also) {
   std::vector<pollfd> all{{link, POLLIN, 0}};
   for (const auto& stream : streams_) all.push_back({stream->from, POLLIN, 0});
+  all.push_back({also, POLLIN, 0});
   if (::poll(all.data(), all.size(), -1) < 0) return false;
   for (std::size_t i = 0; i < streams_.size(); ++i)
     if (all[i + 1].revents != 0 && streams_[i]->from >= 0) read(*streams_[i]);

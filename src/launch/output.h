@@ -16,7 +16,19 @@ namespace anyaccel::launch {
 struct OutputSettings {
   bool prefix = false;                    ///< each line begins with "[rank N] "
   std::optional<std::string> log_folder;  ///< a file a rank, and nothing on the terminal
+  bool reports = false;  ///< standard error may have reports of launchers on other hosts: they are taken out of it
 };
+
+/// Of a launcher on another host, a line of its standard error.
+struct FailureReport {
+  int rank = 0;
+  int status = 0;  ///< as of waitpid()
+};
+
+/// The line, with its end.
+std::string format_report(const FailureReport& report);
+/// Nothing for any other line.
+std::optional<FailureReport> parse_report(std::string_view line);
 
 /// Text as it came, with a prefix before each line; a carriage return ends one too, so that progress bars move.
 class LinePrefix {
@@ -49,8 +61,8 @@ class Outputs {
   /// What ranks get; closed here by started().
   const std::vector<RankDescriptors>& descriptors() const noexcept { return descriptors_; }
   void started();
-  /// Waits until `link` or a pipe is readable and passes on what the pipes have; true when `link` is.
-  bool wait(int link);
+  /// Waits until `link`, `also` or a pipe is readable and passes on what the pipes have; true when `link` is.
+  bool wait(int link, int also = -1);
   /// Passes on what is left, without waiting.
   void finish();
 
@@ -59,10 +71,13 @@ class Outputs {
   /// True when output could not be written where it belongs.
   bool failed() const noexcept { return failed_; }
   const std::vector<std::string>& log_files() const noexcept { return log_files_; }
+  /// The first report that came.
+  const std::optional<FailureReport>& report() const noexcept { return report_; }
 
  private:
   struct Stream;
   void read(Stream& stream);
+  std::string without_reports(std::string& unread, std::string_view text);
   void pass(Stream& stream, std::string_view text);
   void close(Stream& stream);
 
@@ -70,6 +85,7 @@ class Outputs {
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::string> tails_;
   std::vector<std::string> log_files_;
+  std::optional<FailureReport> report_;
   bool failed_ = false;
 };
 

@@ -25,12 +25,13 @@ void SignalSettings::restore() const noexcept {
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
 }
 
-void become_rank(const JobRank& rank, const std::vector<std::string>& unset, RankDescriptors descriptors,
+void become_rank(const JobRank& rank, const std::vector<std::string>& unset, RankDescriptors descriptors, int input,
                  const SignalSettings& signals, pid_t guard, pid_t group) {
   // Of the launcher's group, so that a rank may read from the terminal and gets its Ctrl-C.
-  ::setpgid(0, group);
+  if (group != 0) ::setpgid(0, group);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != guard) ::_exit(128 + SIGKILL);
+  if (input >= 0) ::dup2(input, STDIN_FILENO);
   if (descriptors.output >= 0) ::dup2(descriptors.output, STDOUT_FILENO);
   if (descriptors.error >= 0) ::dup2(descriptors.error, STDERR_FILENO);
   const auto name = "launch: rank " + std::to_string(rank.rank) + ": ";

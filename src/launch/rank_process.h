@@ -19,9 +19,9 @@ struct SignalSettings {
   void restore() const noexcept;
 };
 
-/// Replaces this process, a child of `guard`, by the rank's program, in process group `group`. What goes wrong is said on the rank's standard error;
+/// Replaces this process, a child of `guard`, by the rank's program, which reads from `input` (-1: as the launcher), in process group `group` (0: the guard's). What goes wrong is said on the rank's standard error;
 /// exit code 127 for a program that is not there and 126 for one that cannot be run, as shells have it.
 [[noreturn]] void become_rank(const JobRank& rank, const std::vector<std::string>& unset, RankDescriptors descriptors,
-                              const SignalSettings& signals, pid_t guard, pid_t group);
+                              int input, const SignalSettings& signals, pid_t guard, pid_t group);
 
 }  // namespace anyaccel::launch

@@ -1,6 +1,7 @@
 #include "launch/run_job.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -107,6 +108,15 @@ class PidFile {
   std::string path_;
 };
 
+/// True when nothing more can come from there; what comes is of no interest.
+bool at_end(int descriptor) {
+  pollfd one{descriptor, POLLIN, 0};
+  char buffer[256];
+  if (::poll(&one, 1, 0) <= 0) return false;
+  const ssize_t count = ::read(descriptor, buffer, sizeof buffer);
+  return count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN);
+}
+
 std::string name_of(const JobRank& rank) { return "rank " + std::to_string(rank.rank) + " on " + rank.host; }
 
 void tell_failure(const JobRank& rank, int status, const std::vector<std::string>& lines) {
@@ -144,8 +154,16 @@ int run_job(const Job& job, const RunSettings& settings) {
 
   std::optional<GuardMessage> failure;
   bool finished = false, before_signal = false;
+  int input = settings.agent ? STDIN_FILENO : -1;
+  bool cut_off = false;
   while (!finished) {
-    if (!outputs.wait(guard.link())) continue;
+    const bool told = outputs.wait(guard.link(), input);
+    if (input >= 0 && at_end(input)) {
+      input = -1;
+      cut_off = true;
+      Guard::forward(guard.link(), SIGTERM, false);
+    }
+    if (!told) continue;
     const auto message = guard.receive();
     if (!message) break;
     switch (message->kind) {
@@ -162,6 +180,10 @@ int run_job(const Job& job, const RunSettings& settings) {
         failure = message;
         // A terminal's Ctrl-C reaches ranks and launcher at once: a rank that ends of it did not fail.
         before_signal = got_signal == 0;
+        if (settings.agent && failure->kind == GuardMessage::failed) {
+          const auto line = format_report({numbers.at(static_cast<std::size_t>(failure->rank)), failure->status});
+          [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+        }
     }
   }
   if (!finished) kill_descendants();
@@ -175,11 +197,16 @@ int run_job(const Job& job, const RunSettings& settings) {
                                ::strsignal(got_signal) + "); no process of any rank is left");
     return 128 + got_signal;
   }
+  if (!failure && cut_off) return 128 + SIGTERM;
   if (!failure) return outputs.failed() ? 1 : 0;
   const auto& rank = job.ranks.at(static_cast<std::size_t>(failure->rank));
   if (failure->kind == GuardMessage::not_started)
     throw Error(ErrorCode::unavailable, "launch",
                 {.what = name_of(rank) + " cannot be started", .got = std::strerror(failure->status)});
+  if (job.input == RankInput::held) {
+    log(LogLevel::error, "launch: " + rank.host + " ended the job first: " + describe_status(failure->status));
+    return exit_code_of(outputs.report() ? outputs.report()->status : failure->status);
+  }
   tell_failure(rank, failure->status, outputs.last_lines(static_cast<std::size_t>(failure->rank)));
   return exit_code_of(failure->status);
 }

@@ -10,6 +10,8 @@ namespace anyaccel::launch {
 
 struct RunSettings {
   OutputSettings output;
+  bool agent =
+      false;  ///< for a launcher at the other end of standard input, whose end ends the job; it gets a report of a failure at once
   bool save_pid = false;  ///< /tmp/<process>.deepspeed holds this process's number while the job runs
 };
 

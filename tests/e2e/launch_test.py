@@ -110,7 +110,7 @@ class Launch(unittest.TestCase):
                                   ("anyaccel launch", 2, "no program was given"),
                                   ("anyaccel launch --autotuning run a.py", 2, "--autotuning is not supported"),
                                   ("anyaccel launch --hostfile none true", 1, "none"),
-                                  ("anyaccel launch --num_accelerators 5000 true", 1, "--oversubscribe"),
+                                  ("anyaccel launch --num_accelerators 4000 true", 1, "--oversubscribe"),
                                   ("DS_ACCELERATOR=nonsense anyaccel launch true", 1, "'nonsense'"),
                                   ("anyaccel launch --include other true", 1, "'other'")):
             result = self.run_line(line)

@@ -57,7 +57,8 @@ int run_launch(std::span<const char* const> arguments) {
     set_log_level(*options.log_level);
   else if (!env("ANYACCEL_LOG_LEVEL"))
     set_log_level(LogLevel::info);
-  const auto job = launch::make_job(options);
+  const auto made = launch::make_launch(options, own_folder() + "/anyaccel");
+  const auto& job = made.job;
   if (options.dry_run) {
     if (options.json)
       std::printf("%s\n", to_json(job).dump(2, ' ', false, Json::error_handler_t::replace).c_str());
@@ -65,13 +66,18 @@ int run_launch(std::span<const char* const> arguments) {
       std::fputs(launch::describe(job).c_str(), stdout);
     return 0;
   }
-  launch::check_program(options);
+  // Other hosts may have what this one has not.
+  if (!made.remote) launch::check_program(options);
   for (const auto& note : job.notes) log(LogLevel::info, "launch: " + note);
-  log(LogLevel::info, "launch: " + std::to_string(job.ranks.size()) + " of " + std::to_string(job.world_size) +
-                          " ranks on " + job.ranks.front().host + ", accelerator " + job.accelerator +
+  log(LogLevel::info, "launch: " + std::to_string(job.world_size) + " ranks on " + std::to_string(job.hosts) +
+                          (job.hosts == 1 ? " host" : " hosts") + ", accelerator " + job.accelerator +
                           ", MASTER_ADDR " + job.master_addr + ", MASTER_PORT " + std::to_string(job.master_port));
-  return launch::run_job(job, {.output = {.prefix = options.prefix_output, .log_folder = options.log_folder},
-                               .save_pid = options.save_pid});
+  launch::RunSettings settings{.agent = options.agent, .save_pid = options.save_pid};
+  if (made.remote)
+    settings.output.reports = true;
+  else
+    settings.output = {.prefix = options.prefix_output, .log_folder = options.log_folder};
+  return launch::run_job(job, settings);
 }
 
 }  // namespace anyaccel::cli

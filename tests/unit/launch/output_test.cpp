@@ -98,5 +98,24 @@ TEST_F(LaunchLogs, BothOutputsInOrder) {
   EXPECT_EQ(last.back(), "line 11");
 }
 
+// Breaks when a report of another host's launcher is shown, is missed because it came in pieces, or a later one counts.
+TEST(LaunchReports, AreTakenOut) {
+  EXPECT_FALSE(parse_report("anything"));
+  Outputs outputs({0}, {.reports = true});
+  const int to = outputs.descriptors()[0].error;
+  const std::string all = "one\n" + format_report({4, 256}) + "anyaccel: launch\n" + format_report({5, 512}) + "rest";
+  testing::internal::CaptureStderr();
+  for (const char c : all) {
+    ASSERT_EQ(::write(to, &c, 1), 1);
+    outputs.wait(-1);
+  }
+  outputs.started();
+  outputs.finish();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "one\nanyaccel: launch\nrest");
+  ASSERT_TRUE(outputs.report());
+  EXPECT_EQ(outputs.report()->rank, 4);
+  EXPECT_EQ(outputs.report()->status, 256);
+}
+
 }  // namespace
 }  // namespace anyaccel::launch

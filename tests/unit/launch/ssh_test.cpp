@@ -1,0 +1,89 @@
+#include "launch/ssh.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "anyaccel/error.h"
+
+namespace anyaccel::launch {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+// Breaks when arguments of --launcher_args are split where a shell would not.
+TEST(SplitWords, AsAShellDoes) {
+  EXPECT_THAT(split_words("  -o A=b  -i 'a b' \"c \\\"d\\\" \\e\" f\\ g '' "),
+              ElementsAre("-o", "A=b", "-i", "a b", "c \"d\" \\e", "f g", ""));
+  EXPECT_TRUE(split_words(" \t ").empty());
+  EXPECT_THROW(split_words("a 'b"), Error);
+}
+
+JobInput input() {
+  JobInput out;
+  out.accelerator.traits.name = "card";
+  out.accelerator.traits.export_envs = {"CARDLIB"};
+  out.hosts = {{"a", {"0", "1"}}, {"b", {"GPU-x"}}};
+  out.master_addr = "10.0.0.1";
+  out.master_port = 29500;
+  out.file_variables = {{"FROM_FILE", "x y"}};
+  return out;
+}
+
+// Breaks when another host is not told what it starts, a word is split by its shell, or an option is lost on the way.
+TEST(RemoteCommand, HasAllOfIt) {
+  ::setenv("CARDLIB_DEBUG", "it's", 1);
+  ::setenv("LAUNCH_TEST_PRIVATE", "secret", 1);
+  const std::vector<const char*> words{"--bind_cores_to_rank",
+                                       "--bind_core_list",
+                                       "0-3",
+                                       "--reserve_cores",
+                                       "1",
+                                       "--module",
+                                       "--no_local_rank",
+                                       "--oversubscribe",
+                                       "--enable_each_rank_log",
+                                       "my logs",
+                                       "--venv_script",
+                                       "/v/activate",
+                                       "train",
+                                       "--lr",
+                                       "a b"};
+  const auto command = remote_command(parse_options(words), input(), 1, "/opt/any accel");
+  for (const char* part :
+       {"'/opt/any accel' launch --agent --no_ssh --node_rank 1 --world a:0,1@b:GPU-x --master_addr 10.0.0.1 "
+        "--master_port 29500",
+        "'CARDLIB_DEBUG=it'\\''s'", "'FROM_FILE=x y'", "PYTHONPATH=", " --bind_cores_to_rank", "--bind_core_list 0-3",
+        "--reserve_cores 1", "--module", "--no_local_rank", "--oversubscribe", "--enable_each_rank_log 'my logs'",
+        "--venv_script /v/activate", "-- train --lr 'a b'"})
+    EXPECT_THAT(command, HasSubstr(part));
+  EXPECT_THAT(command, testing::StartsWith("cd "));
+  EXPECT_THAT(command, Not(HasSubstr("LAUNCH_TEST_PRIVATE")));
+}
+
+// Breaks when --ssh_port or --launcher_args do not reach ssh, or ssh asks for a password that nobody can give.
+TEST(SshJob, OneForEachHost) {
+  const std::vector<const char*> words{"--ssh_port", "2222", "--launcher_args", "-i 'my key'", "prog"};
+  const auto job = ssh_job(parse_options(words), input(), "/opt/anyaccel");
+  ASSERT_EQ(job.ranks.size(), 2U);
+  EXPECT_EQ(job.world_size, 3);
+  EXPECT_EQ(job.input, RankInput::held);
+  const auto& command = job.ranks[1].command;
+  EXPECT_EQ(command.front(), "ssh");
+  EXPECT_THAT(command, AllOf(Contains("BatchMode=yes"), Contains("2222"), Contains("my key"), Contains("b")));
+  EXPECT_THAT(command.back(), HasSubstr("--node_rank 1"));
+}
+
+// Breaks when hosts that one launcher writes are others for the one that reads them.
+TEST(Hosts, AreReadAsWritten) {
+  const std::vector<Host> hosts{{"b", {"1", "3"}}, {"a", {"GPU-z", "GPU-a"}}};
+  EXPECT_EQ(parse_hosts(format_hosts(hosts)), hosts);
+}
+
+}  // namespace
+}  // namespace anyaccel::launch
