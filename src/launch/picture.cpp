@@ -215,7 +215,7 @@ class Drawing {
     box({x, y, kCellWidth, static_cast<int>(core.cpus.size()) * kCellHeight, 0xffffff, 0x404040, "core"});
     for (const int cpu : core.cpus) {
       const auto found = colours_.find(cpu);
-      box({x, y, kCellWidth, kCellHeight, found == colours_.end() ? kUnused : found->second, 0x909090, "cpu"});
+      box({x, y, kCellWidth, kCellHeight, found == colours_.end() ? kUnused : found->second, 0x909090, "pu"});
       label({x + kCellWidth / 2, y + 13, 10, std::to_string(cpu), 0x202020, true});
       y += kCellHeight;
     }

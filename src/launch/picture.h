@@ -17,7 +17,8 @@ struct Box {
   int x = 0, y = 0, width = 0, height = 0;
   Colour fill = 0xffffff;
   Colour border = 0x000000;
-  std::string kind;  ///< "machine", "package", "node", "memory", "core", "cpu" or "rank": its class in SVG
+  std::string
+      kind;  ///< "machine", "package", "node", "memory", "core", "pu" (hwloc's word for a hardware thread) or "rank": its class in SVG
 };
 
 /// A line of text; `y` is its baseline.

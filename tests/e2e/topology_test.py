@@ -83,7 +83,7 @@ class Topology(unittest.TestCase):
         done = shell(f"anyaccel topology --xml {MACHINES}/sockets_of_56.xml --plan-ranks 2 -o {self.path}/m.svg")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         root = xml.etree.ElementTree.parse(self.path / "m.svg").getroot()
-        boxes = [box for box in root if box.get("class") == "cpu"]
+        boxes = [box for box in root if box.get("class") == "pu"]
         fills = collections.Counter(box.get("fill") for box in boxes)
         self.assertEqual(sorted(fills.values()), [56, 56, 112])
 
@@ -97,7 +97,7 @@ class Topology(unittest.TestCase):
         self.assertEqual(shell(line + ".svg").returncode, 0)
         root = xml.etree.ElementTree.parse(self.path / "m.svg").getroot()
         seen = pixels((self.path / "m.png").read_bytes())
-        for colour in {box.get("fill") for box in root if box.get("class") == "cpu"}:
+        for colour in {box.get("fill") for box in root if box.get("class") == "pu"}:
             self.assertGreater(seen[colour[1:]], 1000, colour)
 
     # Fails when a format that is not known, or a file that cannot be written, leaves something or says nothing.

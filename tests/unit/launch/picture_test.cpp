@@ -48,18 +48,18 @@ TEST_F(PictureTest, EverythingHasAPlaceOfItsOwn) {
     const Box all{0, 0, picture.width, picture.height};
     for (const auto& box : picture.boxes) EXPECT_TRUE(contains(all, box)) << box.kind;
     for (const auto& label : picture.labels) EXPECT_LT(label.y, picture.height) << label.text;
-    for (const auto* const kind : {"package", "node", "memory", "core", "cpu", "rank"}) {
+    for (const auto* const kind : {"package", "node", "memory", "core", "pu", "rank"}) {
       const auto boxes = of_kind(picture, kind);
       for (std::size_t i = 0; i < boxes.size(); ++i)
         for (std::size_t j = 0; j < i; ++j) ASSERT_TRUE(apart(boxes[i], boxes[j])) << kind;
     }
-    EXPECT_EQ(of_kind(picture, "cpu").size(), machine.cpus().size());
+    EXPECT_EQ(of_kind(picture, "pu").size(), machine.cpus().size());
     EXPECT_EQ(of_kind(picture, "core").size(), machine.cores.size());
     EXPECT_EQ(of_kind(picture, "package").size(), static_cast<std::size_t>(topology::package_count(machine)));
     const auto without =
         std::count_if(machine.nodes.begin(), machine.nodes.end(), [](const auto& n) { return n.cpus.empty(); });
     EXPECT_EQ(of_kind(picture, "memory").size(), static_cast<std::size_t>(without));
-    const std::pair<const char*, const char*> inside[] = {{"cpu", "core"}, {"core", "node"}, {"node", "package"}};
+    const std::pair<const char*, const char*> inside[] = {{"pu", "core"}, {"core", "node"}, {"node", "package"}};
     for (const auto& [inner, outer] : inside) {
       const auto holders = of_kind(picture, outer);
       for (const auto& box : of_kind(picture, inner))
@@ -75,12 +75,12 @@ TEST_F(PictureTest, CpusHaveTheColourOfTheirRank) {
   const auto plan = plan_host(machine, {.ranks = 2, .reserve_cores = 2});
   const auto picture = draw(machine, &plan);
   std::map<Colour, int> counts;
-  for (const auto& box : of_kind(picture, "cpu")) ++counts[box.fill];
+  for (const auto& box : of_kind(picture, "pu")) ++counts[box.fill];
   EXPECT_EQ(counts[rank_colour(0)], 3);
   EXPECT_EQ(counts[rank_colour(1)], 3);
   EXPECT_EQ(counts.size(), 4u);  // reserved and unused ones too
   counts.clear();
-  for (const auto& box : of_kind(draw(machine), "cpu")) ++counts[box.fill];
+  for (const auto& box : of_kind(draw(machine), "pu")) ++counts[box.fill];
   EXPECT_EQ(counts.size(), 1u);
 }
 
@@ -99,7 +99,7 @@ TEST(Picture, SvgIsEscaped) {
   const auto svg = to_svg(draw(machine));
   EXPECT_THAT(svg, StartsWith("<?xml version=\"1.0\""));
   EXPECT_THAT(svg, HasSubstr(">A&lt;B&gt; &amp; \"C\" ?\?</text>"));
-  EXPECT_THAT(svg, HasSubstr("class=\"cpu\""));
+  EXPECT_THAT(svg, HasSubstr("class=\"pu\""));
 }
 
 // Breaks when a name without a format is written all the same, or a PNG is none, or has another size.
