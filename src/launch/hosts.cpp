@@ -136,6 +136,10 @@ std::vector<Host> parse_host_file(std::string_view text, const std::string& name
     std::string host(line.substr(0, blank));
     if (host.find_first_of("@:") != std::string::npos)
       refuse(where + " has a host whose name no filter could write", "'" + host + "'", "a name without @ and :");
+    // A host goes to ssh and others as a word of its own.
+    if (host.starts_with('-'))
+      refuse(where + " has a host whose name would be an option", "'" + host + "'",
+             "a name that does not begin with -");
     if (!known.insert(host).second)
       refuse(where + " names a host that is there already", "'" + host + "'", "one line a host");
     hosts.push_back({std::move(host), *slots});

@@ -1,11 +1,13 @@
 #include "launch/ssh.h"
 
+#include <fcntl.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <array>
+#include <cerrno>
 #include <filesystem>
-#include <memory>
 
 #include "anyaccel/error.h"
 #include "base/env.h"
@@ -46,6 +48,38 @@ Variables exported(const JobInput& input) {
   set(out, "PYTHONPATH", path ? folder + ":" + *path : folder);
   for (const auto& [name, value] : input.file_variables) set(out, name, value);
   return out;
+}
+
+/// What a program of PATH writes to its standard output, and how it ended (waitpid's status, -1 when it could not be started). It
+/// reads nothing, and its errors go where ours do.
+std::pair<std::string, int> output_of(const std::vector<std::string>& words) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {{}, -1};
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  std::vector<char*> pointers;
+  for (const auto& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  pid_t process = 0;
+  const int error = ::posix_spawnp(&process, pointers[0], &actions, nullptr, pointers.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  std::string text;
+  std::array<char, 512> buffer;
+  while (error == 0) {
+    const ssize_t count = ::read(ends[0], buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  ::close(ends[0]);
+  int status = -1;
+  if (error == 0)
+    while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
+    }
+  return {text, status};
 }
 
 void add(std::vector<std::string>& words, bool given, const char* option) {
@@ -125,13 +159,7 @@ Job ssh_job(const Options& options, const JobInput& input, const std::string& pr
 std::string address_of(const Options& options, const std::string& host) {
   auto words = ssh_words(options, host);
   words.emplace_back(options.master_addr.empty() ? "hostname -I" : "true");
-  const auto line = shell_quoted(words) + " </dev/null";
-  const auto close = [](FILE* pipe) { return ::pclose(pipe); };
-  std::unique_ptr<FILE, decltype(close)> pipe(::popen(line.c_str(), "r"), close);
-  std::string text;
-  char buffer[512];
-  while (pipe && std::fgets(buffer, sizeof buffer, pipe.get()) != nullptr) text += buffer;
-  const int status = pipe ? ::pclose(pipe.release()) : -1;
+  const auto [text, status] = output_of(words);
   if (status != 0)
     throw Error(ErrorCode::unavailable, "launch",
                 {.what = host + " cannot be reached by ssh",

@@ -62,6 +62,7 @@ TEST(HostFile, WrongLinesAreNamed) {
   EXPECT_THAT(file_refusal("a slots=1,01"), HasSubstr("no line"));
   EXPECT_THAT(file_refusal("a:b slots=1"), HasSubstr("no filter could write"));
   EXPECT_THAT(file_refusal("a slots=1\n\na slots=2"), HasSubstr("hosts:3 names a host that is there already"));
+  EXPECT_THAT(file_refusal("-oProxyCommand=x slots=1"), HasSubstr("would be an option"));
   EXPECT_THAT(file_refusal("# nothing\n"), HasSubstr("has no host"));
 }
 
