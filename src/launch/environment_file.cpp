@@ -70,4 +70,6 @@ Variables environment_files() {
   return out;
 }
 
+std::string assignment(std::string name, const std::string& value) { return name.append("=").append(value); }
+
 }  // namespace anyaccel::launch

@@ -23,4 +23,7 @@ Variables environment_files();
 /// Sets `value`, in the place of an earlier one.
 void set(Variables& variables, const std::string& name, std::string value);
 
+/// `NAME=VALUE`
+std::string assignment(std::string name, const std::string& value);
+
 }  // namespace anyaccel::launch

@@ -87,7 +87,7 @@ std::vector<std::string> rank_command(const Options& options, const std::string&
                   {.what = "there is no Python to run " + options.program + " with",
                    .got = "neither python3 nor python in PATH"});
     out.insert(out.end(), {options.venv_script.empty() ? python : "python", "-u"});
-    if (options.module) out.push_back("-m");
+    if (options.module) out.emplace_back("-m");
     out.push_back(options.program);
     if (!options.no_local_rank) out.push_back("--local_rank=" + std::to_string(local_rank));
   }
@@ -136,7 +136,8 @@ std::string find_program(const std::string& name) {
   for (std::size_t begin = 0; begin <= folders.size();) {
     const auto end = std::min(folders.find(':', begin), folders.size());
     const auto folder = end == begin ? "." : folders.substr(begin, end - begin);
-    const auto candidate = folder + "/" + name;
+    auto candidate = folder + "/";
+    candidate += name;
     struct stat status {};
     if (::access(candidate.c_str(), X_OK) == 0 && ::stat(candidate.c_str(), &status) == 0 && S_ISREG(status.st_mode))
       return candidate;

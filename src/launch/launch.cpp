@@ -180,7 +180,7 @@ std::string describe(const Job& job) {
       out += ", memory " + std::string(to_string(rank.plan.policy)) + " " +
              topology::format_cpu_list(topology::CpuList(rank.plan.memory_nodes.begin(), rank.plan.memory_nodes.end()));
     std::vector<std::string> environment;
-    for (const auto& [name, value] : rank.environment) environment.push_back(name + "=" + value);
+    for (const auto& [name, value] : rank.environment) environment.push_back(assignment(name, value));
     out += "\n  environment: " + shell_quoted(environment) + "\n  command: " + shell_quoted(rank.command) + "\n";
   }
   for (const auto& name : job.unset) out += "not passed on: " + name + "\n";

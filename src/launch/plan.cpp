@@ -58,7 +58,7 @@ std::vector<Share> deal_by_device(const Machine& machine, const Cores& cores, co
   for (const std::size_t core : cores.all)
     if (!placed.contains(cores.places[core].node)) rest.push_back(core);
   if (rest.size() < others.size()) {
-    notes.push_back("Ranks are not bound next to their devices: the cores there are too few.");
+    notes.emplace_back("Ranks are not bound next to their devices: the cores there are too few.");
     return {};
   }
   std::vector<Share> shares(static_cast<std::size_t>(ranks));

@@ -18,6 +18,7 @@ constexpr double kScale = 2;
 /// cairo's functions, as cairo.h declares them.
 struct Cairo {
   DynamicLibrary library;
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name
 #define ANYACCEL_CAIRO(name) decltype(&cairo_##name) name = library.get<decltype(&cairo_##name)>("cairo_" #name)
   ANYACCEL_CAIRO(image_surface_create);
   ANYACCEL_CAIRO(surface_status);

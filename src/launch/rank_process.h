@@ -1,8 +1,10 @@
 // What a forked child does to become a rank.
 #pragma once
 
-#include <signal.h>
 #include <sys/types.h>
+
+#include <csignal>
+#include <iterator>
 
 #include "launch/guard.h"
 

@@ -119,7 +119,7 @@ std::vector<std::string> split_words(std::string_view line) {
 std::string remote_command(const Options& options, const JobInput& input, std::size_t host,
                            const std::string& program) {
   std::vector<std::string> words{"env"};
-  for (const auto& [name, value] : exported(input)) words.push_back(name + "=" + value);
+  for (const auto& [name, value] : exported(input)) words.push_back(assignment(name, value));
   words.insert(words.end(), {program, "launch", "--agent", "--no_ssh", "--node_rank", std::to_string(host), "--world",
                              format_hosts(input.hosts), "--master_addr", input.master_addr, "--master_port",
                              std::to_string(input.master_port)});
