@@ -21,7 +21,7 @@ using testing::HasSubstr;
 class LaunchAccelerator : public testing::Test {
  protected:
   void SetUp() override {
-    root_ = testing::TempDir() + "launch_devices";
+    root_ = testing::TempDir() + "launch_devices_" + std::to_string(::getpid());
     std::filesystem::create_directories(root_ / "dev");
     for (const char* name : {"davinci0", "davinci1", "davinci2"}) std::ofstream(root_ / "dev" / name) << "";
     ::setenv("ANYACCEL_DEVICE_ROOT", root_.c_str(), 1);

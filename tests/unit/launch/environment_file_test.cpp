@@ -34,7 +34,7 @@ TEST(EnvironmentFile, WrongLinesAreNamed) {
 }
 
 TEST(EnvironmentFile, HomeThenHere) {
-  const std::filesystem::path folder = testing::TempDir() + "launch_environment";
+  const std::filesystem::path folder = testing::TempDir() + "launch_environment_" + std::to_string(::getpid());
   std::filesystem::create_directories(folder / "home");
   std::filesystem::create_directories(folder / "here");
   std::ofstream(folder / "home/.deepspeed_env") << "A=home\nB=home\n";

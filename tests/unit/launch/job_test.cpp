@@ -161,7 +161,7 @@ TEST(Job, MoreRanksThanCoresAreRefusedByName) {
 }
 
 TEST(JobProgram, IsLookedForBeforeAnythingStarts) {
-  const std::filesystem::path folder = testing::TempDir() + "launch_program";
+  const std::filesystem::path folder = testing::TempDir() + "launch_program_" + std::to_string(::getpid());
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "plain") << "x";
   const auto refusal = [](const Options& given) {

@@ -50,7 +50,7 @@ TEST(LinePrefix, EndlessLinesAreCut) {
 class LaunchLogs : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir() + "launch_logs";
+    folder_ = testing::TempDir() + "launch_logs_" + std::to_string(::getpid());
     std::filesystem::remove_all(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 class RunJob : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir() + "launch_run";
+    folder_ = testing::TempDir() + "launch_run_" + std::to_string(::getpid());
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
   }
