@@ -1,0 +1,303 @@
+"""Hosts on this machine, for tests of what runs over several: each has a network address, a name, processes, /dev/shm, /tmp and an ssh server
+of its own, made of Linux namespaces. They lie in a namespace of their own, whose first process reads a pipe of the test's: when the test ends,
+however it does, the kernel ends all that runs there and takes down all that is mounted there. Nothing of the real machine's is changed."""
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from shell import BIN
+
+PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+PROGRAMS = ("unshare", "nsenter", "ip", "mount", "sshd", "ssh", "ssh-keygen")
+KINDS = ("--net", "--uts", "--mount", "--ipc", "--pid")
+NEW = ["unshare", *KINDS, "--fork", "--kill-child", "--mount-proc", "sh", "-ec"]
+# Reads until the end, as the first process of its namespace, and leaves no zombies of those that it inherits.
+STAY = "echo up; exec env --ignore-signal=CHLD cat > /dev/null 2>&1"
+WORLD = "ip link set lo up; ip link add name net type bridge; ip link set net up; " + STAY
+# What lies in /tmp and is shared is bound there again from the real one, which nothing of the host can see afterwards.
+HOST = """name=$1; address=$2; files=$3; shift 3
+echo "$name" > /proc/sys/kernel/hostname
+mount -t tmpfs -o mode=755 none /etc/ssh
+cp -p "$files"/ssh/* /etc/ssh/
+for file in hosts shadow; do mount --bind "$files/$file" /etc/$file; done
+mount -t tmpfs -o mode=755 none /run
+mkdir /run/sshd /run/real
+mount --bind /tmp /run/real
+for folder in /tmp /dev/shm; do mount -t tmpfs -o mode=1777 none $folder; done
+if [ -d ~root/.ssh ]; then mount -t tmpfs -o mode=700 none ~root/.ssh; fi
+if [ -e ~root/.bashrc ]; then mount --bind /dev/null ~root/.bashrc; fi
+for folder; do
+  case $folder in /tmp/*) mkdir -p "$folder"; mount --bind "/run/real/${folder#/tmp/}" "$folder";; esac
+done
+umount /run/real
+ip link set lo up
+""" + STAY
+
+
+def why_not():
+    """Why there can be no hosts here; empty where there can."""
+    if os.geteuid() != 0:
+        return "hosts of the test's own want root"
+    missing = [name for name in PROGRAMS if not shutil.which(name, path=PATH)]
+    if missing:
+        return "hosts of the test's own want " + ", ".join(missing)
+    done = subprocess.run(["unshare", *KINDS, "--fork", "--mount-proc", "sh", "-ec", "ip link add name one type veth peer name two; mount -t tmpfs none /mnt"],
+                          env={**os.environ, "PATH": PATH}, capture_output=True, text=True)
+    return "no namespaces here: " + done.stderr.strip() if done.returncode else ""
+
+
+def wait_for(condition, seconds=100):
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {seconds} s")
+        time.sleep(0.005)
+
+
+def stat(process):
+    """State and parent; what is in brackets before them may hold anything. Nothing for a process that is gone."""
+    try:
+        fields = pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return fields[0], int(fields[1])
+    except OSError:
+        return None, 0
+
+
+def numbers():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def child_of(process):
+    """The only child of `process`, once there is one."""
+    found = []
+    wait_for(lambda: found.extend(one for one in numbers() if stat(one)[1] == process) or found)
+    return found[0]
+
+
+def in_namespace(namespace):
+    """Numbers, as seen from here, of the living processes of a namespace of processes."""
+    out = []
+    for process in numbers():
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/{process}/ns/pid") == namespace and stat(process)[0] not in (None, "Z", "X"):
+                out.append(process)
+    return out
+
+
+def call(*words, **options):
+    done = subprocess.run(words, env={**os.environ, "PATH": PATH}, capture_output=True, text=True, stdin=subprocess.DEVNULL, **options)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(words)}: exit code {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+class Host:
+    """One of them: `name`, `address`, and `init`, the number of its first process as seen from here."""
+
+    def __init__(self, hosts, number):
+        self.hosts, self.number = hosts, number
+        self.name, self.address = f"host{number}", f"10.77.0.{number}"
+        self.server = None
+        self.holder = hosts.begin(["nsenter", "--target", str(hosts.init), *KINDS, "--", *NEW, HOST, "sh", self.name, self.address, str(hosts.files),
+                                   *map(str, hosts.shared)])
+        # nsenter, unshare, and what that made the first process.
+        self.init = child_of(child_of(self.holder.pid))
+        self.processes_namespace = os.readlink(f"/proc/{self.init}/ns/pid")
+        hosts.network("ip", "link", "add", "name", self.name, "type", "veth", "peer", "name", "eth0", "netns", str(self.init))
+        hosts.network("ip", "link", "set", self.name, "master", "net", "up")
+        self.check("ip", "address", "add", self.address + "/24", "dev", "eth0")
+        self.check("ip", "link", "set", "eth0", "up")
+
+    def words(self, words, cwd="/"):
+        """What runs `words` on the host when it is run here."""
+        return ["nsenter", "--target", str(self.init), *KINDS, "--", "sh", "-c", 'cd "$0" && exec "$@"', str(cwd), *words]
+
+    def check(self, *words):
+        return call(*self.words(words))
+
+    def run(self, line, cwd="/", timeout=150, **variables):
+        """Runs a line of bash there; gives back what has returncode, stdout and stderr."""
+        return subprocess.run(self.words(["bash", "-c", line], cwd), env=self.hosts.environment(variables), stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=timeout)
+
+    def start(self, line, cwd="/", **variables):
+        """Starts a line of bash there, in a session of its own, and gives back a Popen of which `inner` is the number of the line's own process.
+        The line is to begin with `exec` where that process is to be a program."""
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+        options.update((name, variables.pop(name)) for name in list(variables) if name in (*options, "errors"))
+        process = subprocess.Popen(self.words(["bash", "-c", line], cwd), env=self.hosts.environment(variables), **options)
+        process.inner = child_of(process.pid)
+        return process
+
+    def start_sshd(self, cpus=None):
+        """With `cpus`, those alone may be used by all that it starts."""
+        words = [shutil.which("sshd", path=PATH), "-D", "-e", "-f", "/etc/ssh/sshd_config"]
+        if cpus:
+            words = ["taskset", "-c", ",".join(map(str, cpus)), *words]
+        with open(self.hosts.files / (self.name + ".log"), "a", encoding="utf-8") as log:
+            self.server = subprocess.Popen(self.words(words), env={"PATH": PATH}, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+        def answers():
+            if self.server.poll() is not None:
+                raise RuntimeError("sshd ended: " + self.log())
+            return self.run(f"ssh -o ConnectTimeout=60 {self.name} true").returncode == 0
+        wait_for(answers)
+
+    def log(self):
+        """What its ssh servers wrote."""
+        return (self.hosts.files / (self.name + ".log")).read_text(errors="replace")
+
+    def stop_sshd(self):
+        """Kills the server and all its connections."""
+        while servers := [one for one in in_namespace(self.processes_namespace) if self.is_sshd(one)]:
+            for process in servers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+        if self.server:
+            self.server.wait()
+
+    @staticmethod
+    def is_sshd(process):
+        with contextlib.suppress(OSError):
+            return os.path.basename(os.readlink(f"/proc/{process}/exe")).startswith("sshd")
+        return False
+
+    def processes(self):
+        """Command lines of what runs there, but its first process and its ssh server."""
+        out = []
+        for process in in_namespace(self.processes_namespace):
+            if process != self.init and not self.is_sshd(process):
+                with contextlib.suppress(OSError):
+                    out.append(pathlib.Path(f"/proc/{process}/cmdline").read_text(errors="replace").replace("\0", " ").strip())
+        return out
+
+    def end_processes(self):
+        """Kills what processes() names."""
+        for process in in_namespace(self.processes_namespace):
+            if process != self.init and not self.is_sshd(process):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+
+    def shared_memory(self):
+        """Names in its /dev/shm."""
+        return os.listdir(f"/proc/{self.init}/root/dev/shm")
+
+    def link(self, up):
+        """Takes its network away, without a word to anybody, or gives it back."""
+        self.hosts.network("ip", "link", "set", self.name, "up" if up else "down")
+
+    def small_disk(self, folder, kilobytes):
+        """A disk of this size over a folder, on this host alone."""
+        self.check("mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "none", str(folder))
+
+
+class Hosts:
+    """A context manager. `shared` are folders that all hosts see at the same place, as they would a network's file system: outside of /tmp, /run and
+    /dev/shm everything is. The build's and the tests' own are always among them."""
+
+    def __init__(self, *shared, count=3):
+        self.shared = [os.environ["ANYACCEL_SOURCE_DIR"], os.environ["ANYACCEL_BUILD_DIR"], *shared]
+        self.count = count
+        self.hosts = []
+        self.stack = contextlib.ExitStack()
+
+    def __enter__(self):
+        with self.stack:
+            self.files = pathlib.Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
+            self.make_files()
+            self.world = self.begin([*NEW, WORLD])
+            self.init = child_of(self.world.pid)
+            for number in range(1, self.count + 1):
+                self.hosts.append(Host(self, number))
+            for host in self.hosts:
+                host.start_sshd()
+            self.stack = self.stack.pop_all()
+        return self
+
+    def __exit__(self, *_):
+        self.stack.close()
+        for host in self.hosts:
+            host.server.wait()
+
+    def __getitem__(self, index):
+        return self.hosts[index]
+
+    def __iter__(self):
+        return iter(self.hosts)
+
+    def make_files(self):
+        ssh = self.files / "ssh"
+        ssh.mkdir()
+        for name in ("host", "user"):
+            call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(ssh / name))
+        (ssh / "known").write_text("* " + (ssh / "host.pub").read_text())
+        (ssh / "ssh_config").write_text("IdentityFile /etc/ssh/user\nIdentitiesOnly yes\nUserKnownHostsFile /etc/ssh/known\nGlobalKnownHostsFile /dev/null\n"
+                                        "StrictHostKeyChecking yes\nKexAlgorithms curve25519-sha256\n")
+        (ssh / "sshd_config").write_text("HostKey /etc/ssh/host\nAuthorizedKeysFile /etc/ssh/user.pub\nPidFile none\nStrictModes no\nUsePAM no\n"
+                                         "PasswordAuthentication no\nPermitRootLogin yes\nMaxStartups 100\nUseDNS no\n")
+        names = [(f"10.77.0.{number}", f"host{number}") for number in range(1, self.count + 1)]
+        (self.files / "hosts").write_text("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for address, name in names))
+        # Without PAM a server lets nobody in whose password is locked.
+        (self.files / "shadow").write_text("root:*:19000:0:99999:7:::\nsshd:!:19000::::::\n")
+
+    def begin(self, words):
+        """Starts namespaces, whose first process says when they are made; they end with the test's end of its input."""
+        process = subprocess.Popen(words, env={**os.environ, "PATH": PATH}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+        def end():
+            process.stdin.close()
+            process.stdout.close()
+            process.wait()
+        self.stack.callback(end)
+        said = process.stdout.readline()
+        if said != "up\n":
+            raise RuntimeError("no host can be made: " + said + process.stdout.read())
+        return process
+
+    def network(self, *words):
+        """Runs a command where the hosts' cables are."""
+        return call("nsenter", "--target", str(self.init), "--net", "--", *words)
+
+    @staticmethod
+    def environment(variables):
+        out = {name: value for name, value in os.environ.items() if not name.startswith(("ANYACCEL_", "DS_", "SIM_", "PDSH_"))}
+        out["PATH"] = BIN + os.pathsep + PATH
+        return {**out, **variables}
+
+
+class HostsTest(unittest.TestCase):
+    """A test over three hosts, `self.hosts`, which see its folder `self.folder`."""
+
+    @classmethod
+    def setUpClass(cls):
+        if reason := why_not():
+            raise unittest.SkipTest(reason)
+        stack = contextlib.ExitStack()
+        cls.addClassCleanup(stack.close)
+        cls.share = pathlib.Path(os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory())))
+        cls.hosts = stack.enter_context(Hosts(cls.share))
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=self.share))
+
+    def assert_nothing_left(self, seconds=100):
+        """Waits until no process of any host is left, and looks at their shared memory."""
+        for host in self.hosts:
+            with contextlib.suppress(AssertionError):
+                wait_for(lambda host=host: not host.processes(), seconds)
+            self.assertEqual(host.processes(), [], host.name)
+            self.assertEqual(host.shared_memory(), [], host.name)
+
+
+def main():
+    """unittest.main(), but where there can be no hosts it says so as tools/run_tests wants it."""
+    if reason := why_not():
+        print("SKIP: " + reason)
+        raise SystemExit(77)
+    unittest.main()
