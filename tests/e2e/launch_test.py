@@ -251,6 +251,13 @@ class Launch(unittest.TestCase):
         for rank in "01":
             self.assertEqual((self.folder / ("sum" + rank)).read_text(), "[3.0, 3.0, 3.0]")
 
+    # Breaks when ranks of a C++ program do not find each other by what the launcher says, or add wrongly.
+    def test_all_reduce_of_a_program(self):
+        for ranks in (2, 3):
+            result = self.run_line(f"anyaccel launch -q --oversubscribe --num_accelerators {ranks} all_reduce_job")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertRegex(result.stdout, f"^all_reduce ok: {ranks} ranks on cpu, [0-9]+ results right, shared memory: [^\n]+\n$")
+
     # Breaks when ranks are not where the plan says that they are.
     def test_binding(self):
         if len(os.sched_getaffinity(0)) < 2:
