@@ -33,6 +33,8 @@ constexpr milliseconds kAfterFailure{500};
 /// What SIGKILL did not end by then is stuck in the kernel, or another user's.
 constexpr milliseconds kAfterKill{1500};
 constexpr milliseconds kLook{10};
+/// Signs of life within the time after which this side is taken for gone.
+constexpr int kSigns = 6;
 
 struct Request {
   int signal;
@@ -60,6 +62,8 @@ class Watch {
     if (!gone_) ::send(link_, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
   void end(int signal, milliseconds grace, pid_t except = 0);
+  int milliseconds_to_wait() const;
+  void give_sign();
   void obey();
   void rank_ended(std::size_t index);
   void reap();
@@ -74,7 +78,7 @@ class Watch {
   std::size_t running_ = 0;
   bool gone_ = false;
   bool ending_ = false;
-  Clock::time_point kill_at_{};
+  Clock::time_point kill_at_{}, sign_at_{};
 };
 
 constexpr std::uint64_t kLink = ~std::uint64_t{0};
@@ -122,6 +126,7 @@ pid_t Watch::start_rank(std::size_t index, RankDescriptors descriptors, const Si
                 job_.input == RankInput::held ? 0 : group_);
   const int error = errno;
   if (input[0] >= 0) ::close(input[0]);
+  if (input[1] >= 0) ::fcntl(input[1], F_SETFL, O_NONBLOCK);
   ranks_[index].held = input[1];
   errno = error;
   return process;
@@ -141,6 +146,22 @@ void Watch::end(int signal, milliseconds grace, pid_t except) {
     return;
   }
   send_signal(descendants(::getpid()), signal, except);
+}
+
+int Watch::milliseconds_to_wait() const {
+  if (ending_) return static_cast<int>(kLook.count());
+  if (job_.silence == 0) return -1;
+  const auto left = std::chrono::duration_cast<milliseconds>(sign_at_ - Clock::now()).count();
+  return static_cast<int>(std::max<std::int64_t>(left, 0) + 1);
+}
+
+/// What is at the other ends knows by a byte now and then that this side is there: a network that is cut ends no connection.
+void Watch::give_sign() {
+  if (job_.silence == 0 || ending_ || Clock::now() < sign_at_) return;
+  sign_at_ = Clock::now() + milliseconds(job_.silence * 1000LL / kSigns);
+  for (const auto& rank : ranks_)
+    if (rank.held >= 0) [[maybe_unused]]
+      const auto written = ::write(rank.held, ".", 1);
 }
 
 void Watch::obey() {
@@ -210,8 +231,8 @@ void Watch::run() {
         break;
       }
     }
-    const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()),
-                                   ending_ ? static_cast<int>(kLook.count()) : -1);
+    give_sign();
+    const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), milliseconds_to_wait());
     // In the order in which they became ready: the kernel's list is one.
     for (int i = 0; i < count; ++i) {
       const auto what = events[static_cast<std::size_t>(i)].data.u64;

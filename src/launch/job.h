@@ -33,6 +33,8 @@ enum class RankInput {
 struct Job {
   std::vector<JobRank> ranks;  ///< of this host; of all, where other hosts have to be reached
   RankInput input = RankInput::launcher;
+  int silence =
+      0;  ///< for `held`: seconds after which the other end takes this one for gone; it gets a sign more often
   int world_size = 0;
   int hosts = 1;
   std::string accelerator;
@@ -68,6 +70,9 @@ std::vector<std::string> rank_command(const Options& options, const std::string&
 
 /// Plans a job. Pure. Throws `invalid_argument` as plan_host() does.
 Job plan_job(const Options& options, const JobInput& input);
+
+/// The program of this name in PATH, as a shell finds it; a name with a slash stays. Empty when there is none.
+std::string find_program(const std::string& name);
 
 /// Throws `not_found` or `invalid_argument` for a program that cannot be started, with the reason.
 void check_program(const Options& options);

@@ -16,7 +16,6 @@
 #include "anyaccel/error.h"
 #include "base/env.h"
 #include "base/file.h"
-#include "base/program.h"
 #include "base/shell.h"
 #include "launch/core_list.h"
 #include "launch/ssh.h"
@@ -73,11 +72,12 @@ bool choose_host(const Options& options, JobInput& input) {
     return false;
   }
   if (input.hosts.size() == 1 && !options.force_multi) return false;
-  if (options.runner.value_or(Runner::ssh) == Runner::ssh) return true;
+  const auto runner = options.runner.value_or(Runner::ssh);
+  if (runner == Runner::ssh || runner == Runner::pdsh) return true;
   throw Error(ErrorCode::unsupported, kWhere,
-              {.what = "this version reaches other hosts by ssh alone",
-               .got = "--launcher " + std::string(to_string(*options.runner)),
-               .want = "--launcher ssh, or none",
+              {.what = "this version reaches other hosts by ssh and pdsh alone",
+               .got = "--launcher " + std::string(to_string(runner)),
+               .want = "--launcher ssh or pdsh, or none",
                .hint = "or start the same command on each host with --no_ssh and its --node_rank"});
 }
 
@@ -150,7 +150,7 @@ Launch make_launch(const Options& options, const std::string& program) {
       !options.master_addr.empty() ? options.master_addr : (alone ? "127.0.0.1" : input.hosts.front().name);
   input.master_port = options.master_port ? *options.master_port : (alone ? free_port() : kUsualPort);
   for (const char* name : {"python3", "python"})
-    if (input.python.empty()) input.python = find_program(name).value_or("");
+    if (input.python.empty()) input.python = find_program(name);
   for (const auto& name : variables_that_matter())
     if (env(name.c_str())) input.set_variables.push_back(name);
   if (!remote) {

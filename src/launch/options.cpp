@@ -162,6 +162,10 @@ constexpr Option kOptions[] = {
      text<&Options::topology_file>},
     {"--world", "", "HOSTS", nullptr, text<&Options::world>},
     {"--agent", "", "", nullptr, flag<&Options::agent>},
+    {"--silence", "", "SECONDS", nullptr,
+     [](Options& options, std::string_view name, std::string_view value) {
+       options.silence = number(name, value, 0, kMany);
+     }},
     {"--help", "-h", "", "Print this help and end", flag<&Options::help>},
 };
 

@@ -68,6 +68,7 @@ struct Options {
   std::string world;  ///< hosts and slots as filters write them; instead of a host file
   bool agent =
       false;  ///< the end of standard input ends the job; failures are reported at once, for the launcher at its other end
+  int silence = 0;  ///< of an agent: seconds without a sign of that launcher after which it is taken for gone; 0: none
 
   std::string program;
   std::vector<std::string> arguments;

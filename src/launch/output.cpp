@@ -146,7 +146,10 @@ Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings) 
                   {.what = std::string("no pipe for a rank's output: ") + std::strerror(errno)});
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
     streams_.push_back(std::make_unique<Stream>(Stream{ends[0], to, rank, ranks[rank], tail}));
-    if (settings.prefix) streams_.back()->prefix.emplace(prefix_of(ranks[rank]));
+    if (settings.prefix)
+      streams_.back()->prefix.emplace(prefix_of(ranks[rank]));
+    else if (settings.lines)
+      streams_.back()->prefix.emplace("");
     return ends[1];
   };
   for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -160,7 +163,7 @@ Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings) 
       mine.output = mine.error = add(i, file, true);
       streams_.back()->file = log_files_[i];
     } else {
-      if (settings.prefix) mine.output = add(i, STDOUT_FILENO, false);
+      if (settings.prefix || settings.pipes) mine.output = add(i, STDOUT_FILENO, false);
       mine.error = add(i, STDERR_FILENO, true);
       if (settings.reports) streams_.back()->unread.emplace();
     }
@@ -221,6 +224,8 @@ std::string Outputs::without_reports(std::string& unread, std::string_view text)
     const auto report = parse_report(std::string_view(unread).substr(0, end));
     if (!report)
       out.append(unread, 0, end + 1);
+    else if (report->rank < 0)
+      failed_ = true;
     else if (!report_)
       report_ = report;
   }

@@ -17,11 +17,13 @@ struct OutputSettings {
   bool prefix = false;                    ///< each line begins with "[rank N] "
   std::optional<std::string> log_folder;  ///< a file a rank, and nothing on the terminal
   bool reports = false;  ///< standard error may have reports of launchers on other hosts: they are taken out of it
+  bool pipes = false;    ///< standard output passes through the launcher too
+  bool lines = false;    ///< with `pipes`: both outputs are passed on by whole lines
 };
 
 /// Of a launcher on another host, a line of its standard error.
 struct FailureReport {
-  int rank = 0;
+  int rank = 0;    ///< -1: none failed, but output could not be written where it belongs
   int status = 0;  ///< as of waitpid()
 };
 
@@ -71,7 +73,7 @@ class Outputs {
   /// True when output could not be written where it belongs.
   bool failed() const noexcept { return failed_; }
   const std::vector<std::string>& log_files() const noexcept { return log_files_; }
-  /// The first report that came.
+  /// The first report of a rank that came.
   const std::optional<FailureReport>& report() const noexcept { return report_; }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,9 +22,18 @@ namespace {
 
 /// Seconds after a signal when an output that nobody takes no longer keeps this process.
 constexpr unsigned kStuckOutput = 10;
+/// As much after silence: by then no rank is left.
+constexpr unsigned kStuckAfterSilence = 5;
+/// The exit code of ssh where it has no connection, or has lost it.
+constexpr int kNoConnection = 255;
 
 volatile std::sig_atomic_t got_signal = 0;
 volatile std::sig_atomic_t link_of_handler = -1;
+/// Of an agent: seconds from one look at its input to the next; 0: none.
+volatile std::sig_atomic_t look_every = 0;
+volatile std::sig_atomic_t heard = 0;    ///< since the last look something was read
+volatile std::sig_atomic_t waiting = 0;  ///< bytes that were not read yet at the last look
+volatile std::sig_atomic_t silent = 0;
 
 void on_signal(int signal, siginfo_t* info, void*) {
   const int error = errno;
@@ -36,13 +46,32 @@ void on_signal(int signal, siginfo_t* info, void*) {
   errno = error;
 }
 
-void on_alarm(int) { ::_exit(128 + got_signal); }
+/// Also where this process waits for somebody to take its output, and reads nothing.
+void on_alarm(int) {
+  if (got_signal != 0) ::_exit(128 + got_signal);
+  if (silent != 0) ::_exit(128 + SIGTERM);
+  int bytes = 0;
+  ::ioctl(STDIN_FILENO, FIONREAD, &bytes);
+  if (heard != 0 || bytes != waiting) {
+    heard = 0;
+    waiting = bytes;
+    ::alarm(static_cast<unsigned>(look_every));
+    return;
+  }
+  silent = 1;
+  ::alarm(kStuckAfterSilence);
+  Guard::forward(link_of_handler, SIGTERM, false);
+}
 
 /// This process's signals while a job runs.
 class SignalGuard {
  public:
-  explicit SignalGuard(int link) {
+  SignalGuard(int link, int silence) {
     got_signal = 0;
+    heard = 0;
+    waiting = 0;
+    silent = 0;
+    look_every = silence;
     link_of_handler = link;
     for (std::size_t i = 0; i < kSignals.size(); ++i) {
       struct sigaction action {};
@@ -61,6 +90,7 @@ class SignalGuard {
       }
       ::sigaction(kSignals[i], &action, nullptr);
     }
+    ::alarm(static_cast<unsigned>(silence));
   }
   ~SignalGuard() {
     ::alarm(0);
@@ -114,6 +144,7 @@ bool at_end(int descriptor) {
   char buffer[256];
   if (::poll(&one, 1, 0) <= 0) return false;
   const ssize_t count = ::read(descriptor, buffer, sizeof buffer);
+  if (count > 0) heard = 1;
   return count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN);
 }
 
@@ -149,7 +180,7 @@ int run_job(const Job& job, const RunSettings& settings) {
     log(LogLevel::info, "launch: output of rank " + std::to_string(numbers[i]) + " goes to " + outputs.log_files()[i]);
 
   Guard guard(job, outputs.descriptors(), pid_file.path());
-  const SignalGuard signals(guard.link());
+  const SignalGuard signals(guard.link(), settings.silence);
   outputs.started();
 
   std::optional<GuardMessage> failure;
@@ -197,14 +228,22 @@ int run_job(const Job& job, const RunSettings& settings) {
                                ::strsignal(got_signal) + "); no process of any rank is left");
     return 128 + got_signal;
   }
-  if (!failure && cut_off) return 128 + SIGTERM;
+  if (!failure && (cut_off || silent != 0)) return 128 + SIGTERM;
+  if (!failure && settings.agent && outputs.failed()) {
+    // The ranks of other hosts go on, so this is no failure here.
+    const auto line = format_report({-1, 1});
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+    return 0;
+  }
   if (!failure) return outputs.failed() ? 1 : 0;
   const auto& rank = job.ranks.at(static_cast<std::size_t>(failure->rank));
   if (failure->kind == GuardMessage::not_started)
     throw Error(ErrorCode::unavailable, "launch",
                 {.what = name_of(rank) + " cannot be started", .got = std::strerror(failure->status)});
   if (job.input == RankInput::held) {
-    log(LogLevel::error, "launch: " + rank.host + " ended the job first: " + describe_status(failure->status));
+    const bool lost = !outputs.report() && exit_code_of(failure->status) == kNoConnection;
+    log(LogLevel::error, "launch: " + rank.host + " ended the job first: " + describe_status(failure->status) +
+                             (lost ? ": it cannot be reached, or its connection was lost" : ""));
     return exit_code_of(outputs.report() ? outputs.report()->status : failure->status);
   }
   tell_failure(rank, failure->status, outputs.last_lines(static_cast<std::size_t>(failure->rank)));

@@ -12,6 +12,8 @@ struct RunSettings {
   OutputSettings output;
   bool agent =
       false;  ///< for a launcher at the other end of standard input, whose end ends the job; it gets a report of a failure at once
+  int silence =
+      0;  ///< of an agent: seconds without a byte on standard input after which that launcher is taken for gone
   bool save_pid = false;  ///< /tmp/<process>.deepspeed holds this process's number while the job runs
 };
 

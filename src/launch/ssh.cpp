@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/shell.h"
+#include "launch/pdsh.h"
 
 namespace anyaccel::launch {
 
@@ -23,11 +25,25 @@ constexpr const char* kExported[] = {"MLFLOW", "PYTHON", "MV2", "UCX"};
 /// Ours: the same on all hosts. Not ANYACCEL_: what is said and where things lie is each host's own.
 constexpr const char* kSame[] = {"DS_ACCELERATOR", "ANYACCEL_STRICT", "OMP_NUM_THREADS"};
 
-std::vector<std::string> ssh_words(const Options& options, const std::string& host) {
+/// ssh takes the first value that it is given, so these stand behind the user's.
+std::vector<std::string> limits() {
+  const int silence = silence_of_connections();
+  if (silence == 0) return {};
+  constexpr int kQuestions = 3;
+  return {"-o", "ConnectTimeout=" + std::to_string(silence),
+          "-o", "ServerAliveInterval=" + std::to_string(std::max(silence / kQuestions, 1)),
+          "-o", "ServerAliveCountMax=" + std::to_string(kQuestions)};
+}
+
+/// What runs a line of a host's shell there.
+std::vector<std::string> words_to_reach(const Options& options, const std::string& host, const std::string& command,
+                                        PdshPipes pipes) {
+  if (options.runner == Runner::pdsh) return pdsh_words(options, limits(), host, command, pipes);
   std::vector<std::string> out{"ssh", "-T", "-o", "BatchMode=yes", "-o", "PasswordAuthentication=no"};
   if (options.ssh_port) out.insert(out.end(), {"-p", std::to_string(*options.ssh_port)});
   for (auto& word : split_words(options.runner_arguments)) out.push_back(std::move(word));
-  out.push_back(host);
+  for (auto& word : limits()) out.push_back(std::move(word));
+  out.insert(out.end(), {host, command});
   return out;
 }
 
@@ -88,6 +104,8 @@ void add(std::vector<std::string>& words, bool given, const char* option) {
 
 }  // namespace
 
+int silence_of_connections() { return static_cast<int>(env_int("ANYACCEL_LAUNCH_SILENCE", 0, 1000000).value_or(30)); }
+
 std::vector<std::string> split_words(std::string_view line) {
   std::vector<std::string> out;
   bool open = false;
@@ -120,9 +138,9 @@ std::string remote_command(const Options& options, const JobInput& input, std::s
                            const std::string& program) {
   std::vector<std::string> words{"env"};
   for (const auto& [name, value] : exported(input)) words.push_back(assignment(name, value));
-  words.insert(words.end(), {program, "launch", "--agent", "--no_ssh", "--node_rank", std::to_string(host), "--world",
-                             format_hosts(input.hosts), "--master_addr", input.master_addr, "--master_port",
-                             std::to_string(input.master_port)});
+  words.insert(words.end(), {program, "launch", "--agent", "--silence", std::to_string(silence_of_connections()),
+                             "--no_ssh", "--node_rank", std::to_string(host), "--world", format_hosts(input.hosts),
+                             "--master_addr", input.master_addr, "--master_port", std::to_string(input.master_port)});
   const char* levels[] = {"error", "warning", "info", "debug"};
   words.insert(words.end(), {"--log_level", levels[static_cast<int>(log_level())]});
   add(words, options.module, "--module");
@@ -141,7 +159,8 @@ std::string remote_command(const Options& options, const JobInput& input, std::s
 }
 
 Job ssh_job(const Options& options, const JobInput& input, const std::string& program) {
-  Job job{.input = RankInput::held};
+  if (options.runner == Runner::pdsh) check_pdsh();
+  Job job{.input = RankInput::held, .silence = silence_of_connections()};
   job.hosts = static_cast<int>(input.hosts.size());
   job.accelerator = input.accelerator.traits.name;
   job.master_addr = input.master_addr;
@@ -149,16 +168,16 @@ Job ssh_job(const Options& options, const JobInput& input, const std::string& pr
   for (const auto& host : input.hosts) job.world_size += static_cast<int>(host.slots.size());
   for (std::size_t i = 0; i < input.hosts.size(); ++i) {
     JobRank rank{.rank = static_cast<int>(i), .host = input.hosts[i].name};
-    rank.command = ssh_words(options, rank.host);
-    rank.command.push_back(remote_command(options, input, i, program));
+    rank.command = words_to_reach(options, rank.host, remote_command(options, input, i, program), PdshPipes::launcher);
     job.ranks.push_back(std::move(rank));
   }
   return job;
 }
 
 std::string address_of(const Options& options, const std::string& host) {
-  auto words = ssh_words(options, host);
-  words.emplace_back(options.master_addr.empty() ? "hostname -I" : "true");
+  if (options.runner == Runner::pdsh) check_pdsh();
+  const auto words =
+      words_to_reach(options, host, options.master_addr.empty() ? "hostname -I" : "true", PdshPipes::pdsh);
   const auto [text, status] = output_of(words);
   if (status != 0)
     throw Error(ErrorCode::unavailable, "launch",

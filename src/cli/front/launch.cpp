@@ -72,9 +72,11 @@ int run_launch(std::span<const char* const> arguments) {
   log(LogLevel::info, "launch: " + std::to_string(job.world_size) + " ranks on " + std::to_string(job.hosts) +
                           (job.hosts == 1 ? " host" : " hosts") + ", accelerator " + job.accelerator +
                           ", MASTER_ADDR " + job.master_addr + ", MASTER_PORT " + std::to_string(job.master_port));
-  launch::RunSettings settings{.agent = options.agent, .save_pid = options.save_pid};
+  launch::RunSettings settings{.agent = options.agent, .silence = options.silence, .save_pid = options.save_pid};
   if (made.remote)
-    settings.output.reports = true;
+    settings.output = {.reports = true,
+                       .pipes = options.runner == launch::Runner::pdsh || options.prefix_output,
+                       .lines = options.prefix_output};
   else
     settings.output = {.prefix = options.prefix_output, .log_folder = options.log_folder};
   return launch::run_job(job, settings);

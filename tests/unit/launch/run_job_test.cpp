@@ -1,5 +1,6 @@
 #include "launch/run_job.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -193,6 +194,40 @@ TEST_F(RunJob, ProcessFile) {
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "launcher pid: " + std::to_string(::getpid()) + "\n");
   EXPECT_EQ(file("a"), std::to_string(::getpid()));
   EXPECT_FALSE(std::filesystem::exists("/tmp/" + std::to_string(::getpid()) + ".deepspeed"));
+}
+
+// Breaks when ranks outlive a launcher on another host that says nothing any more although its connection stands, or an agent ends them
+// while it does. The guard of a job whose input is held gives the signs; they come many times within the second.
+TEST_F(RunJob, SilenceEndsAnAgent) {
+  auto above = job({"exec cat > $FOLDER/signs"});
+  above.input = RankInput::held;
+  above.silence = 1;
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const pid_t agent = ::fork();
+  if (agent == 0) {
+    ::dup2(ends[0], STDIN_FILENO);
+    ::close(ends[1]);
+    auto below = job({kForEver});
+    below.input = RankInput::nothing;
+    ::_exit(run_job(below, {.agent = true, .silence = 1}));
+  }
+  ::close(ends[0]);
+  for (int i = 0; i < 60; ++i) {
+    ASSERT_EQ(::write(ends[1], ".", 1), 1);
+    ::usleep(50000);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(agent, &status, WNOHANG), 0) << "ended while it was told that somebody is there";
+  EXPECT_EQ(::waitpid(agent, &status, 0), agent);
+  EXPECT_EQ(exit_code_of(status), 128 + SIGTERM);
+  ::close(ends[1]);
+
+  const pid_t launcher = ::fork();
+  if (launcher == 0) ::_exit(run_job(above, {}));
+  while (file("signs").size() < 3) ::usleep(10000);
+  ::kill(launcher, SIGTERM);
+  EXPECT_EQ(::waitpid(launcher, &status, 0), launcher);
 }
 
 }  // namespace
