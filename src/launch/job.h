@@ -71,9 +71,6 @@ std::vector<std::string> rank_command(const Options& options, const std::string&
 /// Plans a job. Pure. Throws `invalid_argument` as plan_host() does.
 Job plan_job(const Options& options, const JobInput& input);
 
-/// The program of this name in PATH, as a shell finds it; a name with a slash stays. Empty when there is none.
-std::string find_program(const std::string& name);
-
 /// Throws `not_found` or `invalid_argument` for a program that cannot be started, with the reason.
 void check_program(const Options& options);
 

@@ -16,6 +16,7 @@
 #include "anyaccel/error.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "base/program.h"
 #include "base/shell.h"
 #include "launch/core_list.h"
 #include "launch/ssh.h"
@@ -150,7 +151,7 @@ Launch make_launch(const Options& options, const std::string& program) {
       !options.master_addr.empty() ? options.master_addr : (alone ? "127.0.0.1" : input.hosts.front().name);
   input.master_port = options.master_port ? *options.master_port : (alone ? free_port() : kUsualPort);
   for (const char* name : {"python3", "python"})
-    if (input.python.empty()) input.python = find_program(name);
+    if (input.python.empty()) input.python = find_program(name).value_or("");
   for (const auto& name : variables_that_matter())
     if (env(name.c_str())) input.set_variables.push_back(name);
   if (!remote) {

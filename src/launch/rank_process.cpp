@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "base/log.h"
+#include "base/program.h"
 #include "launch/bind.h"
 
 namespace anyaccel::launch {
@@ -48,7 +49,7 @@ void become_rank(const JobRank& rank, const std::vector<std::string>& unset, Ran
   const auto path = find_program(rank.command.front());
   signals.restore();
   errno = ENOENT;
-  if (!path.empty()) ::execv(path.c_str(), words.data());
+  if (path) ::execv(path->c_str(), words.data());
   const int error = errno;
   std::string text = name + "cannot run " + rank.command.front() + ": " + std::strerror(error);
   if (error == ENOEXEC) text += " (a script's first line names its interpreter, as #!/bin/sh)";
