@@ -53,7 +53,7 @@ Tools find_tools(const Op& op, const Settings& settings) {
   }
   out.compiler = find_compiler(wanted);
   if (op.description.needs_nvcc()) out.nvcc = find_nvcc();
-  if (!env("CCACHE_DISABLE")) out.ccache = find_program("ccache").value_or("");
+  if (!env("CCACHE_DISABLE")) out.ccache = find_tool("ccache").value_or("");
   const Cache cache(settings.cache);
   try {
     cache.prepare();

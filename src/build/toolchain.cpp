@@ -4,13 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <string_view>
 
 #include "anyaccel/error.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "base/program.h"
 #include "build/processes.h"
 #include "build/sha256.h"
 
@@ -19,11 +18,6 @@ namespace anyaccel::build {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_program(const fs::path& file) {
-  std::error_code error;
-  return fs::is_regular_file(file, error) && ::access(file.c_str(), X_OK) == 0;
-}
 
 bool is_ccache(const fs::path& file) {
   std::error_code error;
@@ -38,25 +32,19 @@ bool names_compiler(std::string_view entry) {
 
 }  // namespace
 
-std::optional<std::string> find_program(const std::string& name) {
-  if (name.find('/') != std::string::npos) return is_program(name) ? std::optional(name) : std::nullopt;
-  const char* path = std::getenv("PATH");
-  std::string_view folders = path == nullptr ? "/usr/local/bin:/usr/bin:/bin" : path;
-  while (!folders.empty() && !name.empty()) {
-    const auto end = std::min(folders.find(':'), folders.size());
-    const auto file = fs::path(folders.substr(0, end)) / name;
-    folders.remove_prefix(std::min(end + 1, folders.size()));
-    // An empty entry of PATH means the current folder: whoever can write there would be the compiler.
-    if (file.is_absolute() && is_program(file) && (name == "ccache" || !is_ccache(file))) return file.string();
-  }
-  return std::nullopt;
+std::optional<std::string> find_tool(const std::string& name) {
+  auto found = find_program(name, [&](const std::string& file) {
+    // An entry of PATH may mean the current folder: whoever can write there would be the compiler.
+    return file.starts_with('/') && (name == "ccache" || !is_ccache(file));
+  });
+  return found && is_program(*found) ? found : std::nullopt;
 }
 
 std::string find_compiler(const std::string& wanted) {
   auto named = wanted.empty() ? env("CXX").value_or("") : wanted;
   const std::string from = wanted.empty() ? "CXX" : "the compiler of the op";
   // As CMake and make take it: "ccache g++". ccache is used anyway.
-  if (const auto space = named.find(' '); space != std::string::npos && !find_program(named)) {
+  if (const auto space = named.find(' '); space != std::string::npos && !find_tool(named)) {
     auto rest = named.substr(std::min(named.find_first_not_of(' ', space), named.size()));
     if (fs::path(named.substr(0, space)).filename() == "ccache" && rest.find(' ') == std::string::npos && !rest.empty())
       named = rest;
@@ -68,9 +56,9 @@ std::string find_compiler(const std::string& wanted) {
                    .hint = "put flags into a script of your own"});
   }
   if (!named.empty()) {
-    auto found = find_program(named);
+    auto found = find_tool(named);
     // A link that is called as a compiler and is ccache: the one it stands for comes later in PATH.
-    if (found && is_ccache(*found)) found = find_program(fs::path(*found).filename().string());
+    if (found && is_ccache(*found)) found = find_tool(fs::path(*found).filename().string());
     if (found && !is_ccache(*found)) return *found;
     throw Error(
         ErrorCode::unavailable, "op builders",
@@ -78,7 +66,7 @@ std::string find_compiler(const std::string& wanted) {
          .hint = wanted.empty() ? "set CXX to a C++20 compiler" : "install it; the op's description asks for it"});
   }
   for (const char* name : {"c++", "g++", "clang++"})
-    if (auto found = find_program(name)) return *found;
+    if (auto found = find_tool(name)) return *found;
   throw Error(
       ErrorCode::unavailable, "op builders",
       {.what = "there is no C++ compiler", .got = "no c++, g++ or clang++ in PATH", .hint = "install one, or set CXX"});
@@ -86,14 +74,14 @@ std::string find_compiler(const std::string& wanted) {
 
 std::string find_nvcc() {
   if (const auto named = env("NVCC")) {
-    if (auto found = find_program(*named)) return *found;
+    if (auto found = find_tool(*named)) return *found;
     throw Error(ErrorCode::unavailable, "op builders", {.what = "NVCC names " + *named + ", which is not there"});
   }
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
     if (const auto home = env(variable))
-      if (auto found = find_program(*home + "/bin/nvcc")) return *found;
+      if (auto found = find_tool(*home + "/bin/nvcc")) return *found;
   for (const char* name : {"nvcc", "/usr/local/cuda/bin/nvcc"})
-    if (auto found = find_program(name)) return *found;
+    if (auto found = find_tool(name)) return *found;
   throw Error(
       ErrorCode::unavailable, "op builders",
       {.what = "this op has CUDA sources and there is no nvcc", .hint = "install the CUDA toolkit, or set CUDA_HOME"});

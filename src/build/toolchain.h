@@ -10,7 +10,7 @@ namespace anyaccel::build {
 
 /// The file of a program: a path as it is, a name looked up in PATH. Nothing when it is not there or not executable.
 /// ccache in a compiler's place is passed over, so that the compiler itself is known.
-std::optional<std::string> find_program(const std::string& name);
+std::optional<std::string> find_tool(const std::string& name);
 
 /// The C++ compiler: `wanted` (a description's own), else CXX, else c++, g++, clang++. Throws `unavailable` naming what
 /// was looked for.

@@ -1,6 +1,5 @@
 #include "launch/job.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 #include <utility>
 
 #include "anyaccel/error.h"
-#include "base/env.h"
+#include "base/program.h"
 #include "launch/core_list.h"
 
 namespace anyaccel::launch {
@@ -130,26 +129,10 @@ Job plan_job(const Options& options, const JobInput& input) {
   return job;
 }
 
-std::string find_program(const std::string& name) {
-  if (name.find('/') != std::string::npos) return name;
-  const std::string folders = env("PATH").value_or("/usr/bin:/bin");
-  for (std::size_t begin = 0; begin <= folders.size();) {
-    const auto end = std::min(folders.find(':', begin), folders.size());
-    const auto folder = end == begin ? "." : folders.substr(begin, end - begin);
-    auto candidate = folder + "/";
-    candidate += name;
-    struct stat status {};
-    if (::access(candidate.c_str(), X_OK) == 0 && ::stat(candidate.c_str(), &status) == 0 && S_ISREG(status.st_mode))
-      return candidate;
-    begin = end + 1;
-  }
-  return {};
-}
-
 void check_program(const Options& options) {
   if (options.module) return;
   const bool python = runs_in_python(options);
-  const auto path = python ? options.program : find_program(options.program);
+  const auto path = python ? options.program : find_program(options.program).value_or("");
   if (path.empty()) {
     // A script of this folder, named as Python would take it.
     const bool here = ::access(options.program.c_str(), R_OK) == 0;

@@ -33,21 +33,16 @@ enum class RankInput {
 struct Job {
   std::vector<JobRank> ranks;  ///< of this host; of all, where other hosts have to be reached
   RankInput input = RankInput::launcher;
-  bool own_group = false;  ///< ranks get no signals of the launcher's process group, so also not a terminal's Ctrl-C
-  std::string
-      last_words;  ///< what the guard writes to standard error for a launcher that is gone without having ended the job
-  int end_signal =
-      0;  ///< not 0: the one rank is an MPI or Slurm launcher; this asks it to have its processes end theirs
+  int silence =
+      0;  ///< for `held`: seconds after which the other end takes this one for gone; it gets a sign more often
   int world_size = 0;
   int hosts = 1;
   std::string accelerator;
   std::string reason;  ///< why that accelerator
   std::string master_addr;
   int master_port = 0;
-  std::vector<std::string> unset;     ///< variables of the launcher that ranks must not have
-  std::vector<std::string> notes;     ///< what a user may wonder about, a sentence each
-  std::vector<std::string> runner;    ///< of a plan that an MPI or Slurm launcher would start: its command
-  Variables runner_environment = {};  ///< and what it gets beside the launcher's own variables
+  std::vector<std::string> unset;  ///< variables of the launcher that ranks must not have
+  std::vector<std::string> notes;  ///< what a user may wonder about, a sentence each
 };
 
 /// All that a job depends on beside the options.
@@ -61,7 +56,6 @@ struct JobInput {
   std::string python;  ///< of this machine; empty: none
   std::string master_addr;
   int master_port = 0;
-  bool own_slots = false;                       ///< slots have the names that this host sees: they are of no host file
   std::vector<std::string> set_variables = {};  ///< names of the launcher's own that matter: OMP_NUM_THREADS, ...
 };
 
@@ -76,9 +70,6 @@ std::vector<std::string> rank_command(const Options& options, const std::string&
 
 /// Plans a job. Pure. Throws `invalid_argument` as plan_host() does.
 Job plan_job(const Options& options, const JobInput& input);
-
-/// The program of this name in PATH, as a shell finds it; a name with a slash stays. Empty when there is none.
-std::string find_program(const std::string& name);
 
 /// Throws `not_found` or `invalid_argument` for a program that cannot be started, with the reason.
 void check_program(const Options& options);

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "launch/guard.h"
@@ -18,11 +17,13 @@ struct OutputSettings {
   bool prefix = false;                    ///< each line begins with "[rank N] "
   std::optional<std::string> log_folder;  ///< a file a rank, and nothing on the terminal
   bool reports = false;  ///< standard error may have reports of launchers on other hosts: they are taken out of it
+  bool pipes = false;    ///< standard output passes through the launcher too
+  bool lines = false;    ///< with `pipes`: both outputs are passed on by whole lines
 };
 
 /// Of a launcher on another host, a line of its standard error.
 struct FailureReport {
-  int rank = 0;
+  int rank = 0;    ///< -1: none failed, but output could not be written where it belongs
   int status = 0;  ///< as of waitpid()
 };
 
@@ -30,20 +31,6 @@ struct FailureReport {
 std::string format_report(const FailureReport& report);
 /// Nothing for any other line.
 std::optional<FailureReport> parse_report(std::string_view line);
-
-/// Text with reports between, of several writers: one's report may stand behind another's line that has no end yet.
-class ReportFilter {
- public:
-  /// What came without reports, and without what may yet become one.
-  std::string add(std::string_view text);
-  std::string rest() { return std::exchange(unread_, {}); }
-  /// The first report that came.
-  const std::optional<FailureReport>& report() const noexcept { return report_; }
-
- private:
-  std::string unread_;
-  std::optional<FailureReport> report_;
-};
 
 /// Text as it came, with a prefix before each line; a carriage return ends one too, so that progress bars move.
 class LinePrefix {
@@ -86,12 +73,13 @@ class Outputs {
   /// True when output could not be written where it belongs.
   bool failed() const noexcept { return failed_; }
   const std::vector<std::string>& log_files() const noexcept { return log_files_; }
-  /// The first report that came.
+  /// The first report of a rank that came.
   const std::optional<FailureReport>& report() const noexcept { return report_; }
 
  private:
   struct Stream;
   void read(Stream& stream);
+  std::string without_reports(std::string& unread, std::string_view text);
   void pass(Stream& stream, std::string_view text);
   void close(Stream& stream);
 

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "base/log.h"
+#include "base/program.h"
 #include "launch/bind.h"
 
 namespace anyaccel::launch {
@@ -26,10 +27,10 @@ void SignalSettings::restore() const noexcept {
 }
 
 void become_rank(const JobRank& rank, const std::vector<std::string>& unset, RankDescriptors descriptors, int input,
-                 const SignalSettings& signals, pid_t guard, pid_t group, int orphaned) {
+                 const SignalSettings& signals, pid_t guard, pid_t group) {
   // Of the launcher's group, so that a rank may read from the terminal and gets its Ctrl-C.
   if (group != 0) ::setpgid(0, group);
-  ::prctl(PR_SET_PDEATHSIG, orphaned);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != guard) ::_exit(128 + SIGKILL);
   if (input >= 0) ::dup2(input, STDIN_FILENO);
   if (descriptors.output >= 0) ::dup2(descriptors.output, STDOUT_FILENO);
@@ -48,7 +49,7 @@ void become_rank(const JobRank& rank, const std::vector<std::string>& unset, Ran
   const auto path = find_program(rank.command.front());
   signals.restore();
   errno = ENOENT;
-  if (!path.empty()) ::execv(path.c_str(), words.data());
+  if (path) ::execv(path->c_str(), words.data());
   const int error = errno;
   std::string text = name + "cannot run " + rank.command.front() + ": " + std::strerror(error);
   if (error == ENOEXEC) text += " (a script's first line names its interpreter, as #!/bin/sh)";

@@ -15,6 +15,10 @@ std::vector<std::string> split_words(std::string_view line);
 /// The command that starts the ranks of the host with this index, as the shell of that host reads it.
 std::string remote_command(const Options& options, const JobInput& input, std::size_t host, const std::string& program);
 
+/// Seconds after which a host that says nothing is taken for gone, on both sides; 0: never. ANYACCEL_LAUNCH_SILENCE, or 30. Throws
+/// `invalid_argument`.
+int silence_of_connections();
+
 /// What reaches each host, as a rank each.
 Job ssh_job(const Options& options, const JobInput& input, const std::string& program);
 

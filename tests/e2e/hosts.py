@@ -239,7 +239,7 @@ class Hosts:
         (ssh / "known").write_text("* " + (ssh / "host.pub").read_text())
         (ssh / "ssh_config").write_text("IdentityFile /etc/ssh/user\nIdentitiesOnly yes\nUserKnownHostsFile /etc/ssh/known\nGlobalKnownHostsFile /dev/null\n"
                                         "StrictHostKeyChecking yes\nKexAlgorithms curve25519-sha256\n")
-        (ssh / "sshd_config").write_text("HostKey /etc/ssh/host\nAuthorizedKeysFile /etc/ssh/user.pub\nPidFile none\nStrictModes no\nUsePAM no\n"
+        (ssh / "sshd_config").write_text("Port 22\nPort 2222\nHostKey /etc/ssh/host\nAuthorizedKeysFile /etc/ssh/user.pub\nPidFile none\nStrictModes no\nUsePAM no\n"
                                          "PasswordAuthentication no\nPermitRootLogin yes\nMaxStartups 100\nUseDNS no\n")
         names = [(f"10.77.0.{number}", f"host{number}") for number in range(1, self.count + 1)]
         (self.files / "hosts").write_text("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for address, name in names))

@@ -1,31 +1,17 @@
 """async_io and pin_memory as DeepSpeed's Python uses them, and what torch asks of ops. On sim too."""
 
 import os
-import subprocess
-import sys
-import threading
-import time
-import weakref
 
 import pytest
 import torch
 
 import anyaccel
+from async_io_numbers import aio, numbers, path  # noqa: F401
 
 accelerator = anyaccel.get_accelerator()
-aio = accelerator.create_op_builder("AsyncIOBuilder").load()
 pins = accelerator.create_op_builder("PinMemoryBuilder").load()
 DEVICE = "cpu" if accelerator.name() == "cpu" else accelerator.current_device_name()
 on_device = pytest.mark.skipif(DEVICE == "cpu", reason="the accelerator is the host")
-
-
-def numbers(count, dtype=torch.float32, device="cpu"):
-    return torch.arange(count, dtype=torch.float64).mul(7).remainder(251).to(dtype).to(device)
-
-
-@pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "data")
 
 
 def test_every_way_of_deepspeed(path):
@@ -55,17 +41,6 @@ def test_every_way_of_deepspeed(path):
     assert aio.deepspeed_memcpy(y, x + 1) == 0 and torch.equal(y, x + 1)
 
 
-def test_memory_outlives_its_tensor(path):
-    """Breaks when a tensor that is given other memory while it is written takes away what is being used."""
-    handle = aio.aio_handle(1 << 20, 4, False, True, 1)
-    for _ in range(3):
-        x = numbers(16_000_000)
-        handle.async_pwrite(x, path)
-        x.data = torch.empty(0)
-        assert handle.wait() == 1
-        assert torch.from_file(path, size=16_000_000).equal(numbers(16_000_000))
-
-
 def test_an_earlier_failure_leaves_nothing_running(path):
     """Breaks when a call that fails because of an earlier one goes on with its own transfer."""
     handle = aio.aio_handle(4096, 1, True, False, 1)
@@ -76,18 +51,6 @@ def test_an_earlier_failure_leaves_nothing_running(path):
     with pytest.raises(anyaccel.Error, match="cancel"):
         handle.sync_pread(y, path)
     assert torch.equal(y, numbers(3_000_000))
-
-
-def test_cancel_reaches_what_is_waited_for(path):
-    """Breaks when cancel() of one thread does nothing because another one waits."""
-    handle = aio.aio_handle(4096, 1, True, False, 1)
-    x = torch.zeros(50_000_000)
-    handle.async_pwrite(x, path)
-    canceller = threading.Timer(0.05, handle.cancel)
-    canceller.start()
-    with pytest.raises(anyaccel.Error, match="cancel"):
-        handle.wait()
-    canceller.join()
 
 
 def test_offsets_and_descriptors(path):
@@ -136,105 +99,6 @@ def test_errors(path):
     with pytest.raises(anyaccel.Error, match="too short"):
         handle.async_pread(torch.zeros(5), path)
     assert handle.wait() == 0
-
-
-def test_buffers_are_kept_and_wait_lets_python_run(tmp_path):
-    """Breaks when memory in use is freed, or waiting holds Python's lock."""
-    handle = aio.aio_handle(4096, 1, True, False, 1)
-    for i in range(4):
-        handle.async_pwrite(numbers(2_000_000), str(tmp_path / str(i)))  # nobody else has the tensor
-    counted, stop = [0], threading.Event()
-
-    def count():
-        while not stop.is_set():
-            counted[0] += 1
-            time.sleep(0)
-
-    thread = threading.Thread(target=count)
-    thread.start()
-    start = counted[0]
-    assert handle.wait() == 4
-    during = counted[0] - start
-    stop.set()
-    thread.join()
-    assert during > 10
-    got = torch.empty(2_000_000)
-    handle.sync_pread(got, str(tmp_path / "3"))
-    assert torch.equal(got, numbers(2_000_000))
-
-
-def slow_writes(tmp_path, handle):
-    """Begins writes that take a while; returns their request."""
-    for i in range(4):
-        handle.async_pwrite(numbers(2_000_000), str(tmp_path / str(i)))
-    return handle.start_write(numbers(2_000_000), str(tmp_path / "own"))
-
-
-@pytest.mark.parametrize("last", ["handle", "request"])
-def test_going_lets_python_run(tmp_path, last):
-    """Breaks when the last owner of the threads waits for them with Python's lock."""
-    handle = aio.aio_handle(4096, 1, True, False, 1)
-    request = slow_writes(tmp_path, handle)
-    counted, stop = [0], threading.Event()
-
-    def count():
-        while not stop.is_set():
-            counted[0] += 1
-            time.sleep(0)
-
-    thread = threading.Thread(target=count)
-    thread.start()
-    if last == "handle":
-        request = None  # the handle waits for what it was to do
-    start, begin = counted[0], time.perf_counter()
-    handle = request = None
-    during, took = counted[0] - start, time.perf_counter() - begin
-    stop.set()
-    thread.join()
-    assert during > 10, f"{during} in {took} s"
-    for name in ("0", "3", "own"):
-        assert torch.from_file(str(tmp_path / name), size=2_000_000).equal(numbers(2_000_000))
-
-
-def test_close(tmp_path):
-    """Breaks when the end of a `with` leaves transfers running, hides a failure, or a closed handle works on."""
-    with aio.aio_handle(4096, 1, True, False, 1) as handle:
-        request = slow_writes(tmp_path, handle)
-    assert torch.from_file(str(tmp_path / "3"), size=2_000_000).equal(numbers(2_000_000))
-    request.wait()
-    assert torch.from_file(str(tmp_path / "own"), size=2_000_000).equal(numbers(2_000_000))
-    handle.close()
-    assert handle.get_block_size() == 4096
-    for call in (handle.wait, handle.cancel, lambda: handle.sync_pread(torch.zeros(4), str(tmp_path / "0"))):
-        with pytest.raises(anyaccel.Error) as told:
-            call()
-        assert told.value.code == "invalid_state"
-    with pytest.raises(anyaccel.Error, match="cancel"):
-        with aio.aio_handle(4096, 1, True, False, 1) as handle:
-            slow_writes(tmp_path, handle).cancel()
-            handle.cancel()
-
-
-@pytest.mark.parametrize("way", ["async_pwrite", "async_pread", "start_write", "start_read"])
-def test_what_nobody_awaits_is_let_go(path, way):
-    """Breaks when a transfer that is done keeps its tensor because nobody waits for it."""
-    handle = aio.aio_handle()
-    handle.sync_pwrite(numbers(1000), path)
-
-    class Owner(bytearray):
-        pass
-
-    owner = Owner(4000)
-    gone = weakref.ref(owner)
-    request = getattr(handle, way)(torch.frombuffer(owner, dtype=torch.float32), path)
-    del owner
-    for _ in range(500):
-        if gone() is None:
-            break
-        time.sleep(0.01)
-    assert gone() is None
-    del request
-    assert handle.wait() == (1 if way.startswith("async") else 0)
 
 
 def test_reads_are_seen_by_autograd(path):
@@ -295,34 +159,6 @@ def test_files_that_are_none(tmp_path):
         assert told.value.code == "invalid_argument"
 
 
-def test_requests(path):
-    """Breaks when a request cannot be waited for by itself, or cancelling leaves it open."""
-    handle = aio.aio_handle(4096, 1, True, False, 1)
-    x = numbers(1_000_000)
-    request = handle.start_write(x, path)
-    assert handle.wait() == 0
-    request.wait()
-    assert request.done()
-    request.wait()
-    y = torch.zeros_like(x)
-    read = handle.start_read(y, path)
-    del handle
-    read.wait()
-    assert torch.equal(x, y)
-    handle = aio.aio_handle(4096, 1, True, False, 1)
-    requests = [handle.start_write(x, path) for _ in range(8)]
-    handle.async_pwrite(x, path)
-    requests[-1].cancel()
-    handle.cancel()
-    with pytest.raises(anyaccel.Error) as told:
-        requests[-1].wait()
-    assert told.value.code == "interrupted"
-    with pytest.raises(anyaccel.Error, match="cancelled"):
-        handle.wait()
-    for request in requests[:-1]:
-        request.wait()
-
-
 def test_pinned(path):
     """Breaks when pinned tensors or their views are not known, a free is not, or memory is not used again."""
     handle, pin = aio.aio_handle(), pins.pin_handle()
@@ -378,25 +214,6 @@ def test_opcheck(path):
     torch.library.opcheck(ops.aio_write.default, (x, path, 4096, 4, False, True, False))
     torch.library.opcheck(ops.deepspeed_memcpy.default, (torch.zeros(1000), x))
     assert ops.pin_memory_new(4, torch.empty(0, device="meta")).device.type == "meta"
-
-
-def test_fork(path):
-    """Breaks when a handle of the parent hangs in a child instead of saying so."""
-    code = f"""
-import os, signal, anyaccel, torch
-aio = anyaccel.get_accelerator().create_op_builder("AsyncIOBuilder").load()
-handle = aio.aio_handle()
-child = os.fork()
-if child == 0:
-    signal.alarm(60)  # for the call alone: a program's start takes minutes on a busy machine
-    try:
-        handle.sync_pwrite(torch.zeros(4), {path!r})
-    except anyaccel.Error as error:
-        os._exit(0 if error.code == "invalid_state" else 1)
-    os._exit(2)
-assert os.waitpid(child, 0)[1] == 0
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))
 
 
 def test_queue_that_is_asked_for(path):

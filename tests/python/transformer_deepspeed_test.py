@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import anyaccel
-import transformer_test as own
+import plain_transformer as own
 
 pytest.importorskip("deepspeed", reason="DeepSpeed is not installed", exc_type=ImportError)
 theirs = importlib.import_module("deepspeed.ops.transformer.transformer")

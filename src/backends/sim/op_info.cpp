@@ -47,6 +47,9 @@ bool host_tensors(const std::string& name) {
   return names.count(name) != 0;
 }
 
+/// Their out= form gives its result another shape for a while, and warns of that when it is handed one of the right shape.
+bool resizes_result(const std::string& name) { return name == "aten::mse_loss" || name == "aten::smooth_l1_loss"; }
+
 std::optional<c10::OperatorHandle> out_overload(const c10::FunctionSchema& schema) {
   const auto& overload = schema.overload_name();
   const auto handle =
@@ -126,7 +129,8 @@ OpInfo::OpInfo(const c10::OperatorHandle& handle) : op(handle) {
           !gives_tensors(schema) || always_waits(schema.name());
   known_shapes = !waits && !own_thread && !view && has_known_shapes(handle);
   takes_host_tensors = host_tensors(schema.name());
-  if (fresh == static_cast<int>(returned.size()) && !view && gives_tensors(schema)) out = out_overload(schema);
+  if (fresh == static_cast<int>(returned.size()) && !view && gives_tensors(schema) && !resizes_result(schema.name()))
+    out = out_overload(schema);
 }
 
 const OpInfo& op_info(const c10::OperatorHandle& op) {

@@ -77,7 +77,8 @@ void name_host_kernels(torch::Library& library) {
 
 void register_special_kernels() {
   auto& library = device_library();
-  for (const char* name : {"convolution", "convolution_backward"})
+  // The losses' out= form, to which torch would take them apart, warns; see op_info.
+  for (const char* name : {"convolution", "convolution_backward", "mse_loss", "smooth_l1_loss"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
   library.impl("_fused_sdp_choice", TORCH_FN(attention_choice));
   library.impl("native_dropout", TORCH_FN(dropout));

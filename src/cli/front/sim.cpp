@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +12,7 @@
 #include "anyaccel/error.h"
 #include "base/built_traits.h"
 #include "base/env.h"
+#include "base/program.h"
 #include "cli/front/front.h"
 
 namespace anyaccel::cli {
@@ -89,19 +89,6 @@ void prepend(const char* variable, const std::string& value, char separator) {
   ::setenv(variable, (before != nullptr && *before != 0 ? value + separator + before : value).c_str(), 1);
 }
 
-std::string find_program(const std::string& name) {
-  if (name.find('/') != std::string::npos) return name;
-  const char* path = ::getenv("PATH");
-  const std::string folders = path != nullptr ? path : "/usr/bin:/bin";
-  for (std::size_t begin = 0; begin <= folders.size();) {
-    const auto end = std::min(folders.find(':', begin), folders.size());
-    const auto candidate = folders.substr(begin, end - begin) + "/" + name;
-    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
-    begin = end + 1;
-  }
-  return name;
-}
-
 /// True for an ELF file that names LibTorch's libraries among what it needs. Python does not: its hook loads the simulator.
 bool links_libtorch(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
@@ -157,7 +144,7 @@ int run_sim(std::span<const char* const> arguments) {
       break;
     }
   prepend("PYTHONPATH", hook.substr(0, hook.rfind('/')), ':');
-  if (links_libtorch(find_program(program[0]))) {
+  if (links_libtorch(find_program(program[0]).value_or(""))) {
     if (library.find_first_of(" :") != std::string::npos)
       throw Error(ErrorCode::unsupported, kWhere,
                   {.what = "the system cannot preload a library whose path has a space or ':'",

@@ -5,15 +5,14 @@
 #include <vector>
 
 #include "anyaccel/ops/shm_comm.h"
+#include "ops/shm_comm/process_group.h"
 #include "ops/support/op_call.h"
 
 namespace anyaccel::ops {
 
 namespace {
 
-// What process_group.h takes for granted, without c10d's headers.
-static_assert(std::is_same_v<decltype(&c10d::resolve_process_group),
-                             c10::intrusive_ptr<c10d::ProcessGroup> (*)(const std::string&)>);
+// What process_group.h takes for granted: that its declaration is c10d's, which is told by including both, and this.
 static_assert(sizeof(c10::intrusive_ptr<c10d::ProcessGroup>) == sizeof(c10::intrusive_ptr<c10::intrusive_ptr_target>));
 static_assert(std::is_base_of_v<torch::CustomClassHolder, c10d::ProcessGroup> &&
               std::is_base_of_v<c10::intrusive_ptr_target, torch::CustomClassHolder> &&

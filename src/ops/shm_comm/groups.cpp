@@ -33,7 +33,7 @@ Registry& registry() {
 
 c10::intrusive_ptr<ProcessGroup> process_group(const std::string& name) {
   try {
-    return c10d::resolve_process_group(name);
+    return resolve_process_group(name);
   } catch (const c10::Error&) {
     return {};
   }

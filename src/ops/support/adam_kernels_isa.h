@@ -77,26 +77,8 @@ struct AdamCall {
 
   template <typename P, typename G, typename S>
   void run() const {
-    const Step step(constants);
-    P* p = at_index<P>(arrays.params, begin);
-    const G* g = at_index<G>(arrays.grads, begin);
-    S* m = at_index<S>(arrays.exp_avg, begin);
-    S* v = at_index<S>(arrays.exp_avg_sq, begin);
-    const std::int64_t n = end - begin;
-    std::int64_t i = 0;
-    for (; i + Vec::width <= n; i += Vec::width) {
-      prefetch(p + i, g + i, m + i, v + i);
-      step(p + i, g + i, m + i, v + i);
-    }
-    if (i == n) return;
-    Tail<P> tail_p(p + i, n - i);
-    Tail<G> tail_g(g + i, n - i);
-    Tail<S> tail_m(m + i, n - i);
-    Tail<S> tail_v(v + i, n - i);
-    step(tail_p.data(), tail_g.data(), tail_m.data(), tail_v.data());
-    tail_p.copy_to(p + i);
-    tail_m.copy_to(m + i);
-    tail_v.copy_to(v + i);
+    step_over(Step(constants), end - begin, at_index<P>(arrays.params, begin), at_index<G>(arrays.grads, begin),
+              at_index<S>(arrays.exp_avg, begin), at_index<S>(arrays.exp_avg_sq, begin));
   }
 };
 

@@ -52,6 +52,33 @@ const T* at_index(const void* array, std::int64_t index) {
   return static_cast<const T*>(array) + index;
 }
 
+/// A Tail that knows its place.
+template <typename T>
+struct StateTail : Tail<T> {
+  StateTail(T* at, std::int64_t count) : Tail<T>(at, count), place(at) {}
+  T* place;
+};
+
+template <typename Step, typename P, typename G, typename... S>
+void step_over_tails(const Step& step, StateTail<P> params, Tail<G> grads, StateTail<S>... states) {
+  step(params.data(), grads.data(), states.data()...);
+  params.copy_to(params.place);
+  (states.copy_to(states.place), ...);
+}
+
+/// A step over `n` elements of parameters, gradients and states.
+template <typename Step, typename P, typename G, typename... S>
+void step_over(const Step& step, std::int64_t n, P* params, const G* grads, S*... states) {
+  std::int64_t i = 0;
+  for (; i + Vec::width <= n; i += Vec::width) {
+    prefetch(params + i, grads + i, states + i...);
+    step(params + i, grads + i, states + i...);
+  }
+  if (i < n)
+    step_over_tails(step, StateTail<P>(params + i, n - i), Tail<G>(grads + i, n - i),
+                    StateTail<S>(states + i, n - i)...);
+}
+
 /// A step over parameters, gradients and one state. Templates, because not each kernel has such constants and arrays.
 template <typename Step, typename Constants, typename Arrays>
 struct OneStateCall {
@@ -62,23 +89,8 @@ struct OneStateCall {
 
   template <typename P, typename G, typename S>
   void run() const {
-    const Step step(constants);
-    P* p = at_index<P>(arrays.params, begin);
-    const G* g = at_index<G>(arrays.grads, begin);
-    S* s = at_index<S>(arrays.states, begin);
-    const std::int64_t n = end - begin;
-    std::int64_t i = 0;
-    for (; i + Vec::width <= n; i += Vec::width) {
-      prefetch(p + i, g + i, s + i);
-      step(p + i, g + i, s + i);
-    }
-    if (i == n) return;
-    Tail<P> tail_p(p + i, n - i);
-    Tail<G> tail_g(g + i, n - i);
-    Tail<S> tail_s(s + i, n - i);
-    step(tail_p.data(), tail_g.data(), tail_s.data());
-    tail_p.copy_to(p + i);
-    tail_s.copy_to(s + i);
+    step_over(Step(constants), end - begin, at_index<P>(arrays.params, begin), at_index<G>(arrays.grads, begin),
+              at_index<S>(arrays.states, begin));
   }
 };
 

@@ -117,5 +117,33 @@ TEST(LaunchReports, AreTakenOut) {
   EXPECT_EQ(outputs.report()->status, 256);
 }
 
+// Breaks when lost output of another host is taken for a rank's failure there, or for nothing.
+TEST(LaunchReports, OfLostOutput) {
+  Outputs outputs({0}, {.reports = true});
+  const auto line = format_report({-1, 1});
+  ASSERT_EQ(::write(outputs.descriptors()[0].error, line.data(), line.size()), static_cast<ssize_t>(line.size()));
+  outputs.started();
+  outputs.finish();
+  EXPECT_FALSE(outputs.report());
+  EXPECT_TRUE(outputs.failed());
+}
+
+// Breaks when lines of several hosts are mixed because their connections pass on pieces.
+TEST(LaunchLines, AreWhole) {
+  testing::internal::CaptureStdout();
+  Outputs outputs({0, 1}, {.pipes = true, .lines = true});
+  const auto say = [&](std::size_t rank, std::string_view text) {
+    ASSERT_EQ(::write(outputs.descriptors()[rank].output, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    outputs.wait(-1);
+  };
+  say(0, "[rank 0] o");
+  say(1, "[rank 1] one\n[ra");
+  say(0, "ne\n");
+  say(1, "nk 1] two\n");
+  outputs.started();
+  outputs.finish();
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "[rank 1] one\n[rank 0] one\n[rank 1] two\n");
+}
+
 }  // namespace
 }  // namespace anyaccel::launch

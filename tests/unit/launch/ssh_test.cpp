@@ -56,7 +56,8 @@ TEST(RemoteCommand, HasAllOfIt) {
                                        "a b"};
   const auto command = remote_command(parse_options(words), input(), 1, "/opt/any accel");
   for (const char* part :
-       {"'/opt/any accel' launch --agent --no_ssh --node_rank 1 --world a:0,1@b:GPU-x --master_addr 10.0.0.1 "
+       {"'/opt/any accel' launch --agent --silence 30 --no_ssh --node_rank 1 --world a:0,1@b:GPU-x --master_addr "
+        "10.0.0.1 "
         "--master_port 29500",
         "'CARDLIB_DEBUG=it'\\''s'", "'FROM_FILE=x y'", "PYTHONPATH=", " --bind_cores_to_rank", "--bind_core_list 0-3",
         "--reserve_cores 1", "--module", "--no_local_rank", "--oversubscribe", "--enable_each_rank_log 'my logs'",
@@ -77,6 +78,18 @@ TEST(SshJob, OneForEachHost) {
   EXPECT_EQ(command.front(), "ssh");
   EXPECT_THAT(command, AllOf(Contains("BatchMode=yes"), Contains("2222"), Contains("my key"), Contains("b")));
   EXPECT_THAT(command.back(), HasSubstr("--node_rank 1"));
+  EXPECT_THAT(command.back(), HasSubstr("--silence 30"));
+}
+
+// Breaks when a host that does not answer is waited for without an end, or the user cannot say otherwise: ssh takes the first value.
+TEST(SshJob, LimitsAreBehindTheUsers) {
+  const std::vector<const char*> words{"--launcher_args", "-o ServerAliveInterval=99", "prog"};
+  const auto job = ssh_job(parse_options(words), input(), "/opt/anyaccel");
+  auto command = job.ranks[0].command;
+  command.pop_back();
+  EXPECT_THAT(command, ElementsAre("ssh", "-T", "-o", "BatchMode=yes", "-o", "PasswordAuthentication=no", "-o",
+                                   "ServerAliveInterval=99", "-o", "ConnectTimeout=30", "-o", "ServerAliveInterval=10",
+                                   "-o", "ServerAliveCountMax=3", "a"));
 }
 
 // Breaks when hosts that one launcher writes are others for the one that reads them.

@@ -28,6 +28,7 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/smooth_l1_loss.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/where.h>
@@ -123,6 +124,20 @@ TEST_F(SimOps, GiveTheCpusBits) {
                [](const Tensors& t) { return at::scaled_dot_product_attention(t[0], t[1], t[2], {}, 0.0, true); });
   expect_equal("sort", {x}, [](const Tensors& t) { return std::get<0>(t[0].sort(1)); });
   expect_equal("bf16", {x.to(at::kBFloat16)}, [](const Tensors& t) { return (t[0] * 3).sum(1); });
+}
+
+// Fails when a loss, whose kernel uses its result as scratch memory of another shape, warns of a resize that the program did not ask for.
+TEST_F(SimOps, LossesAreSilent) {
+  const auto a = at::randn({4, 4}), b = at::randn({4, 4});
+  testing::internal::CaptureStderr();
+  for (int round = 0; round < 2; ++round)
+    for (const int reduction : {1, 2}) {
+      EXPECT_TRUE(at::mse_loss(a.to(device()), b.to(device()), reduction).cpu().equal(at::mse_loss(a, b, reduction)));
+      EXPECT_TRUE(at::smooth_l1_loss(a.to(device()), b.to(device()), reduction)
+                      .cpu()
+                      .equal(at::smooth_l1_loss(a, b, reduction)));
+    }
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::Not(testing::HasSubstr("resized")));
 }
 
 // Fails when a kernel's result has another address than out=, or an out= of another size is not resized.

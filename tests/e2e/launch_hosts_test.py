@@ -1,0 +1,275 @@
+"""`anyaccel launch` over three hosts, each with a network, processes, /dev/shm, /tmp and an ssh server of its own; by ssh and by pdsh."""
+import contextlib
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+import unittest
+
+import hosts
+from hosts import HostsTest, wait_for
+from launch_output import STREAM, check_streams
+from shell import BIN
+
+PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
+
+SMALL = "--context 32 --hidden 32 --intermediate 48 --layers 2 --heads 2 --kv-heads 2 --head-dim 16 --lr 1e-2"
+# Seconds that a connection may be silent; what is cut off is found out by both sides within a few times that.
+SILENCE = {"ANYACCEL_LAUNCH_SILENCE": "3"}
+
+
+class OverHosts:
+    """The tests, for each launcher."""
+    launcher = ""
+    # What the launcher passes to its ssh client.
+    debug = {}
+
+    def setUp(self):
+        super().setUp()
+        self.write("hosts", "# uneven\nhost1 slots=1\n\nhost2 slots=2\nhost3 slots=1\n")
+        self.write("pairs", "host1 slots=2\nhost2 slots=2\n")
+        self.variables = {"HOME": str(self.folder), "DS_ACCELERATOR": "cpu"}
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text)
+
+    def line(self, rest, hostfile="hosts"):
+        return f"anyaccel launch --launcher {self.launcher} --hostfile {hostfile} --oversubscribe -q {rest}"
+
+    def launch(self, rest, hostfile="hosts", at=0, **variables):
+        return self.hosts[at].run(self.line(rest, hostfile), cwd=self.folder, **{**self.variables, **variables})
+
+    def start(self, script, ranks, options="", hostfile="hosts", at=0, **variables):
+        """Starts ranks of a shell script and returns when all say that they are up."""
+        self.write("script.sh", script)
+        process = self.hosts[at].start("exec " + self.line(options + " sh script.sh", hostfile), cwd=self.folder, **{**self.variables, **variables})
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        wait_for(lambda: len(list(self.folder.glob("up*"))) == ranks or process.poll() is not None)
+        if process.poll() is not None:
+            self.fail(process.stderr.read())
+        return process
+
+    def assert_gone_soon(self, since):
+        """Five seconds are promised, on a machine that has time for it."""
+        self.assert_nothing_left()
+        self.assertLess(time.monotonic() - since, 5 * max(1.0, os.getloadavg()[0] / os.cpu_count()))
+
+    # Breaks when ranks of uneven hosts are numbered wrongly, a word is changed by a shell or by the launcher on its way, or another host gets an address of this one.
+    def test_variables_and_words(self):
+        result = self.launch("""sh -c 'echo "$(hostname) $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR $1"' sh "it's  \\$HOME 100%h %% %n" """)
+        rest = "10.77.0.1 it's  $HOME 100%h %% %n"
+        self.assertEqual(sorted(result.stdout.splitlines()),
+                         [f"host1 0 0 4 1 0 3 {rest}", f"host2 1 0 4 2 1 3 {rest}", f"host2 2 1 4 2 1 3 {rest}", f"host3 3 0 4 1 2 3 {rest}"], result.stderr)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+    # Breaks when variables of files or of the launcher do not reach other hosts, or others do.
+    def test_passed_on(self):
+        self.write(".deepspeed_env", "\n# mine\nMINE=a b%h\n")
+        result = self.launch("""sh -c 'echo "$MINE $UCX_TEST $SECRET"'""", UCX_TEST="7", SECRET="x")
+        self.assertEqual(result.stdout, "a b%h 7 \n" * 4, result.stderr)
+
+    # Breaks when ranks of a C++ program on several hosts do not find each other, or add wrongly, or leave shared memory.
+    def test_all_reduce(self):
+        for hostfile in ("pairs", "hosts"):
+            result = self.launch(f"{BIN}/all_reduce_job", hostfile)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertRegex(result.stdout, "^all_reduce ok: 4 ranks on cpu, [0-9]+ results right, ")
+            self.assert_nothing_left()
+
+    # Breaks when training does not run on another host, or its output does not come here.
+    def test_train(self):
+        self.write("text.txt", "".join(f"line {i} of a text that repeats itself\n" for i in range(400)))
+        self.write("one", "host2 slots=1\n")
+        result = self.launch(f"--force_multi {BIN}/anyaccel train --data text.txt --out out {SMALL} --steps 5 --json", "one")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(json.loads(result.stdout.splitlines()[-1])["losses"]), 5)
+        self.assertTrue((self.folder / "out/model.safetensors").exists())
+
+    # Breaks when a rank's end by a signal is not told with its host, its exit code or last words are lost, or anything stays on any host.
+    def test_rank_killed(self):
+        process = self.start("touch up$RANK; if [ $RANK = 2 ]; then until [ -e go ]; do sleep 0.01; done; echo why >&2; kill -KILL $$; fi;"
+                             "(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; sleep 1000", 4)
+        (self.folder / "go").touch()
+        begin = time.monotonic()
+        _, error = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 137, error)
+        self.assertIn("rank 2 on host2 failed first: signal 9", error)
+        self.assertIn("  | why", error)
+        self.assertNotIn("launch report", error)
+        self.assert_gone_soon(begin)
+
+    # Breaks when a signal does not reach ranks of other hosts, what they say then is lost, or they stay.
+    def test_signal(self):
+        process = self.start("trap 'echo saved; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done", 4)
+        os.kill(process.inner, signal.SIGTERM)
+        begin = time.monotonic()
+        out, error = process.communicate(timeout=100)
+        self.assertEqual((process.returncode, out), (143, "saved\n" * 4), error)
+        self.assert_gone_soon(begin)
+
+    # Breaks when ranks on other hosts outlive a launcher that is killed.
+    def test_launcher_killed(self):
+        process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000", 4)
+        begin = time.monotonic()
+        os.kill(process.inner, signal.SIGKILL)
+        process.wait()
+        self.assert_gone_soon(begin)
+
+    # Breaks when a job waits for ever for a host whose ssh server died, or that host's ranks stay.
+    def test_sshd_dies(self):
+        self.addCleanup(self.hosts[1].start_sshd)
+        process = self.start("touch up$RANK; trap '' TERM; sleep 1000", 4)
+        begin = time.monotonic()
+        self.hosts[1].stop_sshd()
+        _, error = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 255, error)
+        self.assertIn("host2 ended the job first: exit code 255: it cannot be reached, or its connection was lost", error)
+        self.assert_gone_soon(begin)
+
+    # Breaks when a full disk of one host ends the ranks of others, lines are lost, or the exit code says that all went well.
+    def test_full_disk(self):
+        logs = self.folder / "logs"
+        logs.mkdir()
+        self.hosts[1].small_disk(logs, 64)
+        self.addCleanup(self.hosts[1].run, f"umount {logs}")
+        process = self.start("touch up$RANK; if [ $(hostname) = host2 ]; then seq 30000; exit 0; fi; until [ -e go ]; do sleep 0.01; done; sleep 1; touch after$RANK", 4,
+                             "--enable_each_rank_log logs")
+        error = []
+        reader = threading.Thread(target=lambda: error.append(process.stderr.read()))
+        reader.start()
+        wait_for(lambda: not self.hosts[1].processes())
+        (self.folder / "go").touch()
+        reader.join()
+        self.assertEqual(process.wait(100), 1, error[0])
+        self.assertIn("No space left on device", error[0])
+        self.assertEqual(sorted(path.name for path in self.folder.glob("after*")), ["after0", "after3"])
+        for rank in (1, 2):
+            kept = self.hosts[1].run(f"cat {logs}/*_rank{rank}.log").stdout
+            prefix = f"[rank {rank}] "
+            rest = "".join(line[len(prefix):] + "\n" for line in error[0].splitlines() if line.startswith(prefix))
+            self.assertEqual(kept + rest, "".join(f"{i}\n" for i in range(1, 30001)))
+
+    # Breaks when bytes are lost, changed or change places on their way, as in pdsh's own hands: those behind a NUL, and lines that do not end.
+    def test_output(self):
+        self.check_output(8)
+
+    def check_output(self, megabytes):
+        self.write("stream.py", STREAM)
+        process = self.hosts[0].start("exec " + self.line(f"{PYTHON} stream.py {megabytes}"), cwd=self.folder, text=False, **self.variables)
+        with process:
+            self.assertEqual(check_streams(process.stdout, 4, megabytes), [])
+            self.assertEqual((process.stderr.read(), process.wait()), (b"", 0))
+
+    # Breaks when a line is lost or cut, also by one of another host, or changes its place among those of its rank, while the reader is slow.
+    def test_prefixed_output(self):
+        self.check_prefixed_output(50000)
+
+    def check_prefixed_output(self, count):
+        process = self.hosts[0].start(f"{self.line(f'--prefix_output seq {count}')} | (sleep 1; cat)", cwd=self.folder, **self.variables)
+        seen = [0] * 4
+        with process:
+            for line in process.stdout:
+                rank = int(line[6])
+                seen[rank] += 1
+                if line != f"[rank {rank}] {seen[rank]}\n":
+                    self.fail(f"{line!r}, where [rank {rank}] {seen[rank]} should be")
+            self.assertEqual(process.stderr.read(), "")
+        self.assertEqual(seen, [count] * 4)
+
+    # Breaks when a host plans with the launching host's processors rather than with those that its own ssh server may use.
+    def test_own_topology(self):
+        cpus = sorted(os.sched_getaffinity(0))
+        if len(cpus) < 2:
+            self.skipTest("one CPU is no choice")
+        self.hosts[1].stop_sshd()
+        self.hosts[1].start_sshd(cpus=cpus[-1:])
+        self.addCleanup(lambda: (self.hosts[1].stop_sshd(), self.hosts[1].start_sshd()))
+        self.write("two", "host1 slots=1\nhost2 slots=1\n")
+        result = self.launch("--bind_cores_to_rank sh -c 'echo $RANK $(taskset -cp $$)'", "two")
+        said = dict((line.split()[0], line.split()[-1]) for line in result.stdout.splitlines())
+        self.assertEqual(said["1"], str(cpus[-1]), result.stderr)
+        self.assertNotEqual(said["0"], said["1"])
+
+    # Breaks when --ssh_port, --launcher_args or the launcher's own variables do not reach ssh, or one takes the place of another.
+    def test_arguments(self):
+        result = self.launch(f"--ssh_port 2222 --launcher_args '{self.arguments}' sh -c 'echo $SSH_CONNECTION'", **self.debug)
+        self.assertEqual([line.split()[-1] for line in result.stdout.splitlines()], ["2222"] * 4, result.stderr)
+        self.assertIn("debug1: Connecting to host2", result.stderr)
+
+
+class Cut:
+    """Tests that wait for limits of time."""
+
+    # Breaks when a host that cannot be reached at the start is not named, is waited for without an end, or the others run without it.
+    def test_unreachable(self):
+        self.addCleanup(self.hosts[1].link, up=True)
+        self.hosts[1].link(up=False)
+        result = self.launch("sh -c 'trap \"\" TERM; sleep 1000'", **SILENCE)
+        self.assertEqual(result.returncode, 255, result.stderr)
+        self.assertIn("host2 ended the job first: exit code 255: it cannot be reached", result.stderr)
+        self.assert_nothing_left()
+        self.write("first", "host2 slots=1\nhost1 slots=1\n")
+        result = self.launch("touch started", "first", **SILENCE)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(f"host2 cannot be reached by {self.launcher}", result.stderr)
+        self.assertFalse((self.folder / "started").exists())
+
+    # Breaks when a job hangs because the network of a host is gone, or the ranks of that host go on without it: a cut network ends no connection. One of
+    # its launchers waits for its output to be taken, which nobody does any more.
+    def test_cut_off(self):
+        for options, work in (("", "trap '' TERM; sleep 1000"), ("--prefix_output", "exec yes")):
+            for path in self.folder.glob("up*"):
+                path.unlink()
+            process = self.start(f"touch up$RANK; if [ $RANK = 1 ]; then {work}; fi; sleep 1000", 4, options, **SILENCE)
+            reader = threading.Thread(target=lambda stream=process.stdout: [None for _ in stream])
+            reader.start()
+            with contextlib.ExitStack() as stack:
+                stack.callback(self.hosts[1].link, up=True)
+                self.hosts[1].link(up=False)
+                error = process.stderr.read()
+                self.assertEqual(process.wait(100), 255, error)
+                self.assertIn("host2 ended the job first: exit code 255", error)
+                reader.join()
+                self.assert_nothing_left()
+
+    # Breaks when the launcher's own host is cut off and the ranks of the others, or it, go on for ever.
+    def test_launcher_cut_off(self):
+        self.addCleanup(self.hosts[2].link, up=True)
+        process = self.start("touch up$RANK; sleep 1000", 4, hostfile="pairs", at=2, **SILENCE)
+        self.hosts[2].link(up=False)
+        _, error = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 255, error)
+        self.assert_nothing_left()
+
+    # Breaks when a launcher that nobody cuts off takes silence of its ranks for the end of a connection.
+    def test_silent_ranks(self):
+        result = self.launch("sh -c 'sleep 8; echo done'", **SILENCE)
+        self.assertEqual((result.returncode, result.stdout), (0, "done\n" * 4), result.stderr)
+
+class Ssh(Cut, OverHosts, HostsTest):
+    launcher = "ssh"
+    arguments = "-v"
+
+
+@unittest.skipUnless(shutil.which("pdsh"), "pdsh is not installed")
+class Pdsh(OverHosts, HostsTest):
+    launcher = "pdsh"
+    arguments = "-l root"
+    debug = {"PDSH_SSH_ARGS_APPEND": "-v  -o LogLevel=DEBUG1", "PDSH_CONNECT_TIMEOUT": "20", "PDSH_RCMD_TYPE": "rsh"}
+
+    # Breaks when a pdsh that is not there is found out by each host, or not named.
+    def test_not_installed(self):
+        folder = self.folder / "bin"
+        folder.mkdir()
+        for name in ("anyaccel", "ssh", "sh"):
+            (folder / name).symlink_to(shutil.which(name, path=self.hosts.environment({})["PATH"]))
+        result = self.hosts[0].run(f"PATH={folder} {self.line('true')}", cwd=self.folder, **self.variables)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("pdsh, which is not in PATH", result.stderr)
+
+
+if __name__ == "__main__":
+    hosts.main()

@@ -1,0 +1,44 @@
+"""What tests/e2e/launch_hosts_test.py leaves out because it takes long: networks that are cut under pdsh too, and hundreds of megabytes of output."""
+import os
+import pathlib
+import shutil
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ANYACCEL_SOURCE_DIR"]) / "tests/e2e"))
+import hosts
+import launch_hosts_test as short
+
+
+class PdshCut(short.Cut, short.Pdsh):
+    pass
+
+
+class MuchOutput:
+    # Breaks when a byte of hundreds of megabytes from several hosts is lost or changes its place.
+    def test_output(self):
+        self.check_output(100)
+
+    # Breaks when a line is, at that amount.
+    def test_prefixed_output(self):
+        self.check_prefixed_output(2000000)
+
+
+class SshOutput(MuchOutput, short.OverHosts, hosts.HostsTest):
+    launcher = "ssh"
+
+
+@unittest.skipUnless(shutil.which("pdsh"), "pdsh is not installed")
+class PdshOutput(MuchOutput, short.OverHosts, hosts.HostsTest):
+    launcher = "pdsh"
+
+
+def load_tests(loader, *_):
+    """Those alone that are not run by the short ones."""
+    names = [(PdshCut, name) for name in loader.getTestCaseNames(short.Cut)]
+    names += [(kind, name) for kind in (SshOutput, PdshOutput) for name in loader.getTestCaseNames(MuchOutput)]
+    return unittest.TestSuite(kind(name) for kind, name in names)
+
+
+if __name__ == "__main__":
+    hosts.main()

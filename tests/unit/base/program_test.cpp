@@ -1,0 +1,78 @@
+// Programs by name, with folders of the test's own in PATH.
+#include "base/program.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "unit/llm/temporary_folder.h"
+#include "unit/support/scoped_env.h"
+
+namespace anyaccel {
+namespace {
+
+namespace fs = std::filesystem;
+using test::ScopedEnv;
+
+struct ProgramTest : testing::Test {
+  llm::TemporaryFolder folder;
+
+  std::string write(const std::string& name, ::mode_t mode) {
+    folder.write(name, "#!/bin/sh\n");
+    ::chmod((folder / name).c_str(), mode);
+    return (folder / name).string();
+  }
+};
+
+// Broken when what the system passes over is taken: a folder, a file that may not be executed; or a later folder stands above an earlier one.
+TEST_F(ProgramTest, FirstThatRuns) {
+  fs::create_directories(folder / "a" / "tool");
+  write("b/tool", 0644);
+  const auto third = write("c/tool", 0755);
+  write("d/tool", 0755);
+  std::string folders;
+  for (const char* name : {"a", "b", "c", "d"}) folders += (folders.empty() ? "" : ":") + (folder / name).string();
+  const ScopedEnv path("PATH", folders.c_str());
+  EXPECT_EQ(find_program("tool"), third);
+  EXPECT_EQ(find_program("other"), std::nullopt);
+  EXPECT_EQ(find_program(""), std::nullopt);
+}
+
+// Broken when a path is looked up in PATH, or is judged here: who runs it tells what is wrong with it.
+TEST_F(ProgramTest, PathsStay) {
+  const ScopedEnv path("PATH", folder.path().c_str());
+  write("tool", 0755);
+  EXPECT_EQ(find_program("./tool"), "./tool");
+  EXPECT_EQ(find_program("/no/such/tool"), "/no/such/tool");
+}
+
+// Broken when an empty entry of PATH, at any end, is the root folder and not the current one, as it is for execvp.
+TEST_F(ProgramTest, EmptyEntryIsTheCurrentFolder) {
+  write("anyaccel-program-test", 0755);
+  const auto before = fs::current_path();
+  fs::current_path(folder.path());
+  for (const char* entries : {"", ":/none", "/none:", "/none::/none"}) {
+    const ScopedEnv path("PATH", entries);
+    EXPECT_EQ(find_program("anyaccel-program-test"), "./anyaccel-program-test") << "'" << entries << "'";
+  }
+  fs::current_path(before);
+}
+
+// Broken when what is refused ends the search.
+TEST_F(ProgramTest, RefusedIsPassedOver) {
+  write("a/tool", 0755);
+  const auto second = write("b/tool", 0755);
+  const ScopedEnv path("PATH", ((folder / "a").string() + ":" + (folder / "b").string()).c_str());
+  EXPECT_EQ(find_program("tool", [&](const std::string& file) { return file == second; }), second);
+  EXPECT_EQ(find_program("tool", [](const std::string&) { return false; }), std::nullopt);
+}
+
+// Broken when a program without PATH finds nothing.
+TEST_F(ProgramTest, NoPath) {
+  const ScopedEnv path("PATH", nullptr);
+  EXPECT_TRUE(is_program(find_program("sh").value_or("")));
+}
+
+}  // namespace
+}  // namespace anyaccel
