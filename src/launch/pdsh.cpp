@@ -4,7 +4,7 @@
 
 #include "anyaccel/error.h"
 #include "base/env.h"
-#include "launch/job.h"
+#include "base/program.h"
 #include "launch/ssh.h"
 
 namespace anyaccel::launch {
@@ -74,7 +74,7 @@ std::vector<std::string> pdsh_words(const Options& options, const std::vector<st
 }
 
 void check_pdsh() {
-  if (!find_program("pdsh").empty()) return;
+  if (find_program("pdsh")) return;
   throw Error(ErrorCode::not_found, "launch",
               {.what = "--launcher pdsh wants the program pdsh, which is not in PATH",
                .hint = "install it (Debian: apt-get install pdsh), or use --launcher ssh"});
