@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace c10d {
@@ -36,6 +37,25 @@ struct InitOptions {
   bool shared_memory = true;
 };
 
+/// A collective that goes on while its caller does other things. Copies are the same operation. Used by one thread at a time.
+class Work {
+ public:
+  /// No operation: it is done.
+  Work() = default;
+  /// Whether it has ended on this rank, well or not; on an accelerator with streams: whether its result is queued.
+  bool done() const;
+  /// Returns when the result may be used, as the function without `_async` does, and throws what that would throw. Once or more; for a
+  /// tensor of an accelerator in the thread whose current stream uses the result.
+  void wait() const;
+
+  /// Of the library's own sources, as is the constructor.
+  class State;
+  explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
 /// The ranks of a job, or some of them, and the collectives between them, on tensors of the accelerator and of the host.
 ///
 /// The way is the fastest that there is: host tensors go through shared memory (all_reduce, all_gather, reduce_scatter, broadcast, and
@@ -50,8 +70,8 @@ struct InitOptions {
 /// within the timeout is `timeout`, on every rank that waits for it; the group is then of no use. In a forked child `invalid_state`.
 ///
 /// Thread-safe, but the order of calls must be one and the same on all ranks: collectives of one group belong into one thread.
-/// send() and recv() may run beside them. The destructor waits for nobody: end with a barrier(), and rank 0, which may serve the
-/// store, last.
+/// send() and recv() may run beside them. The destructor waits for what was begun by all_reduce_async() and for nothing else: end with a
+/// barrier(), and rank 0, which may serve the store, last.
 class ProcessGroup {
  public:
   ProcessGroup(ProcessGroup&& other) noexcept;
@@ -78,6 +98,9 @@ class ProcessGroup {
 
   /// In place. `avg` is for floating and complex dtypes.
   void all_reduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::sum);
+  /// The same, begun: shared memory is a thread's of the group, where the rank's own may compute meanwhile. The tensor may be neither
+  /// read nor written before Work::wait(). It takes its turn in the order of calls: a later call runs after it.
+  Work all_reduce_async(const at::Tensor& tensor, ReduceOp op = ReduceOp::sum);
   /// In place on rank `destination`; the others keep theirs.
   void reduce(const at::Tensor& tensor, int destination, ReduceOp op = ReduceOp::sum);
   /// In place, from rank `source`.

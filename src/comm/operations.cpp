@@ -69,14 +69,57 @@ void ProcessGroup::Impl::run(const char* where, const Call& call) {
   }
 }
 
-void ProcessGroup::all_reduce(const at::Tensor& tensor, ReduceOp op) {
-  if (auto* memory = impl_->memory_for(tensor)) return memory->all_reduce_(tensor, for_memory(op));
-  impl_->run("all_reduce", [&](c10d::ProcessGroup& group) {
+template <typename Call>
+std::shared_ptr<Work::State> ProcessGroup::Impl::begin(const char* where, const at::Tensor& tensor, const Call& call) {
+  class InBackend final : public Work::State {
+   public:
+    InBackend(const char* where, at::Tensor kept, c10::intrusive_ptr<c10d::Work> work)
+        : where_(where), kept_(std::move(kept)), work_(std::move(work)) {}
+    bool done() const override { return !work_ || work_->isCompleted(); }
+    void wait() override {
+      try {
+        if (work_) work_->wait();
+      } catch (...) {
+        rethrow_as_error(where_);
+      }
+    }
+
+   private:
+    const char* where_;
+    at::Tensor kept_;
+    c10::intrusive_ptr<c10d::Work> work_;
+  };
+  try {
+    const std::lock_guard lock(posting_);
+    return std::make_shared<InBackend>(where, tensor, call(*group));
+  } catch (...) {
+    rethrow_as_error(where);
+  }
+}
+
+namespace {
+
+/// What all_reduce() posts on a backend.
+auto posted_all_reduce(const at::Tensor& tensor, ReduceOp op) {
+  return [&tensor, op](c10d::ProcessGroup& group) {
     Tensors list{tensor};
     c10d::AllreduceOptions options;
     options.reduceOp = for_backend(op);
     return group.allreduce(list, options);
-  });
+  };
+}
+
+}  // namespace
+
+void ProcessGroup::all_reduce(const at::Tensor& tensor, ReduceOp op) {
+  if (auto* memory = impl_->memory_for(tensor)) return memory->all_reduce_(tensor, for_memory(op));
+  impl_->run("all_reduce", posted_all_reduce(tensor, op));
+}
+
+Work ProcessGroup::all_reduce_async(const at::Tensor& tensor, ReduceOp op) {
+  auto* const memory = tensor.is_cpu() && tensor.layout() == c10::kStrided ? impl_->memory() : nullptr;
+  if (memory == nullptr) return Work(impl_->begin("all_reduce_async", tensor, posted_all_reduce(tensor, op)));
+  return Work(impl_->begin_in_memory(tensor, [memory, tensor, op] { memory->all_reduce_(tensor, for_memory(op)); }));
 }
 
 void ProcessGroup::reduce(const at::Tensor& tensor, int destination, ReduceOp op) {
@@ -219,7 +262,7 @@ void ProcessGroup::recv(const at::Tensor& tensor, int source, int tag) {
 }
 
 void ProcessGroup::barrier() {
-  auto* memory = get_accelerator().device_type() == c10::kCPU ? impl_->memory() : nullptr;
+  auto* memory = get_accelerator().device_type() == c10::kCPU ? impl_->memory_in_turn() : nullptr;
   if (memory != nullptr) return memory->barrier();
   impl_->run("barrier", [&](c10d::ProcessGroup& group) { return group.barrier(); });
 }

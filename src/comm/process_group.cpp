@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
+#include <future>
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/error.h"
@@ -92,7 +93,68 @@ ops::ShareMemComm* ProcessGroup::Impl::memory() {
 }
 
 ops::ShareMemComm* ProcessGroup::Impl::memory_for(const at::Tensor& tensor) {
-  return tensor.is_cpu() && tensor.layout() == c10::kStrided ? memory() : nullptr;
+  return tensor.is_cpu() && tensor.layout() == c10::kStrided ? memory_in_turn() : nullptr;
+}
+
+ops::ShareMemComm* ProcessGroup::Impl::memory_in_turn() {
+  auto* const found = memory();
+  std::shared_ptr<Work::State> last;
+  {
+    const std::lock_guard lock(lane_mutex_);
+    last = last_in_lane_;
+  }
+  // Its error is told to who waits for it; the group then has it for this call too.
+  if (last) try {
+      last->wait();
+    } catch (...) {
+    }
+  return found;
+}
+
+namespace {
+
+/// What the group's thread does: a promise that more than one may wait for.
+class InMemory final : public Work::State {
+ public:
+  bool done() const override { return result_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+  void wait() override { result_.get(); }
+  void run(const std::function<void()>& call) {
+    try {
+      call();
+      promise_.set_value();
+    } catch (...) {
+      promise_.set_exception(std::current_exception());
+    }
+  }
+
+ private:
+  std::promise<void> promise_;
+  std::shared_future<void> result_ = promise_.get_future().share();
+};
+
+}  // namespace
+
+std::shared_ptr<Work::State> ProcessGroup::Impl::begin_in_memory(const at::Tensor& tensor, std::function<void()> call) {
+  auto state = std::make_shared<InMemory>();
+  const std::lock_guard lock(lane_mutex_);
+  if (::getpid() != process_)
+    throw Error(ErrorCode::invalid_state, "all_reduce_async",
+                {.what = "a forked child has no place in its parent's group"});
+  if (!lane_) lane_ = std::make_unique<Lane>();
+  lane_->post([state, tensor, call = std::move(call)] { state->run(call); });
+  last_in_lane_ = state;
+  return state;
+}
+
+/// A forked child has no such thread to end.
+ProcessGroup::Impl::~Impl() {
+  if (::getpid() != process_) lane_.release();
+}
+
+bool Work::done() const { return !state_ || state_->done(); }
+
+void Work::wait() const {
+  if (state_) state_->wait();
 }
 
 std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::part(std::vector<int> places) {

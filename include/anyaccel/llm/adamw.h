@@ -51,6 +51,10 @@ class AdamW {
   /// torch.nn.utils.clip_grad_norm_. Returns the norm before that: a 0-d tensor on the device.
   at::Tensor clip_grad_norm(double max_norm);
 
+  /// The two halves of clip_grad_norm(), for ranks that must all clip by one of them's norm: sums of threads differ in the last bits.
+  at::Tensor gradient_norm() const;
+  void clip_gradients(const at::Tensor& norm, double max_norm);
+
   /// Sets all gradients to zero in place: their addresses stay, as graphs need it. A gradient that does not exist
   /// yet is made.
   void zero_grad();

@@ -35,7 +35,8 @@ struct TrainOptions {
   std::int64_t save_every = 0;          ///< steps between checkpoints; 0: at the end alone
 
   ModelConfig model = demo_model();  ///< vocabulary and special tokens are set by the trainer
-  std::int64_t batch_size = 1;
+  std::int64_t batch_size = 0;       ///< sequences in a step, of all ranks together; 0: one for each rank
+  double bucket_cap_mb = 25;         ///< most MiB of gradients that ranks reduce at once
   double lr = 6e-4;
   double warmup = 0.03;  ///< share of the run in which the learning rate rises
   double beta2 = 0.99;   ///< high, because batches are small
@@ -54,7 +55,8 @@ struct TrainInfo {
   std::string data;
   std::int64_t files = 0, train_tokens = 0, held_out_tokens = 0;
   std::int64_t first_step = 0;  ///< steps done before, when resumed
-  TrainOptions options;         ///< as they are in effect
+  int rank = 0, world_size = 1;
+  TrainOptions options;  ///< as they are in effect
 };
 
 /// One finished step.
@@ -84,11 +86,16 @@ struct TrainResult {
 };
 
 /// Owns model, data and optimizer of one run. Not thread-safe, but `stop` may be set from anywhere.
+///
+/// In a job of several ranks (a launcher's WORLD_SIZE above 1) each makes one and calls run(): they train one model, each on its part of every
+/// batch, as one rank would on the whole of it, but for rounding. Rank 0 alone reads and writes `out`, and its clock counts; the data are read
+/// by all. What is reported is of all ranks and the same on each; `stop` on one of them stops all.
 class Trainer {
  public:
   /// Reads the data, then makes the model or, with `resume`, reads it from `out`. Throws `invalid_argument` for options
   /// out of range, `not_found` or `io` for data, `unsupported` for a dtype that the accelerator lacks, `io` when `out`
-  /// cannot be written, and what Model::load throws.
+  /// cannot be written, and what Model::load throws. With several ranks also `unsupported` for `graph`, and the errors of
+  /// comm::init_process_group().
   explicit Trainer(TrainOptions options);
   ~Trainer();
   Trainer(const Trainer&) = delete;
@@ -96,7 +103,8 @@ class Trainer {
 
   const TrainInfo& info() const;
   /// Trains, saves and evaluates. `stop`: when it becomes true the step is finished, a checkpoint saved, and the result
-  /// says `interrupted`. Throws `io` when saving fails; an older checkpoint in `out` is then still whole.
+  /// says `interrupted`. Throws `io` when saving fails; an older checkpoint in `out` is then still whole. Ranks return together; one that is
+  /// gone is `unavailable` on the others. Held-out figures are rank 0's alone.
   TrainResult run(const std::function<void(const TrainStep&)>& on_step = {}, const std::atomic<bool>* stop = nullptr);
 
  private:

@@ -46,6 +46,7 @@ void print_info(const TrainInfo& info) {
   std::fprintf(stderr, "model        Llama, %.2f million parameters, context %lld, batch %lld, %s%s\n",
                static_cast<double>(info.parameters) / 1e6, static_cast<long long>(o.model.max_positions),
                static_cast<long long>(o.batch_size), dtype_name(o.dtype), o.graph ? ", captured graph" : "");
+  if (info.world_size > 1) std::fprintf(stderr, "ranks        %d, which share each batch\n", info.world_size);
   if (info.first_step > 0)
     std::fprintf(stderr, "resumed      after step %lld\n", static_cast<long long>(info.first_step));
 }
@@ -109,6 +110,7 @@ void print_json_result(const TrainResult& r, const TrainInfo& info) {
                              {"interrupted", r.interrupted},
                              {"dtype", dtype_name(info.options.dtype)},
                              {"parameters", info.parameters},
+                             {"world_size", info.world_size},
                              {"out", info.options.out.string()}};
   // A path may hold bytes that are not UTF-8.
   std::cout << line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << std::endl;
@@ -214,7 +216,8 @@ c10::ScalarType training_dtype(const std::string& text) {
 void add_run_options(RunOptions& run) {
   const char* group = "Optimization (kept by --resume)";
   run.add(
-      "--batch-size", [](auto& o) -> auto& { return o.batch_size; }, "Sequences in a step", group);
+      "--batch-size", [](auto& o) -> auto& { return o.batch_size; },
+      "Sequences in a step, of all ranks together (0: one for each rank)", group);
   run.add(
       "--lr", [](auto& o) -> auto& { return o.lr; }, "Highest learning rate", group);
   run.add(
@@ -263,6 +266,10 @@ void add_train(CLI::App& command, Context& context) {
       "--held-out-tokens", [](auto& options) -> auto& { return options.held_out_tokens; },
       "Held-out bytes to evaluate on", "OPTIONS");
   command.add_flag("--json", arguments->json, "One JSON object a step on standard output, and a last one");
+  command
+      .add_option("--bucket-cap-mb", o.bucket_cap_mb,
+                  "With several ranks: most MiB of gradients that they reduce at once")
+      ->capture_default_str();
   add_model_options(kept);
   add_run_options(kept);
   command.callback([arguments, &context] {
@@ -270,18 +277,22 @@ void add_train(CLI::App& command, Context& context) {
     const llm::StopSignal stop;
     llm::Trainer trainer(arguments->options);
     if (arguments->options.resume) arguments->kept->check(arguments->options, trainer.info().options);
-    if (!arguments->json) print_info(trainer.info());
+    const bool speaks = trainer.info().rank == 0;
+    if (speaks && !arguments->json) print_info(trainer.info());
     Progress progress;
     TrainStep last;
     const auto on_step = [&](const TrainStep& step) {
       last = step;
+      if (!speaks) return;
       if (arguments->json)
         print_json_step(step);
       else
         progress.show(step);
     };
     const TrainResult result = trainer.run(on_step, stop.flag());
-    if (arguments->json) {
+    if (!speaks) {
+      // Rank 0 says it for all.
+    } else if (arguments->json) {
       print_json_result(result, trainer.info());
     } else {
       progress.finish(last);

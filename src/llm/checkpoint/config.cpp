@@ -2,7 +2,7 @@
 
 #include "anyaccel/error.h"
 #include "base/file_group.h"
-#include "llm/support/json.h"
+#include "llm/checkpoint/config_json.h"
 
 namespace anyaccel::llm {
 
@@ -99,8 +99,11 @@ std::vector<std::int64_t> read_eos(const JsonReader& in, const Json& object) {
 ModelConfig ModelConfig::read(const std::filesystem::path& folder) {
   finish_file_group(folder);
   const auto path = folder / "config.json";
-  const Json object = read_json_object(path);
-  const JsonReader in(object, path.string());
+  return model_config(read_json_object(path), path.string());
+}
+
+ModelConfig model_config(const Json& object, const std::string& source) {
+  const JsonReader in(object, source);
   check_architecture(in, object);
   ModelConfig config;
   config.vocab_size = in.required_integer("vocab_size", 1, kMaxSize);
@@ -122,7 +125,7 @@ ModelConfig ModelConfig::read(const std::filesystem::path& folder) {
   try {
     config.check();
   } catch (const Error& error) {
-    throw Error(ErrorCode::corrupt, "load_config", {.what = path.string() + " contradicts itself: " + error.what()});
+    throw Error(ErrorCode::corrupt, "load_config", {.what = source + " contradicts itself: " + error.what()});
   }
   return config;
 }

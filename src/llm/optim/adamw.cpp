@@ -152,16 +152,27 @@ std::vector<at::Tensor> AdamW::gradients() const {
   return grads;
 }
 
-at::Tensor AdamW::clip_grad_norm(double max_norm) {
-  if (!(max_norm > 0)) refuse("AdamW::clip_grad_norm", "max_norm is out of range", std::to_string(max_norm), "> 0");
+at::Tensor AdamW::gradient_norm() const {
   const c10::AutoGradMode no_grad(false);
   const auto grads = gradients();
   if (grads.empty()) return at::zeros({}, state_.step.options());
-  auto total = at::linalg_vector_norm(at::stack(at::_foreach_norm(grads, 2)), 2);
+  return at::linalg_vector_norm(at::stack(at::_foreach_norm(grads, 2)), 2);
+}
+
+void AdamW::clip_gradients(const at::Tensor& norm, double max_norm) {
+  if (!(max_norm > 0)) refuse("AdamW::clip_grad_norm", "max_norm is out of range", std::to_string(max_norm), "> 0");
+  const c10::AutoGradMode no_grad(false);
+  const auto grads = gradients();
+  if (grads.empty()) return;
   // The division stays on the device: reading the norm here would stop the device and forbid capture.
-  const auto factor = total.add(1e-6).reciprocal_().mul_(max_norm).clamp_max_(1.0);
+  const auto factor = norm.add(1e-6).reciprocal_().mul_(max_norm).clamp_max_(1.0);
   at::_foreach_mul_(grads, factor);
-  return total;
+}
+
+at::Tensor AdamW::clip_grad_norm(double max_norm) {
+  auto norm = gradient_norm();
+  clip_gradients(norm, max_norm);
+  return norm;
 }
 
 void AdamW::zero_grad() {

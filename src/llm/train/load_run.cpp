@@ -2,7 +2,7 @@
 #include "anyaccel/error.h"
 #include "base/file_group.h"
 #include "llm/checkpoint/checkpoint.h"
-#include "llm/support/json.h"
+#include "llm/checkpoint/config_json.h"
 #include "llm/train/state.h"
 
 namespace anyaccel::llm {
@@ -33,10 +33,18 @@ double required_number(const JsonReader& in, const char* key) {
 
 }  // namespace
 
-TrainOptions read_run_options(const fs::path& folder, Progress& progress) {
+std::string read_run_description(const fs::path& folder) {
   finish_file_group(folder);
+  const Json all = {{"run", read_json_object(folder / "trainer_state.json")},
+                    {"model", read_json_object(folder / "config.json")}};
+  // A path may hold bytes that are not UTF-8.
+  return all.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+TrainOptions run_options(const fs::path& folder, const std::string& description, Progress& progress) {
+  const Json all = parse_json(description, folder.string());
   const fs::path path = folder / "trainer_state.json";
-  const Json json = read_json_object(path);
+  const Json& json = all["run"];
   const JsonReader in(json, path.string());
   in.required_integer("version", 1, 1);
   progress.step = in.required_integer("step", 0, kLarge);
@@ -69,6 +77,7 @@ TrainOptions read_run_options(const fs::path& folder, Progress& progress) {
   out.clip = required_number(options, "clip");
   out.dropout = required_number(options, "dropout");
   out.held_out_tokens = options.required_integer("held_out_tokens", 0, kLarge);
+  out.model = model_config(all["model"], (folder / "config.json").string());
   return out;
 }
 

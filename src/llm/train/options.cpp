@@ -38,6 +38,8 @@ void check_options(const TrainOptions& options) {
   check(std::isfinite(minutes) && minutes > 0, "minutes", std::to_string(minutes), "above 0");
   check(options.min_steps >= 0, "min-steps", std::to_string(options.min_steps), "0 or more");
   check(options.batch_size > 0, "batch-size", std::to_string(options.batch_size), "1 or more");
+  check(options.bucket_cap_mb > 0 && options.bucket_cap_mb <= 1 << 20, "bucket-cap-mb",
+        std::to_string(options.bucket_cap_mb), "above 0, up to 1048576");
   check(options.lr > 0 && options.lr < 10, "lr", std::to_string(options.lr), "above 0, below 10");
   check(options.warmup >= 0 && options.warmup < 1, "warmup", std::to_string(options.warmup), "0 or more, below 1");
   check(options.weight_decay >= 0, "weight-decay", std::to_string(options.weight_decay), "0 or more");

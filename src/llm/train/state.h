@@ -37,8 +37,11 @@ void check_folder(const std::filesystem::path& folder);
 /// trainer_state.json. All are complete on the disk before the first one takes its place; on failure (`io`) none does.
 void save_run(const std::filesystem::path& folder, const RunState& state);
 
-/// The options and progress of a saved run. `not_found` when there is none.
-TrainOptions read_run_options(const std::filesystem::path& folder, Progress& progress);
+/// What run_options() reads, as text: a rank tells it to others, which may not see the folder. `not_found` when there is no saved run.
+std::string read_run_description(const std::filesystem::path& folder);
+
+/// The options (with the model's) and progress of a saved run. `corrupt` for what the folder, which is named alone, should not have held.
+TrainOptions run_options(const std::filesystem::path& folder, const std::string& description, Progress& progress);
 
 /// Reads optimizer, scaler and generator back. Throws `corrupt` when the files are of different steps.
 void load_run(const std::filesystem::path& folder, const RunState& state);

@@ -41,11 +41,19 @@ Graph record(Work work) {
 
 }  // namespace
 
-StepRunner::StepRunner(ModelState& model, AdamW& optimizer, GradScaler& scaler, const TrainOptions& options)
-    : model_(model), optimizer_(optimizer), scaler_(scaler), options_(options), scaled_(options.dtype == c10::kHalf) {
+StepRunner::StepRunner(ModelState& model, AdamW& optimizer, GradScaler& scaler, const TrainOptions& options,
+                       const BatchShare& share, comm::ProcessGroup* group, comm::DataParallel* parallel)
+    : model_(model),
+      optimizer_(optimizer),
+      scaler_(scaler),
+      options_(options),
+      weight_(share.weight),
+      group_(group),
+      parallel_(parallel),
+      scaled_(options.dtype == c10::kHalf) {
   const c10::Device device = get_accelerator().torch_device();
-  tokens_ = at::empty({options.batch_size, model.config.max_positions + 1},
-                      at::TensorOptions().dtype(c10::kLong).device(device));
+  tokens_ =
+      at::empty({share.count, model.config.max_positions + 1}, at::TensorOptions().dtype(c10::kLong).device(device));
   scale_ = at::ones({}, at::TensorOptions().dtype(c10::kFloat).device(device));
 }
 
@@ -63,7 +71,9 @@ void StepRunner::forward_backward() {
   const at::Tensor loss = at::cross_entropy_loss(logits.reshape({-1, logits.size(-1)}).to(c10::kFloat),
                                                  tokens_.narrow(1, 1, time).reshape({-1}));
   loss_ = loss.detach();
-  (scaled_ ? loss.mul(scale_) : loss).backward();
+  const at::Tensor weighted = weight_ == 1 ? loss : loss.mul(weight_);
+  (scaled_ ? weighted.mul(scale_) : weighted).backward();
+  if (parallel_) parallel_->finish();
 }
 
 /// All of a step that comes before anybody has to look at a value.
@@ -76,7 +86,10 @@ void StepRunner::compute_gradients() {
     // The largest magnitude of each tensor: unlike a sum of squares it cannot overflow by itself.
     finite_ = at::isfinite(at::stack(at::_foreach_norm(gradients, std::numeric_limits<double>::infinity()))).all();
   }
-  norm_ = optimizer_.clip_grad_norm(options_.clip);
+  norm_ = optimizer_.gradient_norm();
+  // Ranks with different numbers of threads add in another order; by one norm for all, their weights stay the same bits.
+  if (group_) group_->broadcast(norm_, 0);
+  optimizer_.clip_gradients(norm_, options_.clip);
 }
 
 /// Adapts the scale; false when gradients overflowed and the update must not happen.

@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "anyaccel/accelerator.h"
+#include "anyaccel/data_parallel.h"
 #include "anyaccel/llm/adamw.h"
 #include "anyaccel/llm/trainer.h"
 #include "llm/model/llama.h"
 #include "llm/model/state.h"
+#include "llm/train/ranks.h"
 
 namespace anyaccel::llm {
 
@@ -24,9 +26,12 @@ struct StepOutcome {
 /// Runs steps on fixed input buffers, so that the same code can be captured. Not thread-safe.
 class StepRunner {
  public:
-  StepRunner(ModelState& model, AdamW& optimizer, GradScaler& scaler, const TrainOptions& options);
+  /// `share`: this rank's part of the batch. `group` and `parallel`: null for one rank.
+  StepRunner(ModelState& model, AdamW& optimizer, GradScaler& scaler, const TrainOptions& options,
+             const BatchShare& share, comm::ProcessGroup* group, comm::DataParallel* parallel);
 
-  /// `tokens`: host int64 [batch, context + 1]; `masks`: host masks for dropout, or none.
+  /// `tokens`: host int64 [this rank's batch, context + 1]; `masks`: host masks for dropout, or none. The loss is of this rank's part,
+  /// the norm of the whole batch's gradient.
   StepOutcome run(const at::Tensor& tokens, const DropoutMasks& masks, double lr);
 
  private:
@@ -41,6 +46,9 @@ class StepRunner {
   AdamW& optimizer_;
   GradScaler& scaler_;
   TrainOptions options_;
+  double weight_;  ///< of this rank's loss
+  comm::ProcessGroup* group_;
+  comm::DataParallel* parallel_;
   at::Tensor tokens_;  ///< on the device, as are the masks
   DropoutMasks masks_;
   at::Tensor loss_, norm_;

@@ -1,14 +1,19 @@
 #include "anyaccel/llm/trainer.h"
 
+#include <ATen/ops/tensor.h>
+
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <span>
 
 #include "anyaccel/accelerator.h"
+#include "anyaccel/data_parallel.h"
 #include "base/log.h"
 #include "llm/data/corpus.h"
 #include "llm/train/evaluate.h"
 #include "llm/train/options.h"
+#include "llm/train/ranks.h"
 #include "llm/train/schedule.h"
 #include "llm/train/state.h"
 #include "llm/train/step.h"
@@ -28,9 +33,17 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 /// With --resume all that decides the result comes from the checkpoint; how long to train may be said anew.
-TrainOptions effective(TrainOptions given, Progress& progress) {
+TrainOptions effective(TrainOptions given, Progress& progress, Ranks& ranks) {
+  if (given.graph && ranks.size() > 1) {
+    throw Error(ErrorCode::unsupported, "train",
+                {.what = "option graph: a captured step cannot wait for other ranks",
+                 .got = std::to_string(ranks.size()) + " ranks",
+                 .want = "1",
+                 .hint = "leave it out; it changes no result"});
+  }
   if (given.resume) {
-    TrainOptions saved = read_run_options(given.out, progress);
+    const std::string text = ranks.from_first(ranks.first() ? read_run_description(given.out) : std::string());
+    TrainOptions saved = run_options(given.out, text, progress);
     if (!given.data.empty()) saved.data = given.data;
     if (given.steps || given.minutes) {
       saved.steps = given.steps;
@@ -38,12 +51,13 @@ TrainOptions effective(TrainOptions given, Progress& progress) {
     }
     saved.out = given.out;
     saved.resume = true;
-    saved.graph = given.graph || saved.graph;
+    saved.graph = (given.graph || saved.graph) && ranks.size() == 1;
     saved.save_every = given.save_every;
-    saved.model = ModelConfig::read(given.out);
+    saved.bucket_cap_mb = given.bucket_cap_mb;
     given = std::move(saved);
   } else {
     complete_model(given.model);
+    if (given.batch_size == 0) given.batch_size = ranks.size();
   }
   check_options(given);
   if (given.minutes) given.min_steps = 0;  // who says how long gets exactly that
@@ -70,29 +84,49 @@ AdamW make_optimizer(const Weights& weights, const TrainOptions& options) {
 
 struct Trainer::Impl {
   explicit Impl(TrainOptions given)
-      : options(effective(std::move(given), progress)),
+      : options(effective(std::move(given), progress, ranks)),
+        part(share_of_batch(options.batch_size, ranks.rank(), ranks.size())),
         corpus(options.data.empty() ? load_default_corpus(options.model.max_positions)
                                     : load_corpus(options.data, options.model.max_positions)),
         random(options.seed),
         model(make_model()),
         optimizer(make_optimizer(model->state()->weights, options)),
-        scaler({.enabled = options.dtype == c10::kHalf}),
-        runner(*model->state(), optimizer, scaler, options) {
+        scaler({.enabled = options.dtype == c10::kHalf}) {
     check_dtype();
-    check_folder(options.out);  // now, and not after an hour of training
+    if (ranks.first()) check_folder(options.out);  // now, and not after an hour of training
+    ranks.check_same_data(corpus.fingerprint, corpus.source);
     if (options.resume) {
       if (progress.fingerprint != corpus.fingerprint) {
         throw Error(ErrorCode::invalid_argument, "resume",
                     {.what = "the data are not those of the saved run: " + corpus.source,
                      .hint = "give the same --data, or start anew without --resume"});
       }
-      load_run(options.out, run_state());
+      if (ranks.first()) load_run(options.out, run_state());
+      share_state();
     }
     progress.fingerprint = corpus.fingerprint;
+    if (ranks.size() > 1) {
+      parallel = std::make_unique<comm::DataParallel>(
+          *ranks.group(), optimizer.parameters(), comm::DataParallelOptions{.bucket_cap_mb = options.bucket_cap_mb});
+    }
+    runner.emplace(*model->state(), optimizer, scaler, options, part, ranks.group(), parallel.get());
+  }
+
+  /// What rank 0 read, beside the weights, which DataParallel sends.
+  void share_state() {
+    const AdamW::State& moments = optimizer.state();
+    ranks.from_first(moments.exp_avg);
+    ranks.from_first(moments.exp_avg_sq);
+    const at::Tensor generator = random.state();
+    const at::Tensor scale =
+        at::tensor({scaler.get_scale(), static_cast<double>(scaler.growth_tracker())}, c10::kDouble);
+    ranks.from_first({moments.step, generator, scale});
+    random.set_state(generator);
+    scaler.load_state(scale[0].item<double>(), static_cast<int>(scale[1].item<double>()));
   }
 
   std::optional<Model> make_model() {
-    if (options.resume) return Model::load(options.out);
+    if (options.resume && ranks.first()) return Model::load(options.out);
     const std::uint64_t seed = options.seed;
     return Model::create(options.model, seed);
   }
@@ -105,8 +139,13 @@ struct Trainer::Impl {
     }
   }
 
+  void save() {
+    if (ranks.first()) save_run(options.out, run_state());
+  }
+
   RunState run_state() { return {*model->state(), optimizer, scaler, random, options, progress}; }
 
+  /// Every rank draws the whole batch and takes its part, so that generators stay alike whatever the number of ranks.
   at::Tensor draw_batch() {
     const auto length = static_cast<std::size_t>(options.model.max_positions + 1);
     std::vector<Window> windows;
@@ -114,15 +153,18 @@ struct Trainer::Impl {
       const auto room = static_cast<std::int64_t>(corpus.train.size() - length) + 1;
       windows.push_back({static_cast<std::size_t>(random.below(room)), length});
     }
-    return window_tokens(corpus.train, windows);
+    return window_tokens(corpus.train, std::span(windows).subspan(static_cast<std::size_t>(part.begin),
+                                                                  static_cast<std::size_t>(part.count)));
   }
 
   DropoutMasks draw_masks() {
     DropoutMasks masks;
     if (options.dropout == 0) return masks;
     for (std::int64_t i = 0; i < 2 * options.model.num_layers; ++i) {
-      masks.push_back(random.dropout_mask({options.batch_size, options.model.max_positions, options.model.hidden_size},
-                                          options.dropout));
+      masks.push_back(random
+                          .dropout_mask({options.batch_size, options.model.max_positions, options.model.hidden_size},
+                                        options.dropout)
+                          .narrow(0, part.begin, part.count));
     }
     return masks;
   }
@@ -163,14 +205,17 @@ struct Trainer::Impl {
     result.ngram_loss = NgramModel(corpus.train).loss(corpus.held_out, windows);
   }
 
+  Ranks ranks;
   Progress progress;
   TrainOptions options;
+  BatchShare part;  ///< of each batch, for this rank
   Corpus corpus;
   HostRandom random;
   std::optional<Model> model;
   AdamW optimizer;
   GradScaler scaler;
-  StepRunner runner;
+  std::unique_ptr<comm::DataParallel> parallel;  ///< null for one rank
+  std::optional<StepRunner> runner;
   TrainInfo info;
 };
 
@@ -185,6 +230,8 @@ Trainer::Trainer(TrainOptions options) : impl_(std::make_unique<Impl>(std::move(
   info.train_tokens = static_cast<std::int64_t>(impl_->corpus.train.size());
   info.held_out_tokens = static_cast<std::int64_t>(impl_->corpus.held_out.size());
   info.first_step = impl_->progress.step;
+  info.rank = impl_->ranks.rank();
+  info.world_size = impl_->ranks.size();
   info.options = impl_->options;
 }
 
@@ -208,15 +255,17 @@ TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, c
     const at::Tensor batch = run.draw_batch();
     const DropoutMasks masks = run.draw_masks();
     const double lr = learning_rate(options.lr, options.warmup, share);
-    const StepOutcome outcome = run.runner.run(batch, masks, lr);
+    const StepOutcome outcome = run.runner->run(batch, masks, lr);
     ++progress.step;
-    progress.seconds = before + seconds_since(begin);
+    const StepNews news =
+        run.ranks.exchange(outcome.loss, run.part, before + seconds_since(begin), stop && stop->load());
+    progress.seconds = news.seconds;
     const double rate = tokens / seconds_since(step_begin);
     smoothed = smoothed == 0 ? rate : 0.9 * smoothed + 0.1 * rate;
-    result.losses.push_back(outcome.loss);
+    result.losses.push_back(news.loss);
     if (on_step) {
       TrainStep report{.step = progress.step,
-                       .loss = outcome.loss,
+                       .loss = news.loss,
                        .lr = lr,
                        .gradient_norm = outcome.gradient_norm,
                        .tokens_per_second = smoothed,
@@ -227,13 +276,13 @@ TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, c
       report.seconds_left = run.seconds_left(smoothed / tokens);
       on_step(report);
     }
-    result.interrupted = stop && stop->load();
+    result.interrupted = news.stop || (run.ranks.size() == 1 && stop && stop->load());
     if (result.interrupted) break;
-    if (options.save_every > 0 && progress.step % options.save_every == 0) save_run(options.out, run.run_state());
+    if (options.save_every > 0 && progress.step % options.save_every == 0) run.save();
   }
   result.seconds = seconds_since(begin);
   result.steps = progress.step;
-  save_run(options.out, run.run_state());
+  run.save();
   const std::size_t tail = std::clamp<std::size_t>(result.losses.size() / 10, 1, 20);
   if (!result.losses.empty()) {
     result.final_loss =
@@ -241,7 +290,8 @@ TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, c
         static_cast<double>(tail);
     result.tokens_per_second = tokens * static_cast<double>(result.losses.size()) / result.seconds;
   }
-  if (!result.interrupted) run.evaluate(result);
+  if (!result.interrupted && run.ranks.first()) run.evaluate(result);
+  run.ranks.barrier();  // who ends early would have a launcher end rank 0 while it writes
   return result;
 }
 

@@ -158,6 +158,34 @@ TEST_P(ProcessGroups, EveryCollective) {
   });
 }
 
+// Breaks when what was begun is lost or done out of turn, its error goes nowhere, or a call that waits overtakes it.
+TEST_P(ProcessGroups, BegunSums) {
+  ranks([](ProcessGroup& group, const at::TensorOptions& accelerators) {
+    for (const auto& here : {accelerators, accelerators.device(at::kCPU)}) {
+      const int n = group.size();
+      std::vector<at::Tensor> sums;
+      std::vector<Work> works;
+      for (int i = 0; i < 5; ++i) {
+        sums.push_back(of_rank(group.rank(), 50000, here));
+        works.push_back(group.all_reduce_async(sums.back(), i % 2 == 0 ? ReduceOp::sum : ReduceOp::avg));
+      }
+      auto after = at::full({3}, 1.0, here);
+      group.all_reduce(after);
+      expect_equal(after, at::full({3}, 1.0 * n, here));
+      const auto sum = at::arange(50000, here.device(at::kCPU)) * n + 100 * (n * (n - 1) / 2);
+      for (int i = 0; i < 5; ++i) {
+        works[i].wait();
+        works[i].wait();  // again
+        EXPECT_TRUE(works[i].done());
+        expect_equal(sums[i], i % 2 == 0 ? sum : sum / n);
+      }
+      EXPECT_THROW(group.all_reduce_async(at::full({3}, 1, here.dtype(at::kInt)), ReduceOp::avg).wait(), Error);
+    }
+    EXPECT_TRUE(Work().done());
+    Work().wait();
+  });
+}
+
 // Breaks when one way is taken although the other was wanted.
 TEST_P(ProcessGroups, SharedMemoryAsWanted) {
   ranks([](ProcessGroup& group, const at::TensorOptions&) {

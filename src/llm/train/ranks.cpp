@@ -1,0 +1,76 @@
+#include "llm/train/ranks.h"
+
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "anyaccel/error.h"
+#include "base/env.h"
+
+namespace anyaccel::llm {
+
+BatchShare share_of_batch(std::int64_t batch, int rank, int size) {
+  if (batch < size) {
+    throw Error(ErrorCode::invalid_argument, "train",
+                {.what = "option batch-size is out of range: it is the batch of all ranks together",
+                 .got = std::to_string(batch),
+                 .want = std::to_string(size) + " or more, a sequence for each rank"});
+  }
+  const std::int64_t part = batch / size;
+  const std::int64_t larger = batch % size;  // so many ranks have one more
+  BatchShare share;
+  share.begin = rank * part + std::min<std::int64_t>(rank, larger);
+  share.count = part + (rank < larger ? 1 : 0);
+  if (larger != 0)
+    share.weight = static_cast<double>(share.count) * static_cast<double>(size) / static_cast<double>(batch);
+  return share;
+}
+
+Ranks::Ranks() {
+  if (env_int("WORLD_SIZE", 1, std::numeric_limits<int>::max()).value_or(1) > 1)
+    group_.emplace(comm::init_process_group());
+}
+
+std::string Ranks::from_first(std::string text) {
+  if (!group_) return text;
+  const auto bytes = at::TensorOptions().dtype(at::kByte);
+  const auto length = at::tensor(static_cast<std::int64_t>(text.size()), at::TensorOptions().dtype(at::kLong));
+  group_->broadcast(length, 0);
+  if (!first()) text.resize(static_cast<std::size_t>(length.item<std::int64_t>()));
+  if (!text.empty()) group_->broadcast(at::from_blob(text.data(), {static_cast<std::int64_t>(text.size())}, bytes), 0);
+  return text;
+}
+
+void Ranks::from_first(const std::vector<at::Tensor>& tensors) {
+  if (!group_) return;
+  const c10::AutoGradMode no_gradient(false);
+  for (const auto& tensor : tensors) group_->broadcast(tensor.detach(), 0);
+}
+
+StepNews Ranks::exchange(double loss, const BatchShare& share, double seconds, bool stop) {
+  if (!group_) return {loss, seconds, stop};
+  const auto numbers = at::tensor({loss * share.weight / size(), first() ? seconds : 0.0, stop ? 1.0 : 0.0},
+                                  at::TensorOptions().dtype(at::kDouble));
+  group_->all_reduce(numbers);
+  const auto* sums = numbers.const_data_ptr<double>();
+  return {sums[0], sums[1], sums[2] > 0};
+}
+
+void Ranks::check_same_data(std::uint64_t fingerprint, const std::string& source) {
+  if (!group_) return;
+  const auto number = at::tensor(static_cast<std::int64_t>(fingerprint), at::TensorOptions().dtype(at::kLong));
+  group_->broadcast(number, 0);
+  if (static_cast<std::uint64_t>(number.item<std::int64_t>()) == fingerprint) return;
+  throw Error(ErrorCode::invalid_argument, "train",
+              {.what = "the data of rank " + std::to_string(rank()) + " are not those of rank 0: " + source,
+               .hint = "give every host the same files"});
+}
+
+void Ranks::barrier() {
+  if (group_) group_->barrier();
+}
+
+}  // namespace anyaccel::llm

@@ -1,0 +1,140 @@
+"""`anyaccel train` under `anyaccel launch`: several ranks train what one would."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import unittest
+
+from shell import BIN, shell
+from small_model import SMALL, SmallModelTest
+
+# Ranks add in another order than one rank does, and training makes a difference larger: after 20 steps of this model it is below this.
+BOUND = 1e-5
+
+
+class TrainRanks(SmallModelTest):
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def command(self, out, options, ranks):
+        launch = f"anyaccel launch -q --oversubscribe --num_accelerators {ranks} " if ranks else ""
+        return f"{launch}anyaccel train --data {self.data} --out {self.path(out)} {SMALL} --json {options}"
+
+    def train(self, out, options="", ranks=None, **variables):
+        return shell(self.command(out, options, ranks), OMP_NUM_THREADS="1", **{"DS_ACCELERATOR": "cpu", **variables})
+
+    def result(self, done):
+        """The last line; the others are one a step."""
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([line["loss"] for line in lines[:-1]], lines[-1]["losses"])
+        return lines[-1]
+
+    def assert_near(self, got, want):
+        self.assertEqual(len(got), len(want))
+        for mine, other in zip(got, want):
+            self.assertLess(abs(mine - other), BOUND * other, f"{got}\nwanted\n{want}")
+
+    # Fails when ranks train on other data than one rank does, weigh their parts wrongly, clip by their own norms, or report their own losses.
+    def test_the_same_as_one_rank(self):
+        for options in ("--batch-size 4", "--batch-size 5 --dropout 0.1 --clip 0.1", "--batch-size 4 --dtype bf16", "--batch-size 3 --dtype fp16",
+                        "--batch-size 4 --tie-embeddings --bucket-cap-mb 0.01"):
+            one = self.result(self.train("one", f"--steps 20 --seed 3 {options}"))
+            for ranks in (2, 3):
+                with self.subTest(options, ranks=ranks):
+                    many = self.result(self.train("many", f"--steps 20 --seed 3 {options}", ranks))
+                    self.assertEqual((many["world_size"], many["steps"], many["out"]), (ranks, 20, self.path("many")))
+                    if "16" in options:  # each rank rounds its own part
+                        self.assertAlmostEqual(many["final_loss"], one["final_loss"], delta=0.02 * one["final_loss"])
+                        continue
+                    self.assert_near(many["losses"], one["losses"])
+                    self.assert_near([many["held_out_loss"]], [one["held_out_loss"]])
+                    self.assertEqual(many["unigram_entropy"], one["unigram_entropy"])
+
+    # Fails when devices that work beside the host are read before they are done, or ranks share one.
+    def test_on_the_simulator(self):
+        if "sim" not in shell("anyaccel report --json", DS_ACCELERATOR="cpu").stdout:
+            self.skipTest("this build has no simulator")
+        variables = {"DS_ACCELERATOR": "sim", "SIM_DEVICES": "2", "SIM_CHECK": "abort"}
+        one = self.result(self.train("one", "--steps 6 --batch-size 3", **variables))
+        many = self.result(self.train("many", "--steps 6 --batch-size 3", 2, **variables))
+        self.assertEqual((many["accelerator"], many["world_size"]), ("sim", 2))
+        self.assert_near(many["losses"], one["losses"])
+
+    # Fails when what continues on another number of ranks is not the same run, or ranks beside rank 0 read its folder.
+    def test_resume_with_another_number_of_ranks(self):
+        options = "--batch-size 4 --dropout 0.1"
+        whole = self.result(self.train("whole", f"--steps 20 {options}"))
+        losses = self.result(self.train("parts", f"--steps 6 {options}", 2))["losses"]
+        losses += self.result(self.train("parts", "--resume --steps 12", 3))["losses"]
+        losses += self.result(self.train("parts", "--resume --steps 15"))["losses"]
+        losses += self.result(self.train("parts", "--resume --steps 20", 2))["losses"]
+        # The schedule follows the number of steps, so the parts are compared with parts of one rank.
+        alone = self.result(self.train("alone", f"--steps 6 {options}"))["losses"]
+        for steps in (12, 15, 20):
+            alone += self.result(self.train("alone", f"--resume --steps {steps}"))["losses"]
+        self.assert_near(losses, alone)
+        self.assertEqual(len(whole["losses"]), len(losses))
+
+    # Fails when a user who says no batch has ranks without work, or a batch that cannot be shared is trained in part.
+    def test_batch(self):
+        self.assertEqual(self.result(self.train("none", "--steps 1", 3))["steps"], 1)
+        state = json.loads(pathlib.Path(self.path("none"), "trainer_state.json").read_text())
+        self.assertEqual(state["options"]["batch_size"], 3)
+        for options, text in (("--batch-size 1", "batch-size is out of range: it is the batch of all ranks together; got 1, want 2 or more"),
+                              ("--graph", "option graph"), ("--bucket-cap-mb 0", "bucket-cap-mb")):
+            done = self.train("wrong", f"--steps 1 {options}", 2)
+            self.assertIn(text, done.stderr)
+            self.assertEqual((done.returncode, done.stdout), (1 if "graph" in text else 2, ""), done.stderr)
+
+    def start(self, out, options):
+        """A job of two ranks; returns it once it has trained a few steps."""
+        environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"], OMP_NUM_THREADS="1", DS_ACCELERATOR="cpu")
+        process = subprocess.Popen(["bash", "-c", "exec " + self.command(out, options, 2)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, env=environment, start_new_session=True)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        for _ in range(5):
+            self.assertTrue(process.stdout.readline())
+        return process
+
+    def process_of_rank(self, rank):
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                command = pathlib.Path("/proc", name, "cmdline").read_bytes().split(b"\0")
+                if command[1:2] == [b"train"] and os.fsencode(self.folder) in b" ".join(command):
+                    if f"RANK={rank}".encode() in pathlib.Path("/proc", name, "environ").read_bytes().split(b"\0"):
+                        return int(name)
+            except OSError:
+                pass
+        self.fail("no such rank")
+
+    # Fails when the death of a rank leaves others waiting, is told as a success, or costs the checkpoint.
+    def test_a_rank_is_killed(self):
+        for rank in (1, 0):
+            process = self.start("killed", "--steps 1000000 --save-every 1")
+            os.kill(self.process_of_rank(rank), signal.SIGKILL)
+            _, errors = process.communicate(timeout=100)
+            self.assertEqual(process.returncode, 137, errors)
+            self.assertIn(f"rank {rank}", errors)
+            state = json.loads(pathlib.Path(self.path("killed"), "trainer_state.json").read_text())
+            self.assertGreaterEqual(state["step"], 3)
+            resumed = self.result(self.train("killed", f"--resume --steps {state['step'] + 2}", 2))
+            self.assertEqual(resumed["steps"], state["step"] + 2)
+
+    # Fails when an interruption ends some ranks in front of others, or the checkpoint is not written.
+    def test_interruption(self):
+        process = self.start("stopped", "--steps 1000000")
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 130, errors)
+        last = json.loads(output.splitlines()[-1])
+        self.assertTrue(last["interrupted"])
+        resumed = self.result(self.train("stopped", f"--resume --steps {last['steps'] + 1}"))
+        self.assertEqual(resumed["steps"], last["steps"] + 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

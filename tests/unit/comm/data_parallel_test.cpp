@@ -1,0 +1,269 @@
+#include "anyaccel/data_parallel.h"
+
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "anyaccel/accelerator.h"
+#include "anyaccel/registry.h"
+#include "unit/comm/ranks.h"
+#include "unit/support/expect_error.h"
+#include "unit/support/scoped_env.h"
+
+namespace anyaccel::comm {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+/// Each gradient is a bucket of its own.
+constexpr DataParallelOptions kOneEach{.bucket_cap_mb = 1e-6, .first_bucket_mb = 1e-6};
+
+void expect_all(const at::Tensor& got, double want) {
+  ASSERT_TRUE(got.defined());
+  const auto host = got.detach().to(at::kCPU, at::kDouble);
+  EXPECT_TRUE(at::allclose(host, at::full(host.sizes(), want, host.options()), 1e-6, 0)) << host << "\nwanted " << want;
+}
+
+/// Every rank's parameters: sizes that divide by nothing, all elements the rank's number plus one.
+Tensors parameters_of(int rank, const at::TensorOptions& here) {
+  Tensors out;
+  for (const auto& sizes : std::vector<std::vector<std::int64_t>>{{7, 5}, {3}, {1}, {129}, {2, 3, 5}})
+    out.push_back(at::full(sizes, 1.0 + rank, here).set_requires_grad(true));
+  return out;
+}
+
+void reset(const Tensors& parameters) {
+  for (const auto& parameter : parameters) parameter.mutable_grad().reset();
+}
+
+/// A backward pass in which each element of parameter i has the gradient (i + 1) * `factor`; those in `without` have none.
+void backward(const Tensors& parameters, double factor, const std::vector<std::size_t>& without = {}) {
+  at::Tensor loss;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (std::find(without.begin(), without.end(), i) != without.end()) continue;
+    const auto part = parameters[i].mul(factor * static_cast<double>(i + 1)).sum().to(at::kFloat);
+    loss = loss.defined() ? loss.add(part) : part;
+  }
+  if (loss.defined()) loss.backward();
+}
+
+class DataParallelRanks : public testing::TestWithParam<std::tuple<const char*, int, bool>> {
+ protected:
+  void SetUp() override {
+    const auto names = registered_backends();
+    if (std::find(names.begin(), names.end(), std::get<0>(GetParam())) == names.end())
+      GTEST_SKIP() << "this build has no " << std::get<0>(GetParam());
+    set_accelerator(std::get<0>(GetParam()));
+  }
+
+  test::ScopedEnv no_ccl_{"ANYACCEL_CCL", "off"};  // it wants a process for each rank, and these are threads
+
+  template <typename Body>
+  void ranks(const Body& body) {
+    const auto [name, size, memory] = GetParam();
+    const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
+    test::in_threads(size, [&, size = size, memory = memory](int rank) {
+      auto& accelerator = get_accelerator();
+      accelerator.set_device(rank % accelerator.device_count());
+      auto group = init_process_group({.store = store,
+                                       .rank = rank,
+                                       .world_size = size,
+                                       .timeout = std::chrono::seconds(60),
+                                       .shared_memory = memory});
+      body(group, at::TensorOptions().dtype(at::kFloat).device(accelerator.torch_device()));
+    });
+  }
+};
+
+// Breaks when ranks begin with different weights, a gradient is no mean, or one step's gradients are in the next.
+TEST_P(DataParallelRanks, GradientsAreMeans) {
+  ranks([](ProcessGroup& group, const at::TensorOptions& here) {
+    const auto parameters = parameters_of(group.rank(), here);
+    DataParallel parallel(group, parameters);
+    for (const auto& parameter : parameters) expect_all(parameter, 1.0);
+    const double mean = (group.size() + 1) / 2.0;
+    for (int step = 1; step <= 4; ++step) {
+      if (step != 3) reset(parameters);
+      if (step == 3)  // zeroed where they lie, as AdamW::zero_grad() does
+        for (const auto& parameter : parameters) parameter.mutable_grad().zero_();
+      backward(parameters, step * (group.rank() + 1.0));
+      parallel.finish();
+      EXPECT_EQ(parallel.reduced(), 0U);
+      for (std::size_t i = 0; i < parameters.size(); ++i)
+        expect_all(parameters[i].grad(), step * mean * static_cast<double>(i + 1));
+    }
+    group.barrier();
+  });
+}
+
+// Breaks when a gradient lies elsewhere than in its bucket, buckets are not from the last parameter to the first, or share a dtype.
+TEST_P(DataParallelRanks, GradientsAreViewsOfBuckets) {
+  ranks([](ProcessGroup& group, const at::TensorOptions& here) {
+    auto parameters = parameters_of(0, here);
+    parameters.push_back(at::full({6}, 1.0, here.dtype(at::kBFloat16)).set_requires_grad(true));
+    parameters.push_back(at::full({4, 6}, 1.0, here).t().set_requires_grad(true));
+    DataParallel together(group, parameters);
+    ASSERT_EQ(together.buckets().size(), 2U);
+    EXPECT_EQ(together.buckets()[0].parameters, std::vector<std::size_t>({5}));
+    EXPECT_EQ(together.buckets()[1].parameters, std::vector<std::size_t>({6, 4, 3, 2, 1, 0}));
+    EXPECT_EQ(together.buckets()[0].memory.scalar_type(), at::kBFloat16);
+    backward(parameters, group.rank() + 1.0);
+    together.finish();
+    for (const auto& bucket : together.buckets())
+      for (const auto i : bucket.parameters) {
+        const auto& grad = parameters[i].grad();
+        EXPECT_TRUE(grad.is_alias_of(bucket.memory));
+        EXPECT_EQ(grad.sizes(), parameters[i].sizes());
+        EXPECT_EQ(grad.strides(), parameters[i].strides());
+        EXPECT_EQ(grad.storage_offset() * grad.element_size() % 64, 0);
+        expect_all(grad, (group.size() + 1) / 2.0 * static_cast<double>(i + 1));
+      }
+    group.barrier();
+  });
+}
+
+// Breaks when gradients of the passes before the last are sent, lost, or counted twice.
+TEST_P(DataParallelRanks, AccumulationSendsOnce) {
+  ranks([](ProcessGroup& group, const at::TensorOptions& here) {
+    const auto parameters = parameters_of(0, here);
+    DataParallel parallel(group, parameters, kOneEach);
+    for (int step = 0; step < 2; ++step) {
+      reset(parameters);
+      {
+        const auto quiet = parallel.no_sync();
+        backward(parameters, group.rank() + 1.0);
+        backward(parameters, 10.0, {1});  // and a parameter that gets its gradient in the first pass alone
+        EXPECT_EQ(parallel.reduced(), 0U);
+        EXPECT_ERROR(parallel.finish(), invalid_state, "no_sync");
+      }
+      backward(parameters, 100.0, {1});
+      parallel.finish();
+      for (std::size_t i = 0; i < parameters.size(); ++i)
+        expect_all(parameters[i].grad(),
+                   ((i == 1 ? 0.0 : 110.0) + (group.size() + 1) / 2.0) * static_cast<double>(i + 1));
+    }
+    group.barrier();
+  });
+}
+
+// Breaks when ranks wait for a gradient that one of them has not, it is not the mean with zero, or what no rank used gets one.
+TEST_P(DataParallelRanks, UnusedParameters) {
+  for (const auto& options : {DataParallelOptions{}, kOneEach})
+    ranks([&](ProcessGroup& group, const at::TensorOptions& here) {
+      const auto parameters = parameters_of(0, here);
+      DataParallel parallel(group, parameters, options);
+      for (int step = 0; step < 2; ++step) {
+        reset(parameters);
+        backward(parameters, 1.0, group.rank() == 0 ? std::vector<std::size_t>{3} : std::vector<std::size_t>{1, 3});
+        parallel.finish();
+        EXPECT_FALSE(parameters[3].grad().defined());
+        expect_all(parameters[1].grad(), 2.0 / group.size());
+        expect_all(parameters[0].grad(), 1.0);
+        expect_all(parameters[4].grad(), 5.0);
+      }
+      // A rank without any pass.
+      reset(parameters);
+      if (group.rank() == 0) backward(parameters, 1.0);
+      parallel.finish();
+      for (std::size_t i = 0; i < parameters.size(); ++i)
+        expect_all(parameters[i].grad(), static_cast<double>(i + 1) / group.size());
+      group.barrier();
+    });
+}
+
+// Breaks when gradients are sent only when backward has ended: this backward does not end before one is reduced.
+TEST_P(DataParallelRanks, ReducesWhileBackwardGoesOn) {
+  ranks([](ProcessGroup& group, const at::TensorOptions& here) {
+    const Tensors parameters{at::full({100}, 1.0, here).set_requires_grad(true),
+                             at::full({100}, 1.0, here).set_requires_grad(true)};
+    DataParallel parallel(group, parameters, kOneEach);
+    bool was_reduced = false;
+    const auto hidden = parameters[0].mul(2.0);
+    hidden.register_hook([&](const at::Tensor&) {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(50);
+      while (parallel.reduced() == 0 && std::chrono::steady_clock::now() < until)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      was_reduced = parallel.reduced() == 1;
+    });
+    hidden.mul(parameters[1]).mul(group.rank() + 1.0).sum().backward();
+    EXPECT_TRUE(was_reduced);
+    parallel.finish();
+    expect_all(parameters[0].grad(), group.size() + 1.0);
+    expect_all(parameters[1].grad(), group.size() + 1.0);
+    group.barrier();
+  });
+}
+
+// Breaks when a wrong use computes something, or keeps the ranks waiting for each other.
+TEST_P(DataParallelRanks, WrongUseIsTold) {
+  ranks([](ProcessGroup& group, const at::TensorOptions& here) {
+    const auto make = [&](const Tensors& parameters, const DataParallelOptions& options = {}) {
+      DataParallel parallel(group, parameters, options);
+    };
+    const auto good = at::zeros({3}, here).set_requires_grad(true);
+    EXPECT_ERROR(make({}), invalid_argument, "nothing to train");
+    EXPECT_ERROR(make({good, at::zeros({3}, here)}), invalid_argument, "parameter 1 cannot be trained");
+    EXPECT_ERROR(make({good, good}), invalid_argument, "parameter 1 is named twice");
+    EXPECT_ERROR(make({good}, {.bucket_cap_mb = 0}), invalid_argument, "bucket_cap_mb");
+    EXPECT_ERROR(make({good}, {.first_bucket_mb = -1}), invalid_argument, "first_bucket_mb");
+    const auto odd = at::zeros({3 + group.rank()}, here).set_requires_grad(true);
+    if (group.rank() == 0) {
+      EXPECT_ERROR(make({odd}), invalid_argument, "the parameters or buckets of rank 1 are not those of rank 0");
+    } else {
+      EXPECT_ERROR(make({odd}), invalid_argument, "are not those of rank 0");
+    }
+    {
+      DataParallel parallel(group, {good});
+      EXPECT_ERROR(make({good}), invalid_state, "has a post-accumulate-grad hook already");
+      const auto twice = good.mul(2.0).sum();
+      twice.backward({}, /*retain_graph=*/true);
+      EXPECT_ERROR(twice.backward(), invalid_state, "a second gradient before finish()");
+    }
+    good.mul(2.0).sum().backward();  // its hook is gone
+    group.barrier();
+  });
+}
+
+std::string name_of(const testing::TestParamInfo<DataParallelRanks::ParamType>& info) {
+  const auto& [backend, size, memory] = info.param;
+  return std::string(backend) + std::to_string(size) + (memory ? "memory" : "staged");
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, DataParallelRanks,
+                         testing::Combine(testing::Values("cpu"), testing::Values(2, 3), testing::Bool()), name_of);
+INSTANTIATE_TEST_SUITE_P(Sim, DataParallelRanks,
+                         testing::Combine(testing::Values("sim"), testing::Values(2), testing::Values(true)), name_of);
+
+// Breaks when a rank that is gone leaves the others waiting without end.
+TEST(DataParallelOfProcesses, ARankThatIsGoneIsAnError) {
+  for (const bool memory : {true, false}) {
+    const auto ends = test::in_processes(2, [&](int rank) {
+      const test::ScopedEnv no_ccl("ANYACCEL_CCL", "off");
+      set_accelerator("cpu");
+      auto group = init_process_group({.timeout = std::chrono::seconds(100), .shared_memory = memory});
+      const auto parameters = parameters_of(0, at::TensorOptions().dtype(at::kFloat));
+      DataParallel parallel(group, parameters, kOneEach);
+      backward(parameters, 1.0);
+      parallel.finish();
+      if (rank == 1) ::raise(SIGKILL);
+      reset(parameters);
+      const auto step = [&] {
+        backward(parameters, 1.0);
+        parallel.finish();
+      };
+      EXPECT_ERROR(step(), unavailable, "");
+    });
+    EXPECT_EQ(ends[0], 0);
+    EXPECT_TRUE(WIFSIGNALED(ends[1]));
+  }
+}
+
+}  // namespace
+}  // namespace anyaccel::comm

@@ -1,0 +1,51 @@
+#include "llm/train/ranks.h"
+
+#include <gtest/gtest.h>
+
+#include "unit/support/expect_error.h"
+#include "unit/support/scoped_env.h"
+
+namespace anyaccel::llm {
+namespace {
+
+// Breaks when a sequence is trained twice or by nobody, parts are uneven, or weights do not make the mean over ranks that over the batch.
+TEST(Ranks, SharesOfABatch) {
+  for (const int size : {1, 2, 3, 7})
+    for (std::int64_t batch = size; batch < 30; ++batch) {
+      std::int64_t next = 0;
+      double whole = 0;
+      for (int rank = 0; rank < size; ++rank) {
+        const BatchShare share = share_of_batch(batch, rank, size);
+        EXPECT_EQ(share.begin, next);
+        EXPECT_GE(share.count, batch / size);
+        EXPECT_LE(share.count, (batch + size - 1) / size);
+        EXPECT_DOUBLE_EQ(share.weight / size, static_cast<double>(share.count) / static_cast<double>(batch));
+        EXPECT_EQ(share.weight == 1, batch % size == 0);
+        next += share.count;
+        whole += share.weight / size;
+      }
+      EXPECT_EQ(next, batch);
+      EXPECT_NEAR(whole, 1, 1e-12);
+    }
+  EXPECT_ERROR(share_of_batch(2, 0, 3), invalid_argument, "batch-size");
+}
+
+// Breaks when a program without a launcher, or a job of one rank, makes a group.
+TEST(Ranks, OneRankIsAlone) {
+  for (const char* size : {static_cast<const char*>(nullptr), "1"}) {
+    const test::ScopedEnv world("WORLD_SIZE", size);
+    Ranks ranks;
+    EXPECT_EQ(ranks.group(), nullptr);
+    EXPECT_EQ(ranks.size(), 1);
+    EXPECT_TRUE(ranks.first());
+    EXPECT_EQ(ranks.from_first("text"), "text");
+    const StepNews news = ranks.exchange(2.5, {}, 7, true);
+    EXPECT_EQ(news.loss, 2.5);
+    EXPECT_EQ(news.seconds, 7);
+    EXPECT_TRUE(news.stop);
+    ranks.barrier();
+  }
+}
+
+}  // namespace
+}  // namespace anyaccel::llm
