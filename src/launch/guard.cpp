@@ -120,10 +120,11 @@ pid_t Watch::start_rank(std::size_t index, RankDescriptors descriptors, const Si
   if (job_.input == RankInput::nothing) input[0] = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   const pid_t self = ::getpid();
   const pid_t process = ::fork();
-  // What reaches other hosts must not get the terminal's Ctrl-C: it ends when its input does.
+  // What reaches other hosts must not get the terminal's Ctrl-C: it ends when its input does, or when a runner is asked to. A runner
+  // ends what it has on other hosts only where it can.
   if (process == 0)
-    become_rank(job_.ranks[index], job_.unset, descriptors, input[0], signals, self,
-                job_.input == RankInput::held ? 0 : group_);
+    become_rank(job_.ranks[index], job_.unset, descriptors, input[0], signals, self, job_.own_group ? 0 : group_,
+                job_.end_signal != 0 ? SIGTERM : SIGKILL);
   const int error = errno;
   if (input[0] >= 0) ::close(input[0]);
   if (input[1] >= 0) ::fcntl(input[1], F_SETFL, O_NONBLOCK);
@@ -142,6 +143,11 @@ void Watch::end(int signal, milliseconds grace, pid_t except) {
       rank.held = -1;
     }
     // What is at the other ends takes as long as this does after a signal.
+    kill_at_ = Clock::now() + kAfterSignal + kAfterFailure;
+    return;
+  }
+  if (job_.end_signal != 0 && running_ > 0 && signal != SIGKILL) {
+    ::kill(ranks_.front().process, job_.end_signal);
     kill_at_ = Clock::now() + kAfterSignal + kAfterFailure;
     return;
   }
@@ -170,8 +176,16 @@ void Watch::obey() {
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (count != sizeof request) {
     gone_ = true;
+    if (!ending_ && !job_.last_words.empty()) [[maybe_unused]]
+      const auto written = ::write(STDERR_FILENO, job_.last_words.data(), job_.last_words.size());
     ::epoll_ctl(epoll_, EPOLL_CTL_DEL, link_, nullptr);
-    end(SIGKILL, milliseconds(0));
+    if (job_.end_signal == 0)
+      end(SIGKILL, milliseconds(0));
+    else if (!ending_)
+      end(SIGTERM, kAfterSignal);
+  } else if (request.signal == SIGUSR1 || request.signal == SIGUSR2) {
+    for (const auto& rank : ranks_)
+      if (rank.process > 0) ::kill(rank.process, request.signal);
   } else if (ending_) {
     kill_at_ = Clock::now();
   } else {
@@ -303,7 +317,8 @@ std::optional<GuardMessage> Guard::receive() {
     GuardMessage message{};
     const ssize_t count = ::recv(link_, &message, sizeof message, 0);
     if (count == sizeof message) return message;
-    if (count < 0 && errno == EINTR) continue;
+    // A guard that ended with a signal unread: told once, before the messages that it sent.
+    if (count < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
     return std::nullopt;
   }
 }

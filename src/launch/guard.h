@@ -53,7 +53,7 @@ class Guard {
   pid_t process() const noexcept { return process_; }
 
   /// Tells the guard behind `link` that the launcher got a signal, and whether a terminal sent it, which reaches ranks too. The ranks get
-  /// it, and SIGKILL three seconds later or at a second call. For signal handlers.
+  /// it, and SIGKILL three seconds later or at a second call. SIGUSR1 and SIGUSR2 are passed on, and end nothing. For signal handlers.
   static void forward(int link, int signal, bool from_terminal) noexcept;
 
  private:

@@ -35,14 +35,21 @@ struct Job {
   RankInput input = RankInput::launcher;
   int silence =
       0;  ///< for `held`: seconds after which the other end takes this one for gone; it gets a sign more often
+  bool own_group = false;  ///< ranks get no signals of the launcher's process group, so also not a terminal's Ctrl-C
+  std::string
+      last_words;  ///< what the guard writes to standard error for a launcher that is gone without having ended the job
+  int end_signal =
+      0;  ///< not 0: the one rank is an MPI or Slurm launcher; this asks it to have its processes end theirs
   int world_size = 0;
   int hosts = 1;
   std::string accelerator;
   std::string reason;  ///< why that accelerator
   std::string master_addr;
   int master_port = 0;
-  std::vector<std::string> unset;  ///< variables of the launcher that ranks must not have
-  std::vector<std::string> notes;  ///< what a user may wonder about, a sentence each
+  std::vector<std::string> unset;     ///< variables of the launcher that ranks must not have
+  std::vector<std::string> notes;     ///< what a user may wonder about, a sentence each
+  std::vector<std::string> runner;    ///< of a plan that an MPI or Slurm launcher would start: its command
+  Variables runner_environment = {};  ///< and what it gets beside the launcher's own variables
 };
 
 /// All that a job depends on beside the options.
@@ -56,6 +63,7 @@ struct JobInput {
   std::string python;  ///< of this machine; empty: none
   std::string master_addr;
   int master_port = 0;
+  bool own_slots = false;                       ///< slots have the names that this host sees: they are of no host file
   std::vector<std::string> set_variables = {};  ///< names of the launcher's own that matter: OMP_NUM_THREADS, ...
 };
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -19,6 +20,8 @@
 #include "base/program.h"
 #include "base/shell.h"
 #include "launch/core_list.h"
+#include "launch/output.h"
+#include "launch/runner.h"
 #include "launch/ssh.h"
 
 namespace anyaccel::launch {
@@ -61,6 +64,10 @@ std::vector<int> nodes_of_slots(const topology::Machine& machine, const std::vec
   return out;
 }
 
+bool uses_runner(const Options& options) {
+  return options.runner && starts_each_rank(*options.runner) && !options.no_ssh;
+}
+
 /// True when other hosts have to be reached.
 bool choose_host(const Options& options, JobInput& input) {
   if (options.no_ssh) {
@@ -72,6 +79,7 @@ bool choose_host(const Options& options, JobInput& input) {
     input.host = static_cast<std::size_t>(*options.node_rank);
     return false;
   }
+  if (uses_runner(options)) return !input.own_slots;
   if (input.hosts.size() == 1 && !options.force_multi) return false;
   const auto runner = options.runner.value_or(Runner::ssh);
   if (runner == Runner::ssh || runner == Runner::pdsh) return true;
@@ -84,7 +92,7 @@ bool choose_host(const Options& options, JobInput& input) {
 
 /// True before anything is known of hosts but their file: DS_ACCELERATOR may name devices that only they have.
 bool may_be_remote(const Options& options, const std::optional<std::vector<Host>>& hosts) {
-  return !options.no_ssh && (options.force_multi || (hosts && hosts->size() > 1));
+  return !options.no_ssh && (options.force_multi || (hosts && (hosts->size() > 1 || uses_runner(options))));
 }
 
 /// The plans of all hosts in one, each made on this machine: what they are elsewhere, the hosts find out themselves.
@@ -97,8 +105,39 @@ Job plan_all_hosts(Options options, JobInput input) {
     job.ranks = std::move(out.ranks);
     out = std::move(job);
   }
-  out.notes.emplace_back("each host plans with its own topology and devices; here all are shown as this machine");
+  if (input.hosts.size() > 1)
+    out.notes.emplace_back("each host plans with its own topology and devices; here all are shown as this machine");
   return out;
+}
+
+/// What the agent of one rank starts.
+void keep_rank(Job& job, int local_rank) {
+  job.ranks = {job.ranks.at(static_cast<std::size_t>(local_rank))};
+  job.own_group = true;
+  // Not all runners end the others when an agent is killed.
+  job.last_words = format_report({job.ranks.front().rank, SIGKILL});
+  // What there is to say of a host is said once.
+  if (local_rank > 0) job.notes.clear();
+}
+
+/// MPI and Slurm launchers ask no host for its address, so the first one's name has to be one for all.
+void check_address(const Options& options, const JobInput& input) {
+  const auto& first = input.hosts.front().name;
+  if (!options.master_addr.empty() || input.hosts.size() == 1 || (first != kThisHost && !first.starts_with("127.")))
+    return;
+  throw Error(ErrorCode::invalid_argument, kWhere,
+              {.what = "other hosts cannot reach the first one by this name",
+               .got = "'" + first + "'",
+               .hint = "give --master_addr, or its name for others in the host file"});
+}
+
+void show_runner(Job& job, const Options& options, const JobInput& input, const std::string& program) {
+  const auto found = find_runner(*options.runner);
+  auto runner = runner_job(options, input, program, found.empty() ? usual_program(*options.runner) : found);
+  job.runner = std::move(runner.ranks.front().command);
+  job.runner_environment = std::move(runner.ranks.front().environment);
+  if (found.empty())
+    job.notes.push_back("--launcher " + std::string(to_string(*options.runner)) + " is not in PATH here");
 }
 
 }  // namespace
@@ -130,7 +169,8 @@ Launch make_launch(const Options& options, const std::string& program) {
   for (const auto& [name, value] : input.file_variables)
     if (!named && name == "DS_ACCELERATOR") named = value;
   auto hosts = options.world.empty() ? read_hosts(options) : parse_hosts(options.world);
-  const bool from_file = hosts.has_value();
+  const bool from_file = hosts.has_value() && !options.own_slots;
+  input.own_slots = !from_file;
   input.accelerator = find_accelerator(named, may_be_remote(options, hosts));
   input.machine = options.topology_file ? topology::read_machine(std::filesystem::path(*options.topology_file))
                                         : topology::this_machine();
@@ -142,11 +182,12 @@ Launch make_launch(const Options& options, const std::string& program) {
   if (options.num_accelerators) input.hosts = slots_of_each(std::move(input.hosts), *options.num_accelerators, cores);
   const bool remote = choose_host(options, input);
   auto& slots = input.hosts[input.host].slots;
-  if (cores && !from_file && !(options.include.empty() && options.exclude.empty()))
+  if (cores && !from_file && (options.slot_nodes || !(options.include.empty() && options.exclude.empty())))
     input.device_nodes = nodes_of_slots(input.machine, slots);
   if (!cores && from_file && !remote) slots = visible_names(input.accelerator, slots);
 
   const bool alone = input.hosts.size() == 1 && !remote;
+  const bool runner = uses_runner(options);
   input.master_addr =
       !options.master_addr.empty() ? options.master_addr : (alone ? "127.0.0.1" : input.hosts.front().name);
   input.master_port = options.master_port ? *options.master_port : (alone ? free_port() : kUsualPort);
@@ -154,16 +195,28 @@ Launch make_launch(const Options& options, const std::string& program) {
     if (input.python.empty()) input.python = find_program(name).value_or("");
   for (const auto& name : variables_that_matter())
     if (env(name.c_str())) input.set_variables.push_back(name);
-  if (!remote) {
+  if (!remote && !runner) {
     Launch out{.job = plan_job(options, input)};
     if (options.agent) out.job.input = RankInput::nothing;
+    if (options.local_rank) keep_rank(out.job, *options.local_rank);
     return out;
   }
-  if (options.dry_run) return {.job = plan_all_hosts(options, input), .remote = true};
+  if (runner) check_address(options, input);
+  if (options.dry_run) {
+    Launch out{.job = remote ? plan_all_hosts(options, input) : plan_job(options, input), .remote = remote};
+    if (runner) show_runner(out.job, options, input, program);
+    return out;
+  }
+  if (runner) {
+    const auto runner_program = find_runner(*options.runner);
+    check_runner(options, runner_program);
+    if (!remote) plan_job(options, input);  // what it refuses is refused once, and not by each rank
+    return {.job = runner_job(options, input, program, runner_program), .remote = remote, .agents = true};
+  }
   if (options.master_addr.empty() || !options.no_ssh_check) {
     input.master_addr = address_of(options, input.hosts.front().name);
   }
-  return {.job = ssh_job(options, input, program), .remote = true};
+  return {.job = ssh_job(options, input, program), .remote = true, .agents = true};
 }
 
 std::string describe(const Job& job) {
@@ -184,6 +237,11 @@ std::string describe(const Job& job) {
     std::vector<std::string> environment;
     for (const auto& [name, value] : rank.environment) environment.push_back(assignment(name, value));
     out += "\n  environment: " + shell_quoted(environment) + "\n  command: " + shell_quoted(rank.command) + "\n";
+  }
+  if (!job.runner.empty()) {
+    std::vector<std::string> environment;
+    for (const auto& [name, value] : job.runner_environment) environment.push_back(assignment(name, value));
+    out += "started by: " + shell_quoted(job.runner) + "\n  environment: " + shell_quoted(environment) + "\n";
   }
   for (const auto& name : job.unset) out += "not passed on: " + name + "\n";
   for (const auto& note : job.notes) out += "note: " + note + "\n";

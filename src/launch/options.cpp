@@ -166,6 +166,17 @@ constexpr Option kOptions[] = {
      [](Options& options, std::string_view name, std::string_view value) {
        options.silence = number(name, value, 0, kMany);
      }},
+    {"--rank_agent", "", "NAME", nullptr,
+     [](Options& options, std::string_view, std::string_view value) { options.rank_agent = runner(value); }},
+    {"--folder", "", "FOLDER", nullptr, text<&Options::folder>},
+    {"--set", "", "NAME=VALUE", nullptr,
+     [](Options& options, std::string_view, std::string_view value) {
+       const auto equals = value.find('=');
+       if (equals == std::string_view::npos) refuse("--set wants NAME=VALUE");
+       set(options.variables, std::string(value.substr(0, equals)), std::string(value.substr(equals + 1)));
+     }},
+    {"--own_slots", "", "", nullptr, flag<&Options::own_slots>},
+    {"--slot_nodes", "", "", nullptr, flag<&Options::slot_nodes>},
     {"--help", "-h", "", "Print this help and end", flag<&Options::help>},
 };
 
@@ -193,6 +204,9 @@ void check(const Options& options) {
   if (options.node_rank && !options.no_ssh)
     refuse("--node_rank wants --no_ssh: otherwise all hosts are started from here");
   if (options.force_multi && options.no_ssh) refuse("--force_multi and --no_ssh exclude each other");
+  if (options.no_ssh && options.runner && *options.runner != Runner::ssh && *options.runner != Runner::pdsh)
+    refuse("--no_ssh and --launcher " + std::string(to_string(*options.runner)) +
+           " exclude each other: either this launcher starts the ranks or that one");
   if (options.log_folder && options.prefix_output)
     refuse("--prefix_output and --enable_each_rank_log exclude each other: a rank's file has only that rank's lines");
 }
@@ -232,6 +246,7 @@ Options parse_options(std::span<const char* const> words) {
     }
     if (options.help) return options;
   }
+  if (i == words.size() && options.rank_agent) return options;
   if (i == words.size()) refuse("no program was given; write `anyaccel launch [OPTION]... PROGRAM [ARGUMENT]...`");
   options.program = words[i];
   if (options.program.empty()) refuse("the program's name is empty");

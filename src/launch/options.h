@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "launch/environment_file.h"
 
 namespace anyaccel::launch {
 
@@ -69,6 +70,14 @@ struct Options {
   bool agent =
       false;  ///< the end of standard input ends the job; failures are reported at once, for the launcher at its other end
   int silence = 0;  ///< of an agent: seconds without a sign of that launcher after which it is taken for gone; 0: none
+
+  // For the agent of one rank, see rank_agent.h.
+  std::optional<Runner> rank_agent;  ///< what started it; then there may be no program
+  std::optional<int> local_rank;
+  std::string folder;       ///< where it runs
+  Variables variables;      ///< what the launcher passes on
+  bool own_slots = false;   ///< as JobInput has it
+  bool slot_nodes = false;  ///< ranks belong to the NUMA nodes of their slots
 
   std::string program;
   std::vector<std::string> arguments;

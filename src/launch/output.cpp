@@ -64,6 +64,31 @@ std::optional<FailureReport> parse_report(std::string_view line) {
   return out;
 }
 
+std::string ReportFilter::add(std::string_view text) {
+  unread_.append(text);
+  std::string out;
+  for (std::size_t begin; (begin = unread_.find(kReport)) != std::string::npos;) {
+    const auto end = unread_.find('\n', begin);
+    out.append(unread_, 0, begin);
+    unread_.erase(0, begin);
+    if (end == std::string::npos) return out;
+    const auto line = unread_.substr(0, end - begin);
+    unread_.erase(0, end - begin + 1);
+    const auto report = parse_report(line);
+    if (!report) out.append(line).append("\n");
+    if (report && report->rank < 0)
+      log_failed_ = true;
+    else if (!report_)
+      report_ = report;
+  }
+  // The longest end that one may begin with.
+  std::size_t kept = std::min(unread_.size(), kReport.size());
+  while (!kReport.starts_with(std::string_view(unread_).substr(unread_.size() - kept))) --kept;
+  out.append(unread_, 0, unread_.size() - kept);
+  unread_.erase(0, unread_.size() - kept);
+  return out;
+}
+
 std::string LinePrefix::add(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -134,7 +159,7 @@ struct Outputs::Stream {
   bool tail;              ///< its last lines are remembered
   std::string file = {};  ///< of a log
   std::optional<LinePrefix> prefix = std::nullopt;
-  std::optional<std::string> unread = std::nullopt;  ///< where reports are taken out: what has no line end yet
+  std::optional<ReportFilter> reports = std::nullopt;
 };
 
 Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings) : tails_(ranks.size()) {
@@ -165,7 +190,7 @@ Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings) 
     } else {
       if (settings.prefix || settings.pipes) mine.output = add(i, STDOUT_FILENO, false);
       mine.error = add(i, STDERR_FILENO, true);
-      if (settings.reports) streams_.back()->unread.emplace();
+      if (settings.reports) streams_.back()->reports.emplace();
     }
   }
 }
@@ -186,7 +211,7 @@ void Outputs::started() {
 void Outputs::close(Stream& stream) {
   if (stream.from < 0) return;
   if (stream.prefix) pass(stream, stream.prefix->rest());
-  if (stream.unread) pass(stream, std::exchange(*stream.unread, {}));
+  if (stream.reports) pass(stream, stream.reports->rest());
   if (stream.from < 0) return;  // closed by a failure
   ::close(stream.from);
   if (stream.to > STDERR_FILENO) ::close(stream.to);
@@ -216,26 +241,6 @@ void Outputs::pass(Stream& stream, std::string_view text) {
   stream.from = -1;
 }
 
-/// Whole lines that are no report, and the beginning of one that cannot become a report.
-std::string Outputs::without_reports(std::string& unread, std::string_view text) {
-  unread.append(text);
-  std::string out;
-  for (std::size_t end; (end = unread.find('\n')) != std::string::npos; unread.erase(0, end + 1)) {
-    const auto report = parse_report(std::string_view(unread).substr(0, end));
-    if (!report)
-      out.append(unread, 0, end + 1);
-    else if (report->rank < 0)
-      failed_ = true;
-    else if (!report_)
-      report_ = report;
-  }
-  if (!kReport.starts_with(std::string_view(unread).substr(0, kReport.size())) && !unread.starts_with(kReport)) {
-    out += unread;
-    unread.clear();
-  }
-  return out;
-}
-
 void Outputs::read(Stream& stream) {
   static std::array<char, 65536> buffer;
   const ssize_t count = ::read(stream.from, buffer.data(), buffer.size());
@@ -243,8 +248,10 @@ void Outputs::read(Stream& stream) {
   if (count <= 0) return close(stream);
   std::string_view text(buffer.data(), static_cast<std::size_t>(count));
   std::string without;
-  if (stream.unread) {
-    without = without_reports(*stream.unread, text);
+  if (stream.reports) {
+    without = stream.reports->add(text);
+    if (!report_) report_ = stream.reports->report();
+    failed_ = failed_ || stream.reports->log_failed();
     text = without;
   }
   if (stream.tail) remember(tails_[stream.rank], text);

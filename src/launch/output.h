@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "launch/guard.h"
@@ -31,6 +32,23 @@ struct FailureReport {
 std::string format_report(const FailureReport& report);
 /// Nothing for any other line.
 std::optional<FailureReport> parse_report(std::string_view line);
+
+/// Text with reports between, of several writers: one's report may stand behind another's line that has no end yet.
+class ReportFilter {
+ public:
+  /// What came without reports, and without what may yet become one.
+  std::string add(std::string_view text);
+  std::string rest() { return std::exchange(unread_, {}); }
+  /// The first report that came.
+  const std::optional<FailureReport>& report() const noexcept { return report_; }
+  /// True when one of a log came: its rank is below 0.
+  bool log_failed() const noexcept { return log_failed_; }
+
+ private:
+  std::string unread_;
+  bool log_failed_ = false;
+  std::optional<FailureReport> report_;
+};
 
 /// Text as it came, with a prefix before each line; a carriage return ends one too, so that progress bars move.
 class LinePrefix {
@@ -79,7 +97,6 @@ class Outputs {
  private:
   struct Stream;
   void read(Stream& stream);
-  std::string without_reports(std::string& unread, std::string_view text);
   void pass(Stream& stream, std::string_view text);
   void close(Stream& stream);
 

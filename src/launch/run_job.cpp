@@ -34,6 +34,7 @@ volatile std::sig_atomic_t look_every = 0;
 volatile std::sig_atomic_t heard = 0;    ///< since the last look something was read
 volatile std::sig_atomic_t waiting = 0;  ///< bytes that were not read yet at the last look
 volatile std::sig_atomic_t silent = 0;
+volatile std::sig_atomic_t was_asked = 0;
 
 void on_signal(int signal, siginfo_t* info, void*) {
   const int error = errno;
@@ -63,11 +64,21 @@ void on_alarm(int) {
   Guard::forward(link_of_handler, SIGTERM, false);
 }
 
+/// Of a runner, to the agent of one rank.
+void on_request(int signal, siginfo_t* info, void* context) {
+  if (signal == SIGALRM && info->si_code > 0) return on_alarm(signal);
+  was_asked = 1;
+  on_signal(SIGTERM, info, context);
+}
+
+void on_user_signal(int signal) { Guard::forward(link_of_handler, signal, false); }
+
 /// This process's signals while a job runs.
 class SignalGuard {
  public:
-  SignalGuard(int link, int silence) {
+  SignalGuard(int link, int silence, bool one_rank) {
     got_signal = 0;
+    was_asked = 0;
     heard = 0;
     waiting = 0;
     silent = 0;
@@ -80,8 +91,15 @@ class SignalGuard {
       if (before_[i].sa_handler == SIG_IGN && kSignals[i] != SIGPIPE) continue;
       ::sigemptyset(&action.sa_mask);
       action.sa_flags = SA_RESTART;
+      const bool user = kSignals[i] == SIGUSR1 || kSignals[i] == SIGUSR2;
+      if (user && !one_rank) continue;
       if (kSignals[i] == SIGPIPE) {
         action.sa_handler = SIG_IGN;
+      } else if (user) {
+        action.sa_handler = on_user_signal;
+      } else if (one_rank && (kSignals[i] == SIGALRM || kSignals[i] == SIGQUIT)) {
+        action.sa_flags |= SA_SIGINFO;
+        action.sa_sigaction = on_request;
       } else if (kSignals[i] == SIGALRM) {
         action.sa_handler = on_alarm;
       } else {
@@ -101,7 +119,7 @@ class SignalGuard {
   SignalGuard& operator=(const SignalGuard&) = delete;
 
  private:
-  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGPIPE};
+  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGPIPE, SIGUSR1, SIGUSR2};
   std::array<struct sigaction, kSignals.size()> before_{};
 };
 
@@ -138,7 +156,8 @@ class PidFile {
   std::string path_;
 };
 
-/// True when nothing more can come from there; what comes is of no interest.
+/// True when nothing more can come from there; what comes is of no interest. A process's descriptor is readable at its end, and no
+/// read works there.
 bool at_end(int descriptor) {
   pollfd one{descriptor, POLLIN, 0};
   char buffer[256];
@@ -150,8 +169,8 @@ bool at_end(int descriptor) {
 
 std::string name_of(const JobRank& rank) { return "rank " + std::to_string(rank.rank) + " on " + rank.host; }
 
-void tell_failure(const JobRank& rank, int status, const std::vector<std::string>& lines) {
-  std::string text = "launch: " + name_of(rank) + " failed first: " + describe_status(status);
+void tell_failure(const JobRank& rank, int status, const std::vector<std::string>& lines, bool first) {
+  std::string text = "launch: " + name_of(rank) + (first ? " failed first: " : " failed: ") + describe_status(status);
   if (lines.empty()) {
     text += "; it wrote nothing to standard error";
   } else {
@@ -180,18 +199,26 @@ int run_job(const Job& job, const RunSettings& settings) {
     log(LogLevel::info, "launch: output of rank " + std::to_string(numbers[i]) + " goes to " + outputs.log_files()[i]);
 
   Guard guard(job, outputs.descriptors(), pid_file.path());
-  const SignalGuard signals(guard.link(), settings.silence);
+  const SignalGuard signals(guard.link(), settings.silence, settings.one_rank);
   outputs.started();
 
   std::optional<GuardMessage> failure;
+  std::string report;
   bool finished = false, before_signal = false;
-  int input = settings.agent ? STDIN_FILENO : -1;
-  bool cut_off = false;
+  int input = settings.ends_with;
+  bool cut_off = false, reported = false;
+  const bool runner = job.end_signal != 0;
   while (!finished) {
     const bool told = outputs.wait(guard.link(), input);
     if (input >= 0 && at_end(input)) {
       input = -1;
       cut_off = true;
+      Guard::forward(guard.link(), SIGTERM, false);
+    }
+    // Not all runners end the others when one fails.
+    if (runner && outputs.report() && !reported) {
+      reported = true;
+      before_signal = got_signal == 0;
       Guard::forward(guard.link(), SIGTERM, false);
     }
     if (!told) continue;
@@ -212,8 +239,8 @@ int run_job(const Job& job, const RunSettings& settings) {
         // A terminal's Ctrl-C reaches ranks and launcher at once: a rank that ends of it did not fail.
         before_signal = got_signal == 0;
         if (settings.agent && failure->kind == GuardMessage::failed) {
-          const auto line = format_report({numbers.at(static_cast<std::size_t>(failure->rank)), failure->status});
-          [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+          report = format_report({numbers.at(static_cast<std::size_t>(failure->rank)), failure->status});
+          [[maybe_unused]] const auto written = ::write(STDERR_FILENO, report.data(), report.size());
         }
     }
   }
@@ -223,9 +250,12 @@ int run_job(const Job& job, const RunSettings& settings) {
     log(LogLevel::error, "launch: the process that guards the ranks was killed, and the ranks with it");
     return 128 + SIGKILL;
   }
+  if (was_asked != 0 && !before_signal) return 0;
   if (got_signal != 0 && !before_signal) {
-    log(LogLevel::warning, std::string("launch: ended by signal ") + std::to_string(got_signal) + " (" +
-                               ::strsignal(got_signal) + "); no process of any rank is left");
+    // Where a launcher of one rank is ended, all are, and the one above says so.
+    log(settings.one_rank ? LogLevel::debug : LogLevel::warning,
+        std::string("launch: ended by signal ") + std::to_string(got_signal) + " (" + ::strsignal(got_signal) +
+            "); no process of any rank is left");
     return 128 + got_signal;
   }
   if (!failure && (cut_off || silent != 0)) return 128 + SIGTERM;
@@ -235,18 +265,27 @@ int run_job(const Job& job, const RunSettings& settings) {
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
     return 0;
   }
+  if (runner && outputs.report()) {
+    log(LogLevel::error, "launch: rank " + std::to_string(outputs.report()->rank) +
+                             " failed first: " + describe_status(outputs.report()->status));
+    return exit_code_of(outputs.report()->status);
+  }
   if (!failure) return outputs.failed() ? 1 : 0;
   const auto& rank = job.ranks.at(static_cast<std::size_t>(failure->rank));
   if (failure->kind == GuardMessage::not_started)
     throw Error(ErrorCode::unavailable, "launch",
                 {.what = name_of(rank) + " cannot be started", .got = std::strerror(failure->status)});
-  if (job.input == RankInput::held) {
-    const bool lost = !outputs.report() && exit_code_of(failure->status) == kNoConnection;
+  if (job.input == RankInput::held || runner) {
+    const bool lost = !outputs.report() && !runner && exit_code_of(failure->status) == kNoConnection;
     log(LogLevel::error, "launch: " + rank.host + " ended the job first: " + describe_status(failure->status) +
                              (lost ? ": it cannot be reached, or its connection was lost" : ""));
     return exit_code_of(outputs.report() ? outputs.report()->status : failure->status);
   }
-  tell_failure(rank, failure->status, outputs.last_lines(static_cast<std::size_t>(failure->rank)));
+  tell_failure(rank, failure->status, outputs.last_lines(static_cast<std::size_t>(failure->rank)), !settings.one_rank);
+  // Once more, when nothing else of this rank is on its way: a runner may cut what passes through it into pieces, with those of other
+  // ranks between.
+  if (settings.one_rank) [[maybe_unused]]
+    const auto written = ::write(STDERR_FILENO, report.data(), report.size());
   return exit_code_of(failure->status);
 }
 

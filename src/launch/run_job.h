@@ -10,8 +10,10 @@ namespace anyaccel::launch {
 
 struct RunSettings {
   OutputSettings output;
-  bool agent =
-      false;  ///< for a launcher at the other end of standard input, whose end ends the job; it gets a report of a failure at once
+  bool agent = false;  ///< for a launcher at the other end of standard error, which gets a report of a failure at once
+  int ends_with = -1;  ///< a descriptor whose end ends the job: standard input, or a process's
+  bool one_rank =
+      false;  ///< the agent of one rank: SIGALRM and SIGQUIT ask for its end, which is then no failure; SIGUSR1 and SIGUSR2 are the rank's
   int silence =
       0;  ///< of an agent: seconds without a byte on standard input after which that launcher is taken for gone
   bool save_pid = false;  ///< /tmp/<process>.deepspeed holds this process's number while the job runs

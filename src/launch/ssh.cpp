@@ -1,29 +1,21 @@
 #include "launch/ssh.h"
 
-#include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <filesystem>
+#include <utility>
 
 #include "anyaccel/error.h"
 #include "base/env.h"
-#include "base/log.h"
 #include "base/shell.h"
+#include "launch/ask.h"
+#include "launch/hand_over.h"
 #include "launch/pdsh.h"
 
 namespace anyaccel::launch {
 
 namespace {
-
-/// Variables that DeepSpeed passes on, by the beginnings of their names; the accelerator has its own beside them.
-constexpr const char* kExported[] = {"MLFLOW", "PYTHON", "MV2", "UCX"};
-/// Ours: the same on all hosts. Not ANYACCEL_: what is said and where things lie is each host's own.
-constexpr const char* kSame[] = {"DS_ACCELERATOR", "ANYACCEL_STRICT", "OMP_NUM_THREADS"};
 
 /// ssh takes the first value that it is given, so these stand behind the user's.
 std::vector<std::string> limits() {
@@ -45,61 +37,6 @@ std::vector<std::string> words_to_reach(const Options& options, const std::strin
   for (auto& word : limits()) out.push_back(std::move(word));
   out.insert(out.end(), {host, command});
   return out;
-}
-
-Variables exported(const JobInput& input) {
-  Variables out;
-  for (char** one = environ; *one != nullptr; ++one) {
-    const std::string_view text = *one;
-    const auto name = text.substr(0, text.find('='));
-    if (name.size() == text.size()) continue;
-    bool wanted = false;
-    for (const char* same : kSame) wanted = wanted || name == same;
-    for (const char* prefix : kExported) wanted = wanted || name.starts_with(prefix);
-    for (const auto& prefix : input.accelerator.traits.export_envs) wanted = wanted || name.starts_with(prefix);
-    if (wanted) set(out, std::string(name), std::string(text.substr(name.size() + 1)));
-  }
-  const auto folder = std::filesystem::current_path().string();
-  const auto path = env("PYTHONPATH");
-  set(out, "PYTHONPATH", path ? folder + ":" + *path : folder);
-  for (const auto& [name, value] : input.file_variables) set(out, name, value);
-  return out;
-}
-
-/// What a program of PATH writes to its standard output, and how it ended (waitpid's status, -1 when it could not be started). It
-/// reads nothing, and its errors go where ours do.
-std::pair<std::string, int> output_of(const std::vector<std::string>& words) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return {{}, -1};
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  std::vector<char*> pointers;
-  for (const auto& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
-  pointers.push_back(nullptr);
-  pid_t process = 0;
-  const int error = ::posix_spawnp(&process, pointers[0], &actions, nullptr, pointers.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-  std::string text;
-  std::array<char, 512> buffer;
-  while (error == 0) {
-    const ssize_t count = ::read(ends[0], buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    text.append(buffer.data(), static_cast<std::size_t>(count));
-  }
-  ::close(ends[0]);
-  int status = -1;
-  if (error == 0)
-    while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
-    }
-  return {text, status};
-}
-
-void add(std::vector<std::string>& words, bool given, const char* option) {
-  if (given) words.emplace_back(option);
 }
 
 }  // namespace
@@ -137,30 +74,16 @@ std::vector<std::string> split_words(std::string_view line) {
 std::string remote_command(const Options& options, const JobInput& input, std::size_t host,
                            const std::string& program) {
   std::vector<std::string> words{"env"};
-  for (const auto& [name, value] : exported(input)) words.push_back(assignment(name, value));
+  for (const auto& [name, value] : passed_on(input)) words.push_back(assignment(name, value));
   words.insert(words.end(), {program, "launch", "--agent", "--silence", std::to_string(silence_of_connections()),
-                             "--no_ssh", "--node_rank", std::to_string(host), "--world", format_hosts(input.hosts),
-                             "--master_addr", input.master_addr, "--master_port", std::to_string(input.master_port)});
-  const char* levels[] = {"error", "warning", "info", "debug"};
-  words.insert(words.end(), {"--log_level", levels[static_cast<int>(log_level())]});
-  add(words, options.module, "--module");
-  add(words, options.no_python, "--no_python");
-  add(words, options.no_local_rank, "--no_local_rank");
-  add(words, options.oversubscribe, "--oversubscribe");
-  add(words, options.bind_cores, "--bind_cores_to_rank");
-  add(words, options.prefix_output, "--prefix_output");
-  if (options.core_list) words.insert(words.end(), {"--bind_core_list", *options.core_list});
-  if (options.reserve_cores > 0) words.insert(words.end(), {"--reserve_cores", std::to_string(options.reserve_cores)});
-  if (options.log_folder) words.insert(words.end(), {"--enable_each_rank_log", *options.log_folder});
-  if (!options.venv_script.empty()) words.insert(words.end(), {"--venv_script", options.venv_script});
-  words.insert(words.end(), {"--", options.program});
-  words.insert(words.end(), options.arguments.begin(), options.arguments.end());
+                             "--no_ssh", "--node_rank", std::to_string(host)});
+  for (auto& word : handed_options(options, input)) words.push_back(std::move(word));
   return "cd " + shell_quoted({std::filesystem::current_path().string()}) + " && exec " + shell_quoted(words);
 }
 
 Job ssh_job(const Options& options, const JobInput& input, const std::string& program) {
   if (options.runner == Runner::pdsh) check_pdsh();
-  Job job{.input = RankInput::held, .silence = silence_of_connections()};
+  Job job{.input = RankInput::held, .silence = silence_of_connections(), .own_group = true};
   job.hosts = static_cast<int>(input.hosts.size());
   job.accelerator = input.accelerator.traits.name;
   job.master_addr = input.master_addr;

@@ -222,9 +222,9 @@ class Launch(unittest.TestCase):
         result = self.run_line("anyaccel launch --dry-run --json --hostfile hosts --include a:1 true")
         rank, = json.loads(result.stdout)["ranks"]
         self.assertEqual((rank["device"], rank["env"]["WORLD_SIZE"]), ("1", "1"))
-        result = self.run_line("anyaccel launch --hostfile hosts --launcher impi true")
+        result = self.run_line("anyaccel launch --hostfile hosts --launcher mvapich true")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("impi", result.stderr)
+        self.assertIn("--launcher mvapich is not here", result.stderr)
 
     # Breaks when the accelerator's variable is ignored, by number or by name, or another one's is set.
     def test_visible_devices(self):

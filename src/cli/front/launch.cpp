@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -5,6 +7,7 @@
 #include "base/log.h"
 #include "cli/front/front.h"
 #include "launch/launch.h"
+#include "launch/rank_agent.h"
 #include "launch/run_job.h"
 
 namespace anyaccel::cli {
@@ -29,15 +32,21 @@ Json to_json(const launch::JobRank& rank) {
 Json to_json(const launch::Job& job) {
   Json ranks = Json::array();
   for (const auto& rank : job.ranks) ranks.push_back(to_json(rank));
-  return {{"accelerator", job.accelerator},
-          {"reason", job.reason},
-          {"world_size", job.world_size},
-          {"hosts", job.hosts},
-          {"master_addr", job.master_addr},
-          {"master_port", job.master_port},
-          {"unset", job.unset},
-          {"notes", job.notes},
-          {"ranks", ranks}};
+  Json out{{"accelerator", job.accelerator},
+           {"reason", job.reason},
+           {"world_size", job.world_size},
+           {"hosts", job.hosts},
+           {"master_addr", job.master_addr},
+           {"master_port", job.master_port},
+           {"unset", job.unset},
+           {"notes", job.notes},
+           {"ranks", ranks}};
+  if (!job.runner.empty()) {
+    Json environment = Json::object();
+    for (const auto& [name, value] : job.runner_environment) environment[name] = value;
+    out["runner"] = {{"command", job.runner}, {"environment", environment}};
+  }
+  return out;
 }
 
 launch::Options parse(std::span<const char* const> arguments) {
@@ -51,7 +60,8 @@ launch::Options parse(std::span<const char* const> arguments) {
 }  // namespace
 
 int run_launch(std::span<const char* const> arguments) {
-  const auto options = parse(arguments);
+  auto options = parse(arguments);
+  if (options.rank_agent) options = launch::rank_options(*options.rank_agent);
   if (options.help) return std::fputs(launch::options_help().c_str(), stdout), 0;
   if (options.log_level)
     set_log_level(*options.log_level);
@@ -69,11 +79,18 @@ int run_launch(std::span<const char* const> arguments) {
   // Other hosts may have what this one has not.
   if (!made.remote) launch::check_program(options);
   for (const auto& note : job.notes) log(LogLevel::info, "launch: " + note);
-  log(LogLevel::info, "launch: " + std::to_string(job.world_size) + " ranks on " + std::to_string(job.hosts) +
-                          (job.hosts == 1 ? " host" : " hosts") + ", accelerator " + job.accelerator +
-                          ", MASTER_ADDR " + job.master_addr + ", MASTER_PORT " + std::to_string(job.master_port));
-  launch::RunSettings settings{.agent = options.agent, .silence = options.silence, .save_pid = options.save_pid};
-  if (made.remote)
+  if (!options.rank_agent)
+    log(LogLevel::info, "launch: " + std::to_string(job.world_size) + " ranks on " + std::to_string(job.hosts) +
+                            (job.hosts == 1 ? " host" : " hosts") + ", accelerator " + job.accelerator +
+                            ", MASTER_ADDR " + job.master_addr + ", MASTER_PORT " + std::to_string(job.master_port));
+  launch::RunSettings settings{.agent = options.agent,
+                               .ends_with = options.rank_agent ? launch::parents_end()
+                                            : options.agent    ? STDIN_FILENO
+                                                               : -1,
+                               .one_rank = options.rank_agent.has_value(),
+                               .silence = options.silence,
+                               .save_pid = options.save_pid};
+  if (made.agents)
     settings.output = {.reports = true,
                        .pipes = options.runner == launch::Runner::pdsh || options.prefix_output,
                        .lines = options.prefix_output};

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "launch/guard.h"
 #include "launch/process_tree.h"
 
 namespace anyaccel::launch {
@@ -163,6 +165,107 @@ TEST_F(RunJob, KilledGuardLeavesNothing) {
   EXPECT_EQ(run({"(setsid sleep 1000 > /dev/null 2>&1 &); kill -KILL $(cut -d' ' -f4 /proc/$$/stat); sleep 1000"}),
             128 + SIGKILL);
   EXPECT_THAT(said_, HasSubstr("was killed"));
+}
+
+// Breaks when signals that come while the guard ends make its last message look as if it had been killed.
+TEST_F(RunJob, SignalsAtTheEndLoseNoMessage) {
+  const auto one = job({"touch $FOLDER/up; until [ -e $FOLDER/go ]; do sleep 0.01; done; exit 3"});
+  Guard guard(one, {{}}, "");
+  while (!std::filesystem::exists(folder_ + "/up")) ::usleep(1000);
+  // All of this waits for the guard, which takes one of the signals, sees the end and leaves the others unread.
+  ::kill(guard.process(), SIGSTOP);
+  std::ofstream(folder_ + "/go") << "";
+  const auto rank = [&] {
+    const auto below = descendants(guard.process());
+    return !below.empty();
+  };
+  while (rank()) ::usleep(1000);
+  for (int i = 0; i < 3; ++i) Guard::forward(guard.link(), SIGUSR1, false);
+  ::kill(guard.process(), SIGCONT);
+  const auto first = guard.receive(), second = guard.receive();
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->kind, GuardMessage::failed);
+  EXPECT_EQ(second->kind, GuardMessage::finished);
+}
+
+/// The agent of one rank, in a child: a runner's signals come to it.
+int run_agent(const Job& job, const std::string& ready, int signal, int ends_with = -1) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(run_job(job, {.ends_with = ends_with, .one_rank = true}));
+  while (!std::filesystem::exists(ready)) ::usleep(1000);
+  if (signal != 0) ::kill(child, signal);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return exit_code_of(status);
+}
+
+// Breaks when a runner that is asked for the end kills ranks that save something, since one agent ended with a failure.
+TEST_F(RunJob, AgentEndsWellWhenAsked) {
+  for (const int signal : {SIGALRM, SIGQUIT}) {
+    const auto one =
+        job({"trap 'echo saved > $FOLDER/saved; exit 5' TERM; touch $FOLDER/up; while :; do sleep 0.01; done"});
+    EXPECT_EQ(run_agent(one, folder_ + "/up", signal), 0);
+    EXPECT_EQ(file("saved"), "saved\n");
+    std::filesystem::remove(folder_ + "/up");
+    std::filesystem::remove(folder_ + "/saved");
+  }
+}
+
+// Breaks when a scheduler's signal ends an agent rather than being its rank's.
+TEST_F(RunJob, UserSignalsAreTheRanks) {
+  const auto one = job({"trap 'exit 6' USR1; touch $FOLDER/up; while :; do sleep 0.01; done"});
+  EXPECT_EQ(run_agent(one, folder_ + "/up", SIGUSR1), 6);
+}
+
+// Breaks when an agent outlives what started it.
+TEST_F(RunJob, AgentEndsWithItsParent) {
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  const int end = static_cast<int>(::syscall(SYS_pidfd_open, parent, 0));
+  if (end < 0) GTEST_SKIP() << "Linux before 5.3";
+  const auto one = job({"touch $FOLDER/up; sleep 1000"});
+  const pid_t killer = ::fork();
+  if (killer == 0) {
+    while (!std::filesystem::exists(folder_ + "/up")) ::usleep(1000);
+    ::kill(parent, SIGKILL);
+    ::_exit(0);
+  }
+  EXPECT_EQ(run_agent(one, folder_ + "/up", 0, end), 128 + SIGTERM);
+  ::close(end);
+  ::waitpid(killer, nullptr, 0);
+  ::waitpid(parent, nullptr, 0);
+}
+
+/// A launcher over a runner, which starts what `script` says.
+Job runner_of(const std::string& folder, const std::string& script) {
+  Job out{.input = RankInput::nothing, .own_group = true, .end_signal = SIGALRM};
+  JobRank rank{.host = "the runner"};
+  rank.environment = {{"FOLDER", folder}};
+  rank.command = {"sh", "-c", script};
+  out.ranks.push_back(rank);
+  return out;
+}
+
+// Breaks when the runner's own mapping of exit codes counts, or a runner that goes on without a rank does.
+TEST_F(RunJob, ReportOfAnAgentCounts) {
+  const auto report = format_report({3, 9 << 8});
+  const auto one = runner_of(
+      folder_, "printf 'half a line of rank 1: " + report + "' >&2; trap 'exit 1' ALRM; while :; do sleep 0.01; done");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_job(one, {.output = {.reports = true}}), 9);
+  said_ = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said_, HasSubstr("rank 3 failed first: exit code 9"));
+  EXPECT_THAT(said_, testing::Not(HasSubstr("report")));
+}
+
+// Breaks when the end of a runner by itself is no failure, or its signal is lost.
+TEST_F(RunJob, RunnerThatDies) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_job(runner_of(folder_, "kill -KILL $$"), {.output = {.reports = true}}), 137);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("the runner ended the job first: signal 9"));
 }
 
 // Breaks when output is lost while nobody takes it, or lines of two ranks mix.

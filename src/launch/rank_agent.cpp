@@ -1,0 +1,183 @@
+#include "launch/rank_agent.h"
+
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "anyaccel/error.h"
+#include "base/env.h"
+
+namespace anyaccel::launch {
+
+namespace {
+
+constexpr const char* kWhere = "launch";
+constexpr char kBetween = '~';
+/// A word without letters; no word has a zero byte.
+constexpr std::string_view kEmpty = "%00";
+
+bool is_plain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view("_-./:=,@+").find(c) != std::string_view::npos;
+}
+
+[[noreturn]] void refuse_job(std::string_view text) {
+  throw Error(ErrorCode::invalid_argument, kWhere,
+              {.what = std::string(kJobVariable) + " is no job", .got = std::string(text)});
+}
+
+/// How a runner tells its processes who they are.
+struct Names {
+  Runner runner;
+  const char* rank;
+  const char* world_size;
+  const char* local_rank;
+  const char* local_size;  ///< null: it does not
+};
+constexpr Names kNames[] = {
+    {Runner::openmpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {Runner::mpich, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {Runner::impi, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    // mpirun_rsh, and Hydra.
+    {Runner::mvapich, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
+     "MV2_COMM_WORLD_LOCAL_SIZE"},
+    {Runner::mvapich, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {Runner::slurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr},
+};
+
+}  // namespace
+
+std::string format_words(const std::vector<std::string>& words) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  std::string out;
+  for (const auto& word : words) {
+    if (!out.empty()) out += kBetween;
+    if (word.empty()) out += kEmpty;
+    for (const char c : word) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (is_plain(c))
+        out += c;
+      else
+        out.append({'%', kDigits[byte / 16], kDigits[byte % 16]});
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> parse_words(std::string_view text) {
+  std::vector<std::string> out;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const auto end = std::min(text.find(kBetween, begin), text.size());
+    const auto word = text.substr(begin, end - begin);
+    begin = end + 1;
+    auto& made = out.emplace_back();
+    if (word == kEmpty) continue;
+    for (std::size_t i = 0; i < word.size(); ++i) {
+      if (word[i] != '%') {
+        made += word[i];
+        continue;
+      }
+      unsigned byte = 0;
+      const char* digits = word.data() + i + 1;
+      if (i + 2 >= word.size() || std::from_chars(digits, digits + 2, byte, 16).ptr != digits + 2 || byte == 0)
+        refuse_job(text);
+      made += static_cast<char>(byte);
+      i += 2;
+    }
+  }
+  return out;
+}
+
+Place place_of(Runner runner, const std::function<std::optional<std::string>(const char*)>& variable) {
+  const auto number = [&](const char* name) {
+    const auto text = variable(name);
+    int value = -1;
+    if (text) std::from_chars(text->data(), text->data() + text->size(), value);
+    if (value >= 0) return value;
+    throw Error(ErrorCode::unavailable, kWhere,
+                {.what = std::string("a process of ") + to_string(runner) + " is not told its place",
+                 .got = std::string(name) + (text ? "=" + *text : " is not set"),
+                 .want = "a number"});
+  };
+  const char* first = nullptr;
+  for (const auto& names : kNames) {
+    if (names.runner != runner) continue;
+    if (first == nullptr) first = names.rank;
+    if (!variable(names.rank)) continue;
+    Place place{number(names.rank), number(names.world_size), number(names.local_rank), std::nullopt};
+    if (names.local_size != nullptr) place.local_size = number(names.local_size);
+    return place;
+  }
+  number(first == nullptr ? "RANK" : first);
+  return {};
+}
+
+std::size_t host_of(const std::vector<Host>& hosts, const Place& place, Runner runner) {
+  int first = 0, size = 0;
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    const int slots = static_cast<int>(hosts[i].slots.size());
+    if (place.rank >= size && place.rank < size + slots) {
+      found = i;
+      first = size;
+    }
+    size += slots;
+  }
+  const int slots = found ? static_cast<int>(hosts[*found].slots.size()) : 0;
+  if (found && size == place.world_size && first + place.local_rank == place.rank &&
+      place.local_size.value_or(slots) == slots)
+    return *found;
+  const auto text = [](int rank, int world, int local, int of) {
+    return "rank " + std::to_string(rank) + " of " + std::to_string(world) + ", the host's " + std::to_string(local) +
+           " of " + std::to_string(of);
+  };
+  throw Error(ErrorCode::invalid_argument, kWhere,
+              {.what = std::string(to_string(runner)) + " has put ranks elsewhere than planned",
+               .got = text(place.rank, place.world_size, place.local_rank, place.local_size.value_or(slots)),
+               .want = found ? text(place.rank, size, place.rank - first, slots) + " on " + hosts[*found].name
+                             : std::to_string(size) + " ranks",
+               .hint = "leave what places processes out of --launcher_args; name each host once, by one name"});
+}
+
+Options rank_options(Runner runner) {
+  const auto text = env(kJobVariable);
+  if (!text)
+    throw Error(ErrorCode::unavailable, kWhere,
+                {.what = std::string(to_string(runner)) + " did not pass on " + kJobVariable,
+                 .hint = "leave what chooses variables out of --launcher_args"});
+  ::unsetenv(kJobVariable);
+  const auto words = parse_words(*text);
+  std::vector<const char*> pointers;
+  for (const auto& word : words) pointers.push_back(word.c_str());
+  auto options = parse_options(pointers);
+  for (const auto& [name, value] : options.variables) ::setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
+  if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0)
+    throw Error(
+        ErrorCode::not_found, kWhere,
+        {.what = "this host has not the folder of the launcher", .got = options.folder + ": " + std::strerror(errno)});
+  const auto place = place_of(runner, env);
+  options.node_rank = static_cast<int>(host_of(parse_hosts(options.world), place, runner));
+  options.local_rank = place.local_rank;
+  options.rank_agent = runner;
+  options.no_ssh = options.agent = true;
+  return options;
+}
+
+int parents_end() {
+  const pid_t parent = ::getppid();
+  const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, parent, 0));
+  // Linux before 5.3 has none, and a parent outside of our process namespace has no number here. This is told of its thread alone.
+  if (descriptor < 0) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(128 + SIGTERM);
+  return descriptor;
+}
+
+}  // namespace anyaccel::launch

@@ -1,0 +1,199 @@
+#include "launch/runner.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "anyaccel/error.h"
+#include "base/env.h"
+#include "base/program.h"
+#include "launch/ask.h"
+#include "launch/hand_over.h"
+#include "launch/rank_agent.h"
+#include "launch/ssh.h"
+
+namespace anyaccel::launch {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr const char* kWhere = "launch";
+
+struct Known {
+  Runner runner;
+  std::vector<const char*> programs;  ///< names to look for; the usual one first
+  std::vector<const char*> says;      ///< what the right one says of its version, one of these
+  const char* install;
+  /// What it passes on to its processes, so that agents end their ranks with time to save. It means nothing else to an agent, which then
+  /// ends with 0: runners kill the other processes when one ends with anything else.
+  int end_signal;
+  const char* ssh_arguments;  ///< variable with further words for the ssh that it uses; null: none
+};
+
+const Known& known(Runner runner) {
+  static const std::vector<Known> all{
+      {Runner::openmpi,
+       {"mpirun", "mpirun.openmpi"},
+       {"Open MPI", "OpenRTE"},
+       "Open MPI (Debian: openmpi-bin)",
+       SIGALRM,
+       nullptr},
+      {Runner::mpich,
+       {"mpiexec", "mpiexec.mpich", "mpirun.mpich", "mpiexec.hydra"},
+       {"HYDRA build details"},
+       "MPICH (Debian: mpich)",
+       SIGQUIT,
+       "HYDRA_LAUNCHER_EXTRA_ARGS"},
+      {Runner::impi,
+       {"mpiexec.hydra", "mpiexec", "mpirun"},
+       {"Intel(R) MPI"},
+       "Intel MPI (PyPI: impi-rt)",
+       SIGQUIT,
+       "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"},
+      {Runner::mvapich,
+       {"mpiexec", "mpirun", "mpiexec.hydra"},
+       {"HYDRA build details"},
+       "MVAPICH",
+       SIGQUIT,
+       "HYDRA_LAUNCHER_EXTRA_ARGS"},
+      {Runner::slurm, {"srun"}, {"slurm"}, "Slurm's client (Debian: slurm-client)", SIGALRM, nullptr},
+  };
+  return *std::find_if(all.begin(), all.end(), [&](const Known& one) { return one.runner == runner; });
+}
+
+/// Each host's name once for each of its slots.
+std::string host_of_each_rank(const std::vector<Host>& hosts) {
+  std::string out;
+  for (const auto& host : hosts)
+    for (std::size_t i = 0; i < host.slots.size(); ++i) out.append(out.empty() ? "" : ",").append(host.name);
+  return out;
+}
+
+std::string counted_hosts(const std::vector<Host>& hosts) {
+  std::string out;
+  for (const auto& host : hosts)
+    out.append(out.empty() ? "" : ",").append(host.name).append(":").append(std::to_string(host.slots.size()));
+  return out;
+}
+
+void append(Words& words, const Words& more) { words.insert(words.end(), more.begin(), more.end()); }
+
+/// What stands between the runner's name and the agent. Ranks are bound by their agents, and placed in the order of the hosts.
+Words own_words(Runner runner, const Options& options, const JobInput& input, const std::string& count) {
+  switch (runner) {
+    case Runner::openmpi: {
+      // By its other mappings this machine's processes come first, wherever its name stands.
+      // Quiet: not a line for each signal that it passes on.
+      Words out{"--quiet",   "-np",  count, "--host",    host_of_each_rank(input.hosts), "--map-by", "seq",
+                "--bind-to", "none", "-x",  kJobVariable};
+      if (options.ssh_port) append(out, {"--mca", "plm_rsh_args", "-p " + std::to_string(*options.ssh_port)});
+      return out;
+    }
+    case Runner::mvapich:
+      return {"-genv",  "MV2_ENABLE_AFFINITY",      "0",  "-bind-to", "none",
+              "-hosts", counted_hosts(input.hosts), "-n", count};
+    case Runner::slurm: {
+      Words out{"--nodes=" + std::to_string(input.hosts.size()), "--ntasks=" + count, "--cpu-bind=none",
+                "--kill-on-bad-exit=1", "--export=ALL"};
+      // Slurm's own order is that of its configuration, and its own counts are even.
+      if (!input.own_slots)
+        append(out, {"--nodelist=" + host_of_each_rank(input.hosts), "--distribution=arbitrary"});
+      else if (const auto node = env("SLURMD_NODENAME"))
+        out.push_back("--nodelist=" + *node);
+      return out;
+    }
+    default: return {"-bind-to", "none", "-hosts", counted_hosts(input.hosts), "-n", count};
+  }
+}
+
+}  // namespace
+
+bool starts_each_rank(Runner runner) noexcept { return runner != Runner::ssh && runner != Runner::pdsh; }
+
+std::string usual_program(Runner runner) { return known(runner).programs.front(); }
+
+std::string find_runner(Runner runner) {
+  const auto& one = known(runner);
+  // Its Hydra does not say that it is MVAPICH's.
+  if (runner == Runner::mvapich && !find_program("mpiname")) return {};
+  for (const char* name : one.programs) {
+    if (!find_program(name)) continue;
+    const auto text = output_of({name, "--version"}, AskErrors::dropped).first;
+    for (const char* says : one.says)
+      if (text.find(says) != std::string::npos) return name;
+  }
+  return {};
+}
+
+void check_runner(const Options& options, const std::string& runner_program) {
+  const auto& one = known(*options.runner);
+  if (runner_program.empty()) {
+    std::string names;
+    for (const char* name : one.programs) names.append(names.empty() ? "" : ", ").append(name);
+    throw Error(ErrorCode::not_found, kWhere,
+                {.what = "--launcher " + std::string(to_string(one.runner)) + " is not here",
+                 .got = "none of " + names + " in PATH is it",
+                 .hint = std::string("install ") + one.install + ", or put its folder into PATH"});
+  }
+  const auto words = split_words(options.runner_arguments);
+  const bool allowed = (env("OMPI_ALLOW_RUN_AS_ROOT") && env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")) ||
+                       std::find(words.begin(), words.end(), "--allow-run-as-root") != words.end();
+  if (one.runner == Runner::openmpi && ::geteuid() == 0 && !allowed)
+    throw Error(ErrorCode::invalid_argument, kWhere,
+                {.what = "Open MPI does not run as root unless it is told to",
+                 .hint = "run as another user, or give --launcher_args=--allow-run-as-root"});
+}
+
+Job runner_job(const Options& options, const JobInput& input, const std::string& program,
+               const std::string& runner_program) {
+  const auto& one = known(*options.runner);
+  Job job{.input = RankInput::nothing};
+  job.end_signal = one.end_signal;
+  job.hosts = static_cast<int>(input.hosts.size());
+  job.accelerator = input.accelerator.traits.name;
+  job.reason = input.accelerator.reason;
+  job.master_addr = input.master_addr;
+  job.master_port = input.master_port;
+  for (const auto& host : input.hosts) job.world_size += static_cast<int>(host.slots.size());
+
+  JobRank rank{.host = runner_program};
+  Words job_words{"--folder", std::filesystem::current_path().string()};
+  for (const auto& [name, value] : passed_on(input)) append(job_words, {"--set", assignment(name, value)});
+  if (input.own_slots) job_words.emplace_back("--own_slots");
+  if (!input.device_nodes.empty()) job_words.emplace_back("--slot_nodes");
+  append(job_words, handed_options(options, input));
+  set(rank.environment, kJobVariable, format_words(job_words));
+  if (options.ssh_port && one.ssh_arguments != nullptr) {
+    const auto before = env(one.ssh_arguments);
+    set(rank.environment, one.ssh_arguments, (before ? *before + " " : "") + "-p " + std::to_string(*options.ssh_port));
+  }
+  if (options.ssh_port && one.runner == Runner::slurm)
+    throw Error(ErrorCode::unsupported, kWhere,
+                {.what = "--ssh_port has no meaning with --launcher slurm", .hint = "leave it out: srun uses no ssh"});
+
+  const Words agent{program, "launch", "--rank_agent", to_string(one.runner)};
+  rank.command = {runner_program};
+  if (one.runner == Runner::impi) {
+    // A set of arguments for each host.
+    append(rank.command, {"-genv", "I_MPI_PIN", "0"});
+    append(rank.command, split_words(options.runner_arguments));
+    for (const auto& host : input.hosts) {
+      if (&host != &input.hosts.front()) rank.command.emplace_back(":");
+      append(rank.command, {"-n", std::to_string(host.slots.size()), "-host", host.name});
+      append(rank.command, agent);
+    }
+  } else {
+    append(rank.command, own_words(one.runner, options, input, std::to_string(job.world_size)));
+    append(rank.command, split_words(options.runner_arguments));
+    append(rank.command, agent);
+  }
+  job.ranks.push_back(std::move(rank));
+  return job;
+}
+
+}  // namespace anyaccel::launch

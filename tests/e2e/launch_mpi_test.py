@@ -1,0 +1,233 @@
+"""`anyaccel launch` through MPI's launchers on this machine, whichever of them are here."""
+import glob
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from shell import BIN, shell
+
+PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
+# MPI's library by its binary interface: where MPI_COMM_WORLD is a number, and where an address.
+PROGRAM = """
+import ctypes, os, sys
+name, world = sys.argv[1:]
+mpi = ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+world = ctypes.c_int(0x44000000) if world == 'number' else ctypes.byref(ctypes.c_char.in_dll(mpi, 'ompi_mpi_comm_world'))
+assert mpi.MPI_Init(None, None) == 0
+rank, size = ctypes.c_int(), ctypes.c_int()
+mpi.MPI_Comm_rank(world, ctypes.byref(rank)), mpi.MPI_Comm_size(world, ctypes.byref(size))
+assert mpi.MPI_Barrier(world) == 0
+os.write(1, f"{os.environ['RANK']} {rank.value} of {size.value}\\n".encode())
+assert mpi.MPI_Finalize() == 0
+"""
+
+
+class Runner:
+    """What holds for each; a class below says which."""
+    runner = library = world = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(os.path.realpath(folder.name))
+        self.variables = {"PATH": os.path.dirname(PYTHON) + os.pathsep + BIN + os.pathsep + os.environ["PATH"], "HOME": str(self.folder), "DS_ACCELERATOR": "cpu",
+                          "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        plan = self.run_line(f"anyaccel launch --launcher {self.runner} --num_accelerators 1 --dry_run true")
+        if "is not in PATH here" in plan.stdout:
+            self.skipTest(f"{self.runner} is not installed (tools/setup --mpi)")
+        self.launch = f"anyaccel launch -q --launcher {self.runner} --num_accelerators 3 --oversubscribe "
+
+    def run_line(self, line, **variables):
+        return shell(line, cwd=self.folder, **{**self.variables, **variables})
+
+    def wait(self, condition, seconds=100):
+        until = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.005)
+
+    def left(self):
+        found = []
+        for name in os.listdir("/proc"):
+            try:
+                if name.isdigit() and os.readlink(f"/proc/{name}/cwd") == str(self.folder):
+                    found.append((int(name), pathlib.Path(f"/proc/{name}/cmdline").read_text()))
+            except OSError:
+                pass
+        return found
+
+    def start(self, script):
+        (self.folder / "script.sh").write_text(script)
+        process = subprocess.Popen(["bash", "-c", "exec " + self.launch + "sh script.sh"], cwd=self.folder, env={**os.environ, **self.variables},
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        self.wait(lambda: len(glob.glob(str(self.folder / "up*"))) == 3)
+        return process
+
+    # Breaks when a rank takes itself for another one, or a word or a variable is changed on its way.
+    def test_variables_and_words(self):
+        (self.folder / ".deepspeed_env").write_text("MINE=a, \"b\"; it's $HOME\n")
+        result = self.run_line(self.launch + """sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR <$MINE> <$PYTHONTEST> <$1> <$2>"' """
+                               """sh "it's  \\$HOME" "" """, PYTHONTEST="two\nlines")
+        rest = "127.0.0.1 <a, \"b\"; it's $HOME> <two\nlines> <it's  $HOME> <>\n"
+        for rank in range(3):
+            self.assertIn(f"{rank} {rank} 3 3 0 1 {rest}", result.stdout, result.stderr)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    # Breaks when the program is not a process of the MPI that started it.
+    def test_mpi_program(self):
+        (self.folder / "mpi.py").write_text(PROGRAM)
+        library = self.library or os.path.join(os.path.dirname(shutil.which("mpiexec.hydra", path=self.variables["PATH"])), "../lib/libmpi.so.12")
+        if not os.path.isabs(library) and subprocess.run([PYTHON, "-c", f"import ctypes; ctypes.CDLL('{library}')"], capture_output=True).returncode:
+            self.skipTest(f"no {library} here")
+        result = self.run_line(self.launch + f"--no_local_rank mpi.py {library} {self.world}")
+        self.assertEqual(sorted(result.stdout.splitlines()), ["0 0 of 3", "1 1 of 3", "2 2 of 3"], result.stderr)
+
+    # Breaks when ranks of a program over src/comm do not find each other by what the launcher says.
+    def test_all_reduce(self):
+        result = self.run_line(self.launch + "all_reduce_job")
+        self.assertEqual((result.returncode, result.stdout.count("\n")), (0, 1), result.stdout + result.stderr)
+
+    # Breaks when the runner's own mapping of exit codes hides the rank's, or ranks stay; 5 s are the promised limit.
+    def test_failure(self):
+        for end, code, words in (("exit 7", 7, "exit code 7"), ("kill -KILL $$", 137, "signal 9"), ("kill -SEGV $$", 139, "signal 11")):
+            process = self.start(f"touch up$RANK; if [ $RANK = 2 ]; then until [ -e go ]; do sleep 0.01; done; echo why >&2; {end}; fi; trap '' TERM; sleep 1000")
+            (self.folder / "go").touch()
+            begin = time.monotonic()
+            _, error = process.communicate(timeout=100)
+            self.assertEqual(process.returncode, code, error)
+            self.assertIn(f"rank 2 on localhost failed: {words}", error)
+            self.assertIn(f"rank 2 failed first: {words}", error)
+            self.assertIn("  | why", error)
+            self.assertNotIn("report", error)
+            self.wait(lambda: not self.left())
+            self.assertLess(time.monotonic() - begin, 5)
+            for path in glob.glob(str(self.folder / "up*")) + [self.folder / "go"]:
+                os.remove(path)
+
+    # Breaks when the rank that failed first is not the one whose code counts.
+    def test_first_in_time(self):
+        process = self.start("touch up$RANK; echo $$ > pid$RANK; until [ -e go ]; do sleep 0.01; done; case $RANK in 2) exit 9;; 1) trap '' TERM; sleep 1000;;"
+                             "0) while kill -0 $(cat pid2) 2>/dev/null; do sleep 0.01; done; trap '' TERM; sleep 0.2; exit 3;; esac")
+        (self.folder / "go").touch()
+        _, error = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 9, error)
+
+    # Breaks when a signal to the launcher does not reach ranks, or they have no time to end by themselves; 5 s are the promised limit.
+    def test_signal(self):
+        process = self.start("trap 'sleep 1.5; echo saved $RANK; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done")
+        process.send_signal(signal.SIGTERM)
+        begin = time.monotonic()
+        out, error = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 143, error)
+        for rank in range(3):
+            self.assertIn(f"saved {rank}\n", out, error)
+        self.wait(lambda: not self.left())
+        self.assertLess(time.monotonic() - begin, 5)
+
+    # Breaks when anything outlives a launcher that is killed, also daemons; 5 s are the promised limit.
+    def test_killed_launcher(self):
+        process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000")
+        process.kill()
+        begin = time.monotonic()
+        process.wait()
+        self.wait(lambda: not self.left())
+        self.assertLess(time.monotonic() - begin, 5)
+
+    # Breaks when ranks outlive the MPI launcher, or its end by a signal counts as success.
+    def test_killed_runner(self):
+        process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000")
+        for number, _ in self.left():
+            # The guard's child, the launcher's grandchild.
+            try:
+                parent = int(pathlib.Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[1])
+                above = int(pathlib.Path(f"/proc/{parent}/stat").read_text().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+            if above == process.pid:
+                runner = number
+        os.kill(runner, signal.SIGKILL)
+        begin = time.monotonic()
+        _, error = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 137, error)
+        self.wait(lambda: not self.left())
+        self.assertLess(time.monotonic() - begin, 5)
+
+    # Breaks when an agent that is killed leaves its rank, or the others go on without it.
+    def test_killed_agent(self):
+        process = self.start("trap '' TERM; (setsid sleep 1000 > /dev/null 2>&1 &); echo $(cut -d' ' -f4 /proc/$(cut -d' ' -f4 /proc/$$/stat)/stat) > agent$RANK; touch up$RANK; sleep 1000")
+        os.kill(int((self.folder / "agent1").read_text()), signal.SIGKILL)
+        begin = time.monotonic()
+        _, error = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 137, error)
+        self.wait(lambda: not self.left())
+        self.assertLess(time.monotonic() - begin, 5)
+
+    # Breaks when ranks are not where the plan says that they are, as when MPI binds too.
+    def test_binding(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("one CPU is no choice")
+        options = f"anyaccel launch -q --launcher {self.runner} --num_accelerators 2 --bind_cores_to_rank "
+        plan = json.loads(self.run_line(options + "--dry_run --json true").stdout)
+        self.assertEqual(plan["runner"]["command"][-2:], ["--rank_agent", self.runner])
+        line = options + """python3 -c "import os; os.write(1, f\\"{os.environ['RANK']} {sorted(os.sched_getaffinity(0))}\\n\\".encode())" """
+        result = self.run_line(line)
+        self.assertEqual(sorted(result.stdout.splitlines()), [f"{rank['rank']} {rank['cores']}" for rank in plan["ranks"]], result.stderr)
+
+    # Breaks when an option of output is lost on the way to the agents.
+    def test_output(self):
+        # Open MPI passes on pieces of 4096 bytes, whatever they cut.
+        result = self.run_line(self.launch + "--prefix_output seq 100")
+        for rank in range(3):
+            lines = [line for line in result.stdout.splitlines() if line.startswith(f"[rank {rank}] ")]
+            self.assertEqual(lines, [f"[rank {rank}] {i}" for i in range(1, 101)])
+        result = self.run_line(self.launch + "sh -c 'yes $RANK | head -200000; yes $RANK | head -200000 >&2' | (sleep 0.5; cat)")
+        for text in (result.stdout, result.stderr):
+            self.assertEqual([text.count(letter) for letter in "012\n"], [200000, 200000, 200000, 600000])
+        result = self.run_line(self.launch + "--save_pid --enable_each_rank_log logs sh -c 'echo out $RANK; echo err $RANK >&2'")
+        pid = result.stdout.removeprefix("launcher pid: ").strip()
+        self.assertEqual((result.stdout, result.stderr), (f"launcher pid: {pid}\n", ""))
+        self.assertFalse(os.path.exists(f"/tmp/{pid}.deepspeed"))
+        for rank in range(3):
+            found, = glob.glob(str(self.folder / f"logs/*_rank{rank}.log"))
+            self.assertEqual(pathlib.Path(found).read_text(), f"out {rank}\nerr {rank}\n")
+
+    # Breaks when what cannot work is found out by each rank.
+    def test_refusals(self):
+        for line, words in ((self.launch + "no-such-program", "there is no program 'no-such-program'"),
+                            (f"anyaccel launch --launcher {self.runner} --num_accelerators 4000 true", "--oversubscribe")):
+            result = self.run_line(line)
+            self.assertEqual((result.returncode, result.stderr.count(words)), (1, 1), result.stderr)
+
+
+class OpenMPI(Runner, unittest.TestCase):
+    runner, library, world = "openmpi", "libmpi.so.40", "address"
+
+    # Breaks when a user who is root is left to an mpirun whose advice cannot be followed here.
+    @unittest.skipUnless(os.geteuid() == 0, "only root is refused")
+    def test_root(self):
+        result = self.run_line(self.launch + "true", OMPI_ALLOW_RUN_AS_ROOT="")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("--launcher_args=--allow-run-as-root", result.stderr)
+        result = self.run_line(self.launch + "--launcher_args=--allow-run-as-root true", OMPI_ALLOW_RUN_AS_ROOT="")
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+
+class MPICH(Runner, unittest.TestCase):
+    runner, library, world = "mpich", "libmpich.so.12", "number"
+
+
+class IntelMPI(Runner, unittest.TestCase):
+    # Its library lies beside its programs.
+    runner, world = "impi", "number"
+
+
+if __name__ == "__main__":
+    unittest.main()

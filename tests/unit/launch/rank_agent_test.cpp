@@ -1,0 +1,166 @@
+#include "launch/rank_agent.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include "anyaccel/error.h"
+
+namespace anyaccel::launch {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+template <typename Act>
+std::string refusal(const Act& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// Breaks when a word is another one at the other end of a runner, or has a letter that a runner may take for its own.
+TEST(JobWords, ArriveWhole) {
+  std::string bytes;
+  for (int i = 1; i < 256; ++i) bytes += static_cast<char>(i);
+  for (const auto& words :
+       {std::vector<std::string>{"a b", "", "it's \"x\"", "two\nlines", "100%", "~", "a=b,c;d", bytes},
+        std::vector<std::string>{"one"}, std::vector<std::string>{""}}) {
+    const auto text = format_words(words);
+    EXPECT_EQ(parse_words(text), words);
+    EXPECT_EQ(text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,@+%~"),
+              std::string::npos);
+  }
+  EXPECT_EQ(format_words({"--world", "a:0@b:GPU-x", "--lr", "a b"}), "--world~a:0@b:GPU-x~--lr~a%20b");
+  for (const char* wrong : {"a%", "a%2", "a%zz", "a%00b"})
+    EXPECT_THAT(refusal([&] { parse_words(wrong); }), HasSubstr("is no job"));
+}
+
+Place place(Runner runner, const std::map<std::string, std::string>& variables) {
+  return place_of(runner, [&](const char* name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+void expect_place(const Place& place, int rank, int world, int local, std::optional<int> of) {
+  EXPECT_EQ(place.rank, rank);
+  EXPECT_EQ(place.world_size, world);
+  EXPECT_EQ(place.local_rank, local);
+  EXPECT_EQ(place.local_size, of);
+}
+
+// Breaks when a rank of one of these takes itself for another.
+TEST(Place, IsReadFromEachRunnersVariables) {
+  expect_place(place(Runner::openmpi, {{"OMPI_COMM_WORLD_RANK", "3"},
+                                       {"OMPI_COMM_WORLD_SIZE", "4"},
+                                       {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                       {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                       // of the allocation that mpirun runs in
+                                       {"SLURM_PROCID", "0"},
+                                       {"PMI_RANK", "0"}}),
+               3, 4, 1, 2);
+  for (const auto runner : {Runner::mpich, Runner::impi, Runner::mvapich})
+    expect_place(
+        place(runner, {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}}), 3, 4,
+        1, 2);
+  expect_place(place(Runner::mvapich, {{"MV2_COMM_WORLD_RANK", "3"},
+                                       {"MV2_COMM_WORLD_SIZE", "4"},
+                                       {"MV2_COMM_WORLD_LOCAL_RANK", "1"},
+                                       {"MV2_COMM_WORLD_LOCAL_SIZE", "2"},
+                                       {"PMI_RANK", "0"}}),
+               3, 4, 1, 2);
+  expect_place(
+      place(Runner::slurm,
+            {{"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_LOCALID", "1"}, {"SLURM_NTASKS", "16"}}),
+      3, 4, 1, std::nullopt);
+}
+
+// Breaks when an agent that nobody told its place, as one run by hand, starts as rank 0.
+TEST(Place, IsNotGuessed) {
+  EXPECT_THAT(refusal([] { place(Runner::mpich, {{"OMPI_COMM_WORLD_RANK", "0"}}); }), HasSubstr("PMI_RANK is not set"));
+  EXPECT_THAT(refusal([] { place(Runner::mpich, {{"PMI_RANK", "x"}}); }), HasSubstr("PMI_RANK=x"));
+  EXPECT_THAT(refusal([] { place(Runner::slurm, {{"SLURM_PROCID", "0"}}); }), HasSubstr("SLURM_STEP_NUM_TASKS"));
+}
+
+// Breaks when a rank of uneven hosts is planned for another host, or one that runs elsewhere than planned gets another's devices.
+TEST(HostOfRank, IsThePlans) {
+  const std::vector<Host> hosts{{"a", {"0", "1", "2"}}, {"b", {"GPU-x"}}, {"c", {"0", "1"}}};
+  const int host[] = {0, 0, 0, 1, 2, 2}, local[] = {0, 1, 2, 0, 0, 1}, size[] = {3, 3, 3, 1, 2, 2};
+  for (int rank = 0; rank < 6; ++rank) {
+    EXPECT_EQ(host_of(hosts, {rank, 6, local[rank], size[rank]}, Runner::mpich), static_cast<std::size_t>(host[rank]));
+    EXPECT_EQ(host_of(hosts, {rank, 6, local[rank], std::nullopt}, Runner::slurm),
+              static_cast<std::size_t>(host[rank]));
+  }
+  for (const Place wrong : {Place{3, 6, 1, 2}, Place{3, 6, 0, 2}, Place{6, 7, 0, 1}, Place{0, 7, 0, 3}})
+    EXPECT_THAT(refusal([&] { host_of(hosts, wrong, Runner::openmpi); }),
+                AllOf(HasSubstr("openmpi has put ranks elsewhere than planned"), HasSubstr("--launcher_args")));
+}
+
+// Breaks when the agent is not the launcher of its rank with what the launcher handed it, or its rank inherits the job.
+TEST(RankOptions, AreWhatTheLauncherHandedOver) {
+  const auto folder = std::filesystem::canonical(testing::TempDir()).string();
+  ::setenv(kJobVariable,
+           format_words({"--folder", folder, "--set", "RANK_AGENT_TEST=a b\nc", "--world", "a:0@b:0,1", "--master_addr",
+                         "10.0.0.1", "--master_port", "29500", "--bind_cores_to_rank", "--", "prog", "", "x y"})
+               .c_str(),
+           1);
+  for (const auto& [name, value] :
+       {std::pair{"PMI_RANK", "2"}, {"PMI_SIZE", "3"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}})
+    ::setenv(name, value, 1);
+  const auto options = rank_options(Runner::mpich);
+  EXPECT_EQ(options.node_rank, 1);
+  EXPECT_EQ(options.local_rank, 1);
+  EXPECT_TRUE(options.no_ssh && options.agent && options.bind_cores);
+  EXPECT_EQ(options.program, "prog");
+  EXPECT_THAT(options.arguments, ElementsAre("", "x y"));
+  EXPECT_STREQ(std::getenv("RANK_AGENT_TEST"), "a b\nc");
+  EXPECT_EQ(std::getenv(kJobVariable), nullptr);
+  EXPECT_EQ(std::filesystem::current_path(), folder);
+  EXPECT_THAT(refusal([] { rank_options(Runner::mpich); }), HasSubstr("did not pass on"));
+}
+
+// Breaks when an agent does not learn that what started it is gone.
+TEST(ParentsEnd, IsReadable) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    int ready[2];
+    if (::pipe(ready) != 0) ::_exit(1);
+    if (::fork() == 0) {
+      ::close(ready[0]);
+      const int descriptor = parents_end();
+      if (descriptor < 0) ::_exit(2);
+      fd_set set;
+      FD_ZERO(&set);
+      FD_SET(descriptor, &set);
+      ::close(ready[1]);
+      // For ever, were it not for the parent's end; the test's own limit ends what does not end.
+      const char answer = ::select(descriptor + 1, &set, nullptr, nullptr, nullptr) == 1 ? 'y' : 'n';
+      ::_exit(::write(ends[1], &answer, 1) == 1 ? 0 : 1);
+    }
+    ::close(ready[1]);
+    char none = 0;
+    ::_exit(::read(ready[0], &none, 1) == 0 ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(parent, &status, 0);
+  ::close(ends[1]);
+  char answer = 0;
+  EXPECT_EQ(::read(ends[0], &answer, 1), 1);
+  EXPECT_EQ(answer, 'y');
+  ::close(ends[0]);
+}
+
+}  // namespace
+}  // namespace anyaccel::launch
