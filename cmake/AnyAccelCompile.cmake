@@ -59,6 +59,22 @@ function(anyaccel_library name)
   target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
 endfunction()
 
+option(ANYACCEL_TOGETHER "Compile the sources of a group together; OFF: each alone, with a command of its own" ON)
+# anyaccel_together(target group a.cpp ...): sources of this folder that are compiled as one, because most of what one costs the compiler
+# is reading the same headers. They may not define one name twice in a namespace. A source that is in no group is compiled alone.
+function(anyaccel_together target group)
+  if(NOT ANYACCEL_TOGETHER)
+    return()
+  endif()
+  set(sources)
+  foreach(source ${ARGN})
+    get_filename_component(source ${source} ABSOLUTE)
+    list(APPEND sources ${source})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  set_source_files_properties(${sources} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${group})
+endfunction()
+
 # Include folders and warnings that every target of ours has.
 function(anyaccel_target name)
   target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:anyaccel_flags>)
