@@ -226,6 +226,17 @@ class Launch(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("--launcher mvapich is not here", result.stderr)
 
+    # Breaks when planning many hosts takes time that grows faster than they do. 0.1 s are promised, of which a machine may be ten times as slow.
+    def test_many_hosts(self):
+        self.write("hosts", "".join(f"node{i} slots=4\n" for i in range(500)))
+        times = []
+        for _ in range(5):
+            begin = time.monotonic()
+            result = self.run_line("anyaccel launch --dry-run --json --oversubscribe --bind_cores_to_rank --hostfile hosts true")
+            times.append(time.monotonic() - begin)
+        self.assertEqual(len(json.loads(result.stdout)["ranks"]), 2000, result.stderr)
+        self.assertLess(min(times), 1)
+
     # Breaks when the accelerator's variable is ignored, by number or by name, or another one's is set.
     def test_visible_devices(self):
         (self.folder / "root/dev").mkdir(parents=True)
