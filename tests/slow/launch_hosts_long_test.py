@@ -1,4 +1,4 @@
-"""What tests/e2e/launch_hosts_test.py leaves out because it takes long: networks that are cut under pdsh too, and hundreds of megabytes of output."""
+"""What tests/e2e/launch_hosts_test.py leaves out because it takes long: more networks that are cut, under pdsh too, and hundreds of megabytes of output."""
 import os
 import pathlib
 import shutil
@@ -10,7 +10,11 @@ import hosts
 import launch_hosts_test as short
 
 
-class PdshCut(short.Cut, short.Pdsh):
+class SshCut(short.CutLong, short.Ssh):
+    pass
+
+
+class PdshCut(short.CutLong, short.Pdsh):
     pass
 
 
@@ -35,7 +39,8 @@ class PdshOutput(MuchOutput, short.OverHosts, hosts.HostsTest):
 
 def load_tests(loader, *_):
     """Those alone that are not run by the short ones."""
-    names = [(PdshCut, name) for name in loader.getTestCaseNames(short.Cut)]
+    long = loader.getTestCaseNames(short.CutLong)
+    names = [(PdshCut, name) for name in long] + [(SshCut, name) for name in long if not hasattr(short.Ssh, name)]
     names += [(kind, name) for kind in (SshOutput, PdshOutput) for name in loader.getTestCaseNames(MuchOutput)]
     return unittest.TestSuite(kind(name) for kind, name in names)
 
