@@ -63,9 +63,7 @@ std::vector<std::string> dependencies_in(const std::string& text) {
     if (c == '\\' && (next == '\n' || next == '\r')) {
       ++i;
       take();
-    } else if (c == '\\' && (next == ' ' || next == '#' || next == '\\')) {
-      word += text[++i];
-    } else if (c == '$' && next == '$') {
+    } else if ((c == '\\' && (next == ' ' || next == '#' || next == '\\')) || (c == '$' && next == '$')) {
       word += text[++i];
     } else if (c == ' ' || c == '\n' || c == '\t' || c == '\r') {
       take();

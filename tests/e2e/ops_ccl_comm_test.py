@@ -314,6 +314,9 @@ class CCLCommTest(unittest.TestCase):
                 folder = os.path.join(cache, "memo")
                 return sorted((name, os.stat(os.path.join(folder, name)).st_mtime_ns) for name in os.listdir(folder) if name.startswith("ccl-"))
 
+            # Prebuilt is what was there when the tree was built; a oneCCL that came later, as CCL_ROOT, is not.
+            subprocess.run([os.environ["ANYACCEL_PROGRAM"], "ops", "build", "deepspeed_ccl_comm"],
+                           env=os.environ | {"ANYACCEL_OP_CACHE": cache}, check=True, capture_output=True)
             self.assertEqual(answer(), ["ccl", "oneCCL starts here"])
             first = tried()
             self.assertEqual(len(first), 1)

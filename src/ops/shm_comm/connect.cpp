@@ -13,7 +13,7 @@ namespace anyaccel::ops::shm {
 
 namespace {
 
-constexpr std::size_t kChunk = 128 * 1024;  // a few of them stay in a core's second cache
+constexpr std::size_t kChunk = std::size_t{128} * 1024;  // a few of them stay in a core's second cache
 constexpr const char* kYes = "yes";
 
 std::string cut(std::string text) {
