@@ -110,11 +110,21 @@ std::vector<std::string> flags_of(const Line& line, std::string_view text) {
 Source source_of(const Line& line) {
   const std::string_view value = line.value;
   const auto colon = value.find(':');
-  Source out{.file = path_of(line, trimmed(value.substr(0, colon)))};
+  Source out;
+  auto names = trimmed(value.substr(0, colon));
+  do {
+    const auto end = std::min(names.find(' '), names.size());
+    out.files.push_back(path_of(line, names.substr(0, end)));
+    names = trimmed(names.substr(end));
+  } while (!names.empty());
   if (colon != std::string_view::npos) out.flags = flags_of(line, value.substr(colon + 1));
-  const auto type = std::filesystem::path(out.file).extension();
-  if (type != ".cpp" && type != ".cc" && type != ".c" && type != ".cu")
-    fail(line, "not a source", ".cpp, .cc, .c or .cu");
+  for (const auto& file : out.files) {
+    const auto type = std::filesystem::path(file).extension();
+    if (type != ".cpp" && type != ".cc" && type != ".c" && type != ".cu")
+      fail(line, "not a source", ".cpp, .cc, .c or .cu");
+    if (out.files.size() > 1 && type != ".cpp" && type != ".cc")
+      fail(line, "`" + file + "` cannot be compiled together with others", "C++ sources, or a line of its own");
+  }
   return out;
 }
 
@@ -191,6 +201,12 @@ void require(bool good, const char* what) {
 }
 
 }  // namespace
+
+std::string Source::name() const {
+  std::string out;
+  for (const auto& file : files) out += (out.empty() ? "" : " ") + file;
+  return out;
+}
 
 bool Description::serves(std::string_view backend) const {
   return std::any_of(backends.begin(), backends.end(), [&](const auto& one) { return one == "*" || one == backend; });

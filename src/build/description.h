@@ -11,11 +11,12 @@
 
 namespace anyaccel::build {
 
-/// A source and the flags of it alone.
+/// What one run of the compiler makes an object of: a source, or several that it reads one after the other, and its flags.
 struct Source {
-  std::string file;  ///< below the op's folder, or below ops/support
+  std::vector<std::string> files;  ///< below the op's folder, or below ops/support; at least one
   std::vector<std::string> flags = {};
-  bool is_cuda() const { return file.ends_with(".cu"); }
+  bool is_cuda() const { return files.back().ends_with(".cu"); }
+  std::string name() const;  ///< all files, with a blank between them
 };
 
 /// A header that the machine must have.

@@ -100,8 +100,10 @@ class Scanner {
 
 Scanner scan(const Op& op, const Places& places) {
   Scanner scanner(op, places);
-  for (const auto& source : op.description.sources) scanner.add(op.source_folder() / source.file);
-  for (const auto& source : op.description.support) scanner.add(places.ops / "support" / source.file);
+  for (const auto& source : op.description.sources)
+    for (const auto& file : source.files) scanner.add(op.source_folder() / file);
+  for (const auto& source : op.description.support)
+    for (const auto& file : source.files) scanner.add(places.ops / "support" / file);
   return scanner;
 }
 
@@ -186,7 +188,7 @@ Key content_key(const Op& op, const Places& places, const LibTorch* torch, const
   if (what.needs_nvcc()) parts.emplace_back("cuda archs", joined(cuda_flags(target)));
   for (const auto* list : {&what.sources, &what.support})
     for (const auto& source : *list)
-      parts.emplace_back("flags of " + source.file, joined(source_flags(op, source, target)));
+      parts.emplace_back("flags of " + source.name(), joined(source_flags(op, source, target)));
   parts.emplace_back("libraries", joined(what.links));
   for (const auto& [name, file] : scan(op, places).result()) parts.emplace_back("file " + name, file.second);
   out.content = digest_of(parts);

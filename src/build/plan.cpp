@@ -29,7 +29,7 @@ std::vector<std::string> include_flags(const Op& op, const Places& places, const
 
 /// Beside each other in one folder, whatever folders the sources lie in.
 std::string object_name(const Source& source, std::size_t number) {
-  return std::to_string(number) + "-" + fs::path(source.file).filename().string() + ".o";
+  return std::to_string(number) + "-" + fs::path(source.files.back()).filename().string() + ".o";
 }
 
 /// What makes GCC faster and changes nothing of what it writes. The first line of its --version is "<program> (<package>) <version>";
@@ -96,7 +96,7 @@ std::vector<std::string> source_flags(const Op& op, const Source& source, const 
     append(out, cuda_flags(target));
   } else {
     // The host's own flags come last, so that a description may say -O3.
-    if (!source.file.ends_with(".c")) out = {"-std=c++20", "-fvisibility-inlines-hidden"};
+    if (!source.files.back().ends_with(".c")) out = {"-std=c++20", "-fvisibility-inlines-hidden"};
     append(out, {"-O2", "-DNDEBUG", "-Wall", "-Wextra", "-Wno-missing-field-initializers"});
     append(out, host);
     append(out, sanitizer_flags());
@@ -111,19 +111,21 @@ Plan make_plan(const Op& op, const Places& places, const LibTorch* torch, const 
   Plan out{.library = folder / library_name(op.description)};
   const auto includes = include_flags(op, places, torch);
   const auto add = [&](const Source& source, const fs::path& from) {
-    Step step{.source = source.file, .object = folder / object_name(source, out.steps.size())};
+    Step step{.source = source.name(), .object = folder / object_name(source, out.steps.size())};
     if (!tools.ccache.empty()) step.words.push_back(tools.ccache);
     if (source.is_cuda()) {
       append(step.words, {tools.nvcc, "-ccbin", tools.compiler});
     } else {
       step.words.push_back(tools.compiler);
       append(step.words, haste_flags(tools));
-      if (source.file.ends_with(".c")) append(step.words, {"-x", "c"});
+      if (source.files.back().ends_with(".c")) append(step.words, {"-x", "c"});
     }
     append(step.words, source_flags(op, source, target));
     append(step.words, includes);
     append(step.words, {"-MD", "-MF", step.list().string()});
-    append(step.words, {"-c", (from / source.file).lexically_normal().string(), "-o", step.object.string()});
+    const auto path = [&](const std::string& file) { return (from / file).lexically_normal().string(); };
+    for (std::size_t i = 0; i + 1 < source.files.size(); ++i) append(step.words, {"-include", path(source.files[i])});
+    append(step.words, {"-c", path(source.files.back()), "-o", step.object.string()});
     out.steps.push_back(std::move(step));
   };
   for (const auto& source : op.description.sources) add(source, op.source_folder());

@@ -113,9 +113,10 @@ class DescribedBuilder final : public sdk::OpBuilder {
   void load() override { open_ops().load(op_, settings()); }
   std::vector<std::string> sources() const override {
     std::vector<std::string> out;
-    for (const auto& source : op_.description.sources) out.push_back((op_.source_folder() / source.file).string());
+    for (const auto& source : op_.description.sources)
+      for (const auto& file : source.files) out.push_back((op_.source_folder() / file).string());
     for (const auto& source : op_.description.support)
-      out.push_back((build::own_places().ops / "support" / source.file).string());
+      for (const auto& file : source.files) out.push_back((build::own_places().ops / "support" / file).string());
     return out;
   }
   std::vector<std::string> include_paths() const override {

@@ -16,11 +16,11 @@ const std::string kHead =
 
 // Broken when a key is not read into its place.
 TEST(Description, AllKeys) {
-  const auto op =
-      parse_description(kHead +
-                        "source = cuda/k.cu\nsupport = threads.cpp\nheader = hwy/highway.h: libhwy-dev\nlink = uring\n"
-                        "flag = -O3 -fno-math-errno\nsycl_include = inc\nsycl_kernel_path = kernels\n"
-                        "prefix_variable = CCL_ROOT\ncompiler = bin/icpx\ntorch = no\n");
+  const auto op = parse_description(
+      kHead +
+      "source = cuda/k.cu\nsupport = threads.cpp  pool/all.cc : -O1\nheader = hwy/highway.h: libhwy-dev\nlink = uring\n"
+      "flag = -O3 -fno-math-errno\nsycl_include = inc\nsycl_kernel_path = kernels\n"
+      "prefix_variable = CCL_ROOT\ncompiler = bin/icpx\ntorch = no\n");
   EXPECT_EQ(op.class_name, "TinyBuilder");
   EXPECT_EQ(op.name, "tiny");
   EXPECT_TRUE(op.serves("two"));
@@ -28,7 +28,8 @@ TEST(Description, AllKeys) {
   ASSERT_EQ(op.sources.size(), 2U);
   EXPECT_THAT(op.sources[0].flags, testing::ElementsAre("-mavx2", "-mfma"));
   EXPECT_TRUE(op.needs_nvcc());
-  EXPECT_EQ(op.support.at(0).file, "threads.cpp");
+  EXPECT_THAT(op.support.at(0).files, testing::ElementsAre("threads.cpp", "pool/all.cc"));
+  EXPECT_THAT(op.support.at(0).flags, testing::ElementsAre("-O1"));
   EXPECT_EQ(op.headers.at(0).package, "libhwy-dev");
   EXPECT_THAT(op.links, testing::ElementsAre("uring"));
   EXPECT_THAT(op.flags, testing::ElementsAre("-O3", "-fno-math-errno"));
@@ -57,8 +58,10 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"nonsense", "not `key = value`"}, Bad{"colour = red", "unknown key"}, Bad{"name = again", "stands twice"},
         Bad{"torch =", "has no value"}, Bad{"torch = maybe", "neither yes nor no"},
         Bad{"source = ../secret.cpp", "not a path below"}, Bad{"source = /etc/a.cpp", "not a path below"},
-        Bad{"source = a.txt", "not a source"}, Bad{"include = -I/", "not a path below"},
-        Bad{"flag = -march=native", "makes results or machines differ"},
+        Bad{"source = a.txt", "not a source"}, Bad{"source = a.cpp b.txt", "not a source"},
+        Bad{"source = a.cpp b.cu", "`b.cu` cannot be compiled together"},
+        Bad{"source = a.cpp ../b.cpp", "not a path below"}, Bad{"source = : -O1", "not a path below"},
+        Bad{"include = -I/", "not a path below"}, Bad{"flag = -march=native", "makes results or machines differ"},
         Bad{"flag = -O3 -ffast-math", "makes results or machines differ"}, Bad{"flag = O3", "is no flag"},
         Bad{"flag = -I/opt/include", "reads what no key covers"},
         Bad{"flag = -include/etc/x.h", "reads what no key covers"},

@@ -15,7 +15,7 @@ using testing::StartsWith;
 Step step_with(const std::string& identity) {
   Op op;
   op.description.name = "axpy";
-  op.description.sources = {{.file = "axpy.cpp", .flags = {}}};
+  op.description.sources = {{.files = {"axpy.cpp"}, .flags = {}}};
   const Tools tools{.compiler = "/usr/bin/c++", .nvcc = "", .ccache = "", .compiler_identity = identity};
   return make_plan(op, {}, nullptr, {}, tools, "/tmp").steps.front();
 }
@@ -30,6 +30,26 @@ TEST(PlanTest, OnlyGccGetsItsOwnWords) {
        {"", "Debian clang version 14.0.6 size 1", "clang version 17.0.6 (https://example.org) size 1",
         "Intel(R) oneAPI DPC++/C++ Compiler 2024.0.0 (2024.0.0.20231017) size 1"})
     EXPECT_THAT(step_with(other).words, Not(Contains(StartsWith("--param")))) << other;
+}
+
+// Broken when sources of one line get an object each (headers are read anew for each), lie in another order, or are named with a path that
+// the compiler would look for elsewhere.
+TEST(PlanTest, SourcesOfALineAreOneObject) {
+  Op op;
+  op.file = "/ops/axpy/axpy.op";
+  op.description.name = "axpy";
+  op.description.sources = {{.files = {"a.cpp", "b/c.cpp", "d.cpp"}, .flags = {"-O3"}}, {.files = {"e.cpp"}}};
+  const Tools tools{.compiler = "/usr/bin/c++", .nvcc = "", .ccache = "", .compiler_identity = ""};
+  const auto plan = make_plan(op, {}, nullptr, {}, tools, "/tmp");
+  ASSERT_EQ(plan.steps.size(), 2U);
+  const auto& words = plan.steps[0].words;
+  const std::vector<std::string> wanted{"-include", "/ops/axpy/a.cpp", "-include", "/ops/axpy/b/c.cpp",
+                                        "-c",       "/ops/axpy/d.cpp", "-o",       "/tmp/0-d.cpp.o"};
+  ASSERT_GE(words.size(), wanted.size());
+  EXPECT_EQ(std::vector<std::string>(words.end() - static_cast<std::ptrdiff_t>(wanted.size()), words.end()), wanted);
+  EXPECT_EQ(plan.steps[0].source, "a.cpp b/c.cpp d.cpp");
+  EXPECT_THAT(words, Contains("-O3"));
+  EXPECT_THAT(plan.steps[1].words, Not(Contains("-include")));
 }
 
 }  // namespace
