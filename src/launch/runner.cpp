@@ -61,7 +61,7 @@ const Known& known(Runner runner) {
        "MVAPICH",
        SIGQUIT,
        "HYDRA_LAUNCHER_EXTRA_ARGS"},
-      {Runner::slurm, {"srun"}, {"slurm"}, "Slurm's client (Debian: slurm-client)", SIGALRM, nullptr},
+      {Runner::slurm, {"srun"}, {"slurm"}, "Slurm's client (Debian: slurm-client)", SIGINT, nullptr},
   };
   return *std::find_if(all.begin(), all.end(), [&](const Known& one) { return one.runner == runner; });
 }
@@ -99,7 +99,8 @@ Words own_words(Runner runner, const Options& options, const JobInput& input, co
               "-hosts", counted_hosts(input.hosts), "-n", count};
     case Runner::slurm: {
       Words out{"--nodes=" + std::to_string(input.hosts.size()), "--ntasks=" + count, "--cpu-bind=none",
-                "--kill-on-bad-exit=1", "--export=ALL"};
+                // srun passes on a SIGINT at once with this.
+                "--disable-status", "--export=ALL"};
       // Slurm's own order is that of its configuration, and its own counts are even.
       if (!input.own_slots)
         append(out, {"--nodelist=" + host_of_each_rank(input.hosts), "--distribution=arbitrary"});

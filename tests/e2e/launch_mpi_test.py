@@ -1,10 +1,12 @@
 """`anyaccel launch` through MPI's launchers on this machine, whichever of them are here."""
+import contextlib
 import glob
 import json
 import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -31,13 +33,14 @@ assert mpi.MPI_Finalize() == 0
 class Runner:
     """What holds for each; a class below says which."""
     runner = library = world = None
+    more = {}
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(os.path.realpath(folder.name))
         self.variables = {"PATH": os.path.dirname(PYTHON) + os.pathsep + BIN + os.pathsep + os.environ["PATH"], "HOME": str(self.folder), "DS_ACCELERATOR": "cpu",
-                          "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+                          "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **self.more}
         plan = self.run_line(f"anyaccel launch --launcher {self.runner} --num_accelerators 1 --dry_run true")
         if "is not in PATH here" in plan.stdout:
             self.skipTest(f"{self.runner} is not installed (tools/setup --mpi)")
@@ -227,6 +230,78 @@ class MPICH(Runner, unittest.TestCase):
 class IntelMPI(Runner, unittest.TestCase):
     # Its library lies beside its programs.
     runner, world = "impi", "number"
+
+
+SLURM_PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
+SLURM = """ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+CredType=cred/munge
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+StateSaveLocation={folder}
+SlurmdSpoolDir={folder}
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/affinity
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+MpiDefault=none
+SlurmdParameters=config_overrides
+NodeName={host} NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
+PartitionName=all Nodes={host} Default=YES State=UP
+"""
+
+
+@unittest.skipUnless(os.geteuid() == 0, "a Slurm of the test's own wants root")
+class Slurm(Runner, unittest.TestCase):
+    """A controller and one node's daemon, on ports and with a key of the test's own."""
+    runner = "slurm"
+
+    @classmethod
+    def setUpClass(cls):
+        programs = {name: shutil.which(name, path=SLURM_PATH) for name in ("munged", "slurmctld", "slurmd", "srun", "sinfo")}
+        if missing := [name for name, path in programs.items() if not path]:
+            raise unittest.SkipTest(f"{', '.join(missing)} not installed (tools/setup --mpi)")
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        os.chmod(folder.name, 0o755)
+        ports = []
+        with contextlib.ExitStack() as stack:
+            for _ in range(2):
+                probe = stack.enter_context(socket.socket())
+                probe.bind(("127.0.0.1", 0))
+                ports.append(probe.getsockname()[1])
+        host = socket.gethostname().split(".")[0]
+        config = pathlib.Path(folder.name, "slurm.conf")
+        config.write_text(SLURM.format(folder=folder.name, ports=ports, host=host))
+        key = pathlib.Path(folder.name, "key")
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o400)
+        cls.more = {"SLURM_CONF": str(config)}
+        words = [[programs["munged"], "--foreground", "--force", "--key-file", key, "--socket", f"{folder.name}/munge.socket", "--pid-file", f"{folder.name}/munged.pid",
+                  "--log-file", f"{folder.name}/munged.log", "--seed-file", f"{folder.name}/munged.seed"],
+                 [programs["slurmctld"], "-D", "-c"], [programs["slurmd"], "-D", "-N", host]]
+        for word in words:
+            server = subprocess.Popen(word, env={**os.environ, **cls.more}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            cls.addClassCleanup(server.wait)
+            cls.addClassCleanup(server.terminate)
+        until = time.monotonic() + 60
+        while "idle" not in subprocess.run([programs["sinfo"], "-h"], env={**os.environ, **cls.more}, capture_output=True, text=True).stdout:
+            if time.monotonic() > until:
+                raise unittest.SkipTest("no Slurm can be started here: " + "".join(path.read_text(errors="replace")[-300:] for path in pathlib.Path(folder.name).glob("slurm*.log")))
+            time.sleep(0.1)
+
+    def test_mpi_program(self):
+        self.skipTest("Slurm is no MPI")
+
+    def test_signal(self):
+        self.skipTest("srun passes on SIGINT, which a shell's script does not outlive as it does SIGTERM")
 
 
 if __name__ == "__main__":
