@@ -37,7 +37,7 @@ constexpr milliseconds kLook{10};
 constexpr int kSigns = 6;
 
 struct Request {
-  int signal;
+  int signal;  ///< 0: start the ranks
   bool from_terminal;
 };
 
@@ -183,6 +183,8 @@ void Watch::obey() {
       end(SIGKILL, milliseconds(0));
     else if (!ending_)
       end(SIGTERM, kAfterSignal);
+  } else if (request.signal == 0) {
+    // A signal came first.
   } else if (request.signal == SIGUSR1 || request.signal == SIGUSR2) {
     for (const auto& rank : ranks_)
       if (rank.process > 0) ::kill(rank.process, request.signal);
@@ -261,12 +263,26 @@ void Watch::run() {
   tell({GuardMessage::finished, -1, stuck});
 }
 
+/// False when the launcher is gone. What it was sent before that is left for obey().
+bool wait_for_start(int link) {
+  Request request{};
+  ssize_t count;
+  while ((count = ::recv(link, &request, sizeof request, MSG_PEEK)) < 0 && errno == EINTR) {
+  }
+  if (count == sizeof request && request.signal == 0) ::recv(link, &request, sizeof request, 0);
+  return count == sizeof request;
+}
+
 [[noreturn]] void guard_main(const Job& job, const std::vector<RankDescriptors>& descriptors, const std::string& remove,
                              const SignalSettings& signals, int link, pid_t launcher_group) {
   // Out of the launcher's group: what is sent to all of that must not end the guard. All signals are blocked since before the fork.
   ::setpgid(0, 0);
   ::prctl(PR_SET_NAME, "anyaccel-guard");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  if (!wait_for_start(link)) {
+    if (!remove.empty()) ::unlink(remove.c_str());
+    ::_exit(0);
+  }
   Watch watch(job, link, launcher_group);
   watch.start(descriptors, signals);
   for (const auto& one : descriptors) {
@@ -311,6 +327,8 @@ Guard::~Guard() {
   while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
+
+void Guard::start() { forward(link_, 0, false); }
 
 std::optional<GuardMessage> Guard::receive() {
   for (;;) {

@@ -38,13 +38,16 @@ struct GuardMessage {
 /// The launcher's end.
 class Guard {
  public:
-  /// Forks the guard, which starts the ranks. `descriptors` has one for each. `remove` is a file to remove when the launcher dies; may be
+  /// Forks the guard. `descriptors` has one for each rank. `remove` is a file to remove when the launcher dies; may be
   /// empty. The caller has no other threads. Throws `unavailable` when it cannot fork.
   Guard(const Job& job, const std::vector<RankDescriptors>& descriptors, const std::string& remove);
-  /// Waits for the guard's end.
+  /// Waits for the guard's end. One that was not told to start has started no rank.
   ~Guard();
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
+
+  /// Lets it start the ranks: when this process handles its signals, since what a rank brings about may be one.
+  void start();
 
   /// Readable when there is a message, or its end.
   int link() const noexcept { return link_; }

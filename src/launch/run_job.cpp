@@ -200,6 +200,7 @@ int run_job(const Job& job, const RunSettings& settings) {
 
   Guard guard(job, outputs.descriptors(), pid_file.path());
   const SignalGuard signals(guard.link(), settings.silence, settings.one_rank);
+  guard.start();
   outputs.started();
 
   std::optional<GuardMessage> failure;

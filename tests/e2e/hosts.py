@@ -174,7 +174,9 @@ class Host:
         for process in in_namespace(self.processes_namespace):
             if process != self.init and not self.is_sshd(process):
                 with contextlib.suppress(OSError):
-                    out.append(pathlib.Path(f"/proc/{process}/cmdline").read_text(errors="replace").replace("\0", " ").strip())
+                    # One that is about to be gone has none.
+                    if line := pathlib.Path(f"/proc/{process}/cmdline").read_text(errors="replace").replace("\0", " ").strip():
+                        out.append(line)
         return out
 
     def end_processes(self):
