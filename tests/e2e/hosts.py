@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from shell import BIN
+from shell import BIN, wait_for
 
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 PROGRAMS = ("unshare", "nsenter", "ip", "mount", "sshd", "ssh", "ssh-keygen")
@@ -50,14 +50,6 @@ def why_not():
     done = subprocess.run(["unshare", *KINDS, "--fork", "--mount-proc", "sh", "-ec", "ip link add name one type veth peer name two; mount -t tmpfs none /mnt"],
                           env={**os.environ, "PATH": PATH}, capture_output=True, text=True)
     return "no namespaces here: " + done.stderr.strip() if done.returncode else ""
-
-
-def wait_for(condition, seconds=100):
-    until = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > until:
-            raise AssertionError(f"not within {seconds} s")
-        time.sleep(0.005)
 
 
 def stat(process):
@@ -204,7 +196,7 @@ class Hosts:
     /dev/shm everything is. The build's and the tests' own are always among them."""
 
     def __init__(self, *shared, count=3):
-        self.shared = [os.environ["ANYACCEL_SOURCE_DIR"], os.environ["ANYACCEL_BUILD_DIR"], *shared]
+        self.shared = [os.environ["ANYACCEL_SOURCE_DIR"], os.environ["ANYACCEL_BUILD_DIR"], os.path.dirname(os.path.dirname(os.environ["ANYACCEL_TEST_PYTHON"])), *shared]
         self.count = count
         self.hosts = []
         self.stack = contextlib.ExitStack()

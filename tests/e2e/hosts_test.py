@@ -8,7 +8,8 @@ import sys
 import unittest
 
 import hosts
-from hosts import HostsTest, in_namespace, wait_for
+from hosts import HostsTest, in_namespace
+from shell import wait_for
 
 
 class HostsAreApart(HostsTest):

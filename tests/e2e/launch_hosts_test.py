@@ -8,18 +8,17 @@ import time
 import unittest
 
 import hosts
-from hosts import HostsTest, wait_for
+from hosts import HostsTest
+from launch_case import PYTHON, Jobs
 from launch_output import STREAM, check_streams
-from shell import BIN
-
-PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
+from shell import BIN, wait_for
 
 SMALL = "--context 32 --hidden 32 --intermediate 48 --layers 2 --heads 2 --kv-heads 2 --head-dim 16 --lr 1e-2"
 # Seconds that a connection may be silent; what is cut off is found out by both sides within a few times that.
 SILENCE = {"ANYACCEL_LAUNCH_SILENCE": "3"}
 
 
-class OverHosts:
+class OverHosts(Jobs):
     """The tests, for each launcher."""
     launcher = ""
     reduce_over = ("pairs", "hosts")
@@ -32,9 +31,6 @@ class OverHosts:
         self.write("pairs", "host1 slots=2\nhost2 slots=2\n")
         self.variables = {"HOME": str(self.folder), "DS_ACCELERATOR": "cpu"}
 
-    def write(self, name, text):
-        (self.folder / name).write_text(text)
-
     def line(self, rest, hostfile="hosts"):
         return f"anyaccel launch --launcher {self.launcher} --hostfile {hostfile} --oversubscribe -q {rest}"
 
@@ -45,17 +41,7 @@ class OverHosts:
         """Starts ranks of a shell script and returns when all say that they are up."""
         self.write("script.sh", script)
         process = self.hosts[at].start("exec " + self.line(options + " sh script.sh", hostfile), cwd=self.folder, **{**self.variables, **variables})
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.stderr.close)
-        wait_for(lambda: len(list(self.folder.glob("up*"))) == ranks or process.poll() is not None)
-        if process.poll() is not None:
-            self.fail(process.stderr.read())
-        return process
-
-    def assert_gone_soon(self, since):
-        """Five seconds are promised, on a machine that has time for it."""
-        self.assert_nothing_left()
-        self.assertLess(time.monotonic() - since, 5 * max(1.0, os.getloadavg()[0] / os.cpu_count()))
+        return self.started(process, ranks)
 
     # Breaks when ranks of uneven hosts are numbered wrongly, a word is changed by a shell or by the launcher on its way, or another host gets an address of this one.
     def test_variables_and_words(self):

@@ -5,13 +5,12 @@ import time
 import unittest
 
 import hosts
-from hosts import HostsTest, wait_for
+from hosts import HostsTest
+from launch_case import PYTHON, Jobs
 from shell import BIN
 
-PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
 
-
-class OverHosts:
+class OverHosts(Jobs):
     """The tests, for each launcher. It runs on host1, which is not the first of the host file."""
     runner = ""
 
@@ -25,9 +24,6 @@ class OverHosts:
         if "is not in PATH here" in plan.stdout:
             self.skipTest(f"{self.runner} is not installed (tools/setup --mpi)")
 
-    def write(self, name, text):
-        (self.folder / name).write_text(text)
-
     def line(self, rest, hostfile="hosts"):
         return f"anyaccel launch --launcher {self.runner} --hostfile {hostfile} --oversubscribe -q {rest}"
 
@@ -38,17 +34,7 @@ class OverHosts:
         """Starts four ranks of a shell script and returns when all say that they are up."""
         self.write("script.sh", script)
         process = self.hosts[0].start("exec " + self.line("sh script.sh"), cwd=self.folder, **self.variables)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.stderr.close)
-        wait_for(lambda: len(list(self.folder.glob("up*"))) == 4 or process.poll() is not None)
-        if process.poll() is not None:
-            self.fail(process.stderr.read())
-        return process
-
-    def assert_gone_soon(self, since):
-        """Five seconds are promised, on a machine that has time for it."""
-        self.assert_nothing_left()
-        self.assertLess(time.monotonic() - since, 5 * max(1.0, os.getloadavg()[0] / os.cpu_count()))
+        return self.started(process, 4)
 
     # Breaks when ranks of uneven hosts are others than the host file says, or a word or a variable is changed on its way.
     def test_variables_and_words(self):

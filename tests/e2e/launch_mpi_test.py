@@ -12,9 +12,8 @@ import tempfile
 import time
 import unittest
 
-from shell import BIN, shell
+from launch_case import PYTHON, LaunchCase
 
-PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
 # MPI's library by its binary interface: where MPI_COMM_WORLD is a number, and where an address.
 PROGRAM = """
 import ctypes, os, sys
@@ -36,47 +35,19 @@ class Runner:
     more = {}
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(os.path.realpath(folder.name))
-        self.variables = {"PATH": os.path.dirname(PYTHON) + os.pathsep + BIN + os.pathsep + os.environ["PATH"], "HOME": str(self.folder), "DS_ACCELERATOR": "cpu",
-                          "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **self.more}
+        super().setUp()
+        self.variables |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **self.more}
         plan = self.run_line(f"anyaccel launch --launcher {self.runner} --num_accelerators 1 --dry_run true")
         if "is not in PATH here" in plan.stdout:
             self.skipTest(f"{self.runner} is not installed (tools/setup --mpi)")
         self.launch = f"anyaccel launch -q --launcher {self.runner} --num_accelerators 3 --oversubscribe "
 
-    def run_line(self, line, **variables):
-        return shell(line, cwd=self.folder, **{**self.variables, **variables})
-
-    def wait(self, condition, seconds=100):
-        until = time.monotonic() + seconds
-        while not condition():
-            self.assertLess(time.monotonic(), until)
-            time.sleep(0.005)
-
-    def left(self):
-        found = []
-        for name in os.listdir("/proc"):
-            try:
-                if name.isdigit() and os.readlink(f"/proc/{name}/cwd") == str(self.folder):
-                    found.append((int(name), pathlib.Path(f"/proc/{name}/cmdline").read_text()))
-            except OSError:
-                pass
-        return found
-
     def start(self, script):
-        (self.folder / "script.sh").write_text(script)
-        process = subprocess.Popen(["bash", "-c", "exec " + self.launch + "sh script.sh"], cwd=self.folder, env={**os.environ, **self.variables},
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.stderr.close)
-        self.wait(lambda: len(glob.glob(str(self.folder / "up*"))) == 3)
-        return process
+        return self.start_line(self.launch, script, 3)
 
     # Breaks when a rank takes itself for another one, or a word or a variable is changed on its way.
     def test_variables_and_words(self):
-        (self.folder / ".deepspeed_env").write_text("MINE=a, \"b\"; it's $HOME\n")
+        self.write(".deepspeed_env", "MINE=a, \"b\"; it's $HOME\n")
         result = self.run_line(self.launch + """sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR <$MINE> <$PYTHONTEST> <$1> <$2>"' """
                                """sh "it's  \\$HOME" "" """, PYTHONTEST="two\nlines")
         rest = "127.0.0.1 <a, \"b\"; it's $HOME> <two\nlines> <it's  $HOME> <>\n"
@@ -86,7 +57,7 @@ class Runner:
 
     # Breaks when the program is not a process of the MPI that started it.
     def test_mpi_program(self):
-        (self.folder / "mpi.py").write_text(PROGRAM)
+        self.write("mpi.py", PROGRAM)
         library = self.library or os.path.join(os.path.dirname(shutil.which("mpiexec.hydra", path=self.variables["PATH"])), "../lib/libmpi.so.12")
         if not os.path.isabs(library) and subprocess.run([PYTHON, "-c", f"import ctypes; ctypes.CDLL('{library}')"], capture_output=True).returncode:
             self.skipTest(f"no {library} here")
@@ -110,8 +81,7 @@ class Runner:
             self.assertIn(f"rank 2 failed first: {words}", error)
             self.assertIn("  | why", error)
             self.assertNotIn("report", error)
-            self.wait(lambda: not self.left())
-            self.assertLess(time.monotonic() - begin, 5)
+            self.assert_gone_soon(begin)
             for path in glob.glob(str(self.folder / "up*")) + [self.folder / "go"]:
                 os.remove(path)
 
@@ -132,8 +102,7 @@ class Runner:
         self.assertEqual(process.returncode, 143, error)
         for rank in range(3):
             self.assertIn(f"saved {rank}\n", out, error)
-        self.wait(lambda: not self.left())
-        self.assertLess(time.monotonic() - begin, 5)
+        self.assert_gone_soon(begin)
 
     # Breaks when anything outlives a launcher that is killed, also daemons; 5 s are the promised limit.
     def test_killed_launcher(self):
@@ -141,8 +110,7 @@ class Runner:
         process.kill()
         begin = time.monotonic()
         process.wait()
-        self.wait(lambda: not self.left())
-        self.assertLess(time.monotonic() - begin, 5)
+        self.assert_gone_soon(begin)
 
     # Breaks when ranks outlive the MPI launcher, or its end by a signal counts as success.
     def test_killed_runner(self):
@@ -160,8 +128,7 @@ class Runner:
         begin = time.monotonic()
         _, error = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 137, error)
-        self.wait(lambda: not self.left())
-        self.assertLess(time.monotonic() - begin, 5)
+        self.assert_gone_soon(begin)
 
     # Breaks when an agent that is killed leaves its rank, or the others go on without it.
     def test_killed_agent(self):
@@ -170,8 +137,7 @@ class Runner:
         begin = time.monotonic()
         _, error = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 137, error)
-        self.wait(lambda: not self.left())
-        self.assertLess(time.monotonic() - begin, 5)
+        self.assert_gone_soon(begin)
 
     # Breaks when ranks are not where the plan says that they are, as when MPI binds too.
     def test_binding(self):
@@ -210,7 +176,7 @@ class Runner:
             self.assertEqual((result.returncode, result.stderr.count(words)), (1, 1), result.stderr)
 
 
-class OpenMPI(Runner, unittest.TestCase):
+class OpenMPI(Runner, LaunchCase):
     runner, library, world = "openmpi", "libmpi.so.40", "address"
 
     # Breaks when a user who is root is left to an mpirun whose advice cannot be followed here.
@@ -223,11 +189,11 @@ class OpenMPI(Runner, unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
 
 
-class MPICH(Runner, unittest.TestCase):
+class MPICH(Runner, LaunchCase):
     runner, library, world = "mpich", "libmpich.so.12", "number"
 
 
-class IntelMPI(Runner, unittest.TestCase):
+class IntelMPI(Runner, LaunchCase):
     # Its library lies beside its programs.
     runner, world = "impi", "number"
 
@@ -259,7 +225,7 @@ PartitionName=all Nodes={host} Default=YES State=UP
 
 
 @unittest.skipUnless(os.geteuid() == 0, "a Slurm of the test's own wants root")
-class Slurm(Runner, unittest.TestCase):
+class Slurm(Runner, LaunchCase):
     """A controller and one node's daemon, on ports and with a key of the test's own."""
     runner = "slurm"
 

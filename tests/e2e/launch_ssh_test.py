@@ -10,14 +10,13 @@ import tempfile
 import time
 import unittest
 
-from shell import BIN, shell
+from launch_case import PYTHON, LaunchCase
 
-PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
 SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 
 @unittest.skipUnless(SSHD and shutil.which("ssh") and shutil.which("ssh-keygen"), "sshd, ssh and ssh-keygen are not all here")
-class LaunchSsh(unittest.TestCase):
+class LaunchSsh(LaunchCase):
     @classmethod
     def setUpClass(cls):
         cls.keys = tempfile.TemporaryDirectory()
@@ -51,51 +50,25 @@ class LaunchSsh(unittest.TestCase):
                        "--hostfile hosts --oversubscribe --master_addr 127.0.0.1 -q ")
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(os.path.realpath(folder.name))
-        (self.folder / "hosts").write_text("# uneven\n127.0.0.1 slots=2\n\n127.0.0.2 slots=1\n")
-        self.variables = {"HOME": str(self.folder), "DS_ACCELERATOR": "cpu"}
+        super().setUp()
+        self.write("hosts", "# uneven\n127.0.0.1 slots=2\n\n127.0.0.2 slots=1\n")
 
-    def run_line(self, line):
-        return shell("anyaccel launch " + self.options + line, cwd=self.folder, **self.variables)
+    def launch(self, line, **variables):
+        return self.run_line("anyaccel launch " + self.options + line, **variables)
 
     def start(self, script):
-        (self.folder / "script.sh").write_text(script)
-        process = subprocess.Popen(["bash", "-c", "exec anyaccel launch " + self.options + "sh script.sh"], cwd=self.folder,
-                                   env={**os.environ, **self.variables, "PATH": BIN + os.pathsep + os.environ["PATH"]},
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.stderr.close)
-        self.wait(lambda: len(glob.glob(str(self.folder / "up*"))) == 3)
-        return process
-
-    def wait(self, condition, seconds=100):
-        until = time.monotonic() + seconds
-        while not condition():
-            self.assertLess(time.monotonic(), until)
-            time.sleep(0.005)
-
-    def left(self):
-        found = []
-        for name in os.listdir("/proc"):
-            try:
-                if name.isdigit() and os.readlink(f"/proc/{name}/cwd") == str(self.folder):
-                    found.append(pathlib.Path(f"/proc/{name}/cmdline").read_text())
-            except OSError:
-                pass
-        return found
+        return self.start_line("anyaccel launch " + self.options, script, 3)
 
     # Breaks when ranks of uneven hosts are numbered wrongly, or a word is changed by the shells on its way.
     def test_variables_and_words(self):
-        result = self.run_line("""sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR $1"' sh "it's  \\$HOME" """)
+        result = self.launch("""sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR $1"' sh "it's  \\$HOME" """)
         self.assertEqual(sorted(result.stdout.splitlines()),
                          ["0 0 3 2 0 2 127.0.0.1 it's  $HOME", "1 1 3 2 0 2 127.0.0.1 it's  $HOME", "2 0 3 1 1 2 127.0.0.1 it's  $HOME"], result.stderr)
 
     # Breaks when .deepspeed_env or exported variables of the launcher do not reach the other hosts.
     def test_passed_on(self):
-        (self.folder / ".deepspeed_env").write_text("\n# mine\nMINE=a b\n")
-        result = shell("UCX_TEST=7 anyaccel launch " + self.options + """sh -c 'echo "$MINE $UCX_TEST $SECRET"'""", cwd=self.folder, SECRET="x", **self.variables)
+        self.write(".deepspeed_env", "\n# mine\nMINE=a b\n")
+        result = self.launch("""sh -c 'echo "$MINE $UCX_TEST $SECRET"'""", UCX_TEST="7", SECRET="x")
         self.assertEqual(result.stdout, "a b 7 \n" * 3, result.stderr)
 
     # Breaks when a failure's exit code is lost on the way, or ranks of another host stay; 5 s are the promised limit.
@@ -108,8 +81,7 @@ class LaunchSsh(unittest.TestCase):
         self.assertIn("rank 2 on 127.0.0.2 failed first: exit code 7", error)
         self.assertIn("  | why", error)
         self.assertNotIn("report", error)
-        self.wait(lambda: not self.left())
-        self.assertLess(time.monotonic() - begin, 5)
+        self.assert_gone_soon(begin)
 
     # Breaks when a host whose ranks end quickly is taken for the first that failed.
     def test_first_in_time(self):
@@ -126,8 +98,7 @@ class LaunchSsh(unittest.TestCase):
         begin = time.monotonic()
         out, error = process.communicate(timeout=100)
         self.assertEqual((process.returncode, out), (143, "saved\n" * 3), error)
-        self.wait(lambda: not self.left())
-        self.assertLess(time.monotonic() - begin, 5)
+        self.assert_gone_soon(begin)
 
     # Breaks when ranks on other hosts outlive a launcher that is killed; 5 s are the promised limit.
     def test_killed_launcher(self):
@@ -135,8 +106,7 @@ class LaunchSsh(unittest.TestCase):
         process.kill()
         begin = time.monotonic()
         process.wait()
-        self.wait(lambda: not self.left())
-        self.assertLess(time.monotonic() - begin, 5)
+        self.assert_gone_soon(begin)
 
     # Breaks when ranks outlive the sshd that their host's launcher was started by, or the others go on without them.
     def test_sshd_dies(self):
@@ -148,30 +118,30 @@ class LaunchSsh(unittest.TestCase):
         _, error = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 255, error)
         self.assertIn("127.0.0.2", error)
-        self.wait(lambda: not self.left())
+        self.assert_nothing_left()
 
     # Breaks when a host that cannot be reached is not named, or ranks of the others run without it.
     def test_unreachable(self):
-        (self.folder / "hosts").write_text("127.0.0.1 slots=1\n127.0.0.3 slots=1\n")
-        result = self.run_line("sh -c 'trap \"\" TERM; sleep 1000'")
+        self.write("hosts", "127.0.0.1 slots=1\n127.0.0.3 slots=1\n")
+        result = self.launch("sh -c 'trap \"\" TERM; sleep 1000'")
         self.assertEqual(result.returncode, 255)
         self.assertIn("127.0.0.3", result.stderr)
-        (self.folder / "hosts").write_text("127.0.0.3 slots=1\n127.0.0.1 slots=1\n")
-        result = self.run_line("touch started")
+        self.write("hosts", "127.0.0.3 slots=1\n127.0.0.1 slots=1\n")
+        result = self.launch("touch started")
         self.assertEqual(result.returncode, 1)
         self.assertIn("127.0.0.3 cannot be reached by ssh", result.stderr)
         self.assertFalse((self.folder / "started").exists())
-        self.wait(lambda: not self.left())
+        self.assert_nothing_left()
 
     # Breaks when a single host is not reached although the user forces it.
     def test_force_multi(self):
-        (self.folder / "hosts").write_text("127.0.0.2 slots=1\n")
-        result = self.run_line("--force_multi sh -c 'echo $RANK $SSH_CONNECTION'")
+        self.write("hosts", "127.0.0.2 slots=1\n")
+        result = self.launch("--force_multi sh -c 'echo $RANK $SSH_CONNECTION'")
         self.assertIn("0 127.0.0.", result.stdout, result.stderr)
 
     # Breaks when the files of ranks are not made where the ranks are.
     def test_rank_logs(self):
-        result = self.run_line("--enable_each_rank_log logs sh -c 'echo out $RANK'")
+        result = self.launch("--enable_each_rank_log logs sh -c 'echo out $RANK'")
         self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)
         texts = sorted(pathlib.Path(path).read_text() for path in glob.glob(str(self.folder / "logs/*")))
         self.assertEqual(texts, ["out 0\n", "out 1\n", "out 2\n"])
@@ -180,13 +150,13 @@ class LaunchSsh(unittest.TestCase):
                                         capture_output=True).returncode == 0, "the Python of the tests has no torch.distributed")
     # Breaks when ranks of several hosts do not find each other.
     def test_all_reduce(self):
-        (self.folder / "reduce.py").write_text(
+        self.write("reduce.py", 
             "import os, torch, torch.distributed as dist\ndist.init_process_group('gloo')\nx = torch.ones(2) * (dist.get_rank() + 1)\ndist.all_reduce(x)\n"
             "open(f'sum{os.environ[\"RANK\"]}', 'w').write(str(x.tolist()))\ndist.barrier()\ndist.destroy_process_group()\n")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        result = self.run_line(f"--master_port {port} {PYTHON} reduce.py")
+        result = self.launch(f"--master_port {port} {PYTHON} reduce.py")
         self.assertEqual(result.returncode, 0, result.stderr)
         for rank in "012":
             self.assertEqual((self.folder / ("sum" + rank)).read_text(), "[6.0, 6.0]")

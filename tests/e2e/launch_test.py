@@ -5,13 +5,11 @@ import os
 import pathlib
 import signal
 import subprocess
-import tempfile
 import time
 import unittest
 
-from shell import BIN, shell
+from launch_case import PYTHON, LaunchCase
 
-PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
 LAUNCH = "anyaccel launch -q --num_accelerators 2 "
 
 
@@ -19,49 +17,9 @@ def has_torch():
     return subprocess.run([PYTHON, "-c", "import torch.distributed as d; raise SystemExit(not d.is_available())"], capture_output=True).returncode == 0
 
 
-class Launch(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        # The Python of the tests is the one at hand, and no .deepspeed_env of the user's is read.
-        self.variables = {"PATH": os.path.dirname(PYTHON) + os.pathsep + BIN + os.pathsep + os.environ["PATH"], "HOME": str(self.folder),
-                          "DS_ACCELERATOR": "cpu"}
-
-    def run_line(self, line, **variables):
-        return shell(line, cwd=self.folder, **{**self.variables, **variables})
-
-    def write(self, name, text):
-        (self.folder / name).write_text(text)
-        return str(self.folder / name)
-
+class Launch(LaunchCase):
     def start(self, script, *options):
-        """A launcher of two ranks of a shell script in a session of its own; returns when both ranks say that they are up."""
-        self.write("script.sh", script)
-        process = subprocess.Popen(["anyaccel", "launch", "--num_accelerators", "2", *options, "sh", "script.sh"], cwd=self.folder,
-                                   env={**os.environ, **self.variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   start_new_session=True)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.stderr.close)
-        self.wait(lambda: len(glob.glob(str(self.folder / "up*"))) == 2)
-        return process
-
-    def wait(self, condition, seconds=100):
-        until = time.monotonic() + seconds
-        while not condition():
-            self.assertLess(time.monotonic(), until)
-            time.sleep(0.005)
-
-    def left(self):
-        """Processes that have this test's folder as theirs."""
-        found = []
-        for name in os.listdir("/proc"):
-            try:
-                if name.isdigit() and os.readlink(f"/proc/{name}/cwd") == str(self.folder):
-                    found.append(name)
-            except OSError:
-                pass
-        return found
+        return self.start_line(" ".join(["anyaccel launch --num_accelerators 2", *options]), script, 2)
 
     # Breaks when a rank gets other variables than scripts for DeepSpeed or torchrun read.
     def test_variables(self):
@@ -126,8 +84,7 @@ class Launch(unittest.TestCase):
             begin = time.monotonic()
             out, error = process.communicate(timeout=100)
             self.assertEqual((process.returncode, out), (128 + number, "saved\nsaved\n"), error)
-            self.assertLess(time.monotonic() - begin, 5)
-            self.assertEqual(self.left(), [])
+            self.assert_gone_soon(begin)
             for path in glob.glob(str(self.folder / "up*")):
                 os.remove(path)
 
@@ -137,15 +94,14 @@ class Launch(unittest.TestCase):
         process.kill()
         begin = time.monotonic()
         process.wait()
-        self.wait(lambda: not self.left())
-        self.assertLess(time.monotonic() - begin, 5)
+        self.assert_gone_soon(begin)
 
     # Breaks when the end of the launcher's whole process group, the ranks with it, leaves daemons of theirs.
     def test_killed_group(self):
         process = self.start("(setsid sh -c '(sleep 1000 &)' &); touch up$RANK; sleep 1000")
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        self.wait(lambda: not self.left())
+        self.assert_nothing_left()
 
     # Breaks when Ctrl-C of a terminal reaches ranks twice: once from the terminal, once from the launcher.
     def test_terminal(self):

@@ -3,6 +3,7 @@ import functools
 import json
 import os
 import subprocess
+import time
 
 BIN = os.path.dirname(os.environ["ANYACCEL_PROGRAM"])
 
@@ -15,6 +16,14 @@ def shell(line, cwd=None, **variables):
     environment.update(variables)
     return subprocess.run(["bash", "-c", line], cwd=cwd, env=environment, capture_output=True, text=True, timeout=150,
                           check=False)
+
+
+def wait_for(condition, seconds=100):
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {seconds} s")
+        time.sleep(0.005)
 
 
 @functools.lru_cache

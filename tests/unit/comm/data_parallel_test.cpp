@@ -4,16 +4,14 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <thread>
 
-#include "anyaccel/accelerator.h"
 #include "anyaccel/registry.h"
-#include "unit/comm/ranks.h"
+#include "unit/comm/ranks_on_backends.h"
 #include "unit/support/expect_error.h"
 #include "unit/support/scoped_env.h"
 
@@ -54,33 +52,7 @@ void backward(const Tensors& parameters, double factor, const std::vector<std::s
   if (loss.defined()) loss.backward();
 }
 
-class DataParallelRanks : public testing::TestWithParam<std::tuple<const char*, int, bool>> {
- protected:
-  void SetUp() override {
-    const auto names = registered_backends();
-    if (std::find(names.begin(), names.end(), std::get<0>(GetParam())) == names.end())
-      GTEST_SKIP() << "this build has no " << std::get<0>(GetParam());
-    set_accelerator(std::get<0>(GetParam()));
-  }
-
-  test::ScopedEnv no_ccl_{"ANYACCEL_CCL", "off"};  // it wants a process for each rank, and these are threads
-
-  template <typename Body>
-  void ranks(const Body& body) {
-    const auto [name, size, memory] = GetParam();
-    const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
-    test::in_threads(size, [&, size = size, memory = memory](int rank) {
-      auto& accelerator = get_accelerator();
-      accelerator.set_device(rank % accelerator.device_count());
-      auto group = init_process_group({.store = store,
-                                       .rank = rank,
-                                       .world_size = size,
-                                       .timeout = std::chrono::seconds(60),
-                                       .shared_memory = memory});
-      body(group, at::TensorOptions().dtype(at::kFloat).device(accelerator.torch_device()));
-    });
-  }
-};
+class DataParallelRanks : public RanksOnBackends {};
 
 // Breaks when ranks begin with different weights, a gradient is no mean, or one step's gradients are in the next.
 TEST_P(DataParallelRanks, GradientsAreMeans) {

@@ -17,9 +17,8 @@
 #include "anyaccel/comm.h"
 #include "anyaccel/registry.h"
 #include "anyaccel/sdk/op_builder.h"
-#include "unit/comm/ranks.h"
+#include "unit/comm/ranks_on_backends.h"
 #include "unit/support/expect_error.h"
-#include "unit/support/scoped_env.h"
 
 namespace anyaccel::comm {
 namespace {
@@ -117,31 +116,13 @@ void check_movements(ProcessGroup& group, const at::TensorOptions& here) {
   group.barrier();
 }
 
-class ProcessGroups : public testing::TestWithParam<std::tuple<const char*, int, bool>> {
+class ProcessGroups : public RanksOnBackends {
  protected:
-  void SetUp() override {
-    const auto names = registered_backends();
-    if (std::find(names.begin(), names.end(), std::get<0>(GetParam())) == names.end())
-      GTEST_SKIP() << "this build has no " << std::get<0>(GetParam());
-    set_accelerator(std::get<0>(GetParam()));
-  }
-
-  test::ScopedEnv no_ccl_{"ANYACCEL_CCL", "off"};  // it wants a process for each rank, and these are threads
-
-  /// `body(group, tensor options of the accelerator)` on each rank.
+  /// No rank leaves its group before all are done with it.
   template <typename Body>
   void ranks(const Body& body) {
-    const auto [name, size, memory] = GetParam();
-    const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
-    test::in_threads(size, [&, size = size, memory = memory](int rank) {
-      auto& accelerator = get_accelerator();
-      accelerator.set_device(rank % accelerator.device_count());
-      auto group = init_process_group({.store = store,
-                                       .rank = rank,
-                                       .world_size = size,
-                                       .timeout = std::chrono::seconds(60),
-                                       .shared_memory = memory});
-      body(group, at::TensorOptions().dtype(at::kFloat).device(accelerator.torch_device()));
+    RanksOnBackends::ranks([&](ProcessGroup& group, const at::TensorOptions& here) {
+      body(group, here);
       group.barrier();
     });
   }

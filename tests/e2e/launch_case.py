@@ -1,0 +1,70 @@
+"""What tests of `anyaccel launch` have in common: jobs of shell scripts that say when they are up, and what is left of them."""
+import os
+import pathlib
+import subprocess
+import tempfile
+import time
+import unittest
+
+from shell import BIN, shell, wait_for
+
+PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
+
+
+class Jobs:
+    """For a test case that has a folder, `self.folder`, and can tell what is left of a job: assert_nothing_left()."""
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        return str(path)
+
+    def started(self, process, ranks):
+        """A launcher's process, when each of its ranks has made a file up*."""
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        wait_for(lambda: len(list(self.folder.glob("up*"))) == ranks or process.poll() is not None)
+        if process.poll() is not None:
+            self.fail(process.stderr.read())
+        return process
+
+    def assert_gone_soon(self, since):
+        """Five seconds are promised, on a machine that has time for it."""
+        self.assert_nothing_left()
+        self.assertLess(time.monotonic() - since, 5 * max(1.0, os.getloadavg()[0] / os.cpu_count()))
+
+
+class LaunchCase(Jobs, unittest.TestCase):
+    """Jobs that run in a folder of this machine."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(os.path.realpath(folder.name))
+        # The Python of the tests is the one at hand, and no .deepspeed_env of the user's is read.
+        self.variables = {"PATH": os.path.dirname(PYTHON) + os.pathsep + BIN + os.pathsep + os.environ["PATH"], "HOME": str(self.folder),
+                          "DS_ACCELERATOR": "cpu"}
+
+    def run_line(self, line, **variables):
+        return shell(line, cwd=self.folder, **{**self.variables, **variables})
+
+    def start_line(self, launch, script, ranks):
+        """The launcher that `launch`, a line, is, with ranks of a shell script, in a session of its own; returns when all ranks say that they are up."""
+        self.write("script.sh", script)
+        process = subprocess.Popen(["bash", "-c", f"exec {launch} sh script.sh"], cwd=self.folder, env={**os.environ, **self.variables},
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        return self.started(process, ranks)
+
+    def left(self):
+        """Numbers and command lines of processes that have this test's folder as theirs."""
+        found = []
+        for name in os.listdir("/proc"):
+            try:
+                if name.isdigit() and os.readlink(f"/proc/{name}/cwd") == str(self.folder):
+                    found.append((int(name), pathlib.Path(f"/proc/{name}/cmdline").read_text(errors="replace")))
+            except OSError:
+                pass
+        return found
+
+    def assert_nothing_left(self):
+        wait_for(lambda: not self.left())
