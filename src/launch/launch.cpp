@@ -80,14 +80,7 @@ bool choose_host(const Options& options, JobInput& input) {
     return false;
   }
   if (uses_runner(options)) return !input.own_slots;
-  if (input.hosts.size() == 1 && !options.force_multi) return false;
-  const auto runner = options.runner.value_or(Runner::ssh);
-  if (runner == Runner::ssh || runner == Runner::pdsh) return true;
-  throw Error(ErrorCode::unsupported, kWhere,
-              {.what = "this version reaches other hosts by ssh and pdsh alone",
-               .got = "--launcher " + std::string(to_string(runner)),
-               .want = "--launcher ssh or pdsh, or none",
-               .hint = "or start the same command on each host with --no_ssh and its --node_rank"});
+  return input.hosts.size() > 1 || options.force_multi;
 }
 
 /// True before anything is known of hosts but their file: DS_ACCELERATOR may name devices that only they have.

@@ -180,7 +180,7 @@ class Host:
 
     def shared_memory(self):
         """Names in its /dev/shm."""
-        return os.listdir(f"/proc/{self.init}/root/dev/shm")
+        return os.listdir(pathlib.Path("/proc", str(self.init), "root", "dev", "shm"))
 
     def link(self, up):
         """Takes its network away, without a word to anybody, or gives it back."""
