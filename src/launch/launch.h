@@ -15,7 +15,7 @@ struct Launch {
 
 /// What the options come to here: looks at host file, devices, topology, variables and files, and starts no rank. Where other hosts have to be
 /// reached, asks the first one for its address unless it is given, or whether it can be reached. `program` is this program's own path, which
-/// the other hosts have too. Throws what the parts throw; `unsupported` for a runner that is not there yet.
+/// the other hosts have too. Throws what the parts throw.
 /// Ranks of an MPI or Slurm launcher come to the one process that starts them all, also on one host.
 Launch make_launch(const Options& options, const std::string& program);
 

@@ -267,7 +267,7 @@ class Slurm(Runner, LaunchCase):
         self.skipTest("Slurm is no MPI")
 
     def test_signal(self):
-        self.skipTest("srun passes on SIGINT, which a shell's script does not outlive as it does SIGTERM")
+        self.skipTest("srun passes on SIGINT; with a trap for it, one of three ranks did not say its last words in one of five tries: why is not known")
 
 
 if __name__ == "__main__":
