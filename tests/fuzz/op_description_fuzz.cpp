@@ -16,8 +16,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto leaves = [](const std::string& path) {
       return *std::filesystem::path(path).lexically_normal().begin() == "..";
     };
-    for (const auto& source : op.sources)
-      if (leaves(source.file) || source.file.front() == '/') std::abort();
+    for (const auto& source : op.sources) {
+      if (source.files.empty()) std::abort();
+      for (const auto& file : source.files)
+        if (leaves(file) || file.front() == '/') std::abort();
+    }
     if (!op.kernel_path.empty() && leaves(op.kernel_path)) std::abort();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::version_mismatch) std::abort();
