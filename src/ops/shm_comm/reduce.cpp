@@ -51,7 +51,7 @@ std::size_t size_of(Kind kind) noexcept {
 }
 
 bool can_reduce(Kind kind, Reduce reduce) noexcept {
-  return reduce != Reduce::avg || kind == Kind::f32 || kind == Kind::f64 || kind == Kind::f16 || kind == Kind::bf16;
+  return reduce != Reduce::avg || !(is_integer(kind) || kind == Kind::boolean);
 }
 
 const Kernels* kernels(const char* name) {

@@ -15,6 +15,8 @@ enum class Reduce : std::uint8_t { sum, product, min, max, avg };
 const char* to_string(Kind kind) noexcept;
 const char* to_string(Reduce reduce) noexcept;
 
+constexpr bool is_integer(Kind kind) noexcept { return kind >= Kind::i8 && kind <= Kind::u64; }
+
 /// Bytes of one element.
 std::size_t size_of(Kind kind) noexcept;
 /// False where the reduction has no meaning: an average of integers or truths.

@@ -1,8 +1,13 @@
-// The loops with AVX-512, called where the CPU has it. Empty on other architectures.
+// The loops of floats with AVX-512, called where the CPU has it; integers, which wait for memory, are AVX2's. Empty on other
+// architectures.
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 #include "reduce.h"
+
+namespace anyaccel::ops::shm {
+extern const Kernels kernels_avx2;
+}
 
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c,fma"))), \
@@ -13,6 +18,7 @@
 #endif
 #define ANYACCEL_SHM_SET avx512
 #define ANYACCEL_SHM_AVX512 1
+#define ANYACCEL_SHM_INTEGERS_OF kernels_avx2
 #include "reduce_loops.h"
 #if defined(__clang__)
 #pragma clang attribute pop

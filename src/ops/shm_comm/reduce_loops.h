@@ -310,6 +310,7 @@ void fold_float(Kind kind, void* out, const void* const* in, int ranks, std::siz
     fold_half<Bf16, Op>(out, in, ranks, count, by);
 }
 
+#if !defined(ANYACCEL_SHM_INTEGERS_OF)
 template <class Op>
 void fold_unsigned(std::size_t width, void* out, const void* const* in, int ranks, std::size_t count) {
   switch (width) {
@@ -330,20 +331,23 @@ void fold_signed(std::size_t width, void* out, const void* const* in, int ranks,
   }
 }
 
+// Sums and products wrap alike with and without a sign.
 template <class Op, bool Compares>
-void fold_kind(Kind kind, void* out, const void* const* in, int ranks, std::size_t count, int by) {
-  switch (kind) {
-    case Kind::f32:
-    case Kind::f64:
-    case Kind::f16:
-    case Kind::bf16: return fold_float<Op>(kind, out, in, ranks, count, by);
-    default: break;
-  }
+void fold_integer(Kind kind, void* out, const void* const* in, int ranks, std::size_t count) {
   const auto width = size_of(kind);
   if constexpr (Compares)
     if (kind == Kind::i8 || kind == Kind::i16 || kind == Kind::i32 || kind == Kind::i64)
       return fold_signed<Op>(width, out, in, ranks, count);
-  fold_unsigned<Op>(width, out, in, ranks, count);  // sums and products wrap alike with and without a sign
+  fold_unsigned<Op>(width, out, in, ranks, count);
+}
+#endif
+
+template <class Op, bool Compares>
+void fold_kind(Kind kind, void* out, const void* const* in, int ranks, std::size_t count, int by) {
+#if !defined(ANYACCEL_SHM_INTEGERS_OF)
+  if (is_integer(kind)) return fold_integer<Op, Compares>(kind, out, in, ranks, count);
+#endif
+  fold_float<Op>(kind, out, in, ranks, count, by);
 }
 
 void reduce_all(Kind kind, Reduce reduce, void* out, const void* const* in, int ranks, std::size_t count) {
@@ -351,6 +355,9 @@ void reduce_all(Kind kind, Reduce reduce, void* out, const void* const* in, int 
     kind = Kind::u8;
     reduce = reduce == Reduce::sum || reduce == Reduce::max ? Reduce::max : Reduce::min;
   }
+#if defined(ANYACCEL_SHM_INTEGERS_OF)
+  if (is_integer(kind)) return ANYACCEL_SHM_INTEGERS_OF.reduce(kind, reduce, out, in, ranks, count);
+#endif
   switch (reduce) {
     case Reduce::sum: return fold_kind<Sum, false>(kind, out, in, ranks, count, 1);
     case Reduce::avg: return fold_kind<Sum, false>(kind, out, in, ranks, count, ranks);

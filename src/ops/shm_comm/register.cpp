@@ -12,6 +12,7 @@
 #include "anyaccel/error.h"
 #include "communicator.h"
 #include "groups.h"
+#include "ops/support/boxed.h"
 #include "ops/support/empty.h"
 #include "ops/support/error.h"
 #include "over_c10d.h"
@@ -307,21 +308,21 @@ Tensor reduce_scatter_meta(const Tensor& self, const std::string& op, const std:
 void broadcast_meta_(const Tensor& /*self*/, std::int64_t /*source*/, const std::string& /*name*/) {}
 
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
-  m.def("shm_comm_init(str group, int rank, int size, float timeout_seconds) -> str", init_group);
-  m.def("shm_comm_close(str group) -> ()", close_group);
-  m.def("shm_comm_has(str group) -> bool", has_group);
-  m.def("shm_comm_reason(str group) -> str", reason);
-  m.def("shm_comm_names(str group) -> bool", offer_deepspeed_names);
-  m.def("shm_comm_pointer_call(str group) -> int[]", pointer_call);
-  m.def("shm_comm_error_code(str message) -> int", error_code);
-  m.def("shm_comm_kernels() -> str", kernel_name);
-  m.def("shm_comm_kernel_level() -> int", kernel_level);
+  define<&init_group>(m, "shm_comm_init(str group, int rank, int size, float timeout_seconds) -> str");
+  define<&close_group>(m, "shm_comm_close(str group) -> ()");
+  define<&has_group>(m, "shm_comm_has(str group) -> bool");
+  define<&reason>(m, "shm_comm_reason(str group) -> str");
+  define<&offer_deepspeed_names>(m, "shm_comm_names(str group) -> bool");
+  define<&pointer_call>(m, "shm_comm_pointer_call(str group) -> int[]");
+  define<&error_code>(m, "shm_comm_error_code(str message) -> int");
+  define<&kernel_name>(m, "shm_comm_kernels() -> str");
+  define<&kernel_level>(m, "shm_comm_kernel_level() -> int");
   m.def("shm_all_reduce_(Tensor(a!) self, str op, str group) -> ()");
   m.def("shm_all_reduce(Tensor self, str op, str group) -> Tensor");
   m.def("shm_all_gather(Tensor self, str group) -> Tensor");
   m.def("shm_reduce_scatter(Tensor self, str op, str group) -> Tensor");
   m.def("shm_broadcast_(Tensor(a!) self, int source, str group) -> ()");
-  m.def("shm_barrier(str group) -> ()", barrier);
+  define<&barrier>(m, "shm_barrier(str group) -> ()");
 }
 
 // Tensors of every device: what does not lie on the host is copied there and back.

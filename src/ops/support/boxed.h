@@ -1,0 +1,74 @@
+// Kernels that take their arguments from torch's stack. What torch makes of a typed kernel takes the compiler half a second for each
+// signature; ops that are called now and then are registered in this way, those that are called all the time as typed ones.
+#pragma once
+
+#include <torch/library.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace anyaccel::ops {
+
+template <auto kFunction>
+struct Boxed;
+
+/// Arguments are what a schema's str, int, float, bool and Tensor are in C++; the result is one of them, a vector of them, or none.
+template <class Result, class... Arguments, Result (*kFunction)(Arguments...)>
+struct Boxed<kFunction> {
+  static void call(torch::jit::Stack& stack) { take(stack, std::index_sequence_for<Arguments...>()); }
+
+ private:
+  template <class T>
+  static T value(const c10::IValue& from) {
+    if constexpr (std::is_same_v<T, std::string>)
+      return from.toStringRef();
+    else if constexpr (std::is_same_v<T, bool>)
+      return from.toBool();
+    else if constexpr (std::is_floating_point_v<T>)
+      return from.toDouble();
+    else if constexpr (std::is_integral_v<T>)
+      return from.toInt();
+    else
+      return from.toTensor();
+  }
+
+  template <std::size_t... kIndex>
+  static void take(torch::jit::Stack& stack, std::index_sequence<kIndex...> /*indices*/) {
+    const auto first = stack.size() - sizeof...(Arguments);
+    if constexpr (std::is_void_v<Result>) {
+      kFunction(value<std::decay_t<Arguments>>(stack[first + kIndex])...);
+      stack.resize(first);
+    } else {
+      c10::IValue result = kFunction(value<std::decay_t<Arguments>>(stack[first + kIndex])...);
+      stack.resize(first);
+      stack.push_back(std::move(result));
+    }
+  }
+};
+
+/// One class for all of them, since torch's templates are compiled for each.
+class BoxedKernel final : public c10::OperatorKernel {
+ public:
+  explicit BoxedKernel(void (*call)(torch::jit::Stack&)) : call_(call) {}
+  void operator()(const c10::OperatorHandle& /*op*/, c10::DispatchKeySet /*keys*/, torch::jit::Stack* stack) {
+    call_(*stack);
+  }
+
+ private:
+  void (*call_)(torch::jit::Stack&);
+};
+
+inline void define_boxed(torch::Library& library, const char* schema, void (*call)(torch::jit::Stack&)) {
+  library.def(schema, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(call)));
+}
+
+/// `define<&function>(library, "name(str group) -> int")`.
+template <auto kFunction>
+void define(torch::Library& library, const char* schema) {
+  define_boxed(library, schema, &Boxed<kFunction>::call);
+}
+
+}  // namespace anyaccel::ops
