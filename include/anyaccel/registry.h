@@ -43,6 +43,15 @@ struct Detection {
 /// taken or empty. Thread-safe; has no effect on an accelerator that was chosen already.
 void register_backend(BackendEntry entry);
 
+/// The entry of a registered backend, for one that is made over another: its traits, and create() for an object of its own.
+/// `invalid_argument` for an unknown name, with the known ones. Thread-safe.
+BackendEntry registered_backend(const std::string& name);
+
+/// Has `find` called once, before the registry is next asked what there is: for what registers backends of its own and should not
+/// look for them before somebody asks. What it throws is a warning. Thread-safe; a language's lock that `find` takes may not be held
+/// by who asks the registry.
+void add_backend_finder(std::function<void()> find);
+
 /// Names of all backends in the order of probing. Thread-safe.
 std::vector<std::string> registered_backends();
 

@@ -1,10 +1,12 @@
 #include "core/registry.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 
 #include "anyaccel/error.h"
+#include "base/log.h"
 #include "core/built_backends.h"
 #include "core/plugins.h"
 
@@ -37,7 +39,51 @@ void register_built_once() {
   });
 }
 
+struct Finders {
+  std::recursive_mutex mutex;  // who asks meanwhile waits for what is found; a finder itself may ask
+  std::atomic<bool> any{false};
+  std::vector<std::function<void()>> waiting;
+};
+
+Finders& finders() {
+  static auto* instance = new Finders;
+  return *instance;
+}
+
+void run_finders() {
+  auto& state = finders();
+  if (!state.any.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(state.mutex);
+  while (!state.waiting.empty()) {
+    const auto find = std::move(state.waiting.back());
+    state.waiting.pop_back();
+    try {
+      find();
+    } catch (const std::exception& error) {
+      log(LogLevel::warning, std::string("backends are left out: ") + error.what());
+    }
+  }
+  state.any.store(false, std::memory_order_release);
+}
+
 }  // namespace
+
+void add_backend_finder(std::function<void()> find) {
+  auto& state = finders();
+  const std::lock_guard lock(state.mutex);
+  state.waiting.push_back(std::move(find));
+  state.any.store(true, std::memory_order_release);
+}
+
+BackendEntry registered_backend(const std::string& name) {
+  const auto entries = registered_entries();
+  for (const auto& entry : entries)
+    if (entry.traits.name == name) return entry;
+  throw Error(ErrorCode::invalid_argument, "registered_backend",
+              {.what = "no backend of this name is registered",
+               .got = "'" + name + "'",
+               .want = "one of " + joined(registered_backends())});
+}
 
 void prepare_registry() { register_built_once(); }
 
@@ -72,6 +118,7 @@ void answer_probe(const std::string& name, sdk::Probe answer) {
 
 std::vector<BackendEntry> registered_entries() {
   register_built_once();
+  run_finders();
   auto& state = registry();
   const std::lock_guard lock(state.mutex);
   auto entries = state.entries;

@@ -13,6 +13,7 @@ import torch as _torch  # noqa: F401  (before our library, which needs torch's)
 
 from . import _native
 from .accelerator import Accelerator, get_accelerator, is_current_accelerator_supported, set_accelerator
+from .backend import Backend, register_backend
 from .errors import Error
 from .op_builder import OpBuilder
 from .stream import Event, Stream
@@ -25,6 +26,6 @@ registered_backends = _native.registered_backends
 __version__ = _native.__version__
 
 __all__ = [
-    "Accelerator", "Error", "Event", "Graph", "OpBuilder", "Stream", "communication_backend_reason", "detect", "detection",
-    "get_accelerator", "is_current_accelerator_supported", "registered_backends", "set_accelerator"
+    "Accelerator", "Backend", "Error", "Event", "Graph", "OpBuilder", "Stream", "communication_backend_reason", "detect", "detection",
+    "get_accelerator", "is_current_accelerator_supported", "register_backend", "registered_backends", "set_accelerator"
 ]

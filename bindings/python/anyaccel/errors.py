@@ -24,3 +24,21 @@ def make_error(code, where, what, got="", want="", hint=""):
     if got or want:
         text += "; " + ", ".join(part for part in (got and f"got {got}", want and f"want {want}") if part)
     return Error(text + (f"; {hint}" if hint else ""), code)
+
+
+def code_and_text(error):
+    """What C++ makes of an exception that the Python code of a backend raised: a code's number, and words."""
+    import torch
+    if isinstance(error, Error):
+        text = str(error)
+        return CODES.index(error.code), text
+    kinds = ((torch.OutOfMemoryError, "out_of_memory"), (NotImplementedError, "unsupported"),
+             (getattr(torch, "AcceleratorError", ()), "device_error"))
+    code = next((code for kind, code in kinds if isinstance(error, kind)), "internal")
+    place = ""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    if at is not None:
+        place = f" ({at.tb_frame.f_code.co_filename}:{at.tb_lineno})"
+    return CODES.index(code), f"its Python code raised {type(error).__name__}: {error}{place}"

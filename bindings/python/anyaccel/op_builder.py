@@ -23,6 +23,8 @@ class OpBuilder(_native.OpBuilder):
         if accelerator is None:
             from . import get_accelerator
             accelerator = get_accelerator()
+        if not isinstance(accelerator, _native.Accelerator):
+            accelerator = accelerator._all()  # of a user's class
         super().__init__(accelerator, class_name or type(self).__name__)
         if name is not None:
             self.NAME = name

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "anyaccel/sdk/backend.h"
 #include "binding.h"
 
 namespace anyaccel::python {
@@ -220,6 +221,10 @@ void bind_accelerator(py::module_& module) {
     // A backend may ask Python's side of a vendor while it starts.
     const py::gil_scoped_release release;
     return std::unique_ptr<Accelerator, py::nodelete>(&get_accelerator());
+  }));
+  // One of a backend that is not in the registry, for users' classes. It lives as long as the process, as all do.
+  accelerator.def(py::init([](const std::shared_ptr<sdk::Backend>& backend) {
+    return std::unique_ptr<Accelerator, py::nodelete>(new Accelerator(backend));
   }));
   bind_kind(accelerator);
   bind_devices(accelerator);

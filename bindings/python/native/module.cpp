@@ -2,6 +2,8 @@
 // Here are errors and the registry. Few sources, because each takes torch's Python headers 6 s.
 #include <torch/csrc/Exceptions.h>
 
+#include <unordered_map>
+
 #include "anyaccel/communication.h"
 #include "anyaccel/interrupt.h"
 #include "anyaccel/version.h"
@@ -55,6 +57,8 @@ struct {
   Accelerator* accelerator = nullptr;
   PyObject* object = nullptr;
   PyObject* make = nullptr;  // the class Accelerator of Python
+  // Objects of users stay theirs, whoever makes their accelerator the process's again. Kept for the process, as accelerators are.
+  std::unordered_map<const Accelerator*, PyObject*> of_users;
 } current;
 
 void remember(Accelerator* accelerator, PyObject* object) {
@@ -67,6 +71,11 @@ void remember(Accelerator* accelerator, PyObject* object) {
 PyObject* get(PyObject*, PyObject*) {
   const auto* chosen = detail::chosen.load(std::memory_order_acquire);
   if (chosen == nullptr || chosen != current.accelerator) {
+    if (const auto found = current.of_users.find(chosen); found != current.of_users.end()) {
+      remember(const_cast<Accelerator*>(chosen), found->second);
+      Py_INCREF(current.object);
+      return current.object;
+    }
     const auto object = py::reinterpret_steal<py::object>(PyObject_CallNoArgs(current.make));
     if (!object) return nullptr;
     // Another thread may have been here while that one ran.
@@ -86,13 +95,22 @@ void bind_registry(py::module_& module) {
   module.def("set_accelerator_class", [](const py::object& make) { current.make = py::object(make).release().ptr(); });
   module.def(
       "set_accelerator_name", [](const std::string& name) { set_accelerator(name); }, NoGil());
-  module.def("set_accelerator_object", [](const py::object& object) {
-    auto& accelerator = object.cast<Accelerator&>();
-    set_accelerator(accelerator);
-    remember(&accelerator, object.ptr());
-  });
+  module.def(
+      "set_accelerator_object",
+      [](const py::object& object, const py::object& of_user) {
+        auto& accelerator = object.cast<Accelerator&>();
+        {
+          const py::gil_scoped_release release;  // whoever chooses meanwhile may need it
+          set_accelerator(accelerator);
+        }
+        const auto& seen = of_user.is_none() ? object : of_user;
+        if (!of_user.is_none() && current.of_users.emplace(&accelerator, of_user.ptr()).second)
+          Py_INCREF(of_user.ptr());
+        remember(&accelerator, seen.ptr());
+      },
+      py::arg("object"), py::arg("of_user") = py::none());
   module.def("chosen", [] { return detail::chosen.load() != nullptr; });
-  module.def("registered_backends", &registered_backends, "Names of all backends in the order of probing.");
+  module.def("registered_backends", &registered_backends, NoGil(), "Names of all backends in the order of probing.");
   module.def("detect", &detect, NoGil(), "Probes all backends and says which would be chosen, without choosing it.");
   module.def("detection", &detection, NoGil(), "What get_accelerator() went by; probes when nothing was chosen yet.");
   module.def(
@@ -114,6 +132,7 @@ PYBIND11_MODULE(_native, module) {
   python::bind_records(module);
   python::bind_streams(module);
   python::bind_accelerator(module);
+  python::bind_backends(module);
   python::bind_registry(module);
   python::bind_ops(module);
 }

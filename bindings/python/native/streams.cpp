@@ -57,7 +57,7 @@ A mark in a stream that can be waited for and timed. Before record() it counts a
              return get_accelerator().Event(enable_timing, device_index);
            }),
            py::arg("enable_timing") = false, py::arg("blocking") = false, py::arg("interprocess") = false,
-           py::arg("device_index") = py::none())
+           py::arg("device_index") = py::none(), NoGil())
       .def(
           "record",
           [](Event& self, const std::optional<Stream>& stream) { stream ? self.record(*stream) : self.record(); },
@@ -74,7 +74,7 @@ A mark in a stream that can be waited for and timed. Before record() it counts a
 
 void bind_graphs(py::module_& module) {
   py::class_<Graph>(module, "Graph", "A sequence of device work, captured once and replayed.")
-      .def(py::init([] { return get_accelerator().create_graph(); }), "An empty graph of the accelerator.")
+      .def(py::init([] { return get_accelerator().create_graph(); }), NoGil(), "An empty graph of the accelerator.")
       .def_property_readonly("state",
                              [](const Graph& self) {
                                switch (self.state()) {
@@ -114,9 +114,12 @@ void bind_streams(py::module_& module) {
     py::detail::index_name = PyUnicode_InternFromString("_index");
     py::detail::stream_class = reinterpret_cast<PyTypeObject*>(py::type(type).release().ptr());
   });
-  module.def("new_stream", [](std::optional<DeviceIndex> device_index, int priority) {
-    return get_accelerator().Stream(device_index, priority);
-  });
+  module.def(
+      "new_stream",
+      [](std::optional<DeviceIndex> device_index, int priority) {
+        return get_accelerator().Stream(device_index, priority);
+      },
+      NoGil());
   module.def("stream_query", &Stream::query);
   module.def("stream_synchronize", &Stream::synchronize, NoGil());
   module.def("stream_wait_event", &Stream::wait_event);

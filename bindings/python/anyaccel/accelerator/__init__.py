@@ -1,7 +1,8 @@
 """The accelerator of this process; as DeepSpeed's `deepspeed.accelerator`."""
 
-from .. import _native
+from .. import _native, backend
 from ..errors import make_error
+from .abstract_accelerator import DeepSpeedAccelerator
 from .accelerator import Accelerator
 
 get_accelerator = _native.get_accelerator
@@ -9,14 +10,18 @@ is_current_accelerator_supported = _native.is_current_accelerator_supported
 
 
 def set_accelerator(accelerator):
-    """Makes an accelerator the one of this process: by its registered name, or an object of get_accelerator()."""
+    """Makes an accelerator the one of this process: by its registered name, or an object of get_accelerator(), or one of a class
+    of your own that derives from DeepSpeedAccelerator (abstract_accelerator.py), which get_accelerator() then returns."""
     if isinstance(accelerator, str):
+        backend.load_entry_points(accelerator)
         _native.set_accelerator_name(accelerator)
-    elif isinstance(accelerator, Accelerator):
+    elif isinstance(accelerator, _native.Accelerator):
         _native.set_accelerator_object(accelerator)
+    elif isinstance(accelerator, DeepSpeedAccelerator):
+        _native.set_accelerator_object(accelerator._all(), accelerator)
     else:
         raise make_error("invalid_argument", "set_accelerator", "this is no accelerator", got=repr(accelerator),
                          want="a registered name or an anyaccel.Accelerator")
 
 
-__all__ = ["Accelerator", "get_accelerator", "is_current_accelerator_supported", "set_accelerator"]
+__all__ = ["Accelerator", "DeepSpeedAccelerator", "get_accelerator", "is_current_accelerator_supported", "set_accelerator"]

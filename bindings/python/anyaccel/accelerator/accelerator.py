@@ -24,15 +24,25 @@ def _tensor_maker(dtype):
     return maker
 
 
-class Accelerator(_Native):
+class _Kind(type(_Native)):
+    """Users' accelerators that stand for one (abstract_accelerator.py) are accelerators, too."""
+
+    def __instancecheck__(cls, value):
+        if super().__instancecheck__(value):
+            return True
+        return cls is Accelerator and getattr(type(value), "_stands_for_accelerator", False)
+
+
+class Accelerator(_Native, metaclass=_Kind):
     """The accelerator of a program. Get it from `get_accelerator()`; docs/methods.md lists what each method does.
 
     A device index that is left out means the current device; one out of range raises `invalid_argument`. What the
     device cannot do raises `anyaccel.Error` with code `unsupported`, and is never a silent nothing.
     """
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, backend=None):
+        """The accelerator of this process, or one of a backend that the process need not use."""
+        super().__init__(*([] if backend is None else [backend]))
         self._name = super().name()
         self._device_type = super().device_type()
         self._device_name = super().device_name()

@@ -1,0 +1,220 @@
+"""DeepSpeed's base class of accelerators, from which a user derives one in Python:
+
+    class MyCustomAccelerator(DeepSpeedAccelerator):
+        def __init__(self):
+            super().__init__()
+            self._name = 'custom'
+            self._communication_backend_name = 'nccl'
+            self._compile_backend = 'inductor'
+
+    set_accelerator(MyCustomAccelerator())
+
+Nothing is abstract: what a class leaves out is that of AnyAccel's backend for its device, and a method that a later version adds
+breaks no class. C++ code of this process sees what the class says, too.
+"""
+
+from .. import _native
+from .. import backend as _backend
+from ..errors import make_error
+from .accelerator import Accelerator
+
+# What C++ asks of a backend, by the methods that say it here.
+_SAME = ("device_count", "current_device", "set_device", "synchronize", "default_generator", "current_stream", "default_stream", "empty_cache",
+         "reset_peak_memory_stats", "is_current_stream_capturing")
+_TRAITS = {"is_synchronized_device": "synchronized", "use_host_timers": "use_host_timers",
+           "resolves_data_dependency": "resolves_data_dependency", "handles_memory_backpressure": "handles_memory_backpressure",
+           "supports_nvtx_domain": "supports_nvtx_domain", "is_fp64_supported": "fp64", "is_triton_supported": "triton",
+           "visible_devices_envs": "visible_devices_envs", "export_envs": "export_envs", "op_builder_dir": "op_builder_dir"}
+
+
+class DeepSpeedAccelerator:
+    """Base of accelerators that are written in Python with DeepSpeed's methods. A class sets `_name` after `super().__init__()`, and
+    `_communication_backend_name` and `_compile_backend` where they differ; it overrides what it knows better.
+
+    Its devices are those that `device_name()` names, or `_name` where that is not overridden: torch must know that device type once
+    the accelerator is used (`unavailable` where it does not)."""
+
+    _stands_for_accelerator = True
+
+    def __init__(self):
+        self._name = None
+        self._communication_backend_name = None
+        self._compile_backend = None
+
+    def __repr__(self):
+        return f"<{type(self).__name__} {self._name!r}>"
+
+    def name(self):
+        """Its name: `_name`."""
+        return self._name
+
+    def device_name(self, device_index=None):
+        """`_name`, with the index where one is given and names carry one."""
+        if device_index is None:
+            return self._name
+        return self._all().device_name(device_index)
+
+    def communication_backend_name(self):
+        """Name for torch.distributed: `_communication_backend_name`, or what AnyAccel has for the device."""
+        return self._communication_backend_name or self._all().communication_backend_name()
+
+    def get_compile_backend(self):
+        """Backend for torch.compile: `_compile_backend`, or what AnyAccel has for the device."""
+        return self._compile_backend or self._all().get_compile_backend()
+
+    def set_compile_backend(self, backend):
+        """Changes it; `invalid_argument` with the list when it is none that this accelerator or torch knows."""
+        if backend != self._compile_backend:
+            import torch
+            known = torch._dynamo.list_backends(exclude_tags=())
+            if backend not in known:
+                raise make_error("invalid_argument", "set_compile_backend", f"the accelerator {self._name!r} does not know this compile backend",
+                                 got=repr(backend), want="one of " + ", ".join(known))
+        self._compile_backend = backend
+
+    def _all(self):
+        """AnyAccel's accelerator with what this class says: for methods that it leaves out."""
+        made = self.__dict__.get("_anyaccel_all")
+        if made is None:
+            # First, because torch's module for the device, where there is none, is made of the first one: it asks the device and not
+            # the class, whose methods may ask that module.
+            self._below()
+            made = Accelerator(_backend.over(_device_below(self), _traits_of(self), _slots_of(type(self)), accelerator=self))
+            self.__dict__["_anyaccel_all"] = made
+        return made
+
+    def _below(self):
+        """The same without what this class says: for `super()` in a method that it overrides."""
+        made = self.__dict__.get("_anyaccel_below")
+        if made is None:
+            made = self.__dict__["_anyaccel_below"] = Accelerator(_device_below(self))
+        return made
+
+    # Only for what stands in no class above: a method of a later version, or one of the accelerator's fields.
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._all(), name)
+
+
+def _forwarding(name):
+    """The method or property of Accelerator, for a class that leaves it out or reaches it by super()."""
+    model = getattr(Accelerator, name)
+
+    def target(self):
+        return self._below() if getattr(type(self), name) is not getattr(DeepSpeedAccelerator, name) else self._all()
+
+    if isinstance(model, property):
+        return property(lambda self: getattr(target(self), name), doc=model.__doc__)
+
+    def method(self, *arguments, **keywords):
+        return getattr(target(self), name)(*arguments, **keywords)
+
+    method.__name__, method.__doc__ = name, model.__doc__
+    method.__qualname__ = f"DeepSpeedAccelerator.{name}"
+    return method
+
+
+for _each in dir(Accelerator):
+    if not _each.startswith("_") and _each not in vars(DeepSpeedAccelerator):
+        setattr(DeepSpeedAccelerator, _each, _forwarding(_each))
+
+
+def _overrides(cls, *names):
+    return any(getattr(cls, name) is not getattr(DeepSpeedAccelerator, name) for name in names)
+
+
+def _device_type_of(accelerator):
+    if not accelerator._name:
+        raise make_error("invalid_state", type(accelerator).__name__, "it has no name", hint="set `_name` after super().__init__()")
+    name = accelerator.device_name() if _overrides(type(accelerator), "device_name") else accelerator._name
+    return str(name).split(":")[0]
+
+
+def _device_below(accelerator):
+    made = accelerator.__dict__.get("_anyaccel_device")
+    if made is None:
+        device = _device_type_of(accelerator)
+        base = device if device in _native.registered_backends() else None
+        traits = {"name": device, "class_name": type(accelerator).__name__, "device_type": device}
+        made = accelerator.__dict__["_anyaccel_device"] = _backend.below(traits, base)
+    return made
+
+
+def _traits_of(accelerator):
+    cls = type(accelerator)
+    traits = {"name": accelerator._name, "class_name": cls.__name__}
+    if accelerator._communication_backend_name:
+        traits["communication_backend"] = accelerator._communication_backend_name
+    if accelerator._compile_backend:
+        traits["compile_backend"] = accelerator._compile_backend
+    for method, trait in _TRAITS.items():
+        if _overrides(cls, method):
+            traits[trait] = getattr(accelerator, method)()
+    if _overrides(cls, "device_name"):
+        traits["indexed_names"] = ":" in str(accelerator.device_name(0))
+    return traits
+
+
+def _slots_of(cls):
+    """A class of backends that asks the methods which an accelerator's class overrides, and no others."""
+
+    def __init__(self, accelerator):
+        self._accelerator = accelerator
+
+    slots = {"__init__": __init__}
+    for name in _SAME:
+        if _overrides(cls, name):
+            slots[name] = _asking(name)
+    if _overrides(cls, "available_memory", "total_memory"):
+        slots["memory_info"] = _memory_info
+    if _overrides(cls, "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"):
+        slots["memory_stats"] = _memory_stats
+    if _overrides(cls, "is_bf16_supported", "is_fp16_supported"):
+        slots["dtype_support"] = _dtype_support
+    if _overrides(cls, "range_push"):
+        slots["range_push"] = lambda self, message, domain, category: self._accelerator.range_push(message)
+    if _overrides(cls, "range_pop"):
+        slots["range_pop"] = lambda self, domain: self._accelerator.range_pop()
+    return type(cls.__name__, (_backend.Backend,), slots)
+
+
+def _asking(name):
+
+    def slot(self, *arguments):
+        return getattr(self._accelerator, name)(*arguments)
+
+    return slot
+
+
+def _memory_info(self, index):
+    free, total = _asked(self._accelerator, index, "available_memory", "total_memory")
+    if free is None or total is None:
+        known = _backend.Backend.memory_info(self, index)
+        free, total = known.free if free is None else free, known.total if total is None else total
+    return free, total
+
+
+def _memory_stats(self, index):
+    allocated = _asked(self._accelerator, index, "memory_allocated", "max_memory_allocated")
+    reserved = _asked(self._accelerator, index, "memory_reserved", "max_memory_reserved")
+    stats = {}
+    if None in allocated + reserved:
+        stats = _backend.Backend.memory_stats(self, index)
+    for key, given in (("allocated_bytes", allocated), ("reserved_bytes", reserved)):
+        stats[key] = tuple(known if new is None else new for new, known in zip(given, stats.get(key, given)))
+    return stats
+
+
+def _asked(accelerator, index, *methods):
+    """What overridden methods say, and None for the others, which would ask back."""
+    return tuple(getattr(accelerator, name)(index) if _overrides(type(accelerator), name) else None for name in methods)
+
+
+def _dtype_support(self, index, dtype):
+    import torch
+    cls = type(self._accelerator)
+    for name, kind in (("is_bf16_supported", torch.bfloat16), ("is_fp16_supported", torch.float16)):
+        if dtype is kind and _overrides(cls, name):
+            return bool(getattr(self._accelerator, name)())
+    return _backend.Backend.dtype_support(self, index, dtype)

@@ -1,0 +1,190 @@
+"""Accelerators that a user derives in Python from DeepSpeed's base class, here over the host's devices."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import anyaccel
+from anyaccel import get_accelerator, set_accelerator
+from anyaccel.accelerator.abstract_accelerator import DeepSpeedAccelerator
+
+
+# As DeepSpeed's documents write one, over the host.
+class Custom(DeepSpeedAccelerator):
+
+    def __init__(self):
+        super().__init__()
+        self._name = 'custom'
+        self._communication_backend_name = 'nccl'
+        self._compile_backend = 'inductor'
+        self.synchronized = []
+
+    def device_name(self, device_index=None):
+        return 'cpu'
+
+    def device_count(self):
+        return 3
+
+    def is_bf16_supported(self):
+        return False
+
+    def synchronize(self, device_index=None):
+        self.synchronized.append(device_index)
+        super().synchronize()
+
+    def available_memory(self, device_index=None):
+        return 1000 + (device_index or 0)
+
+
+@pytest.fixture
+def custom():
+    before = get_accelerator()
+    made = Custom()
+    set_accelerator(made)
+    yield made
+    set_accelerator(before)
+
+
+# Breaks when the object is not the process's accelerator itself, or is none for who asks by type.
+def test_it_is_the_accelerator(custom):
+    assert get_accelerator() is custom and isinstance(custom, anyaccel.Accelerator)
+    assert anyaccel.detection().accelerator == "custom"
+    assert not isinstance(object(), anyaccel.Accelerator)
+    assert "custom" in repr(custom)
+
+
+# Breaks when base methods do not read what the class set after super().__init__().
+def test_base_methods_read_the_names(custom):
+    assert (custom.name(), custom.communication_backend_name(), custom.get_compile_backend()) == ("custom", "nccl", "inductor")
+    custom.set_compile_backend("eager")
+    assert custom.get_compile_backend() == "eager"
+    with pytest.raises(anyaccel.Error, match="does not know"):
+        custom.set_compile_backend("no such backend")
+
+
+# Breaks when methods that the class leaves out do not go by those that it gives, in Python or in C++.
+def test_what_is_left_out_goes_by_what_is_given(custom):
+    assert custom.is_available() and custom.current_device_name() == "cpu"
+    assert custom.supported_dtypes() == [torch.float32] + ([torch.float16] if custom.is_fp16_supported() else [])
+    with pytest.raises(anyaccel.Error, match="want 0 to 2"):
+        custom.memory_allocated(3)
+    info = custom.memory_info(0)
+    assert info.free == 1000 and info.total > 1000
+    # A device that only the class knows is none for the host's backend, and never an access out of bounds.
+    for ask in (custom.set_device, custom.memory_info, custom.current_stream):
+        with pytest.raises(anyaccel.Error, match="no such device"):
+            ask(2)
+    assert custom.memory_allocated() >= 0
+
+
+# Breaks when C++ does not call the class, or super() in it comes back to it.
+def test_cpp_calls_the_class(custom):
+    custom._all().synchronize(1)
+    assert custom.synchronized == [1]
+    custom.synchronize()
+    assert custom.synchronized == [1, None]
+
+
+# Breaks when streams, events, graphs, random numbers or op builders of such an accelerator are not those of its device.
+def test_the_rest_is_the_devices(custom):
+    with custom.stream(custom.Stream()):
+        x = custom.FloatTensor([1, 2])
+    event = custom.Event(enable_timing=True)
+    event.record()
+    assert event.query()
+    graph, y = custom.create_graph(), torch.zeros(2)
+    with custom.capture_to_graph(graph):
+        y.add_(x)
+    custom.replay_graph(graph)
+    assert y.tolist() == [1, 2] or y.tolist() == [2, 4]
+    custom.manual_seed(3)
+    assert custom.initial_seed() == 3
+    assert custom.create_op_builder("UtilsBuilder").load() is anyaccel.ops.utils
+    with pytest.raises(anyaccel.Error) as error:
+        custom.create_op_builder("NoSuchOpBuilder").load()
+    assert error.value.code == "unsupported"
+
+
+# Breaks when a method that a later version adds to accelerators is missing in a class that was written before.
+def test_a_method_added_later(custom, monkeypatch):
+    monkeypatch.setattr(anyaccel.accelerator.accelerator.Accelerator, "added_later", lambda self: self.device_count() + 1, raising=False)
+    assert custom.added_later() == 4
+    with pytest.raises(AttributeError):
+        custom.never_added()
+
+
+# Breaks when a class without methods cannot be made, or one without a name, or for a device that torch does not know, fails without saying why.
+def test_errors():
+    class Bare(DeepSpeedAccelerator):
+        pass
+
+    with pytest.raises(anyaccel.Error, match="_name"):
+        set_accelerator(Bare())
+    unknown = Bare()
+    unknown._name = "no_such_device"
+    assert unknown.device_name() == "no_such_device" and unknown.communication_backend_name
+    with pytest.raises(anyaccel.Error) as error:
+        set_accelerator(unknown)
+    assert error.value.code == "unavailable" and "knows no such device type" in str(error.value)
+
+
+# Breaks when memory that the class counts asks the class again for what it leaves out.
+def test_counting_in_part(custom):
+    class Counting(Custom):
+        def memory_allocated(self, device_index=None):
+            return 77
+
+    counting = Counting()
+    set_accelerator(counting)
+    assert counting.memory_allocated() == 77
+    assert counting.memory_stats(0)["allocated_bytes.all.current"] == 77
+    assert counting.max_memory_allocated() >= 0
+    set_accelerator(custom)
+    assert get_accelerator() is custom
+
+
+SEED = """
+import torch
+from anyaccel import get_accelerator, set_accelerator
+from anyaccel.accelerator.abstract_accelerator import DeepSpeedAccelerator
+
+class MyCustomAccelerator(DeepSpeedAccelerator):
+    def __init__(self):
+        super().__init__()
+        self._name = 'custom'
+        self._communication_backend_name = 'nccl'
+        self._compile_backend = 'inductor'
+
+    def device_name(self, device_index=None):
+        if device_index is None:
+            return 'custom'
+        return f'custom:{device_index}'
+
+    def device_count(self):
+        return torch.custom.device_count()
+
+    def is_bf16_supported(self):
+        return True
+
+set_accelerator(MyCustomAccelerator())
+a = get_accelerator()
+assert type(a) is MyCustomAccelerator
+x = torch.ones(3, device=a.current_device_name()) + 1
+print(a.device_count(), a.device_name(), a.current_device_name(), a.communication_backend_name(), a.on_accelerator(x), x.sum().item())
+with a.stream(a.Stream()):
+    x.mul_(2)
+a.synchronize()
+print(x.cpu().tolist(), a.is_bf16_supported(), a.memory_allocated() > 0)
+"""
+
+
+# Breaks when the example of DeepSpeed's documents does not run as written, on a device of a name that is torch's PrivateUse1.
+def test_the_example_on_a_device_of_its_own(monkeypatch):
+    if "sim" not in anyaccel.registered_backends():
+        pytest.skip("built without the simulator")
+    monkeypatch.setenv("SIM_STANDS_IN_FOR", "custom")
+    monkeypatch.delenv("DS_ACCELERATOR")
+    done = subprocess.run([sys.executable, "-c", SEED], capture_output=True, text=True, timeout=300)
+    assert done.stdout == "2 custom custom:0 nccl True 6.0\n[4.0, 4.0, 4.0] True True\n", done.stderr
