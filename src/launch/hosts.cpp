@@ -64,6 +64,8 @@ std::string joined(const std::vector<std::string>& words) {
   return out;
 }
 
+bool has_no_slot(const Host& host) { return host.slots.empty(); }
+
 /// What stands after `slots=`.
 std::optional<std::vector<std::string>> slots_of(std::string_view text) {
   text = text.substr(0, text.find_first_of(kBlanks));
@@ -144,8 +146,7 @@ std::vector<Host> parse_host_file(std::string_view text, const std::string& name
       refuse(where + " names a host that is there already", "'" + host + "'", "one line a host");
     hosts.push_back({std::move(host), *slots});
   }
-  std::erase_if(hosts, [](const Host& host) { return host.slots.empty(); });
-  if (hosts.empty()) refuse("the host file " + name + " has no host with slots", {}, "lines `NAME slots=N`");
+  if (std::all_of(hosts.begin(), hosts.end(), has_no_slot)) refuse("the host file " + name + " has no host with slots", {}, "lines `NAME slots=N`");
   return hosts;
 }
 
@@ -159,7 +160,10 @@ std::string format_hosts(const std::vector<Host>& hosts) {
 }
 
 std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include, std::string_view exclude) {
-  if (include.empty() && exclude.empty()) return hosts;
+  if (include.empty() && exclude.empty()) {
+    std::erase_if(hosts, has_no_slot);
+    return hosts;
+  }
   const bool keep = !include.empty();
   std::unordered_map<std::string, std::size_t> index;
   for (std::size_t i = 0; i < hosts.size(); ++i) index.emplace(hosts[i].name, i);
@@ -185,8 +189,10 @@ std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include
         return std::find(asked.slots.begin(), asked.slots.end(), slot) != asked.slots.end();
       });
   }
-  std::erase_if(out, [](const Host& host) { return host.slots.empty(); });
-  if (out.empty()) refuse("--exclude leaves no slot", "'" + std::string(exclude) + "'", "a slot that stays");
+  std::erase_if(out, has_no_slot);
+  if (out.empty())
+    refuse(keep ? "--include names hosts without slots" : "--exclude leaves no slot",
+           "'" + std::string(keep ? include : exclude) + "'", "a slot that stays");
   return out;
 }
 

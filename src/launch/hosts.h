@@ -19,8 +19,9 @@ struct Host {
 std::vector<std::string> numbered_slots(int count);
 
 /// Reads a host file: a line `NAME slots=N`, or `NAME slots=A,B,...` for slots that have names, each; blank lines and those that begin
-/// with # say nothing, nor does what stands behind the slots (`max_slots=8`). `name` is the file's, for messages. Throws
-/// `invalid_argument` naming the line: for a line of another form, a host that is there twice, and a file without hosts.
+/// with # say nothing, nor does what stands behind the slots (`max_slots=8`). A host with slots=0 is one that filters may name. `name` is
+/// the file's, for messages. Throws `invalid_argument` naming the line: for a line of another form, a host that is there twice, and a
+/// file without slots.
 std::vector<Host> parse_host_file(std::string_view text, const std::string& name);
 
 /// Reads hosts with their slots in the form of a filter, `a:0,1@b:0`. Throws `invalid_argument`.
@@ -29,7 +30,7 @@ std::vector<Host> parse_hosts(std::string_view text);
 std::string format_hosts(const std::vector<Host>& hosts);
 
 /// Cuts hosts down to `NAME[:SLOT,...][@NAME...]`, where a name without slots means all of that host; or, for `exclude`, to what that
-/// leaves. The hosts keep their order, numbered slots are in ascending order. At most one of the two is not empty. Throws
+/// leaves. Hosts without slots fall away. The hosts keep their order, numbered slots are in ascending order. At most one of the two is not empty. Throws
 /// `invalid_argument` for hosts and slots that are not there, and when nothing is left.
 std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include, std::string_view exclude);
 

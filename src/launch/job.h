@@ -40,6 +40,9 @@ struct Job {
       last_words;  ///< what the guard writes to standard error for a launcher that is gone without having ended the job
   int end_signal =
       0;  ///< not 0: the one rank is an MPI or Slurm launcher; this asks it to have its processes end theirs
+  /// Of an MPI launcher: seconds without a new rank after which those that were not started yet are given up; 0: for ever.
+  int start_limit = 0;
+  std::vector<std::string> rank_hosts = {};  ///< of a job whose ranks a launcher starts: the host of each of them
   int world_size = 0;
   int hosts = 1;
   std::string accelerator;

@@ -52,13 +52,13 @@ void remember(std::string& tail, std::string_view text) {
 
 constexpr std::string_view kReport = "anyaccel: launch report: rank ";
 
-std::string format_report(const FailureReport& report) {
+std::string format_report(const Report& report) {
   return std::string(kReport) + std::to_string(report.rank) + " status " + std::to_string(report.status) + "\n";
 }
 
-std::optional<FailureReport> parse_report(std::string_view line) {
+std::optional<Report> parse_report(std::string_view line) {
   if (!line.starts_with(kReport)) return std::nullopt;
-  FailureReport out;
+  Report out;
   const std::string rest(line.substr(kReport.size()));
   if (std::sscanf(rest.c_str(), "%d status %d", &out.rank, &out.status) != 2) return std::nullopt;
   return out;
@@ -75,8 +75,11 @@ std::string ReportFilter::add(std::string_view text) {
     const auto line = unread_.substr(0, end - begin);
     unread_.erase(0, end - begin + 1);
     const auto report = parse_report(line);
-    if (!report) out.append(line).append("\n");
-    if (report && report->rank < 0)
+    if (!report)
+      out.append(line).append("\n");
+    else if (report->status == kStarted)
+      started_.push_back(report->rank);
+    else if (report->rank < 0)
       log_failed_ = true;
     else if (!report_)
       report_ = report;
@@ -251,6 +254,7 @@ void Outputs::read(Stream& stream) {
   if (stream.reports) {
     without = stream.reports->add(text);
     if (!report_) report_ = stream.reports->report();
+    ranks_started_.insert(stream.reports->started().begin(), stream.reports->started().end());
     failed_ = failed_ || stream.reports->log_failed();
     text = without;
   }
@@ -261,11 +265,11 @@ void Outputs::read(Stream& stream) {
     pass(stream, text);
 }
 
-bool Outputs::wait(int link, int also) {
+bool Outputs::wait(int link, int also, int milliseconds) {
   std::vector<pollfd> all{{link, POLLIN, 0}};
   for (const auto& stream : streams_) all.push_back({stream->from, POLLIN, 0});
   all.push_back({also, POLLIN, 0});
-  if (::poll(all.data(), all.size(), -1) < 0) return false;
+  if (::poll(all.data(), all.size(), milliseconds) < 0) return false;
   for (std::size_t i = 0; i < streams_.size(); ++i)
     if (all[i + 1].revents != 0 && streams_[i]->from >= 0) read(*streams_[i]);
   return all.front().revents != 0;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,16 +23,18 @@ struct OutputSettings {
   bool lines = false;    ///< with `pipes`: both outputs are passed on by whole lines
 };
 
-/// Of a launcher on another host, a line of its standard error.
-struct FailureReport {
+/// Of an agent's standard error, a line for the launcher.
+struct Report {
   int rank = 0;    ///< -1: none failed, but output could not be written where it belongs
-  int status = 0;  ///< as of waitpid()
+  int status = 0;  ///< as of waitpid(), or kStarted
 };
+/// The rank did not fail: it was started.
+constexpr int kStarted = -1;
 
 /// The line, with its end.
-std::string format_report(const FailureReport& report);
+std::string format_report(const Report& report);
 /// Nothing for any other line.
-std::optional<FailureReport> parse_report(std::string_view line);
+std::optional<Report> parse_report(std::string_view line);
 
 /// Text with reports between, of several writers: one's report may stand behind another's line that has no end yet.
 class ReportFilter {
@@ -39,15 +42,18 @@ class ReportFilter {
   /// What came without reports, and without what may yet become one.
   std::string add(std::string_view text);
   std::string rest() { return std::exchange(unread_, {}); }
-  /// The first report that came.
-  const std::optional<FailureReport>& report() const noexcept { return report_; }
+  /// The first report of a failure that came.
+  const std::optional<Report>& report() const noexcept { return report_; }
+  /// Ranks that were started, in the order of their reports.
+  const std::vector<int>& started() const noexcept { return started_; }
   /// True when one of a log came: its rank is below 0.
   bool log_failed() const noexcept { return log_failed_; }
 
  private:
   std::string unread_;
   bool log_failed_ = false;
-  std::optional<FailureReport> report_;
+  std::optional<Report> report_;
+  std::vector<int> started_;
 };
 
 /// Text as it came, with a prefix before each line; a carriage return ends one too, so that progress bars move.
@@ -81,8 +87,9 @@ class Outputs {
   /// What ranks get; closed here by started().
   const std::vector<RankDescriptors>& descriptors() const noexcept { return descriptors_; }
   void started();
-  /// Waits until `link`, `also` or a pipe is readable and passes on what the pipes have; true when `link` is.
-  bool wait(int link, int also = -1);
+  /// Waits until `link`, `also` or a pipe is readable, but no longer than so many milliseconds (below 0: without a limit), and passes on
+  /// what the pipes have; true when `link` is readable.
+  bool wait(int link, int also = -1, int milliseconds = -1);
   /// Passes on what is left, without waiting.
   void finish();
 
@@ -91,8 +98,10 @@ class Outputs {
   /// True when output could not be written where it belongs.
   bool failed() const noexcept { return failed_; }
   const std::vector<std::string>& log_files() const noexcept { return log_files_; }
-  /// The first report of a rank that came.
-  const std::optional<FailureReport>& report() const noexcept { return report_; }
+  /// The first report of a rank's failure that came.
+  const std::optional<Report>& report() const noexcept { return report_; }
+  /// Ranks that agents say are started.
+  const std::set<int>& ranks_started() const noexcept { return ranks_started_; }
 
  private:
   struct Stream;
@@ -104,7 +113,8 @@ class Outputs {
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::string> tails_;
   std::vector<std::string> log_files_;
-  std::optional<FailureReport> report_;
+  std::optional<Report> report_;
+  std::set<int> ranks_started_;
   bool failed_ = false;
 };
 

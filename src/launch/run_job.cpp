@@ -15,6 +15,7 @@
 #include "anyaccel/error.h"
 #include "base/log.h"
 #include "launch/guard.h"
+#include "launch/start_watch.h"
 
 namespace anyaccel::launch {
 
@@ -202,15 +203,29 @@ int run_job(const Job& job, const RunSettings& settings) {
   const SignalGuard signals(guard.link(), settings.silence, settings.one_rank);
   guard.start();
   outputs.started();
+  const auto say = [](const Report& report) {
+    const auto line = format_report(report);
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+  };
+  if (settings.one_rank) say({numbers.front(), kStarted});
 
   std::optional<GuardMessage> failure;
-  std::string report;
+  std::optional<Report> report;
+  StartWatch start_watch(job.rank_hosts, std::chrono::seconds(job.start_limit), StartWatch::Clock::now());
+  bool gave_up = false;
   bool finished = false, before_signal = false;
   int input = settings.ends_with;
   bool cut_off = false, reported = false;
   const bool runner = job.end_signal != 0;
   while (!finished) {
-    const bool told = outputs.wait(guard.link(), input);
+    const bool told = outputs.wait(guard.link(), input, start_watch.milliseconds(StartWatch::Clock::now()));
+    const auto missing = start_watch.missing(outputs.ranks_started(), StartWatch::Clock::now());
+    if (!missing.empty() && got_signal == 0 && !failure) {
+      log(LogLevel::error, "launch: " + job.ranks.front().host + " has not started " + missing + ", and no other rank for " +
+                               std::to_string(job.start_limit) + " s (ANYACCEL_LAUNCH_SILENCE)");
+      gave_up = before_signal = true;
+      Guard::forward(guard.link(), SIGTERM, false);
+    }
     if (input >= 0 && at_end(input)) {
       input = -1;
       cut_off = true;
@@ -240,8 +255,8 @@ int run_job(const Job& job, const RunSettings& settings) {
         // A terminal's Ctrl-C reaches ranks and launcher at once: a rank that ends of it did not fail.
         before_signal = got_signal == 0;
         if (settings.agent && failure->kind == GuardMessage::failed) {
-          report = format_report({numbers.at(static_cast<std::size_t>(failure->rank)), failure->status});
-          [[maybe_unused]] const auto written = ::write(STDERR_FILENO, report.data(), report.size());
+          report = {numbers.at(static_cast<std::size_t>(failure->rank)), failure->status};
+          say(*report);
         }
     }
   }
@@ -262,10 +277,10 @@ int run_job(const Job& job, const RunSettings& settings) {
   if (!failure && (cut_off || silent != 0)) return 128 + SIGTERM;
   if (!failure && settings.agent && outputs.failed()) {
     // The ranks of other hosts go on, so this is no failure here.
-    const auto line = format_report({-1, 1});
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+    say({-1, 1});
     return 0;
   }
+  if (gave_up) return kNoConnection;
   if (runner && outputs.report()) {
     log(LogLevel::error, "launch: rank " + std::to_string(outputs.report()->rank) +
                              " failed first: " + describe_status(outputs.report()->status));
@@ -285,8 +300,7 @@ int run_job(const Job& job, const RunSettings& settings) {
   tell_failure(rank, failure->status, outputs.last_lines(static_cast<std::size_t>(failure->rank)), !settings.one_rank);
   // Once more, when nothing else of this rank is on its way: a runner may cut what passes through it into pieces, with those of other
   // ranks between.
-  if (settings.one_rank) [[maybe_unused]]
-    const auto written = ::write(STDERR_FILENO, report.data(), report.size());
+  if (settings.one_rank && report) say(*report);
   return exit_code_of(failure->status);
 }
 

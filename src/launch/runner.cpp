@@ -160,7 +160,10 @@ Job runner_job(const Options& options, const JobInput& input, const std::string&
   job.reason = input.accelerator.reason;
   job.master_addr = input.master_addr;
   job.master_port = input.master_port;
-  for (const auto& host : input.hosts) job.world_size += static_cast<int>(host.slots.size());
+  for (const auto& host : input.hosts) job.rank_hosts.insert(job.rank_hosts.end(), host.slots.size(), host.name);
+  job.world_size = static_cast<int>(job.rank_hosts.size());
+  // Slurm may keep a job waiting for as long as it likes, and tells what it cannot reach.
+  if (one.runner != Runner::slurm) job.start_limit = silence_of_connections();
 
   JobRank rank{.host = runner_program};
   Words job_words{"--folder", std::filesystem::current_path().string()};

@@ -96,6 +96,7 @@ class Host:
         self.hosts, self.number = hosts, number
         self.name, self.address = f"host{number}", f"10.77.0.{number}"
         self.server = None
+        self.servers = set()
         self.holder = hosts.begin(["nsenter", "--target", str(hosts.init), *KINDS, "--", *NEW, HOST, "sh", self.name, self.address, str(hosts.files),
                                    *map(str, hosts.shared)])
         # nsenter, unshare, and what that made the first process.
@@ -160,11 +161,25 @@ class Host:
             return os.path.basename(os.readlink(f"/proc/{process}/exe")).startswith("sshd")
         return False
 
+    def serve(self, words, **variables):
+        """Starts a server there, which ends with the host; it is none of what processes() names."""
+        self.servers.add(os.path.basename(words[0]))
+        process = subprocess.Popen(self.words(words), env=self.hosts.environment(variables), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        self.hosts.stack.callback(process.wait)
+        self.hosts.stack.callback(process.kill)
+
+    def is_own(self, process):
+        """Its first process, its ssh server and what serve() started."""
+        with contextlib.suppress(OSError):
+            return process == self.init or self.is_sshd(process) or os.path.basename(os.readlink(f"/proc/{process}/exe")) in self.servers
+        return False
+
     def processes(self):
-        """Command lines of what runs there, but its first process and its ssh server."""
+        """Command lines of what runs there beside its servers."""
         out = []
         for process in in_namespace(self.processes_namespace):
-            if process != self.init and not self.is_sshd(process):
+            if not self.is_own(process):
                 with contextlib.suppress(OSError):
                     # One that is about to be gone has none.
                     if line := pathlib.Path(f"/proc/{process}/cmdline").read_text(errors="replace").replace("\0", " ").strip():
@@ -174,7 +189,7 @@ class Host:
     def end_processes(self):
         """Kills what processes() names."""
         for process in in_namespace(self.processes_namespace):
-            if process != self.init and not self.is_sshd(process):
+            if not self.is_own(process):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
 

@@ -1,4 +1,5 @@
 """What tests of `anyaccel launch` have in common: jobs of shell scripts that say when they are up, and what is left of them."""
+import json
 import os
 import pathlib
 import subprocess
@@ -9,6 +10,7 @@ import unittest
 from shell import BIN, shell, wait_for
 
 PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
+SMALL = "--context 32 --hidden 32 --intermediate 48 --layers 2 --heads 2 --kv-heads 2 --head-dim 16 --lr 1e-2"
 
 
 class Jobs:
@@ -27,6 +29,22 @@ class Jobs:
         if process.poll() is not None:
             self.fail(process.stderr.read())
         return process
+
+    def check_train(self, options=""):
+        """Trains with one rank on another host and with four on two hosts, by the case's launch(), and compares the losses."""
+        self.write("text.txt", "".join(f"line {i} of a text that repeats itself\n" for i in range(400)))
+        self.write("one", "host2 slots=1\n")
+        losses = []
+        for hostfile in ("one", "pairs"):
+            result = self.launch(f"{options} {BIN}/anyaccel train --data text.txt --out {hostfile}.out {SMALL} --steps 5 --batch-size 4 --json", hostfile,
+                                 OMP_NUM_THREADS="1")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            losses.append(json.loads(result.stdout.splitlines()[-1])["losses"])
+            self.assertTrue((self.folder / (hostfile + ".out") / "model.safetensors").exists())
+            self.assert_nothing_left()
+        self.assertEqual(len(losses[0]), 5)
+        for one, four in zip(*losses):
+            self.assertLess(abs(one - four), 1e-5 * one, losses)
 
     def assert_gone_soon(self, since):
         """Five seconds are promised, on a machine that has time for it."""

@@ -1,5 +1,4 @@
 """`anyaccel launch` over three hosts, each with a network, processes, /dev/shm, /tmp and an ssh server of its own; by ssh and by pdsh."""
-import json
 import os
 import shutil
 import signal
@@ -13,7 +12,6 @@ from launch_case import PYTHON, Jobs
 from launch_output import STREAM, check_streams
 from shell import BIN, wait_for
 
-SMALL = "--context 32 --hidden 32 --intermediate 48 --layers 2 --heads 2 --kv-heads 2 --head-dim 16 --lr 1e-2"
 # Seconds that a connection may be silent; what is cut off is found out by both sides within a few times that.
 SILENCE = {"ANYACCEL_LAUNCH_SILENCE": "3"}
 
@@ -67,18 +65,7 @@ class OverHosts(Jobs):
 
     # Breaks when training does not run on another host, its output does not come here, or ranks of two hosts train something else than one rank does.
     def test_train(self):
-        self.write("text.txt", "".join(f"line {i} of a text that repeats itself\n" for i in range(400)))
-        self.write("one", "host2 slots=1\n")
-        losses = []
-        for hostfile in ("one", "pairs"):
-            result = self.launch(f"--force_multi {BIN}/anyaccel train --data text.txt --out {hostfile}.out {SMALL} --steps 5 --batch-size 4 --json", hostfile, OMP_NUM_THREADS="1")
-            self.assertEqual(result.returncode, 0, result.stderr)
-            losses.append(json.loads(result.stdout.splitlines()[-1])["losses"])
-            self.assertTrue((self.folder / (hostfile + ".out") / "model.safetensors").exists())
-            self.assert_nothing_left()
-        self.assertEqual(len(losses[0]), 5)
-        for one, four in zip(*losses):
-            self.assertLess(abs(one - four), 1e-5 * one, losses)
+        self.check_train("--force_multi")
 
     # Breaks when a rank's end by a signal is not told with its host, its exit code or last words are lost, or anything stays on any host.
     def test_rank_killed(self):

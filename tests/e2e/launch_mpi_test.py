@@ -12,6 +12,7 @@ import tempfile
 import time
 import unittest
 
+import slurm
 from launch_case import PYTHON, LaunchCase
 
 # MPI's library by its binary interface: where MPI_COMM_WORLD is a number, and where an address.
@@ -198,32 +199,6 @@ class IntelMPI(Runner, LaunchCase):
     runner, world = "impi", "number"
 
 
-SLURM_PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
-SLURM = """ClusterName=test
-SlurmctldHost={host}(127.0.0.1)
-SlurmUser=root
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
-CredType=cred/munge
-SlurmctldPort={ports[0]}
-SlurmdPort={ports[1]}
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
-StateSaveLocation={folder}
-SlurmdSpoolDir={folder}
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/affinity
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-MpiDefault=none
-SlurmdParameters=config_overrides
-NodeName={host} NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
-PartitionName=all Nodes={host} Default=YES State=UP
-"""
-
-
 @unittest.skipUnless(os.geteuid() == 0, "a Slurm of the test's own wants root")
 class Slurm(Runner, LaunchCase):
     """A controller and one node's daemon, on ports and with a key of the test's own."""
@@ -231,9 +206,6 @@ class Slurm(Runner, LaunchCase):
 
     @classmethod
     def setUpClass(cls):
-        programs = {name: shutil.which(name, path=SLURM_PATH) for name in ("munged", "slurmctld", "slurmd", "srun", "sinfo")}
-        if missing := [name for name, path in programs.items() if not path]:
-            raise unittest.SkipTest(f"{', '.join(missing)} not installed (tools/setup --mpi)")
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         os.chmod(folder.name, 0o755)
@@ -244,21 +216,14 @@ class Slurm(Runner, LaunchCase):
                 probe.bind(("127.0.0.1", 0))
                 ports.append(probe.getsockname()[1])
         host = socket.gethostname().split(".")[0]
-        config = pathlib.Path(folder.name, "slurm.conf")
-        config.write_text(SLURM.format(folder=folder.name, ports=ports, host=host))
-        key = pathlib.Path(folder.name, "key")
-        key.write_bytes(os.urandom(1024))
-        key.chmod(0o400)
-        cls.more = {"SLURM_CONF": str(config)}
-        words = [[programs["munged"], "--foreground", "--force", "--key-file", key, "--socket", f"{folder.name}/munge.socket", "--pid-file", f"{folder.name}/munged.pid",
-                  "--log-file", f"{folder.name}/munged.log", "--seed-file", f"{folder.name}/munged.seed"],
-                 [programs["slurmctld"], "-D", "-c"], [programs["slurmd"], "-D", "-N", host]]
-        for word in words:
-            server = subprocess.Popen(word, env={**os.environ, **cls.more}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        own = slurm.Slurm(folder.name, folder.name, [(host, "127.0.0.1")], ports)
+        cls.more = own.variables
+        for words in own.servers(host):
+            server = subprocess.Popen(words, env={**os.environ, **cls.more}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             cls.addClassCleanup(server.wait)
             cls.addClassCleanup(server.terminate)
         until = time.monotonic() + 60
-        while "idle" not in subprocess.run([programs["sinfo"], "-h"], env={**os.environ, **cls.more}, capture_output=True, text=True).stdout:
+        while subprocess.run(own.states(), env={**os.environ, **cls.more}, capture_output=True, text=True).stdout != "idle\n":
             if time.monotonic() > until:
                 raise unittest.SkipTest("no Slurm can be started here: " + "".join(path.read_text(errors="replace")[-300:] for path in pathlib.Path(folder.name).glob("slurm*.log")))
             time.sleep(0.1)

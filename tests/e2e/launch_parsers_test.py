@@ -38,7 +38,8 @@ TWO = "a slots=4\nb slots=2\n"
 # Both the same: a file, --include, --exclude.
 HOSTS = [
     (TWO, "", ""), ("# first\n\n  a slots=4  \n#b slots=1\nb\tslots=2 max_slots=8\n", "", ""), ("a slots=00002\n", "", ""), ("a slots=2", "", ""),
-    ("b slots=1\na slots=1\n", "", ""), ("a slots=1\r\nb slots=1\r\n", "", ""), ("a slots=0\nb slots=2\n", "", ""),
+    ("b slots=1\na slots=1\n", "", ""), ("a slots=1\r\nb slots=1\r\n", "", ""), ("a slots=0\nb slots=2\n", "", ""), ("a slots=0\nb slots=2\n", "", "a"),
+    ("a slots=0\nb slots=2\n", "a@b", ""),
     ("", "", ""), ("# nothing\n", "", ""), ("a\n", "", ""), ("a slots=\n", "", ""), ("a slots=-1\n", "", ""), ("a slots = 4\n", "", ""), ("slots=4\n", "", ""),
     ("a Slots=4\n", "", ""), ("a x slots=4\n", "", ""), ("a slots=2\na slots=2\n", "", ""), ("a slots=2\nb\n", "", ""),
     (TWO, "a", ""), (TWO, "b@a", ""), (TWO, "b:1@a:3,0", ""), (TWO, "a:0,0", ""), (TWO, "a:1@a:0", ""), (TWO, "a:1@a", ""), (TWO, "a:01", ""), (TWO, "a: 1", ""),
@@ -50,7 +51,6 @@ HOSTS_ON_PURPOSE = [
     (("a slots=4abc\n", "", ""), [["a", [0, 1, 2, 3]]], None, "a number that went wrong is no number"),
     (("a slots=2,3\n", "", ""), [["a", [0, 1]]], [["a", [2, 3]]], "slots may have names"),
     (("a slots=GPU-5e\n", "", ""), None, [["a", ["GPU-5e"]]], "slots may have names, as UUIDs of devices"),
-    (("a slots=0\nb slots=2\n", "", "a"), [["b", [0, 1]]], None, "a host without slots is as if it were not in the file"),
     (("a slots=0\n", "", ""), [], None, "a job without ranks is no job"),
     ((TWO, "", "a@b"), [], None, "a job without ranks is no job"),
     (("a slots=5000\n", "", ""), [["a", list(range(5000))]], None, "such a count is a typing error"),

@@ -29,6 +29,7 @@ class TrainRanks(SmallModelTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([line["loss"] for line in lines[:-1]], lines[-1]["losses"])
+        self.assertTrue(lines[-1]["same_weights"], done.stderr)
         return lines[-1]
 
     def assert_near(self, got, want):

@@ -81,6 +81,8 @@ struct TrainResult {
   double tokens_per_second = 0;
   double seconds = 0;
   bool interrupted = false;
+  /// False when weights were not the same bits on all ranks at one of the saves: hosts that compute differently, or a defect.
+  bool same_weights = true;
   /// On the same held-out bytes, nats per byte; nothing after an interruption.
   std::optional<double> held_out_loss, unigram_entropy, ngram_loss;
 };

@@ -111,6 +111,7 @@ void print_json_result(const TrainResult& r, const TrainInfo& info) {
                              {"dtype", dtype_name(info.options.dtype)},
                              {"parameters", info.parameters},
                              {"world_size", info.world_size},
+                             {"same_weights", r.same_weights},
                              {"out", info.options.out.string()}};
   // A path may hold bytes that are not UTF-8.
   std::cout << line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << std::endl;

@@ -69,6 +69,23 @@ void Ranks::check_same_data(std::uint64_t fingerprint, const std::string& source
                .hint = "give every host the same files"});
 }
 
+bool Ranks::all_have(const std::vector<at::Tensor>& tensors) {
+  if (!group_) return true;
+  const c10::AutoGradMode no_gradient(false);
+  std::uint64_t digest = 0xcbf29ce484222325ULL;  // FNV-1a, over bytes
+  for (const auto& tensor : tensors) {
+    const auto host = tensor.detach().to(at::kCPU).contiguous();
+    const auto* bytes = static_cast<const unsigned char*>(host.const_data_ptr());
+    for (std::size_t i = 0; i < host.nbytes(); ++i) digest = (digest ^ bytes[i]) * 0x100000001b3ULL;
+  }
+  // The largest of a number and of its complement, which is the smallest number's.
+  const auto number = static_cast<std::int64_t>(digest);
+  const auto both = at::tensor({number, ~number}, at::TensorOptions().dtype(at::kLong));
+  group_->all_reduce(both, comm::ReduceOp::max);
+  const auto* most = both.const_data_ptr<std::int64_t>();
+  return most[0] == ~most[1];
+}
+
 void Ranks::barrier() {
   if (group_) group_->barrier();
 }

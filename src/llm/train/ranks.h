@@ -49,6 +49,8 @@ class Ranks {
   StepNews exchange(double loss, const BatchShare& share, double seconds, bool stop);
   /// `invalid_argument` on the ranks whose number is not rank 0's.
   void check_same_data(std::uint64_t fingerprint, const std::string& source);
+  /// True when the tensors have the same bits on all ranks; collective, the same answer on each. Copies one after the other to the host.
+  bool all_have(const std::vector<at::Tensor>& tensors);
   void barrier();
 
  private:

@@ -140,6 +140,12 @@ struct Trainer::Impl {
   }
 
   void save() {
+    if (!ranks.all_have(optimizer.parameters()) && same_weights) {
+      same_weights = false;
+      if (ranks.first())
+        log(LogLevel::warning, "train: the weights are not the same on all ranks after step " +
+                                   std::to_string(progress.step) + "; those of rank 0 are saved");
+    }
     if (ranks.first()) save_run(options.out, run_state());
   }
 
@@ -216,6 +222,7 @@ struct Trainer::Impl {
   GradScaler scaler;
   std::unique_ptr<comm::DataParallel> parallel;  ///< null for one rank
   std::optional<StepRunner> runner;
+  bool same_weights = true;
   TrainInfo info;
 };
 
@@ -283,6 +290,7 @@ TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, c
   result.seconds = seconds_since(begin);
   result.steps = progress.step;
   run.save();
+  result.same_weights = run.same_weights;
   const std::size_t tail = std::clamp<std::size_t>(result.losses.size() / 10, 1, 20);
   if (!result.losses.empty()) {
     result.final_loss =

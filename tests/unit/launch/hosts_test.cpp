@@ -46,7 +46,10 @@ TEST(HostFile, SlotsWithNames) {
 
 // DeepSpeed would start a job of no ranks.
 TEST(HostFile, HostsWithoutSlotsAreLeftOut) {
-  EXPECT_THAT(parse_host_file("a slots=0\nb slots=1", "f"), ElementsAre(Host{"b", {"0"}}));
+  const auto hosts = parse_host_file("a slots=0\nb slots=1", "f");
+  for (const char* exclude : {"", "a"}) EXPECT_THAT(filter_hosts(hosts, "", exclude), ElementsAre(Host{"b", {"0"}}));
+  EXPECT_THAT(filter_hosts(hosts, "a@b", ""), ElementsAre(Host{"b", {"0"}}));
+  EXPECT_THAT(refusal([&] { filter_hosts(hosts, "a", ""); }), HasSubstr("--include names hosts without slots; got 'a'"));
   EXPECT_THAT(file_refusal("a slots=0"), HasSubstr("has no host"));
 }
 

@@ -293,6 +293,21 @@ TEST_F(RunJob, ReportOfAnAgentCounts) {
   EXPECT_THAT(said_, testing::Not(HasSubstr("report")));
 }
 
+// Breaks when a runner that waits for a host for ever is waited for, the others are told wrongly, or a job whose ranks came is ended.
+TEST_F(RunJob, RankThatDoesNotStart) {
+  const auto started = [](int rank) { return format_report({rank, kStarted}); };
+  auto one = runner_of(folder_, "printf '" + started(1) + "' >&2; trap 'exit 1' ALRM; while :; do sleep 0.01; done");
+  one.start_limit = 1;
+  one.rank_hosts = {"a", "b"};
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_job(one, {.output = {.reports = true}}), 255);
+  said_ = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said_, HasSubstr("the runner has not started rank 0 on a, and no other rank for 1 s"));
+  EXPECT_THAT(said_, testing::Not(HasSubstr("report")));
+  one.ranks.front().command.back() = "printf '" + started(1) + started(0) + "' >&2; sleep 1.5; exit 3";
+  EXPECT_EQ(run_job(one, {.output = {.reports = true}}), 3);
+}
+
 // Breaks when the end of a runner by itself is no failure, or its signal is lost.
 TEST_F(RunJob, RunnerThatDies) {
   testing::internal::CaptureStderr();

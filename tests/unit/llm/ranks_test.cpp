@@ -1,7 +1,12 @@
 #include "llm/train/ranks.h"
 
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "anyaccel/registry.h"
+#include "unit/comm/ranks.h"
 #include "unit/support/expect_error.h"
 #include "unit/support/scoped_env.h"
 
@@ -43,8 +48,26 @@ TEST(Ranks, OneRankIsAlone) {
     EXPECT_EQ(news.loss, 2.5);
     EXPECT_EQ(news.seconds, 7);
     EXPECT_TRUE(news.stop);
+    EXPECT_TRUE(ranks.all_have({at::ones({3})}));
     ranks.barrier();
   }
+}
+
+// Breaks when weights that differ in their last bit on one rank count as the same, equal ones as others, or ranks disagree about it.
+TEST(Ranks, CompareTheirWeights) {
+  for (const int status : test::in_processes(3, [](int rank) {
+         set_accelerator("cpu");
+         Ranks ranks;
+         const std::vector<at::Tensor> tensors{at::ones({2, 3}).t(), at::zeros({0}), at::full({257}, 0.1, at::kDouble)};
+         auto* last = static_cast<char*>(tensors[2].mutable_data_ptr()) + 2048;
+         EXPECT_TRUE(ranks.all_have(tensors));
+         if (rank == 2) *last ^= 1;
+         EXPECT_FALSE(ranks.all_have(tensors));
+         if (rank == 2) *last ^= 1;
+         EXPECT_TRUE(ranks.all_have(tensors));
+         if (rank == 0) test::wait_for_other_ranks();
+       }))
+    EXPECT_EQ(status, 0);
 }
 
 }  // namespace

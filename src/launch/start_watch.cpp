@@ -1,0 +1,32 @@
+#include "launch/start_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace anyaccel::launch {
+
+StartWatch::StartWatch(std::vector<std::string> hosts, std::chrono::milliseconds limit, Clock::time_point now)
+    : hosts_(std::move(hosts)), limit_(limit), last_(now), watching_(limit.count() > 0 && !hosts_.empty()) {}
+
+int StartWatch::milliseconds(Clock::time_point now) const {
+  if (!watching_) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(last_ + limit_ - now).count();
+  return static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(left, 0, 1000000000));
+}
+
+std::string StartWatch::missing(const std::set<int>& started, Clock::time_point now) {
+  if (watching_ && started.size() > seen_) {
+    seen_ = started.size();
+    last_ = now;
+    watching_ = seen_ < hosts_.size();
+  }
+  if (!watching_ || now < last_ + limit_) return {};
+  watching_ = false;
+  std::string out;
+  for (std::size_t i = 0; i < hosts_.size(); ++i)
+    if (!started.contains(static_cast<int>(i)))
+      out.append(out.empty() ? "rank " : ", rank ").append(std::to_string(i)).append(" on ").append(hosts_[i]);
+  return out;
+}
+
+}  // namespace anyaccel::launch

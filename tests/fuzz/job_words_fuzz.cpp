@@ -1,0 +1,33 @@
+// The words of a job that an agent gets in its environment are read or refused, and come back the same.
+// sources: launch/rank_agent.cpp launch/hosts.cpp launch/options.cpp base/error.cpp base/env.cpp
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "anyaccel/error.h"
+#include "launch/rank_agent.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace anyaccel;
+  using namespace anyaccel::launch;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  try {
+    const auto words = parse_words(text);
+    if (words.empty() || parse_words(format_words(words)) != words) std::abort();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_argument) std::abort();
+  }
+  // As words of a command line, which have no zero byte.
+  std::vector<std::string> words(1);
+  for (const char c : text) {
+    if (c == '\0')
+      words.emplace_back();
+    else
+      words.back() += c;
+  }
+  const auto written = format_words(words);
+  if (written.find_first_of(" \t\n\"'\\$`;&|<>(){}*?") != std::string::npos || parse_words(written) != words) std::abort();
+  return 0;
+}

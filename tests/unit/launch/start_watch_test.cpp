@@ -1,0 +1,45 @@
+#include "launch/start_watch.h"
+
+#include <gtest/gtest.h>
+
+namespace anyaccel::launch {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Breaks when ranks that come late but come are given up, those that do not come are waited for, or not named with their hosts.
+TEST(StartWatch, NamesWhatDoesNotCome) {
+  const auto begin = StartWatch::Clock::now();
+  StartWatch watch({"a", "b", "c"}, milliseconds(100), begin);
+  EXPECT_EQ(watch.milliseconds(begin), 100);
+  EXPECT_EQ(watch.missing({}, begin + milliseconds(99)), "");
+  EXPECT_EQ(watch.milliseconds(begin + milliseconds(99)), 1);
+  EXPECT_EQ(watch.missing({1}, begin + milliseconds(101)), "");
+  EXPECT_EQ(watch.milliseconds(begin + milliseconds(101)), 100);
+  EXPECT_EQ(watch.missing({1}, begin + milliseconds(200)), "");
+  EXPECT_EQ(watch.missing({1}, begin + milliseconds(201)), "rank 0 on a, rank 2 on c");
+  // Once.
+  EXPECT_EQ(watch.missing({1}, begin + milliseconds(500)), "");
+  EXPECT_EQ(watch.milliseconds(begin + milliseconds(500)), -1);
+}
+
+// Breaks when a job that runs is looked at again and again, or ended.
+TEST(StartWatch, EndsWhenAllAreThere) {
+  const auto begin = StartWatch::Clock::now();
+  StartWatch watch({"a", "b"}, milliseconds(100), begin);
+  EXPECT_EQ(watch.missing({0, 1}, begin + milliseconds(150)), "");
+  EXPECT_EQ(watch.milliseconds(begin + milliseconds(150)), -1);
+  EXPECT_EQ(watch.missing({0, 1}, begin + milliseconds(900)), "");
+}
+
+// Breaks when there is no way to wait for ever, or jobs without an MPI launcher are watched.
+TEST(StartWatch, WithoutALimit) {
+  const auto begin = StartWatch::Clock::now();
+  for (auto watch : {StartWatch({"a"}, milliseconds(0), begin), StartWatch({}, milliseconds(100), begin)}) {
+    EXPECT_EQ(watch.milliseconds(begin), -1);
+    EXPECT_EQ(watch.missing({}, begin + milliseconds(1000000)), "");
+  }
+}
+
+}  // namespace
+}  // namespace anyaccel::launch
