@@ -20,6 +20,8 @@ benchmark = Benchmark(
         timed("anyaccel launch", "{build}/bin/anyaccel", "launch", "-q", "--num_accelerators", "2", "--oversubscribe", "true"),
         timed("anyaccel launch, bound", "{build}/bin/anyaccel", "launch", "-q", "--num_accelerators", "2", "--oversubscribe",
               "--bind_cores_to_rank", "true"),
+        timed("a plan of 500 hosts", "sh", "-c", "seq -f 'node%g slots=4' 500 | \"$0\" launch --hostfile /dev/stdin --dry_run --json true > /dev/null",
+              "{build}/bin/anyaccel"),
         timed("Intel's mpiexec", "sh", "-c", 'exec "$(dirname "$0")/mpiexec.hydra" -n 2 true', "{python}",
               needs=["sh", "-c", '"$(dirname "$0")/mpiexec.hydra" --version', "{python}"]),
         timed("torchrun", "{python}", "-m", "torch.distributed.run", "--nproc_per_node", "2", "--no-python", "true",
@@ -31,5 +33,6 @@ benchmark = Benchmark(
     targets=[
         Target("two ranks over the program itself", lambda n: wall(n, "anyaccel launch") - wall(n, "a shell"), at_most=30, unit="ms"),
         Target("two bound ranks over the program itself", lambda n: wall(n, "anyaccel launch, bound") - wall(n, "a shell"), at_most=30, unit="ms"),
+        Target("a plan of 500 hosts, 2000 ranks, as JSON", lambda n: wall(n, "a plan of 500 hosts"), at_most=100, unit="ms"),
         Target("from a rank's end to the last process gone", lambda n: max(n["gone"]["gone_ms"], n["gone"]["gone_ignoring_ms"]), at_most=1000, unit="ms"),
     ])
