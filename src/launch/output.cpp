@@ -254,7 +254,7 @@ void Outputs::read(Stream& stream) {
   if (stream.reports) {
     without = stream.reports->add(text);
     if (!report_) report_ = stream.reports->report();
-    ranks_started_.insert(stream.reports->started().begin(), stream.reports->started().end());
+    for (const int rank : stream.reports->take_started()) ranks_started_.insert(rank);
     failed_ = failed_ || stream.reports->log_failed();
     text = without;
   }

@@ -44,8 +44,8 @@ class ReportFilter {
   std::string rest() { return std::exchange(unread_, {}); }
   /// The first report of a failure that came.
   const std::optional<Report>& report() const noexcept { return report_; }
-  /// Ranks that were started, in the order of their reports.
-  const std::vector<int>& started() const noexcept { return started_; }
+  /// Ranks that were started, by the reports since the last call.
+  std::vector<int> take_started() { return std::exchange(started_, {}); }
   /// True when one of a log came: its rank is below 0.
   bool log_failed() const noexcept { return log_failed_; }
 

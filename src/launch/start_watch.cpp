@@ -5,6 +5,12 @@
 
 namespace anyaccel::launch {
 
+namespace {
+
+constexpr int kNamed = 8;
+
+}  // namespace
+
 StartWatch::StartWatch(std::vector<std::string> hosts, std::chrono::milliseconds limit, Clock::time_point now)
     : hosts_(std::move(hosts)), limit_(limit), last_(now), watching_(limit.count() > 0 && !hosts_.empty()) {}
 
@@ -23,10 +29,11 @@ std::string StartWatch::missing(const std::set<int>& started, Clock::time_point 
   if (!watching_ || now < last_ + limit_) return {};
   watching_ = false;
   std::string out;
+  int more = -kNamed;
   for (std::size_t i = 0; i < hosts_.size(); ++i)
-    if (!started.contains(static_cast<int>(i)))
+    if (!started.contains(static_cast<int>(i)) && ++more <= 0)
       out.append(out.empty() ? "rank " : ", rank ").append(std::to_string(i)).append(" on ").append(hosts_[i]);
-  return out;
+  return more > 0 ? out + " and " + std::to_string(more) + " more" : out;
 }
 
 }  // namespace anyaccel::launch

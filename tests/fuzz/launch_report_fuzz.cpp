@@ -24,6 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool same_report = whole.report().has_value() == cut.report().has_value() &&
                            (!whole.report() || (whole.report()->rank == cut.report()->rank &&
                                                 whole.report()->status == cut.report()->status));
+  if (whole.take_started() != cut.take_started()) std::abort();
   if (in_pieces != at_once || !same_report || whole.log_failed() != cut.log_failed()) std::abort();
   if (text.find("launch report") == std::string_view::npos && in_pieces != text) std::abort();
   return 0;
