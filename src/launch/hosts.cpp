@@ -146,7 +146,8 @@ std::vector<Host> parse_host_file(std::string_view text, const std::string& name
       refuse(where + " names a host that is there already", "'" + host + "'", "one line a host");
     hosts.push_back({std::move(host), *slots});
   }
-  if (std::all_of(hosts.begin(), hosts.end(), has_no_slot)) refuse("the host file " + name + " has no host with slots", {}, "lines `NAME slots=N`");
+  if (std::all_of(hosts.begin(), hosts.end(), has_no_slot))
+    refuse("the host file " + name + " has no host with slots", {}, "lines `NAME slots=N`");
   return hosts;
 }
 

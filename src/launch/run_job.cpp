@@ -221,8 +221,9 @@ int run_job(const Job& job, const RunSettings& settings) {
     const bool told = outputs.wait(guard.link(), input, start_watch.milliseconds(StartWatch::Clock::now()));
     const auto missing = start_watch.missing(outputs.ranks_started(), StartWatch::Clock::now());
     if (!missing.empty() && got_signal == 0 && !failure) {
-      log(LogLevel::error, "launch: " + job.ranks.front().host + " has not started " + missing + ", and no other rank for " +
-                               std::to_string(job.start_limit) + " s (ANYACCEL_LAUNCH_SILENCE)");
+      log(LogLevel::error, "launch: " + job.ranks.front().host + " has not started " + missing +
+                               ", and no other rank for " + std::to_string(job.start_limit) +
+                               " s (ANYACCEL_LAUNCH_SILENCE)");
       gave_up = before_signal = true;
       Guard::forward(guard.link(), SIGTERM, false);
     }

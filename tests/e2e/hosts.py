@@ -163,7 +163,7 @@ class Host:
 
     def serve(self, words, **variables):
         """Starts a server there, which ends with the host; it is none of what processes() names."""
-        self.servers.add(os.path.basename(words[0]))
+        self.servers.add(os.path.basename(os.path.realpath(words[0])))
         process = subprocess.Popen(self.words(words), env=self.hosts.environment(variables), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
         self.hosts.stack.callback(process.wait)

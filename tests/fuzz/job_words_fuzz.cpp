@@ -28,6 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       words.back() += c;
   }
   const auto written = format_words(words);
-  if (written.find_first_of(" \t\n\"'\\$`;&|<>(){}*?") != std::string::npos || parse_words(written) != words) std::abort();
+  if (written.find_first_of(" \t\n\"'\\$`;&|<>(){}*?") != std::string::npos || parse_words(written) != words)
+    std::abort();
   return 0;
 }

@@ -49,7 +49,8 @@ TEST(HostFile, HostsWithoutSlotsAreLeftOut) {
   const auto hosts = parse_host_file("a slots=0\nb slots=1", "f");
   for (const char* exclude : {"", "a"}) EXPECT_THAT(filter_hosts(hosts, "", exclude), ElementsAre(Host{"b", {"0"}}));
   EXPECT_THAT(filter_hosts(hosts, "a@b", ""), ElementsAre(Host{"b", {"0"}}));
-  EXPECT_THAT(refusal([&] { filter_hosts(hosts, "a", ""); }), HasSubstr("--include names hosts without slots; got 'a'"));
+  EXPECT_THAT(refusal([&] { filter_hosts(hosts, "a", ""); }),
+              HasSubstr("--include names hosts without slots; got 'a'"));
   EXPECT_THAT(file_refusal("a slots=0"), HasSubstr("has no host"));
 }
 

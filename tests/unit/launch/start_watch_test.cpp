@@ -29,7 +29,8 @@ TEST(StartWatch, NamesAFew) {
   StartWatch watch(std::vector<std::string>(10, "a"), milliseconds(1), begin);
   EXPECT_EQ(watch.missing({4}, begin), "");
   EXPECT_EQ(watch.missing({4}, begin + milliseconds(1)),
-            "rank 0 on a, rank 1 on a, rank 2 on a, rank 3 on a, rank 5 on a, rank 6 on a, rank 7 on a, rank 8 on a and 1 more");
+            "rank 0 on a, rank 1 on a, rank 2 on a, rank 3 on a, rank 5 on a, rank 6 on a, rank 7 on a, rank 8 on a "
+            "and 1 more");
 }
 
 // Breaks when a job that runs is looked at again and again, or ended.
