@@ -105,7 +105,6 @@ std::vector<Host> parse_filter(std::string_view text) {
       if (std::find(host->slots.begin(), host->slots.end(), *slot) == host->slots.end())
         host->slots.push_back(std::move(*slot));
     }
-    sort_slots(host->slots);
   }
   return out;
 }
@@ -171,7 +170,8 @@ std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include
   std::vector<Host> out = hosts;
   if (keep)
     for (auto& host : out) host.slots.clear();
-  for (const auto& asked : parse_filter(keep ? include : exclude)) {
+  for (auto& asked : parse_filter(keep ? include : exclude)) {
+    sort_slots(asked.slots);
     const auto found = index.find(asked.name);
     if (found == index.end())
       refuse(std::string(keep ? "--include" : "--exclude") + " names a host that is not there", "'" + asked.name + "'",

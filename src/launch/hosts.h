@@ -24,7 +24,7 @@ std::vector<std::string> numbered_slots(int count);
 /// file without slots.
 std::vector<Host> parse_host_file(std::string_view text, const std::string& name);
 
-/// Reads hosts with their slots in the form of a filter, `a:0,1@b:0`. Throws `invalid_argument`.
+/// Reads hosts with their slots in the form of a filter, `a:0,1@b:0`; slots keep their order. Throws `invalid_argument`.
 std::vector<Host> parse_hosts(std::string_view text);
 /// Writes them so.
 std::string format_hosts(const std::vector<Host>& hosts);

@@ -81,10 +81,11 @@ std::vector<std::string> parse_words(std::string_view text) {
     auto& made = out.emplace_back();
     if (word == kEmpty) continue;
     for (std::size_t i = 0; i < word.size(); ++i) {
-      if (word[i] != '%') {
+      if (is_plain(word[i])) {
         made += word[i];
         continue;
       }
+      if (word[i] != '%') refuse_job(text);
       unsigned byte = 0;
       const char* digits = word.data() + i + 1;
       if (i + 2 >= word.size() || std::from_chars(digits, digits + 2, byte, 16).ptr != digits + 2 || byte == 0)

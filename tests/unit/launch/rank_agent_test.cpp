@@ -41,7 +41,7 @@ TEST(JobWords, ArriveWhole) {
               std::string::npos);
   }
   EXPECT_EQ(format_words({"--world", "a:0@b:GPU-x", "--lr", "a b"}), "--world~a:0@b:GPU-x~--lr~a%20b");
-  for (const char* wrong : {"a%", "a%2", "a%zz", "a%00b"})
+  for (const char* wrong : {"a%", "a%2", "a%zz", "a%00b", "a b", "$x"})
     EXPECT_THAT(refusal([&] { parse_words(wrong); }), HasSubstr("is no job"));
 }
 

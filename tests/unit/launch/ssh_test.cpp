@@ -94,7 +94,7 @@ TEST(SshJob, LimitsAreBehindTheUsers) {
 
 // Breaks when hosts that one launcher writes are others for the one that reads them.
 TEST(Hosts, AreReadAsWritten) {
-  const std::vector<Host> hosts{{"b", {"1", "3"}}, {"a", {"GPU-z", "GPU-a"}}};
+  const std::vector<Host> hosts{{"b", {"1", "3"}}, {"a", {"GPU-z", "GPU-a"}}, {"c", {"4", "2"}}};
   EXPECT_EQ(parse_hosts(format_hosts(hosts)), hosts);
 }
 
