@@ -9,10 +9,19 @@ def wall(numbers, name):
     return numbers[name]["wall_ms"]
 
 
+# Of one process: what an import adds to `import torch`, which was done before. The clock, since files are read.
+IMPORT = ("import time, torch; begin = time.perf_counter(); import {0}; "
+          "print('{{\"import_ms\": %.2f}}' % ((time.perf_counter() - begin) * 1e3))")
+
+
+def imported(name, needs=()):
+    return Side(f"import {name}, after torch", ["{python}", "-c", IMPORT.format(name)], env={"PYTHONPATH": "{build}/python"}, needs=list(needs))
+
+
 benchmark = Benchmark(
     title="Start",
     about="""Milliseconds from start to end of a program, its files in the page cache; each figure of a round is the median of several
-        starts. "bare LibTorch program" links LibTorch and prints one number.""",
+        starts. "bare LibTorch program" links LibTorch and prints one number. Imports are counted within a process that has imported torch.""",
     sides=[
         timed("anyaccel --help", "{build}/bin/anyaccel", "--help"),
         timed("anyaccel topology", "{build}/bin/anyaccel", "topology"),
@@ -21,10 +30,13 @@ benchmark = Benchmark(
         timed("python -c 'import torch'", "{python}", "-c", "import torch", needs=["{python}", "-c", "import torch"], repeat=1),
         timed("DeepSpeed's ds_report", "{python}", "-m", "deepspeed.env_report", needs=["{python}", "-c", "import deepspeed"],
               repeat=1),
+        imported("anyaccel"),
+        imported("deepspeed", needs=["{python}", "-c", "import deepspeed"]),
     ],
     targets=[
         Target("anyaccel --help", lambda n: wall(n, "anyaccel --help"), at_most=20, unit="ms"),
         Target("anyaccel topology", lambda n: wall(n, "anyaccel topology"), at_most=20, unit="ms"),
         Target("anyaccel report over the bare LibTorch program",
                lambda n: wall(n, "anyaccel report") / wall(n, "bare LibTorch program"), at_most=1.5, unit="times"),
+        Target("import anyaccel, after torch", lambda n: n["import anyaccel, after torch"]["import_ms"], at_most=50, unit="ms"),
     ])

@@ -9,7 +9,7 @@ if(EXISTS ${ANYACCEL_TORCH_PREFIX}/lib/libtorch_python.so)
                     "${anyaccel_python3}")
     if(candidate AND EXISTS "${candidate}" AND ANYACCEL_PYTHON_ERROR)
       execute_process(
-        COMMAND "${candidate}" -c
+        COMMAND "${candidate}" ${ANYACCEL_PYTHON_OPTIONS} -c
           "import importlib.util as u, sysconfig as s; t = u.find_spec('torch'); print(s.get_path('include'), \
 s.get_config_var('EXT_SUFFIX'), s.get_python_version(), t.submodule_search_locations[0] if t else 'none', sep=';')"
         OUTPUT_VARIABLE anyaccel_found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)

@@ -78,6 +78,10 @@ void set_accelerator(const std::string& name);
 /// Makes an accelerator that get_accelerator() gave before the one of this process again. Thread-safe.
 void set_accelerator(Accelerator& accelerator);
 
+/// The accelerator of a registered name, without making it the one of this process: the chosen one where it has that name, else
+/// one that is made at the first call and kept. Throws as set_accelerator(name) does. Thread-safe.
+Accelerator& accelerator_of(const std::string& name);
+
 /// True when the chosen accelerator came from AnyAccel's own registry. As DeepSpeed's
 /// is_current_accelerator_supported.
 bool is_current_accelerator_supported();

@@ -1,5 +1,8 @@
 #include <cstdlib>
+#include <map>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "anyaccel/accelerator.h"
@@ -112,13 +115,17 @@ std::shared_ptr<sdk::Backend> create(const BackendEntry& entry) {
 }
 
 /// Accelerators are never destroyed: references to earlier ones stay valid. Called with the lock of `Chosen` held.
-Accelerator& install(std::shared_ptr<sdk::Backend> backend) {
+Accelerator& keep(std::shared_ptr<sdk::Backend> backend) {
   static auto& all = *new std::vector<Accelerator*>();
   all.reserve(all.size() + 1);
-  auto* accelerator = new Accelerator(std::move(backend));
-  all.push_back(accelerator);
-  detail::chosen.store(accelerator, std::memory_order_release);
-  return *accelerator;
+  all.push_back(new Accelerator(std::move(backend)));
+  return *all.back();
+}
+
+Accelerator& install(std::shared_ptr<sdk::Backend> backend) {
+  auto& accelerator = keep(std::move(backend));
+  detail::chosen.store(&accelerator, std::memory_order_release);
+  return accelerator;
 }
 
 /// Chooses and creates; a backend that cannot be created loses its verdict and the next one is tried.
@@ -215,6 +222,22 @@ void set_accelerator(Accelerator& accelerator) {
   detail::chosen.store(&accelerator, std::memory_order_release);
   state.detection.accelerator = accelerator.name();
   state.detection.reason = kSetByProgram;
+}
+
+Accelerator& accelerator_of(const std::string& name) {
+  constexpr const char* kThis = "accelerator_of";
+  static auto& made = *new std::map<std::string, Accelerator*>();
+  const auto entries = registered_entries();
+  auto& state = anyaccel::state();
+  const std::lock_guard lock(state.mutex);
+  if (auto* chosen = detail::chosen.load(std::memory_order_acquire); chosen != nullptr && chosen->name() == name)
+    return *chosen;
+  if (const auto found = made.find(name); found != made.end()) return *found->second;
+  const auto& entry = find_entry(entries, name, kThis);
+  require_available(probe_backend(entry), kThis);
+  auto& accelerator = keep(create(entry));
+  made.emplace(name, &accelerator);
+  return accelerator;
 }
 
 bool is_current_accelerator_supported() {

@@ -162,14 +162,153 @@ print("end")
     assert (result.returncode, result.stdout.strip(), result.stderr) == (0, "end", "")
 
 
-# Breaks when the import costs what a user would notice. The bound is five times what the benchmark asks for, because
-# a test may not depend on a quiet machine; processor time and not the clock, for the same reason.
+# Breaks when the import costs what a user would notice. The promise is 50 ms, a twentieth of torch's import, and benchmarks/run start
+# measures it; a test may not depend on a quiet or fast machine, so it is a fifth here, in processor time and not by the clock.
 def test_import_is_light():
     code = """
-import time, torch
+import time
 begin = time.process_time()
+import torch
+middle = time.process_time()
 import anyaccel
-print(time.process_time() - begin)
+print((time.process_time() - middle) / (middle - begin))
 """
     output(code)  # the files are in the page cache from here on
-    assert min(float(output(code)) for _ in range(2)) < 0.25
+    assert min(float(output(code)) for _ in range(3)) < 0.2
+
+
+# Breaks when a worker of multiprocessing cannot ask the accelerator, however it was started, or does not end by itself.
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers(method, tmp_path):
+    (tmp_path / "work.py").write_text("""
+import multiprocessing
+import sys
+
+import anyaccel
+
+
+def ask(number):
+    a = anyaccel.get_accelerator()
+    return number, a.name(), a.device_count(), a.memory_allocated() >= 0
+
+
+if __name__ == "__main__":
+    a = anyaccel.get_accelerator()
+    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
+        answers = pool.map(ask, range(4))
+        pool.close()
+        pool.join()
+    assert answers == [(i, "cpu", a.device_count(), True) for i in range(4)], answers
+    print("done")
+""")
+    done = subprocess.run([sys.executable, tmp_path / "work.py", method], env={**os.environ, "DS_ACCELERATOR": "cpu"}, capture_output=True, text=True,
+                          timeout=300)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+# Breaks when a forked child that ends as programs do (handlers at exit, destructors) crashes or hangs, or takes its parent's work along.
+@pytest.mark.parametrize("name", ["cpu", "sim"])
+def test_child_ends_by_itself(name):
+    if name not in anyaccel.registered_backends():
+        pytest.skip("this build has no simulator")
+    code = """
+import atexit, os, sys, torch, anyaccel
+a = anyaccel.get_accelerator()
+stream, event = a.Stream(), a.Event()
+x = torch.ones(100, device=a.current_device_name())
+with a.stream(stream):
+    x += 1
+child = os.fork()
+if child == 0:
+    atexit.register(lambda: print(a.name(), a.device_name(0), a.device_count() > 0, flush=True))
+    sys.exit(5)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+a.synchronize()
+print(x.sum().item())
+"""
+    assert output(code, DS_ACCELERATOR=name).splitlines() == [f"{name} {'cpu' if name == 'cpu' else 'sim:0'} True", "5", "200.0"]
+
+
+# Breaks when computing in a child of a process with the simulator gives wrong numbers or hangs; it is an error that says so.
+def test_sim_in_a_child_is_an_error():
+    if "sim" not in anyaccel.registered_backends():
+        pytest.skip("this build has no simulator")
+    code = """
+import os, torch, anyaccel
+a = anyaccel.get_accelerator()
+x = torch.ones(4, device="sim")
+child = os.fork()
+if child == 0:
+    try:
+        (x * 2).sum().item()
+    except RuntimeError as error:
+        print("fork" in str(error), flush=True)
+    os._exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), (x * 2).sum().item())
+"""
+    assert output(code, DS_ACCELERATOR="sim").splitlines() == ["True", "3 8.0"]
+
+
+# Breaks when daemon threads that wait in our calls while the interpreter ends crash it. (Those that are in an op of torch do, by torch itself.)
+@pytest.mark.parametrize("name", ["cpu", "sim"])
+def test_end_with_threads_that_wait(name):
+    if name not in anyaccel.registered_backends():
+        pytest.skip("this build has no simulator")
+    code = """
+import threading, torch, anyaccel
+a = anyaccel.get_accelerator()
+started = threading.Barrier(4)
+def work():
+    stream, event = a.Stream(), a.Event()
+    started.wait()
+    while True:
+        event.record(stream)
+        event.synchronize()
+        a.synchronize()
+        a.empty_cache()
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+started.wait()
+print("end")
+"""
+    for _ in range(3):
+        result = python(code, DS_ACCELERATOR=name)
+        assert (result.returncode, result.stdout, result.stderr) == (0, "end\n", "")
+
+
+# Breaks when workers of a DataLoader that pins its batches, forked or spawned, hand on wrong data or die.
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("name", ["cpu", "sim"])
+def test_data_loader_for_a_device(name, method, tmp_path):
+    if name not in anyaccel.registered_backends():
+        pytest.skip("this build has no simulator")
+    (tmp_path / "load.py").write_text("""
+import sys
+
+import torch
+
+import anyaccel
+
+
+class Data(torch.utils.data.Dataset):
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, index):
+        return torch.full((3,), float(index)), anyaccel.get_accelerator().name()
+
+
+if __name__ == "__main__":
+    a = anyaccel.get_accelerator()
+    loader = torch.utils.data.DataLoader(Data(), batch_size=4, num_workers=2, pin_memory=a.name() != "cpu", multiprocessing_context=sys.argv[1])
+    total = 0.0
+    for batch, names in loader:
+        total += batch.to(a.current_device_name(), non_blocking=True).sum().item()
+        assert set(names) == {a.name()}
+    print(total)
+""")
+    done = subprocess.run([sys.executable, tmp_path / "load.py", method], env={**os.environ, "DS_ACCELERATOR": name}, capture_output=True, text=True,
+                          timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "198.0\n"

@@ -9,14 +9,19 @@
 Importing it chooses nothing and touches no device; `DS_ACCELERATOR=name` or `set_accelerator(name)` chooses.
 """
 
-import torch as _torch  # noqa: F401  (before our library, which needs torch's)
+from . import _program, _torch
 
-from . import _native
-from .accelerator import Accelerator, get_accelerator, is_current_accelerator_supported, set_accelerator
-from .backend import Backend, register_backend
-from .errors import Error
-from .op_builder import OpBuilder
-from .stream import Event, Stream
+if _program.is_asked_for():
+    import sys as _sys
+    _program.run(_sys.argv[1:])  # before torch, which the launcher does not wait for
+_torch.require()
+
+from . import _native  # noqa: E402
+from .accelerator import Accelerator, get_accelerator, is_current_accelerator_supported, set_accelerator  # noqa: E402
+from .backend import Backend, register_backend  # noqa: E402
+from .errors import Error  # noqa: E402
+from .op_builder import OpBuilder  # noqa: E402
+from .stream import Event, Stream  # noqa: E402
 
 Graph = _native.Graph
 communication_backend_reason = _native.communication_backend_reason
@@ -25,7 +30,16 @@ detection = _native.detection
 registered_backends = _native.registered_backends
 __version__ = _native.__version__
 
+
+def report(*, show: bool = True) -> "dict[str, object]":
+    """Prints which accelerator this process uses and why, and what the machine offers, as `anyaccel report` does for a process
+    of its own; and returns it as a dict: that of `anyaccel report --json`, with the versions of Python, torch, DeepSpeed and
+    transformers under "versions". `show=False` prints nothing."""
+    from . import _report
+    return _report.report(show)
+
+
 __all__ = [
     "Accelerator", "Backend", "Error", "Event", "Graph", "OpBuilder", "Stream", "communication_backend_reason", "detect", "detection",
-    "get_accelerator", "is_current_accelerator_supported", "register_backend", "registered_backends", "set_accelerator"
+    "get_accelerator", "is_current_accelerator_supported", "register_backend", "registered_backends", "report", "set_accelerator"
 ]

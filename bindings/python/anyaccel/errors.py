@@ -13,12 +13,12 @@ class Error(RuntimeError):
     interrupted, internal. Branch on it and never on the text.
     """
 
-    def __init__(self, message, code="internal"):
+    def __init__(self, message: str, code: str = "internal") -> None:
         super().__init__(message)
         self.code = code
 
 
-def make_error(code, where, what, got="", want="", hint=""):
+def make_error(code: str, where: str, what: str, got: str = "", want: str = "", hint: str = "") -> Error:
     """An error in the form that the C++ library gives its own."""
     text = f"[{where}] {what}"
     if got or want:

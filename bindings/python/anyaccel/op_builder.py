@@ -4,6 +4,7 @@ import importlib
 import inspect
 import pkgutil
 import warnings
+from typing import Any
 
 import torch
 
@@ -16,7 +17,7 @@ class OpBuilder(_native.OpBuilder):
     A backend's own builder is a class of this base whose name ends in `Builder`; it gives `NAME` and what differs, load() above all. What it
     leaves out is that of AnyAccel's op of the same class name, or `unsupported` when there is none."""
 
-    NAME = None
+    NAME: "str | None" = None
 
     def __init__(self, name=None, *, accelerator=None, class_name=None):
         """`name` stands for NAME, as DeepSpeed's builders give it. The accelerator is the process's when none is given."""
@@ -29,28 +30,28 @@ class OpBuilder(_native.OpBuilder):
         if name is not None:
             self.NAME = name
 
-    def name(self):
+    def name(self) -> str:
         """The op's name, for example "cpu_adam"."""
         return self.NAME or super().name()
 
-    def is_compatible(self, verbose=False):
+    def is_compatible(self, verbose: bool = False) -> bool:
         """True when load() can work here; `compatibility()` has the reason, and verbose prints it."""
         answer = self.compatibility()
         if verbose and not answer.compatible:
             print(f"anyaccel: {self.name()}: {answer.reason}")
         return answer.compatible
 
-    def load(self, verbose=True):
+    def load(self, verbose: bool = True) -> Any:
         """Loads the op, prebuilt or built now, and returns its functions: the module `anyaccel.ops.<name>` when there is
         one, which has what DeepSpeed's Python calls, else `torch.ops.anyaccel`."""
         super().load()
         return functions_of(self.name())
 
-    def jit_load(self, verbose=True):
+    def jit_load(self, verbose: bool = True) -> Any:
         """load(): what is built already is not built again."""
         return self.load(verbose)
 
-    def absolute_name(self):
+    def absolute_name(self) -> str:
         """The module that load() returns, by its name."""
         return f"{__package__}.ops.{self.name()}"
 

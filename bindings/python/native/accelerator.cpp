@@ -4,17 +4,38 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "anyaccel/sdk/backend.h"
 #include "binding.h"
+#include "docstrings.h"
 
 namespace anyaccel::python {
 
 namespace {
 
 using Index = std::optional<DeviceIndex>;
-// pybind11 deletes nothing: accelerators live as long as the process.
-using Class = py::class_<Accelerator, std::unique_ptr<Accelerator, py::nodelete>>;
+
+/// The class as it is bound, each method with its docstring, which is the header's.
+class Class {
+ public:
+  // pybind11 deletes nothing: accelerators live as long as the process.
+  using Bound = py::class_<Accelerator, std::unique_ptr<Accelerator, py::nodelete>>;
+  explicit Class(Bound bound) : bound_(std::move(bound)) {}
+  template <typename Function, typename... Extra>
+  Class& def(const char* name, Function&& function, const Extra&... extra) {
+    bound_.def(name, std::forward<Function>(function), extra..., documentation(name));
+    return *this;
+  }
+
+ private:
+  static const char* documentation(std::string_view name) {
+    for (const auto& [method, text] : docstrings)
+      if (name == method) return text;
+    return "";
+  }
+  Bound bound_;
+};
 
 py::arg_v index_argument() { return py::arg("device_index") = py::none(); }
 
@@ -184,6 +205,11 @@ void bind_op_builders(py::module_& module) {
       .def(py::init([](const Accelerator& accelerator, const std::string& class_name) {
         return accelerator.create_op_builder(class_name);
       }))
+      .def("__repr__",
+           [](const py::object& self) {
+             return "<anyaccel." + std::string(py::str(py::type::of(self).attr("__name__"))) + " of the op " +
+                    std::string(py::repr(self.attr("name")())) + ">";
+           })
       .def("class_name", &OpBuilder::class_name)
       .def("name", &OpBuilder::name)
       .def("compatibility",
@@ -216,16 +242,21 @@ void bind_accelerator(py::module_& module) {
       .def("set_rng_state", &Random::set_rng_state, py::arg("new_state"), NoGil())
       .def("fork_rng",
            [](const Random&) { return Scope<RngGuard>([] { return std::make_unique<RngGuard>(get_accelerator()); }); });
-  Class accelerator(module, "Accelerator");
-  accelerator.def(py::init([] {
+  Class::Bound bound(module, "Accelerator");
+  bound.def(py::init([] {
     // A backend may ask Python's side of a vendor while it starts.
     const py::gil_scoped_release release;
     return std::unique_ptr<Accelerator, py::nodelete>(&get_accelerator());
   }));
+  bound.def(py::init([](const std::string& name) {
+    const py::gil_scoped_release release;
+    return std::unique_ptr<Accelerator, py::nodelete>(&accelerator_of(name));
+  }));
   // One of a backend that is not in the registry, for users' classes. It lives as long as the process, as all do.
-  accelerator.def(py::init([](const std::shared_ptr<sdk::Backend>& backend) {
+  bound.def(py::init([](const std::shared_ptr<sdk::Backend>& backend) {
     return std::unique_ptr<Accelerator, py::nodelete>(new Accelerator(backend));
   }));
+  Class accelerator(bound);
   bind_kind(accelerator);
   bind_devices(accelerator);
   bind_random(accelerator);

@@ -14,8 +14,21 @@ namespace anyaccel::python {
 
 namespace py = pybind11;
 
-/// For calls that may wait: other Python threads run meanwhile.
-using NoGil = py::call_guard<py::gil_scoped_release>;
+/// Lets other Python threads run. A daemon thread that comes back while the interpreter ends is ended by Python, which unwinds
+/// it: through this destructor, where pybind11's own would end the process.
+class GilReleased {
+ public:
+  GilReleased() : state_(PyEval_SaveThread()) {}
+  ~GilReleased() noexcept(false) { PyEval_RestoreThread(state_); }
+  GilReleased(const GilReleased&) = delete;
+  GilReleased& operator=(const GilReleased&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+/// For calls that may wait.
+using NoGil = py::call_guard<GilReleased>;
 
 /// A guard of the library as a context manager. Entered again while entered, it nests.
 template <typename Guard>

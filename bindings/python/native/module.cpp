@@ -1,7 +1,9 @@
 // The module anyaccel._native: classes and functions of include/anyaccel, which the package's Python files complete.
 // Here are errors and the registry. Few sources, because each takes torch's Python headers 6 s.
 #include <torch/csrc/Exceptions.h>
+#include <unistd.h>
 
+#include <string_view>
 #include <unordered_map>
 
 #include "anyaccel/communication.h"
@@ -109,6 +111,19 @@ void bind_registry(py::module_& module) {
         remember(&accelerator, seen.ptr());
       },
       py::arg("object"), py::arg("of_user") = py::none());
+  module.def("environment", [] {
+    // As the process has it now; Python's os.environ is a copy from its start.
+    py::list all;
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+      const std::string_view line(*entry);
+      const auto equals = line.find('=');
+      if (equals != std::string_view::npos)
+        all.append(py::make_tuple(py::reinterpret_steal<py::str>(
+                                      PyUnicode_DecodeFSDefaultAndSize(line.data(), static_cast<Py_ssize_t>(equals))),
+                                  py::reinterpret_steal<py::str>(PyUnicode_DecodeFSDefault(line.data() + equals + 1))));
+    }
+    return all;
+  });
   module.def("chosen", [] { return detail::chosen.load() != nullptr; });
   module.def("registered_backends", &registered_backends, NoGil(), "Names of all backends in the order of probing.");
   module.def("detect", &detect, NoGil(), "Probes all backends and says which would be chosen, without choosing it.");

@@ -21,6 +21,14 @@ class Record {
       }
       return text + ")";
     });
+    class_.def("_repr_html_", [name = name_, fields = fields_](const py::object& self) {
+      const auto escape = py::module_::import("html").attr("escape");
+      std::string rows;
+      for (const auto& field : fields)
+        rows += "<tr><th>" + field + "</th><td>" + std::string(py::str(escape(py::str(self.attr(field.c_str()))))) +
+                "</td></tr>";
+      return "<table><caption>" + name + "</caption>" + rows + "</table>";
+    });
     class_.def("__iter__", [fields = fields_](const py::object& self) {
       py::list values;
       for (const auto& field : fields) values.append(self.attr(field.c_str()));

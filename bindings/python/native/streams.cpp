@@ -1,5 +1,6 @@
 // Streams, events and graphs.
 #include <optional>
+#include <string>
 
 #include "binding.h"
 
@@ -67,23 +68,34 @@ A mark in a stream that can be waited for and timed. Before record() it counts a
           [](const Event& self, const std::optional<Stream>& stream) { stream ? self.wait(*stream) : self.wait(); },
           py::arg("stream") = py::none(), NoGil(), "Work queued on the stream from now on waits for this event.")
       .def("query", &Event::query, "True when the marked work is done.")
+      .def("__repr__",
+           [](const Event& self) {
+             // Of a device that failed, this must be shown too.
+             try {
+               return std::string(self.query() ? "anyaccel.Event(done)" : "anyaccel.Event(pending)");
+             } catch (const std::exception&) {
+               return std::string("anyaccel.Event(failed)");
+             }
+           })
       .def("synchronize", &Event::synchronize, NoGil(), "Blocks until the marked work is done.")
       .def("elapsed_time", &Event::elapsed_time, py::arg("end_event"), NoGil(),
            "Milliseconds to another event. Both need timing, must be recorded and done.");
 }
 
+const char* state_name(const Graph& graph) {
+  switch (graph.state()) {
+    case Graph::State::capturing: return "capturing";
+    case Graph::State::captured: return "captured";
+    case Graph::State::empty: break;
+  }
+  return "empty";
+}
+
 void bind_graphs(py::module_& module) {
   py::class_<Graph>(module, "Graph", "A sequence of device work, captured once and replayed.")
       .def(py::init([] { return get_accelerator().create_graph(); }), NoGil(), "An empty graph of the accelerator.")
-      .def_property_readonly("state",
-                             [](const Graph& self) {
-                               switch (self.state()) {
-                                 case Graph::State::capturing: return "capturing";
-                                 case Graph::State::captured: return "captured";
-                                 case Graph::State::empty: break;
-                               }
-                               return "empty";
-                             })
+      .def_property_readonly("state", &state_name, "\"empty\", \"capturing\" or \"captured\".")
+      .def("__repr__", [](const Graph& self) { return std::string("anyaccel.Graph(") + state_name(self) + ")"; })
       .def("capture_begin", &Graph::capture_begin, py::arg("pool") = py::none(), NoGil(),
            "Starts recording this thread's work.")
       .def("capture_end", &Graph::capture_end, NoGil(), "Ends recording.")

@@ -6,6 +6,7 @@
 #include "backends/cuda/nvml.h"
 #include "backends/cuda/nvtx.h"
 #include "backends/cuda/traits.h"
+#include "backends/torch/parts.h"
 #include "base/env.h"
 #include "base/log.h"
 
@@ -140,8 +141,9 @@ void CudaBackend::unregister_host_memory(void* address) {
                 {.what = "the CUDA driver refused", .got = reason, .want = "memory that was registered"});
 }
 
-// Not torch's registry of graphs: up to 2.13 CUDA is not in it.
+// Up to 2.13 CUDA is not in torch's registry of graphs; who stands in for its devices may be.
 std::shared_ptr<sdk::GraphImpl> CudaBackend::new_graph() {
+  if (auto graph = torch_parts::make_graph(device_type())) return graph;
   const auto& library = GraphLibrary::instance();
   if (!library.reason.empty()) refuse("create_graph", "capturing graphs", library.reason);
   start();

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstddef>
+#include <exception>
 #include <iostream>
 #include <memory>
 
@@ -36,3 +38,20 @@ void add_report(CLI::App& command, Context& context) {
 }
 
 }  // namespace anyaccel::cli
+
+/// The report of this process, for anyaccel.report() in Python. `versions`: a JSON object of what else has a version here. `take` gets the
+/// document as JSON, then as text; or why there is none, and the answer is 1.
+extern "C" __attribute__((visibility("default"))) int anyaccel_report(const char* versions, std::size_t width,
+                                                                      void (*take)(const char*)) {
+  using namespace anyaccel::cli;
+  try {
+    Json report = collect_report();
+    report["versions"].update(Json::parse(versions));
+    take(report.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    take(report_text(report, width).c_str());
+    return 0;
+  } catch (const std::exception& error) {
+    take(error.what());
+    return 1;
+  }
+}

@@ -135,6 +135,22 @@ TEST_F(DetectionTest, SetAcceleratorByName) {
   EXPECT_ERROR(set_accelerator("nosuch"), invalid_argument, "named");
 }
 
+// Broken when asking for an accelerator by name chooses it, makes a second one, or gives one that cannot run.
+TEST_F(DetectionTest, AcceleratorOfANameIsNotChosen) {
+  add("first", 1, 9999);
+  add("second", 2);
+  add("absent", 0, -1, "no such card");
+  auto& second = accelerator_of("second");
+  EXPECT_EQ(second.device_count(), 2);
+  EXPECT_EQ(&accelerator_of("second"), &second);
+  EXPECT_EQ(get_accelerator().name(), "first");
+  EXPECT_EQ(&accelerator_of("first"), &get_accelerator());
+  set_accelerator(second);
+  EXPECT_EQ(&get_accelerator(), &second);
+  EXPECT_ERROR(accelerator_of("absent"), unavailable, "no such card");
+  EXPECT_ERROR(accelerator_of("nosuch"), invalid_argument, "'nosuch'");
+}
+
 // Broken by endless recursion: a backend that asks for the accelerator while it is made.
 TEST_F(DetectionTest, RecursionIsAnError) {
   register_backend({.traits = mock_traits("recursive", 9999),

@@ -9,7 +9,7 @@ get_accelerator = _native.get_accelerator
 is_current_accelerator_supported = _native.is_current_accelerator_supported
 
 
-def set_accelerator(accelerator):
+def set_accelerator(accelerator: "str | Accelerator | DeepSpeedAccelerator") -> None:
     """Makes an accelerator the one of this process: by its registered name, or an object of get_accelerator(), or one of a class
     of your own that derives from DeepSpeedAccelerator (abstract_accelerator.py), which get_accelerator() then returns."""
     if isinstance(accelerator, str):

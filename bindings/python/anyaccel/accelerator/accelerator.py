@@ -2,6 +2,7 @@
 are kept in Python because a call into C++ costs five times as much, and what Python says in another way than C++."""
 
 import functools
+import os
 
 import torch
 
@@ -41,8 +42,11 @@ class Accelerator(_Native, metaclass=_Kind):
     """
 
     def __init__(self, backend=None):
-        """The accelerator of this process, or one of a backend that the process need not use."""
+        """The accelerator of this process; or one of a backend that the process need not use: an object, or a registered name."""
         super().__init__(*([] if backend is None else [backend]))
+        # A backend sets variables for its vendor's libraries as it starts; children that get a copy of os.environ need them too.
+        for variable, value in _native.environment():
+            os.environ.setdefault(variable, value)
         self._name = super().name()
         self._device_type = super().device_type()
         self._device_name = super().device_name()
@@ -67,6 +71,10 @@ class Accelerator(_Native, metaclass=_Kind):
 
     def __repr__(self):
         return f"<anyaccel.Accelerator {self._name!r}>"
+
+    def _repr_html_(self):
+        from .. import _notebook
+        return _notebook.accelerator_html(self)
 
     # What never changes.
 

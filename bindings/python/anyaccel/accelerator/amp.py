@@ -1,19 +1,23 @@
 """Mixed precision, as older DeepSpeed releases have it in `get_accelerator().amp()`."""
 
+from typing import Any
+
 import torch
+
+from .. import _native
 
 
 class Amp:
     """`autocast` and `GradScaler` for one accelerator."""
 
-    def __init__(self, accelerator):
+    def __init__(self, accelerator: "_native.Accelerator") -> None:
         self._accelerator = accelerator
 
-    def autocast(self, dtype, enabled=True, cache_enabled=True):
+    def autocast(self, dtype: torch.dtype, enabled: bool = True, cache_enabled: bool = True) -> "_native.Scope":
         """Runs the ops of a `with` block in `dtype` where that is safe."""
         return self._accelerator.autocast(dtype, enabled=enabled, cache_enabled=cache_enabled)
 
-    def GradScaler(self, **options):
+    def GradScaler(self, **options: Any) -> torch.amp.GradScaler:
         """torch.amp.GradScaler for this accelerator's devices."""
         return torch.amp.GradScaler(device=self._accelerator.device_type(), **options)
 

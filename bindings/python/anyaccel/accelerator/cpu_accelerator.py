@@ -1,0 +1,5 @@
+"""As DeepSpeed's module of this name."""
+
+from ._by_name import class_of
+
+CPU_Accelerator = class_of("cpu", "CPU_Accelerator")

@@ -1,0 +1,251 @@
+"""Names, order and defaults of arguments: DeepSpeed's, the stub's and those at run time agree; so do the descriptions."""
+
+import ast
+import inspect
+import os
+import pathlib
+import pydoc
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import anyaccel
+from anyaccel import get_accelerator
+
+# The public members of DeepSpeed 0.19.8's abstract accelerator: their arguments after self; None for properties.
+DEEPSPEED = {
+    "is_synchronized_device": "",
+    "use_host_timers": "",
+    "resolves_data_dependency": "",
+    "handles_memory_backpressure": "",
+    "device_name": "device_index",
+    "device": "device_index",
+    "set_device": "device_index",
+    "current_device": "",
+    "current_device_name": "",
+    "device_count": "",
+    "synchronize": "device_index=None",
+    "random": "",
+    "set_rng_state": "new_state, device_index=None",
+    "get_rng_state": "device_index=None",
+    "manual_seed": "seed",
+    "manual_seed_all": "seed",
+    "initial_seed": "",
+    "default_generator": "device_index",
+    "Stream": None,
+    "stream": "stream",
+    "current_stream": "device_index=None",
+    "default_stream": "device_index=None",
+    "Event": None,
+    "empty_cache": "",
+    "memory_allocated": "device_index=None",
+    "max_memory_allocated": "device_index=None",
+    "reset_max_memory_allocated": "device_index=None",
+    "memory_cached": "device_index=None",
+    "max_memory_cached": "device_index=None",
+    "reset_max_memory_cached": "device_index=None",
+    "memory_stats": "device_index=None",
+    "reset_peak_memory_stats": "device_index=None",
+    "memory_reserved": "device_index=None",
+    "max_memory_reserved": "device_index=None",
+    "total_memory": "device_index=None",
+    "available_memory": "device_index=None",
+    "is_bf16_supported": "",
+    "is_fp16_supported": "",
+    "is_fp64_supported": "",
+    "supported_dtypes": "",
+    "is_available": "",
+    "range_push": "msg, domain=None, category=None",
+    "range_pop": "domain=None",
+    "lazy_call": "callback",
+    "supports_nvtx_domain": "",  # there a plain attribute
+    "communication_backend_name": "",
+    "is_triton_supported": "",
+    "prefer_triton_grouped_mm": "",
+    "is_current_stream_capturing": "",
+    "create_graph": "",
+    "capture_to_graph": "graph, pool=None, stream=None",
+    "replay_graph": "graph",
+    "BFloat16Tensor": None,
+    "ByteTensor": None,
+    "DoubleTensor": None,
+    "FloatTensor": None,
+    "HalfTensor": None,
+    "IntTensor": None,
+    "LongTensor": None,
+    "register_host_memory": "address, num_bytes",
+    "unregister_host_memory": "address",
+    "pin_memory_alignment": "",
+    "pin_memory": "tensor, make_copy=True, match_shape=True",
+    "pin_empty": "*size, dtype, device='cpu'",
+    "pin_empty_like": "tensor, device='cpu', dtype=None",
+    "is_pinned": "tensor",
+    "unpin_memory": "tensor",
+    "on_accelerator": "tensor",
+    "op_builder_dir": "",
+    "create_op_builder": "class_name",
+    "get_op_builder": "class_name",
+    "build_extension": "",
+    "export_envs": "",
+    "visible_devices_envs": "",
+    "set_visible_devices_envs": "current_env, local_accelerator_ids",
+    "get_compile_backend": "",
+    "set_compile_backend": "backend",
+}
+STUB = pathlib.Path(anyaccel.accelerator.__file__).with_name("accelerator.pyi")
+
+
+def parameters(text):
+    """{name: (kind, default)} of a list of arguments; no default is None."""
+    arguments = ast.parse(f"def f({text}): ...").body[0].args
+    found = {}
+    defaults = [None] * (len(arguments.args) - len(arguments.defaults)) + [ast.unparse(d) for d in arguments.defaults]
+    for argument, default in zip(arguments.args, defaults):
+        found[argument.arg] = ("plain", default)
+    if arguments.vararg:
+        found[arguments.vararg.arg] = ("*", None)
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
+        found[argument.arg] = ("keyword", default and ast.unparse(default))
+    return found
+
+
+def in_stub():
+    """{name: parameters after self, or None for a property} of the stub's class."""
+    (made,) = [node for node in ast.parse(STUB.read_text()).body if isinstance(node, ast.ClassDef)]
+    found = {}
+    for function in made.body:
+        if isinstance(function, ast.FunctionDef):
+            own = parameters(ast.unparse(function.args))
+            own.pop("self")
+            found[function.name] = None if function.decorator_list else own
+    return found
+
+
+def at_run_time(name):
+    """The same of the class itself. pybind11 writes a signature into the first line of its docstrings."""
+    member = inspect.getattr_static(anyaccel.Accelerator, name)
+    if isinstance(member, property):
+        return None
+    if inspect.isfunction(member):
+        signature = inspect.signature(member)
+        found = {p.name: ({p.VAR_POSITIONAL: "*", p.KEYWORD_ONLY: "keyword"}.get(p.kind, "plain"),
+                          None if p.default is p.empty else repr(p.default)) for p in signature.parameters.values()}
+    else:
+        line = member.__doc__.splitlines()[0]
+        inside = line[line.index("(") + 1:line.rindex(") -> ")]
+        starts = [(m.start(1), m.group(1)) for m in re.finditer(r"(?:^|, )(\w+): ", inside)] + [(len(inside), "")]
+        found = {}
+        for (begin, word), (end, _) in zip(starts, starts[1:]):
+            _, equals, default = inside[begin:end].rstrip(", ").partition(" = ")
+            found[word] = ("plain", default if equals else None)
+    found.pop("self")
+    return found
+
+
+# Breaks when a call that is right for DeepSpeed, by position or by keyword, is no longer right here.
+@pytest.mark.parametrize("name", DEEPSPEED)
+def test_arguments_are_deepspeeds(name):
+    ours = at_run_time(name)
+    if DEEPSPEED[name] is None:
+        assert ours is None and hasattr(get_accelerator(), name)
+        return
+    theirs = parameters(DEEPSPEED[name])
+    assert list(ours)[:len(theirs)] == list(theirs)
+    for argument, (kind, default) in ours.items():
+        if argument not in theirs:
+            assert default is not None, f"{name} demands {argument}, which DeepSpeed has not"
+            continue
+        assert kind == theirs[argument][0]
+        # What may be left out there may be left out here, and means the same.
+        assert theirs[argument][1] in (None, default)
+
+
+# Breaks when one of the 77 is missing from the table above.
+def test_all_members_of_deepspeed_are_looked_at():
+    assert len(DEEPSPEED) == 77
+
+
+# Breaks when the stub promises arguments that the class does not have, or the class has a method that the stub lacks.
+def test_stub_is_what_runs():
+    stub = in_stub()
+    public = {name for name in dir(anyaccel.Accelerator) if not name.startswith("_")}
+    assert public == set(stub) - {"__init__"}
+    for name in sorted(public):
+        assert at_run_time(name) == stub[name], name
+
+
+# Breaks when a method has no docstring at run time, or not the header's words, which the stub has.
+def test_docstrings_are_the_headers():
+    for name, wanted in docstrings():
+        native = getattr(anyaccel._native.Accelerator, name, None)
+        shown = inspect.getdoc(getattr(anyaccel.Accelerator, name))
+        assert shown, name
+        # What Python says in another way may have words of its own.
+        if native is not None:
+            assert wanted in " ".join(native.__doc__.split()), name
+    page = pydoc.plain(pydoc.render_doc(get_accelerator().memory_allocated))
+    assert "Bytes of live tensors on a device." in page and "device_index" in page
+    # Kept in Python for speed, with the library's docstring all the same.
+    assert 'for example "cuda"' in inspect.getdoc(get_accelerator().device_name)
+
+
+def docstrings():
+    """(name, description) of the stub's methods."""
+    (made,) = [node for node in ast.parse(STUB.read_text()).body if isinstance(node, ast.ClassDef)]
+    for function in made.body:
+        if isinstance(function, ast.FunctionDef) and function.name not in ("__init__", "device_type"):
+            yield function.name, " ".join(ast.get_docstring(function).split())
+
+
+CLIENT = '''
+import torch
+from anyaccel import Error, Event, Stream, get_accelerator, report, set_accelerator
+from anyaccel.accelerator.cpu_accelerator import CPU_Accelerator
+
+def run(size: int) -> float:
+    accelerator = get_accelerator()
+    stream: Stream = accelerator.Stream(priority=0)
+    with accelerator.stream(stream), accelerator.device(0):
+        x = accelerator.FloatTensor([1.0] * size)
+    event: Event = stream.record_event()
+    event.synchronize()
+    free, total = accelerator.memory_info(device_index=0)
+    count: int = accelerator.memory_allocated()
+    dtypes: list[torch.dtype] = accelerator.supported_dtypes()
+    graph = accelerator.create_graph()
+    with accelerator.capture_to_graph(graph, pool=None):
+        pass
+    try:
+        accelerator.set_device(count)
+    except Error as error:
+        print(error.code, dtypes, free, total, accelerator.device_name(0), graph.state)
+    builder = accelerator.create_op_builder("CPUAdamBuilder")
+    if builder.is_compatible() and builder.name():
+        builder.load()
+    set_accelerator(CPU_Accelerator())
+    report(show=False)
+    return float(x.sum())
+'''
+WRONG = ("get_accelerator().set_device('cuda')", "get_accelerator().memory_alocated()", "get_accelerator().synchronize(index=0)")
+
+
+def check_types(folder, text):
+    (folder / "client.py").write_text(text)
+    environment = {**os.environ, "MYPYPATH": os.path.dirname(os.path.dirname(anyaccel.__file__))}
+    (folder / "mypy.ini").write_text("[mypy]\nfollow_imports = silent\n[mypy-torch.*]\nfollow_imports = skip\n")
+    return subprocess.run([sys.executable, "-m", "mypy", "--strict", "--config-file", "mypy.ini", "--cache-dir", str(folder / "cache"),
+                           "client.py"], cwd=folder, env=environment, capture_output=True, text=True, timeout=550)
+
+
+# Breaks when the stubs refuse a right program, or let a wrong one pass.
+def test_client_is_checked_by_mypy(tmp_path):
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    assert (STUB.parents[1] / "py.typed").exists()
+    done = check_types(tmp_path, CLIENT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = check_types(tmp_path, "from anyaccel import get_accelerator\n" + "\n".join(WRONG) + "\n")
+    assert [line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line] == ["2", "3", "4"], done.stdout
+    shutil.rmtree(tmp_path / "cache", ignore_errors=True)
