@@ -77,7 +77,7 @@ std::int64_t fingerprint(const std::vector<at::Tensor>& parameters, std::int64_t
 void check_same(ProcessGroup& group, std::int64_t count, std::int64_t mixed) {
   const auto all = group.all_gather(at::tensor({count, mixed}, at::TensorOptions().dtype(at::kLong)).view({1, 2}));
   const auto* numbers = all.const_data_ptr<std::int64_t>();
-  for (int rank = 0; rank < group.size(); ++rank)
+  for (std::int64_t rank = 0; rank < group.size(); ++rank)
     if (numbers[2 * rank] != numbers[0] || numbers[2 * rank + 1] != numbers[1])
       refuse(ErrorCode::invalid_argument,
              "the parameters or buckets of rank " + std::to_string(rank) + " are not those of rank 0",

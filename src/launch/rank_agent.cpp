@@ -1,5 +1,6 @@
 #include "launch/rank_agent.h"
 
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -172,13 +173,19 @@ Options rank_options(Runner runner) {
   return options;
 }
 
-int parents_end() {
+int end_of_job(Runner runner) {
   const pid_t parent = ::getppid();
   const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, parent, 0));
   // Linux before 5.3 has none, and a parent outside of our process namespace has no number here. This is told of its thread alone.
   if (descriptor < 0) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(128 + SIGTERM);
-  return descriptor;
+  if (runner != Runner::slurm) return descriptor;
+  const int both = ::epoll_create1(EPOLL_CLOEXEC);
+  epoll_event readable{.events = EPOLLIN, .data = {}};
+  if (descriptor >= 0) ::epoll_ctl(both, EPOLL_CTL_ADD, descriptor, &readable);
+  epoll_event ended{.events = 0, .data = {}};  // that its writer is gone is told always
+  ::epoll_ctl(both, EPOLL_CTL_ADD, STDIN_FILENO, &ended);
+  return both;
 }
 
 }  // namespace anyaccel::launch

@@ -41,7 +41,8 @@ std::size_t host_of(const std::vector<Host>& hosts, const Place& place, Runner r
 /// goes to. Throws as the above, and `not_found` when there is no such folder here.
 Options rank_options(Runner runner);
 
-/// A descriptor that is readable when the process that started this one is gone.
-int parents_end();
+/// A descriptor that is readable when the process that started this one is gone or, where the runner is asked in this way, when standard
+/// input ends. Nothing is to be read from it.
+int end_of_job(Runner runner);
 
 }  // namespace anyaccel::launch

@@ -230,6 +230,7 @@ int run_job(const Job& job, const RunSettings& settings) {
     if (input >= 0 && at_end(input)) {
       input = -1;
       cut_off = true;
+      if (settings.asked_by_end) was_asked = 1;
       Guard::forward(guard.link(), SIGTERM, false);
     }
     // Not all runners end the others when one fails.

@@ -14,6 +14,7 @@ struct RunSettings {
   int ends_with = -1;  ///< a descriptor whose end ends the job: standard input, or a process's
   bool one_rank =
       false;  ///< the agent of one rank: SIGALRM and SIGQUIT ask for its end, which is then no failure; SIGUSR1 and SIGUSR2 are the rank's
+  bool asked_by_end = false;  ///< with `one_rank`: what ends_with tells is such a request
   int silence =
       0;  ///< of an agent: seconds without a byte on standard input after which that launcher is taken for gone
   bool save_pid = false;  ///< /tmp/<process>.deepspeed holds this process's number while the job runs

@@ -30,7 +30,7 @@ struct Known {
   std::vector<const char*> says;      ///< what the right one says of its version, one of these
   const char* install;
   /// What it passes on to its processes, so that agents end their ranks with time to save. It means nothing else to an agent, which then
-  /// ends with 0: runners kill the other processes when one ends with anything else.
+  /// ends with 0: runners kill the other processes when one ends with anything else. srun is asked by the end of its input instead.
   int end_signal;
   const char* ssh_arguments;  ///< variable with further words for the ssh that it uses; null: none
 };
@@ -99,8 +99,8 @@ Words own_words(Runner runner, const Options& options, const JobInput& input, co
               "-hosts", counted_hosts(input.hosts), "-n", count};
     case Runner::slurm: {
       Words out{"--nodes=" + std::to_string(input.hosts.size()), "--ntasks=" + count, "--cpu-bind=none",
-                // srun passes on a SIGINT at once with this.
-                "--disable-status", "--export=ALL"};
+                // The end of its input is the job's, on all nodes.
+                "--input=all", "--export=ALL"};
       // Slurm's own order is that of its configuration, and its own counts are even.
       if (!input.own_slots)
         append(out, {"--nodelist=" + host_of_each_rank(input.hosts), "--distribution=arbitrary"});
@@ -153,7 +153,9 @@ void check_runner(const Options& options, const std::string& runner_program) {
 Job runner_job(const Options& options, const JobInput& input, const std::string& program,
                const std::string& runner_program) {
   const auto& one = known(*options.runner);
-  Job job{.input = RankInput::nothing};
+  // Slurm's daemons send a signal for srun to all processes of a rank, beside the agent's own: ranks would get it twice.
+  const bool by_input = one.runner == Runner::slurm;
+  Job job{.input = by_input ? RankInput::held : RankInput::nothing, .own_group = by_input};
   job.end_signal = one.end_signal;
   job.hosts = static_cast<int>(input.hosts.size());
   job.accelerator = input.accelerator.traits.name;

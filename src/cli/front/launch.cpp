@@ -84,10 +84,11 @@ int run_launch(std::span<const char* const> arguments) {
                             (job.hosts == 1 ? " host" : " hosts") + ", accelerator " + job.accelerator +
                             ", MASTER_ADDR " + job.master_addr + ", MASTER_PORT " + std::to_string(job.master_port));
   launch::RunSettings settings{.agent = options.agent,
-                               .ends_with = options.rank_agent ? launch::parents_end()
+                               .ends_with = options.rank_agent ? launch::end_of_job(*options.rank_agent)
                                             : options.agent    ? STDIN_FILENO
                                                                : -1,
                                .one_rank = options.rank_agent.has_value(),
+                               .asked_by_end = options.rank_agent == launch::Runner::slurm,
                                .silence = options.silence,
                                .save_pid = options.save_pid};
   if (made.agents)

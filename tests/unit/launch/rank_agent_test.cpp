@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -139,7 +140,7 @@ TEST(ParentsEnd, IsReadable) {
     if (::pipe(ready) != 0) ::_exit(1);
     if (::fork() == 0) {
       ::close(ready[0]);
-      const int descriptor = parents_end();
+      const int descriptor = end_of_job(Runner::openmpi);
       if (descriptor < 0) ::_exit(2);
       fd_set set;
       FD_ZERO(&set);
@@ -160,6 +161,30 @@ TEST(ParentsEnd, IsReadable) {
   EXPECT_EQ(::read(ends[0], &answer, 1), 1);
   EXPECT_EQ(answer, 'y');
   ::close(ends[0]);
+}
+
+// Breaks when an agent that Slurm started does not learn that the job is to end, or takes what is in its input for that.
+TEST(EndOfJob, IsThatOfSlurmsInput) {
+  int ends[2], looked[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::pipe(looked), 0);
+  ASSERT_EQ(::write(ends[1], "x", 1), 1);
+  const pid_t agent = ::fork();
+  if (agent == 0) {
+    ::dup2(ends[0], STDIN_FILENO);
+    ::close(ends[1]);
+    pollfd one{end_of_job(Runner::slurm), POLLIN, 0};
+    const char early = ::poll(&one, 1, 0) != 0 ? 'y' : 'n';
+    if (::write(looked[1], &early, 1) != 1) ::_exit(2);
+    ::_exit(::poll(&one, 1, -1) == 1 ? 0 : 1);
+  }
+  char early = 0;
+  EXPECT_EQ(::read(looked[0], &early, 1), 1);
+  EXPECT_EQ(early, 'n');
+  for (const int descriptor : {ends[0], ends[1], looked[0], looked[1]}) ::close(descriptor);
+  int status = 0;
+  ::waitpid(agent, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace
