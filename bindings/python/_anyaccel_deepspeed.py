@@ -1,0 +1,49 @@
+"""Makes DeepSpeed, once it is imported, use AnyAccel's accelerator. Nothing else is imported before that, torch least of all.
+
+anyaccel_deepspeed.pth imports it at the start of every Python process whose ANYACCEL_DEEPSPEED is neither empty nor 0;
+`import anyaccel.deepspeed` does the same for one process."""
+
+import importlib.abc
+import importlib.machinery
+import sys
+
+MODULE = "deepspeed.accelerator.real_accelerator"
+
+
+class _Loader(importlib.abc.Loader):
+    """The module's own loader, and then our accelerator's turn: before anything of DeepSpeed can have asked for one."""
+
+    def __init__(self, loader):
+        self._loader = loader
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        self._loader.exec_module(module)
+        from anyaccel.deepspeed import adapter
+        adapter.give(module)
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != MODULE:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+def installed():
+    return any(isinstance(finder, _Finder) for finder in sys.meta_path)
+
+
+def install():
+    """Once a process. Children by fork inherit it."""
+    if not installed():
+        sys.meta_path.insert(0, _Finder())

@@ -1,0 +1,57 @@
+"""Builder classes for DeepSpeed: they derive from its OpBuilder, and load() gives the ops of AnyAccel."""
+
+from ..errors import Error
+
+# What DeepSpeed's Python imports by these names, and all that `deepspeed.ops.__compatible_ops__` and ds_report list.
+NAMES = ("AsyncIOBuilder", "CCLCommBuilder", "CPUAdagradBuilder", "CPUAdamBuilder", "CPULionBuilder", "DeepCompileBuilder",
+         "EvoformerAttnBuilder", "FPQuantizerBuilder", "FusedAdamBuilder", "FusedLambBuilder", "FusedLionBuilder", "GDSBuilder",
+         "InferenceBuilder", "InferenceCoreBuilder", "InferenceCutlassBuilder", "NotImplementedBuilder", "PinMemoryBuilder",
+         "QuantizerBuilder", "RaggedOpsBuilder", "RaggedUtilsBuilder", "RandomLTDBuilder", "ShareMemCommBuilder",
+         "SpatialInferenceBuilder", "StochasticTransformerBuilder", "TransformerBuilder", "UtilsBuilder")
+
+
+class NotImplementedOp(Error, ValueError):
+    """An op that AnyAccel does not have. A ValueError because that is what DeepSpeed's own builder raises for it."""
+
+
+def builder_class(own, class_name):
+    """The class for DeepSpeed's name of a builder. Never None."""
+    from deepspeed.ops.op_builder.builder import OpBuilder
+    members = dict(vars(_Members), NAME=own.get_op_builder(class_name).NAME, _own=own, _class_name=class_name)
+    for name in ("__dict__", "__weakref__"):
+        members.pop(name, None)
+    members["BUILD_VAR"] = "DS_BUILD_" + members["NAME"].upper()
+    return type(OpBuilder)(class_name, (OpBuilder,), members)
+
+
+class _Members:
+
+    def __init__(self, name=None):
+        super(type(self), self).__init__(name=self.NAME if name is None else name)
+        self._ours = self._own.create_op_builder(self._class_name)
+
+    def absolute_name(self):
+        return self._ours.absolute_name()
+
+    def sources(self):
+        """None that DeepSpeed could build: `anyaccel op build` builds ours."""
+        return []
+
+    def is_compatible(self, verbose=False):
+        return self._ours.is_compatible(verbose)
+
+    def builder(self):
+        """For setup.py of DeepSpeed, which shall build nothing here."""
+        raise NotImplementedOp(f"[{self._class_name}::builder] AnyAccel's ops are no setuptools extensions; install DeepSpeed with "
+                               "DS_BUILD_OPS=0", "unsupported")
+
+    def load(self, verbose=True):
+        try:
+            return self._ours.load(verbose)
+        except Error as error:
+            if error.code != "unsupported":
+                raise
+            raise NotImplementedOp(str(error), error.code) from error
+
+    def jit_load(self, verbose=True):
+        return self.load(verbose)

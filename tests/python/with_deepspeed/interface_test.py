@@ -1,0 +1,109 @@
+"""The object that DeepSpeed gets has all of its members, with its arguments' names, and op builders that it can use as its own."""
+
+import importlib.util
+import inspect
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+
+
+if importlib.util.find_spec("deepspeed") is None:
+    pytest.skip("deepspeed is not installed", allow_module_level=True)
+
+import anyaccel.deepspeed  # noqa: E402
+import deepspeed  # noqa: E402
+from deepspeed.accelerator import get_accelerator  # noqa: E402
+from deepspeed.accelerator.abstract_accelerator import DeepSpeedAccelerator  # noqa: E402
+
+PACKAGE = pathlib.Path(anyaccel.__file__).parents[1]
+
+
+def test_deepspeed_has_our_object():
+    # breaks when the hook runs too late, or gives an object that DeepSpeed's isinstance check refuses
+    assert get_accelerator() is anyaccel.deepspeed.accelerator()
+    assert isinstance(get_accelerator(), DeepSpeedAccelerator)
+
+
+def test_every_public_member_takes_its_arguments():
+    # breaks when a method is missing, or takes an argument by another name than DeepSpeed calls it with
+    missing = []
+    for name in dir(DeepSpeedAccelerator):
+        if name.startswith("_"):
+            continue
+        theirs, ours = getattr(DeepSpeedAccelerator, name), getattr(get_accelerator(), name)
+        if not inspect.isfunction(theirs):
+            continue
+        try:
+            parameters = inspect.signature(ours).parameters
+        except ValueError:
+            text = (ours.__doc__ or "").splitlines()[0]
+            missing += [(name, each) for each in list(inspect.signature(theirs).parameters)[1:] if each + ":" not in text]
+            continue
+        if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+            continue
+        missing += [(name, each) for each in list(inspect.signature(theirs).parameters)[1:] if each not in parameters]
+    assert missing == []
+
+
+def test_a_cpu_has_no_streams_for_deepspeed_and_a_local_rank_is_no_device():
+    # breaks when a second rank on a host asks for device 1 of a CPU, or DeepSpeed takes a CPU for a device with queues
+    if not get_accelerator().is_synchronized_device():
+        pytest.skip("this device has streams")
+    accelerator = get_accelerator()
+    accelerator.set_device(1)
+    assert (accelerator.Stream, accelerator.Event, accelerator.current_stream()) == (None, None, None)
+    assert accelerator.device_name(1) == "cpu"
+    assert accelerator.memory_allocated(1) >= 0 and accelerator.available_memory(1) > 0
+    assert anyaccel.get_accelerator().Stream is anyaccel.Stream
+
+
+def test_builders_are_deepspeeds_and_load_our_ops():
+    # breaks when DeepSpeed's names, bound at its import, are its own builders, which compile
+    from deepspeed.ops.op_builder import CPUAdamBuilder
+    from deepspeed.ops.op_builder.builder import OpBuilder
+    builder = CPUAdamBuilder()
+    assert isinstance(builder, OpBuilder)
+    assert (builder.name, CPUAdamBuilder.NAME) == ("cpu_adam", "cpu_adam")
+    assert builder.is_compatible()
+    assert builder.load().__name__ == builder.absolute_name() == "anyaccel.ops.cpu_adam"
+    assert deepspeed.ops.__compatible_ops__["cpu_adam"] is True
+    assert deepspeed.ops.__compatible_ops__["quantizer"] is False
+
+
+def test_a_missing_op_says_so_at_load():
+    # breaks when DeepSpeed, which catches ValueError there, meets another exception
+    with pytest.raises(ValueError, match="QuantizerBuilder") as raised:
+        get_accelerator().create_op_builder("QuantizerBuilder").load()
+    assert raised.value.code == "unsupported"
+
+
+def run(code, **variables):
+    environment = dict(os.environ, **variables)
+    return subprocess.run([sys.executable, "-B", "-c", code], env=environment, capture_output=True, text=True, timeout=300)
+
+
+def test_too_late_is_an_error():
+    # breaks when a program believes that it runs on our ops, and does not
+    done = run("import deepspeed, anyaccel.deepspeed")
+    assert "import anyaccel.deepspeed first" in done.stderr
+
+
+def test_the_variable_acts_in_a_process_and_in_what_it_forks():
+    # breaks when the .pth file imports nothing, or torch before DeepSpeed is imported
+    hook = f"import site, sys; site.addsitedir({str(PACKAGE)!r}); assert 'torch' not in sys.modules\n"
+    code = hook + """
+import os, deepspeed
+pid = os.fork()
+if pid == 0:
+    os._exit(0 if 'anyaccel' in repr(deepspeed.accelerator.get_accelerator()) and
+             deepspeed.accelerator.get_accelerator().available_memory() > 0 else 1)
+print('forked', os.waitpid(pid, 0)[1], deepspeed.accelerator.get_accelerator())
+"""
+    done = run(code, ANYACCEL_DEEPSPEED="1")
+    assert "forked 0 <anyaccel.deepspeed.accelerator()" in done.stdout, done.stderr
+    off = run(hook + "print([each for each in sys.modules if 'anyaccel' in each])", ANYACCEL_DEEPSPEED="0")
+    assert off.stdout.strip() == "[]"
