@@ -188,6 +188,10 @@ void read_single(const Line& line, Description& out) {
   } else if (line.key == "compiler") {
     if (line.value.front() == '-' || !all_of(line.value, "_-+./")) fail(line, "not a program's name or path");
     out.compiler = line.value;
+  } else if (line.key == "python") {
+    if (line.value.front() != '/' || !all_of(line.value, "_-+./"))
+      fail(line, "not an absolute folder", "the one with Python.h, for example /usr/include/python3.12");
+    out.python = line.value;
   } else if (line.key == "torch") {
     if (line.value != "yes" && line.value != "no") fail(line, "neither yes nor no", "yes or no");
     out.torch = line.value == "yes";

@@ -39,7 +39,8 @@ struct Description {
   std::string prefix_variable;        ///< variable that names a prefix with include and lib, for example CCL_ROOT
   std::vector<std::string> prefixes;  ///< where a vendor's installer puts it; absolute
   std::string compiler;               ///< program or path; empty: CXX or the system's
-  bool torch = true;                  ///< LibTorch's headers and libraries
+  std::string python;  ///< folder of Python's headers, absolute: the library is an extension module of Python
+  bool torch = true;   ///< LibTorch's headers and libraries
 
   bool serves(std::string_view backend) const;
   bool needs_nvcc() const;

@@ -190,6 +190,7 @@ Key content_key(const Op& op, const Places& places, const LibTorch* torch, const
     for (const auto& source : *list)
       parts.emplace_back("flags of " + source.name(), joined(source_flags(op, source, target)));
   parts.emplace_back("libraries", joined(what.links));
+  if (!what.python.empty()) parts.emplace_back("python", what.python);
   for (const auto& [name, file] : scan(op, places).result()) parts.emplace_back("file " + name, file.second);
   out.content = digest_of(parts);
   return out;

@@ -22,6 +22,7 @@ std::vector<std::string> include_flags(const Op& op, const Places& places, const
   for (const auto& folder : op.description.includes) out.push_back("-I" + (op.folder() / folder).string());
   for (const auto& folder : places.includes) out.push_back("-I" + folder.string());
   if (const auto prefix = prefix_of(op.description); !prefix.empty()) append(out, {"-isystem", prefix + "/include"});
+  if (!op.description.python.empty()) append(out, {"-isystem", op.description.python});
   if (torch != nullptr)
     for (const auto& folder : torch->includes()) append(out, {"-isystem", folder.string()});
   return out;
@@ -49,6 +50,7 @@ std::vector<std::string> library_flags(const Op& op, const LibTorch* torch) {
   // By name alone and without a run path: the process has them open, wherever they lie by then.
   if (torch == nullptr) return out;
   append(out, {"-L" + torch->libraries().string(), "-ltorch_cpu", "-lc10"});
+  if (!op.description.python.empty()) out.push_back("-ltorch_python");
   // The CUDA runtime comes through them: the one that this LibTorch uses and no second one. A LibTorch without them can
   // still compile the op, for another machine.
   if (op.description.needs_nvcc() && !torch->cuda.empty())
@@ -101,6 +103,9 @@ std::vector<std::string> source_flags(const Op& op, const Source& source, const 
     append(out, host);
     append(out, sanitizer_flags());
   }
+  // As torch's own builds of extensions name the module.
+  if (!op.description.python.empty())
+    append(out, {"-DTORCH_EXTENSION_NAME=" + op.description.name, "-DTORCH_API_INCLUDE_EXTENSION_H"});
   append(out, source.is_cuda() ? host_flags_for_nvcc(op.description.flags) : op.description.flags);
   append(out, source.flags);
   return out;

@@ -12,6 +12,7 @@
 
 #include "anyaccel/error.h"
 #include "anyaccel/interrupt.h"
+#include "anyaccel/sdk/described_op.h"
 #include "base/dynamic_library.h"
 #include "base/fork_safe.h"
 #include "base/log.h"
@@ -29,18 +30,23 @@ class OpenOps {
   void load(const build::Op& op, const build::Settings& settings) {
     if (!begin(op.file)) return;
     try {
-      open(op, settings);
+      end(op.file, open(op, settings));
     } catch (...) {
-      end(op.file, false);
+      end(op.file, {});
       throw;
     }
-    end(op.file, true);
+  }
+  /// Where its library lies; empty when it is not open.
+  std::string library(const std::filesystem::path& file) {
+    const std::lock_guard lock(mutex_);
+    const auto found = states_.find(file);
+    return found == states_.end() ? std::string() : found->second.library;
   }
 
  private:
   struct State {
-    bool open = false;
-    pid_t loader = 0;  ///< the process with a thread that loads it; a forked child has no such thread
+    std::string library = {};  ///< empty until it is open
+    pid_t loader = 0;          ///< the process with a thread that loads it; a forked child has no such thread
   };
 
   /// True when this thread is the one to load it; false when it is open. Waits for another thread that loads it.
@@ -49,7 +55,7 @@ class OpenOps {
       {
         const std::lock_guard lock(mutex_);
         auto& state = states_[file];
-        if (state.open) return false;
+        if (!state.library.empty()) return false;
         if (state.loader != ::getpid()) {
           state.loader = ::getpid();
           return true;
@@ -59,12 +65,12 @@ class OpenOps {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   }
-  void end(const std::filesystem::path& file, bool opened) {
+  void end(const std::filesystem::path& file, std::string library) {
     const std::lock_guard lock(mutex_);
-    states_[file] = {.open = opened, .loader = 0};
+    states_[file] = {.library = std::move(library), .loader = 0};
   }
 
-  static void open(const build::Op& op, build::Settings settings) {
+  static std::string open(const build::Op& op, build::Settings settings) {
     auto found = build::find_or_build(op, settings);
     log(LogLevel::debug,
         op.description.name + " is " + build::to_string(found.origin) + ": " + found.held.library.string());
@@ -82,6 +88,7 @@ class OpenOps {
       throw Error(ErrorCode::build_failed, "OpBuilder::load",
                   {.what = "the library of " + op.description.name + " cannot be opened", .got = reason});
     found.held.use.keep();  // nobody may remove what this process runs
+    return found.held.library.string();
   }
   static std::string try_open(const build::Found& found) {
     std::string reason;
@@ -111,6 +118,7 @@ class DescribedBuilder final : public sdk::OpBuilder {
     return {.compatible = false, .reason = error.what()};
   }
   void load() override { open_ops().load(op_, settings()); }
+  std::string library() const { return open_ops().library(op_.file); }
   std::vector<std::string> sources() const override {
     std::vector<std::string> out;
     for (const auto& source : op_.description.sources)
@@ -184,6 +192,18 @@ std::vector<std::string> own_ops(const std::string& backend) {
   for (const auto& op : all_own_ops())
     if (op.description.serves(backend)) out.push_back(op.description.class_name);
   return out;
+}
+
+std::shared_ptr<sdk::OpBuilder> sdk::make_described_builder(const std::string& text, const std::string& folder,
+                                                            const OpBuilderOptions& options) {
+  auto description = build::parse_description(text);
+  const auto file = (std::filesystem::absolute(folder) / (description.name + ".op")).lexically_normal();
+  return std::make_shared<DescribedBuilder>(build::Op{std::move(description), file}, options);
+}
+
+std::string sdk::library_of(const OpBuilder& builder) {
+  const auto* described = dynamic_cast<const DescribedBuilder*>(&builder);
+  return described == nullptr ? std::string() : described->library();
 }
 
 std::shared_ptr<sdk::OpBuilder> sdk::make_op_builder(const std::string& description, const OpBuilderOptions& options) {

@@ -27,7 +27,7 @@ class Backend:
     Arguments arrive checked: an index is in range. Functions are called from any thread, with Python's lock; keep those short that
     programs call often. To refuse, raise `anyaccel.Error(text, "unsupported")` or NotImplementedError."""
 
-    _below = None
+    _below = _builders = _op_builder_dir = None
 
     @classmethod
     def start(cls):
@@ -136,9 +136,12 @@ class Backend:
     # Ops and environment
 
     def create_op_builder(self, class_name: str):
-        """An anyaccel.OpBuilder, or None for what the backend below has. Asked by C++; in Python the package `op_builder_dir`
-        stands above it."""
-        return None
+        """An anyaccel.OpBuilder, or None for what the backend below has: those of the package `op_builder_dir`, by default."""
+        if self._builders is None:
+            from .op_builder import classes_of
+            self._builders = classes_of(self._op_builder_dir)
+        cls = self._builders.get(class_name)
+        return None if cls is None else cls()
 
     def range_push(self, message: str, domain: str, category: str) -> None:
         """Opens a named range in the profiler."""
@@ -149,17 +152,18 @@ class Backend:
         self._below.range_pop(domain)
 
 
-def given_slots(cls):
+def given_slots(cls, traits):
     """The functions that a class gives itself: only these are called in Python."""
-    return [name for name in _native.backend_slots if getattr(cls, name) is not getattr(Backend, name)]
+    given = [name for name in _native.backend_slots if getattr(cls, name) is not getattr(Backend, name)]
+    return given + (["create_op_builder"] if traits.get("op_builder_dir") else [])
 
 
 def over(below, traits, cls, **arguments):
     """C++'s object of a backend of class `cls` over the one of C++ `below`."""
     made = cls.__new__(cls)
-    made._below, made._name = below, traits["name"]
+    made._below, made._name, made._op_builder_dir = below, traits["name"], traits.get("op_builder_dir")
     made.__init__(**arguments)
-    return _native.make_python_backend(below, traits, made, given_slots(cls))
+    return _native.make_python_backend(below, traits, made, given_slots(cls, traits))
 
 
 def below(traits, base):

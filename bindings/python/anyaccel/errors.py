@@ -26,12 +26,12 @@ def make_error(code: str, where: str, what: str, got: str = "", want: str = "", 
     return Error(text + (f"; {hint}" if hint else ""), code)
 
 
-def code_and_text(error):
-    """What C++ makes of an exception that the Python code of a backend raised: a code's number, and words."""
+def parts_of(error):
+    """What C++ makes of an exception that the Python code of a backend raised: a code's number, where (empty: it knows), and words."""
     import torch
     if isinstance(error, Error):
-        text = str(error)
-        return CODES.index(error.code), text
+        where, closing, text = str(error).removeprefix("[").partition("] ")
+        return (CODES.index(error.code), where, text) if closing else (CODES.index(error.code), "", str(error))
     kinds = ((torch.OutOfMemoryError, "out_of_memory"), (NotImplementedError, "unsupported"),
              (getattr(torch, "AcceleratorError", ()), "device_error"))
     code = next((code for kind, code in kinds if isinstance(error, kind)), "internal")
@@ -41,4 +41,4 @@ def code_and_text(error):
         at = at.tb_next
     if at is not None:
         place = f" ({at.tb_frame.f_code.co_filename}:{at.tb_lineno})"
-    return CODES.index(code), f"its Python code raised {type(error).__name__}: {error}{place}"
+    return CODES.index(code), "", f"its Python code raised {type(error).__name__}: {error}{place}"

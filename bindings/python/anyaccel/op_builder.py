@@ -14,10 +14,15 @@ from . import _native
 class OpBuilder(_native.OpBuilder):
     """Base of the classes that `get_op_builder(name)` gives; `create_op_builder(name)` makes an object of one.
 
-    A backend's own builder is a class of this base whose name ends in `Builder`; it gives `NAME` and what differs, load() above all. What it
-    leaves out is that of AnyAccel's op of the same class name, or `unsupported` when there is none."""
+    A backend's own builder is a class of this base whose name ends in `Builder`; it gives `NAME` and what differs: load(), or sources()
+    and what goes with them (include_paths(), cxx_args(), ...), which AnyAccel's build service then builds, keeps and loads. What it
+    leaves out is that of AnyAccel's op of the same class name, or `unsupported` when there is none.
+
+    Sources stay in the extension's folder: relative ones lie below the folder of the class's file, or below the one there that a variable
+    `<prefix>_kernel_path` of the class or its module names; `<prefix>_include` names folders of headers."""
 
     NAME: "str | None" = None
+    NAMESPACE: "str | None" = None  # of torch.ops, where the library registers ops and is no Python module; none: NAME
 
     def __init__(self, name=None, *, accelerator=None, class_name=None):
         """`name` stands for NAME, as DeepSpeed's builders give it. The accelerator is the process's when none is given."""
@@ -27,12 +32,51 @@ class OpBuilder(_native.OpBuilder):
         if not isinstance(accelerator, _native.Accelerator):
             accelerator = accelerator._all()  # of a user's class
         super().__init__(accelerator, class_name or type(self).__name__)
+        self._described = None
         if name is not None:
             self.NAME = name
 
     def name(self) -> str:
         """The op's name, for example "cpu_adam"."""
         return self.NAME or super().name()
+
+    def sources(self) -> "list[str]":
+        """The sources, absolute or below the kernels' folder."""
+        return super().sources()
+
+    def include_paths(self) -> "list[str]":
+        """Folders that the compiler gets, absolute or below the folder of the class's file."""
+        return super().include_paths()
+
+    def cxx_args(self) -> "list[str]":
+        """Flags of the C++ compiler. What changes results or reads files that no key covers is refused (docs/ops.md)."""
+        return []
+
+    def nvcc_args(self) -> "list[str]":
+        """Flags of nvcc, for sources that end in .cu."""
+        return []
+
+    def libraries_args(self) -> "list[str]":
+        """Libraries to link, by name."""
+        return []
+
+    def extra_ldflags(self) -> "list[str]":
+        """The same as flags: `-lNAME`."""
+        return []
+
+    def _service(self):
+        """The build service's builder, where this class names sources."""
+        if type(self).sources is OpBuilder.sources:
+            return None
+        if self._described is None:
+            from . import extension_op
+            self._described = extension_op.build_service_of(self)
+        return self._described
+
+    def compatibility(self):
+        """(compatible, reason): the reason is empty when load() can work here."""
+        service = self._service()
+        return super().compatibility() if service is None else service.compatibility()
 
     def is_compatible(self, verbose: bool = False) -> bool:
         """True when load() can work here; `compatibility()` has the reason, and verbose prints it."""
@@ -43,13 +87,25 @@ class OpBuilder(_native.OpBuilder):
 
     def load(self, verbose: bool = True) -> Any:
         """Loads the op, prebuilt or built now, and returns its functions: the module `anyaccel.ops.<name>` when there is
-        one, which has what DeepSpeed's Python calls, else `torch.ops.anyaccel`."""
+        one, which has what DeepSpeed's Python calls, else `torch.ops.anyaccel`. Of a class with sources() the Python module that they
+        make (PYBIND11_MODULE(TORCH_EXTENSION_NAME, ...)), else `torch.ops.<NAME>`."""
+        service = self._service()
+        if service is not None:
+            from . import extension_op
+            service.load()
+            return extension_op.functions_of(self.name(), service.library(), self.NAMESPACE or self.name())
         super().load()
         return functions_of(self.name())
 
     def jit_load(self, verbose: bool = True) -> Any:
         """load(): what is built already is not built again."""
         return self.load(verbose)
+
+    def builder(self) -> Any:
+        """torch's CppExtension of the same sources, for a setup.py."""
+        from torch.utils.cpp_extension import CppExtension
+        from . import extension_op
+        return extension_op.for_setup(self, CppExtension)
 
     def absolute_name(self) -> str:
         """The module that load() returns, by its name."""

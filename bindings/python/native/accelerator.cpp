@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "anyaccel/sdk/backend.h"
+#include "anyaccel/sdk/described_op.h"
 #include "binding.h"
 #include "docstrings.h"
 
@@ -223,7 +224,11 @@ void bind_op_builders(py::module_& module) {
            })
       .def("load", &OpBuilder::load, NoGil())
       .def("sources", &OpBuilder::sources)
-      .def("include_paths", &OpBuilder::include_paths);
+      .def("include_paths", &OpBuilder::include_paths)
+      .def("library", &sdk::library_of);
+  module.def("make_described_builder", [](const std::string& text, const std::string& folder) {
+    return sdk::make_described_builder(text, folder);
+  });
 }
 
 }  // namespace

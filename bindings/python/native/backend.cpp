@@ -145,9 +145,18 @@ class PythonBackend final : public sdk::Backend {
   }
 
   std::shared_ptr<sdk::OpBuilder> create_op_builder(const std::string& class_name) override {
-    auto made =
-        call<slot("create_op_builder")>([&](const py::object& builder) { return builder_from(builder, class_name); },
-                                        [] { return std::shared_ptr<sdk::OpBuilder>(); }, class_name);
+    // A builder in Python asks for the one that it stands for, which must not be itself.
+    static thread_local bool asking = false;
+    std::shared_ptr<sdk::OpBuilder> made;
+    if (!asking) {
+      asking = true;
+      struct Reset {
+        ~Reset() { asking = false; }
+      } const reset;
+      made =
+          call<slot("create_op_builder")>([&](const py::object& builder) { return builder_from(builder, class_name); },
+                                          [] { return std::shared_ptr<sdk::OpBuilder>(); }, class_name);
+    }
     if (!made) made = Backend::create_op_builder(class_name);
     return made ? made : below_->create_op_builder(class_name);
   }
@@ -230,8 +239,9 @@ void throw_python_error(py::error_already_set& error, const std::string& where) 
     throw Error(ErrorCode::interrupted, where, {.what = "Python raised what is no Exception"});
   }
   const auto module = py::module_::import("anyaccel.errors");
-  const auto [code, text] = module.attr("code_and_text")(error.value()).cast<std::pair<int, std::string>>();
-  throw Error(static_cast<ErrorCode>(code), where, {.what = text});
+  const auto [code, place, text] =
+      module.attr("parts_of")(error.value()).cast<std::tuple<int, std::string, std::string>>();
+  throw Error(static_cast<ErrorCode>(code), place.empty() ? where : place, {.what = text});
 }
 
 void bind_backends(py::module_& module) {

@@ -20,7 +20,7 @@ TEST(Description, AllKeys) {
       kHead +
       "source = cuda/k.cu\nsupport = threads.cpp  pool/all.cc : -O1\nheader = hwy/highway.h: libhwy-dev\nlink = uring\n"
       "flag = -O3 -fno-math-errno\nsycl_include = inc\nsycl_kernel_path = kernels\n"
-      "prefix_variable = CCL_ROOT\ncompiler = bin/icpx\ntorch = no\n");
+      "prefix_variable = CCL_ROOT\ncompiler = bin/icpx\ntorch = no\npython = /usr/include/python3.12\n");
   EXPECT_EQ(op.class_name, "TinyBuilder");
   EXPECT_EQ(op.name, "tiny");
   EXPECT_TRUE(op.serves("two"));
@@ -35,6 +35,7 @@ TEST(Description, AllKeys) {
   EXPECT_THAT(op.flags, testing::ElementsAre("-O3", "-fno-math-errno"));
   EXPECT_THAT(op.includes, testing::ElementsAre("inc"));
   EXPECT_EQ(op.kernel_path + op.prefix_variable + op.compiler, "kernelsCCL_ROOTbin/icpx");
+  EXPECT_EQ(op.python, "/usr/include/python3.12");
   EXPECT_FALSE(op.torch);
   EXPECT_TRUE(parse_description("anyaccel_op = 1\nclass_name = ABuilder\nname = a\nbackends = *\nsource = a.c\n")
                   .serves("any"));
@@ -56,10 +57,10 @@ INSTANTIATE_TEST_SUITE_P(
     All, BadLine,
     testing::Values(
         Bad{"nonsense", "not `key = value`"}, Bad{"colour = red", "unknown key"}, Bad{"name = again", "stands twice"},
-        Bad{"torch =", "has no value"}, Bad{"torch = maybe", "neither yes nor no"},
-        Bad{"source = ../secret.cpp", "not a path below"}, Bad{"source = /etc/a.cpp", "not a path below"},
-        Bad{"source = a.txt", "not a source"}, Bad{"source = a.cpp b.txt", "not a source"},
-        Bad{"source = a.cpp b.cu", "`b.cu` cannot be compiled together"},
+        Bad{"python = include", "not an absolute folder"}, Bad{"torch =", "has no value"},
+        Bad{"torch = maybe", "neither yes nor no"}, Bad{"source = ../secret.cpp", "not a path below"},
+        Bad{"source = /etc/a.cpp", "not a path below"}, Bad{"source = a.txt", "not a source"},
+        Bad{"source = a.cpp b.txt", "not a source"}, Bad{"source = a.cpp b.cu", "`b.cu` cannot be compiled together"},
         Bad{"source = a.cpp ../b.cpp", "not a path below"}, Bad{"source = : -O1", "not a path below"},
         Bad{"include = -I/", "not a path below"}, Bad{"flag = -march=native", "makes results or machines differ"},
         Bad{"flag = -O3 -ffast-math", "makes results or machines differ"}, Bad{"flag = O3", "is no flag"},

@@ -40,6 +40,32 @@ TEST(Registry, RefusesDuplicateAndEmptyEntries) {
   EXPECT_ERROR(register_backend({.traits = mock_traits("hollow"), .create = {}}), invalid_argument, "create");
 }
 
+// Broken when who makes a backend over another one gets its traits or its objects wrong, or null for a name that is none.
+TEST(Registry, GivesEntries) {
+  register_backend(entry("lower", 0, 1));
+  const auto found = registered_backend("lower");
+  EXPECT_EQ(found.traits.name, "lower");
+  EXPECT_NE(found.create(), nullptr);
+  EXPECT_ERROR(registered_backend("no such one"), invalid_argument, "lower");
+}
+
+// Broken when a finder runs before somebody asks, twice, may not ask itself, or hides another one by failing.
+TEST(Registry, LooksForMoreWhenAsked) {
+  static int calls = 0;
+  add_backend_finder([] { throw std::runtime_error("found nothing"); });
+  add_backend_finder([] {
+    ++calls;
+    register_backend(entry("found" + std::to_string(registered_backends().size()), 0, 1));
+  });
+  EXPECT_EQ(calls, 0);
+  const auto names = registered_backends();
+  EXPECT_EQ(calls, 1);
+  EXPECT_NE(std::find_if(names.begin(), names.end(), [](const auto& name) { return name.starts_with("found"); }),
+            names.end());
+  registered_backends();
+  EXPECT_EQ(calls, 1);
+}
+
 // Broken when the registry's list is not guarded: lost or doubled entries, or a race that TSan sees.
 TEST(Registry, RegistersFromManyThreads) {
   constexpr int kThreads = 8;

@@ -1,0 +1,96 @@
+"""Ops of an extension: native sources in its own folder, which a Python builder names and AnyAccel's build service builds."""
+
+import ctypes
+import importlib.machinery
+import importlib.util
+import inspect
+import os
+import sys
+import sysconfig
+
+import torch
+
+from . import _native
+from .errors import make_error
+
+_modules = {}  # by library: a second import of one would be another module
+
+
+def build_service_of(builder):
+    """The build service's own builder of what a Python builder's sources(), include_paths(), cxx_args(), nvcc_args(), libraries_args()
+    and extra_ldflags() name."""
+    text, folder = describe(builder)
+    return _native.make_described_builder(text, folder)
+
+
+def describe(builder):
+    """(text, folder): the description of an op as docs/ops.md has it, and the folder that its paths lie below."""
+    cls = type(builder)
+    root = os.path.dirname(os.path.abspath(inspect.getfile(cls)))
+    kernels = os.path.join(root, *_prefixed(builder, "_kernel_path")[:1])
+    sources = [os.path.normpath(os.path.join(kernels, source)) for source in builder.sources()]
+    given = list(builder.include_paths()) if _gives(cls, "include_paths") else []
+    includes = [os.path.normpath(os.path.join(root, folder)) for folder in given + _prefixed(builder, "_include")]
+    if not sources:
+        raise make_error("invalid_argument", cls.__name__, "sources() names none")
+    folder = os.path.commonpath([os.path.dirname(source) for source in sources] + includes)
+    below = [os.path.relpath(path, folder) for path in sources]
+    nvcc = " ".join(builder.nvcc_args())
+    lines = ["anyaccel_op = 1", f"class_name = {cls.__name__}", f"name = {builder.name()}", "backends = *",
+             f"python = {sysconfig.get_paths()['include']}"]
+    lines += [f"source = {path}: {nvcc}" if path.endswith(".cu") and nvcc else f"source = {path}" for path in below]
+    lines += [f"include = {os.path.relpath(path, folder)}" for path in includes]
+    lines += [f"flag = {flag}" for flag in builder.strip_empty_entries(builder.cxx_args())]
+    lines += [f"link = {_library(cls, flag)}" for flag in [*builder.libraries_args(), *builder.extra_ldflags()]]
+    return "\n".join(lines) + "\n", folder
+
+
+def for_setup(builder, extension):
+    """The same sources as an extension for setup.py."""
+    text, folder = describe(builder)
+    lines = [line.split(" = ", 1) for line in text.splitlines()]
+    values = {key: [os.path.join(folder, value.split(": ")[0]) for other, value in lines if other == key] for key in ("source", "include")}
+    return extension(name=builder.absolute_name(), sources=values["source"], include_dirs=values["include"],
+                     libraries=[value for key, value in lines if key == "link"],
+                     extra_compile_args={"cxx": builder.strip_empty_entries(builder.cxx_args()), "nvcc": list(builder.nvcc_args())})
+
+
+def functions_of(name, library, namespace):
+    """What load() returns: the Python module that the library is, or the ops that it registered with torch."""
+    found = _modules.get(library)
+    if found is None:
+        if hasattr(ctypes.CDLL(library), f"PyInit_{name}"):
+            loader = importlib.machinery.ExtensionFileLoader(name, library)
+            found = importlib.util.module_from_spec(importlib.util.spec_from_file_location(name, library, loader=loader))
+            loader.exec_module(found)
+        else:
+            found = getattr(torch.ops, namespace)
+        _modules[library] = found
+    return found
+
+
+def _gives(cls, name):
+    from .op_builder import OpBuilder
+    return getattr(cls, name) is not getattr(OpBuilder, name)
+
+
+def _prefixed(builder, ending):
+    """Folders that `<prefix>_kernel_path` or `<prefix>_include` names: of the builder's class, or a variable of its module. Functions of such
+    names are the builder's own helpers."""
+    module = sys.modules[type(builder).__module__]
+    for owner in (builder, module):
+        for name in dir(owner):
+            value = getattr(owner, name) if name.endswith(ending) else None
+            if isinstance(value, (str, os.PathLike)):
+                return [os.fspath(value)]
+            if isinstance(value, (list, tuple)):
+                return [os.fspath(one) for one in value]
+    return []
+
+
+def _library(cls, flag):
+    if flag.startswith("-l"):
+        return flag[2:]
+    if flag.startswith("-"):
+        raise make_error("unsupported", cls.__name__, "the build service links libraries by name alone", got=repr(flag), want="-lNAME")
+    return flag

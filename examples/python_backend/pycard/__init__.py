@@ -1,0 +1,1 @@
+"""A backend for AnyAccel. Importing it starts nothing."""

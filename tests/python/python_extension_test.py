@@ -1,0 +1,180 @@
+"""Op builders in Python with sources of their own, and examples/python_backend installed as a user installs it."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+
+import anyaccel
+from anyaccel import extension_op
+from anyaccel.op_builder import classes_of
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+
+MODULE = """
+#include <torch/csrc/utils/pybind.h>
+#include "scale.h"
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) { module.def("scaled", [](double value) { return value * kScale; }); }
+"""
+LIBRARY = """
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+static at::Tensor same(const at::Tensor& x) { return x.clone(); }
+TORCH_LIBRARY(ext_same, library) { library.def("same(Tensor x) -> Tensor", same); }
+"""
+BUILDERS = """
+from anyaccel.op_builder import OpBuilder
+class ScaleBuilder(OpBuilder):
+    NAME = "ext_scale"
+    mycard_kernel_path = "kernels"
+    mycard_include = "headers"
+    def sources(self):
+        return ["scale.cpp"]
+class SameBuilder(OpBuilder):
+    def __init__(self):
+        super().__init__(name="ext_same")
+    def sources(self):
+        import os
+        return [os.path.join(os.path.dirname(__file__), "kernels", "same.cpp")]
+class GoneBuilder(OpBuilder):
+    NAME = "ext_gone"
+    def sources(self):
+        return ["gone.cpp"]
+class NativeBuilder(ScaleBuilder):
+    NAME = "ext_native"
+    def cxx_args(self):
+        return ["-march=native"]
+class FlagBuilder(ScaleBuilder):
+    NAME = "ext_flag"
+    def extra_ldflags(self):
+        return ["-L/somewhere"]
+"""
+
+
+@pytest.fixture(scope="module")
+def extension(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("extension")
+    package = folder / "ext_ops"
+    (package / "kernels").mkdir(parents=True)
+    (package / "headers").mkdir()
+    (package / "__init__.py").write_text(BUILDERS)
+    (package / "kernels" / "scale.cpp").write_text(MODULE)
+    (package / "kernels" / "same.cpp").write_text(LIBRARY)
+    (package / "headers" / "scale.h").write_text("constexpr double kScale = 3;\n")
+    sys.path.insert(0, str(folder))
+    os.environ["ANYACCEL_OP_CACHE"] = str(folder / "cache")
+    yield package
+    sys.path.remove(str(folder))
+
+
+# Breaks when a builder's sources in the extension's folder are not built, or load() does not give the Python module that they make.
+def test_python_module(extension):
+    builder = classes_of("ext_ops")["ScaleBuilder"]()
+    assert builder.is_compatible(), builder.compatibility().reason
+    module = builder.load()
+    assert module.__name__ == "ext_scale" and module.scaled(2) == 6
+    assert classes_of("ext_ops")["ScaleBuilder"]().load() is module
+    # In the user's cache, by our build service, and nothing beside the sources.
+    assert str(extension.parent / "cache") in module.__file__
+    assert sorted(path.name for path in (extension / "kernels").iterdir()) == ["same.cpp", "scale.cpp"]
+
+
+# Breaks when a library of ops for torch, with sources by absolute paths, is not what load() gives.
+def test_torch_library(extension):
+    ops = classes_of("ext_ops")["SameBuilder"]().load()
+    x = torch.arange(3)
+    assert torch.equal(ops.same(x), x) and ops.same(x) is not x
+
+
+# Breaks when a header of the extension changes and an older library is taken.
+def test_changed_header(extension):
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from ext_ops import ScaleBuilder; print(ScaleBuilder().load().scaled(2))"
+    run = [sys.executable, "-c", code, str(extension.parent)]
+    (extension / "headers" / "scale.h").write_text("constexpr double kScale = 5;\n")
+    done = subprocess.run(run, capture_output=True, text=True, timeout=600)
+    assert done.stdout == "10.0\n", done.stderr
+
+
+# Breaks when what cannot be built says so only by failing, or a flag that no key covers is taken in silence.
+def test_refusals(extension):
+    builders = classes_of("ext_ops")
+    gone = builders["GoneBuilder"]()
+    assert not gone.is_compatible() and "gone.cpp" in gone.compatibility().reason
+    with pytest.raises(anyaccel.Error, match="gone.cpp"):
+        gone.load()
+    with pytest.raises(anyaccel.Error, match="march=native"):
+        builders["NativeBuilder"]().load()
+    with pytest.raises(anyaccel.Error, match="-L/somewhere"):
+        builders["FlagBuilder"]().load()
+
+
+# Breaks when builder() does not give setup.py the same sources.
+def test_for_setup(extension):
+    made = classes_of("ext_ops")["ScaleBuilder"]().builder()
+    assert [os.path.basename(path) for path in made.sources] == ["scale.cpp"]
+    assert str(extension / "headers") in made.include_dirs
+
+
+def in_example(folder, code, **variables):
+    environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{os.environ['PYTHONPATH']}", "ANYACCEL_OP_CACHE": str(folder / "cache"),
+                   "DS_ACCELERATOR": "pycard", **variables}
+    return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env=environment, timeout=600)
+
+
+# Breaks when the example cannot be installed by pip, is not found by its entry point, does not conform, or its op is not built and called
+# from Python and from C++'s side.
+def test_example(tmp_path):
+    if subprocess.run([sys.executable, "-c", "import setuptools, pip"], capture_output=True).returncode != 0:
+        pytest.skip("pip or setuptools is not installed")
+    project = shutil.copytree(SOURCE / "examples" / "python_backend", tmp_path / "project")
+    target = tmp_path / "target"
+    done = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--no-index", "--target",
+                           str(target), str(project)], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    done = in_example(target, """
+        import torch
+        from anyaccel import get_accelerator, detection
+        a = get_accelerator()
+        print(a.name(), a.device_properties().name, a.visible_devices_envs(), detection().reason)
+        axpy = a.create_op_builder("AxpyBuilder").load()
+        print(axpy.axpy(torch.ones(2), torch.full((2,), 3.0), 2.0).tolist())
+        assert a.create_op_builder("UtilsBuilder").is_compatible()
+        """)
+    assert done.stdout == ("pycard PyCard 1 ['PYCARD_VISIBLE_DEVICES'] DS_ACCELERATOR names it; the example is always there\n"
+                           "[5.0, 5.0]\n"), done.stderr
+    environment = {**os.environ, "PYTHONPATH": f"{target}{os.pathsep}{os.environ['PYTHONPATH']}"}
+    done = subprocess.run([sys.executable, "-m", "anyaccel.conformance", "--backend", "pycard", "--suite", "identity", "--suite", "op_builders",
+                           "--suite", "environment", "--timeout", "300"], capture_output=True, text=True, env=environment, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# Breaks when C++ does not see a builder of a Python backend's package: it asks by the accelerator's C++ object, as the kit does.
+def test_cpp_sees_the_builders(extension):
+    code = f"""
+        import sys
+        sys.path.insert(0, {str(extension.parent)!r})
+        import anyaccel
+        from anyaccel import _native
+        class Card(anyaccel.Backend):
+            traits = {{"base": "cpu", "op_builder_dir": "ext_ops"}}
+        anyaccel.register_backend("card", Card)
+        anyaccel.set_accelerator("card")
+        seen = _native.OpBuilder(anyaccel.get_accelerator(), "ScaleBuilder")
+        print(seen.name(), seen.compatibility().compatible)
+        seen.load()
+        print(_native.OpBuilder(anyaccel.get_accelerator(), "NoSuchBuilder").compatibility().compatible)
+        """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=600)
+    assert done.stdout == "ext_scale True\nFalse\n", done.stderr
+
+
+# Breaks when paths outside of the extension's folder, which an extension's headers may have, lead to a description that says other files.
+def test_description(extension):
+    text, folder = extension_op.describe(classes_of("ext_ops")["ScaleBuilder"]())
+    assert folder == str(extension)
+    assert "source = kernels/scale.cpp" in text and "include = headers" in text
