@@ -141,10 +141,11 @@ void CudaBackend::unregister_host_memory(void* address) {
                 {.what = "the CUDA driver refused", .got = reason, .want = "memory that was registered"});
 }
 
-// Up to 2.13 CUDA is not in torch's registry of graphs; who stands in for its devices may be.
+// Up to 2.13 CUDA is not in torch's registry of graphs; who stands in for its devices, where there is no CUDA, may be.
 std::shared_ptr<sdk::GraphImpl> CudaBackend::new_graph() {
-  if (auto graph = torch_parts::make_graph(device_type())) return graph;
   const auto& library = GraphLibrary::instance();
+  if (library.without_cuda)
+    if (auto graph = torch_parts::make_graph(device_type())) return graph;
   if (!library.reason.empty()) refuse("create_graph", "capturing graphs", library.reason);
   start();
   return std::shared_ptr<sdk::GraphImpl>(library.create());

@@ -24,6 +24,7 @@ GraphLibrary open() {
   // Its names are those of CUDA's LibTorch. Python opens that one for itself alone, so it is made known to all.
   if (dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL) == nullptr) {
     found.reason = "the LibTorch of this process is without CUDA (libtorch_cuda.so is not loaded)";
+    found.without_cuda = true;
     return found;
   }
   const auto path = env("ANYACCEL_CUDA_GRAPH_LIBRARY").value_or((own_folder() / "libanyaccel_cuda_graph.so").string());

@@ -11,7 +11,8 @@ namespace anyaccel::backends::cuda {
 struct GraphLibrary {
   AnyaccelCudaGraphCreate* create = nullptr;
   AnyaccelCudaGraphCapturing* capturing = nullptr;
-  std::string reason;  ///< empty when both are there
+  std::string reason;         ///< empty when both are there
+  bool without_cuda = false;  ///< the LibTorch of this process is without CUDA
 
   /// Opened at the first call and kept. The library is looked for beside libanyaccel, or at
   /// ANYACCEL_CUDA_GRAPH_LIBRARY. Thread-safe, never throws.

@@ -46,6 +46,7 @@ struct TestDevice {
   int cache_emptied = 0;     ///< calls of emptyCache
   int graph_replays = 0;
   bool macos14 = true;  ///< answer of the MPS hooks
+  bool graphs = true;   ///< torch's registry gets its graphs (from LibTorch 2.12); to be set before it is installed
   std::vector<c10::CachingDeviceAllocator::DeviceStats> stats;
 
   static TestDevice& get() {
@@ -320,9 +321,10 @@ inline TestDevice& install_test_device(const std::string& name, int count = 2) {
   at::setHostAllocator(device.type, &test_device::host_allocator(), 255);
   static c10::impl::DeviceGuardImplRegistrar guard(device.type, new test_device::Guard);
 #if ANYACCEL_TEST_GRAPHS
-  at::GraphImplRegistry()->Register(c10::DeviceTypeName(device.type, false), [](const at::GraphImplArgs&) {
-    return std::make_unique<test_device::TestGraph>();
-  });
+  if (device.graphs)
+    at::GraphImplRegistry()->Register(c10::DeviceTypeName(device.type, false), [](const at::GraphImplArgs&) {
+      return std::make_unique<test_device::TestGraph>();
+    });
 #endif
   test_device::register_kernels(device.type);
   return device;

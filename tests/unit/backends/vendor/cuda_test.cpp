@@ -169,10 +169,23 @@ TEST_F(CudaTest, RegistersHostMemory) {
 // Fails when graphs on a LibTorch without CUDA are anything but a clear refusal.
 TEST_F(CudaTest, GraphsWantACudaLibTorch) {
   machine(9, 0);
+  test::TestDevice::get().graphs = false;
   test::install_test_device("cuda");
   EXPECT_ERROR(get_accelerator().create_graph(), unsupported, "libtorch_cuda.so is not loaded");
   EXPECT_FALSE(get_accelerator().is_current_stream_capturing());
 }
+
+#if ANYACCEL_TEST_GRAPHS
+// Fails when what stands in for CUDA's devices on a LibTorch without CUDA has graphs, and they are refused.
+TEST_F(CudaTest, GraphsOfAStandIn) {
+  machine(9, 0);
+  const auto& device = test::install_test_device("cuda");
+  auto graph = get_accelerator().create_graph();
+  get_accelerator().capture_to_graph(graph).end();
+  graph.replay();
+  EXPECT_EQ(device.graph_replays, 1);
+}
+#endif
 
 #ifdef ANYACCEL_TEST_CUDA_GRAPH
 
