@@ -22,7 +22,7 @@ benchmark = Benchmark(
     about="""GB/s of writing and reading one file of 1 GiB in blocks of 1 MiB, 32 under way, past the page cache, one thread; from
         a pinned tensor of 1 GiB in the two libraries, from 32 buffers of 1 MiB, used over and over, in fio; random content. What is written
         goes over blocks that the file has: nobody truncates, reserves or syncs. Opening and closing the file counts for the libraries, not for
-        fio. The sides take turns on the same file, because a disk varies from minute to minute.""",
+        fio. The sides take turns on the same file, because a disk varies from minute to minute; each turn is the best of three passes of a process.""",
     sides=[
         Side("AnyAccel", [*PROGRAM, "anyaccel", FOLDER], env={"PYTHONPATH": "{build}/python", **HOST}),
         Side("fio, io_uring", [*PROGRAM, "io_uring", FOLDER], needs=FIO),

@@ -1,4 +1,4 @@
-"""Reads and writes 1 GiB with one library's aio_handle, or with fio; prints bytes per second in GB.
+"""Writes and reads 1 GiB three times with one library's aio_handle, or with fio; prints the best of each as bytes per second in GB.
 
 usage: async_io.py anyaccel|deepspeed|io_uring|libaio FOLDER
 """
@@ -9,6 +9,8 @@ import sys
 import time
 
 SIZE, BLOCK, DEPTH = 1 << 30, 1 << 20, 32
+# A disk that others use too is seldom left alone for a second: one pass says more about them than about the library.
+PASSES = 3
 
 
 def drop_cache(path):
@@ -22,23 +24,29 @@ def with_handle(builder, path):
     buffer = handle.new_cpu_locked_tensor(SIZE, torch.empty(0, dtype=torch.uint8))
     # Not one byte over and over: fio's buffers have random content too.
     buffer.view(-1, 32 * BLOCK).copy_(torch.randint(256, (32 * BLOCK,), dtype=torch.uint8))
-    out = {}
-    for name, call in (("write", handle.sync_pwrite), ("read", handle.sync_pread)):
+    def timed(call):
         start = time.perf_counter()
         call(buffer, path)
-        out[name + "_gb_s"] = SIZE / (time.perf_counter() - start) / 1e9
+        seconds = time.perf_counter() - start
         drop_cache(path)
-    return out
+        return SIZE / seconds / 1e9
+
+    return best(lambda: timed(handle.sync_pwrite), lambda: timed(handle.sync_pread))
 
 
 def with_fio(engine, path):
-    out = {}
-    for name in ("write", "read"):
+    def timed(name):
         done = subprocess.run(["fio", "--name=bench", f"--filename={path}", f"--size={SIZE}", f"--bs={BLOCK}",
                                f"--iodepth={DEPTH}", "--direct=1", f"--ioengine={engine}", f"--rw={name}",
                                "--output-format=json"], capture_output=True, text=True, check=True)
-        out[name + "_gb_s"] = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0][name]["bw_bytes"] / 1e9
-    return out
+        return json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0][name]["bw_bytes"] / 1e9
+
+    return best(lambda: timed("write"), lambda: timed("read"))
+
+
+def best(write, read):
+    passes = [(write(), read()) for _ in range(PASSES)]
+    return {"write_gb_s": max(w for w, _ in passes), "read_gb_s": max(r for _, r in passes)}
 
 
 side, folder = sys.argv[1:]

@@ -3,26 +3,30 @@
 anyaccel_deepspeed.pth imports it at the start of every Python process whose ANYACCEL_DEEPSPEED is neither empty nor 0;
 `import anyaccel.deepspeed` does the same for one process."""
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import sys
 
 MODULE = "deepspeed.accelerator.real_accelerator"
+# Modules of DeepSpeed, and what is called right after each was executed: a module of anyaccel.deepspeed and its function.
+_AFTER = {MODULE: ("adapter", "give"), "deepspeed.comm.ccl": ("comm", "mend")}
 
 
 class _Loader(importlib.abc.Loader):
-    """The module's own loader, and then our accelerator's turn: before anything of DeepSpeed can have asked for one."""
+    """The module's own loader, and then our turn: of the accelerator's module before anything of DeepSpeed can have asked for one."""
 
-    def __init__(self, loader):
+    def __init__(self, loader, name):
         self._loader = loader
+        self._name = name
 
     def create_module(self, spec):
         return self._loader.create_module(spec)
 
     def exec_module(self, module):
         self._loader.exec_module(module)
-        from anyaccel.deepspeed import adapter
-        adapter.give(module)
+        ours, call = _AFTER[self._name]
+        getattr(importlib.import_module("anyaccel.deepspeed." + ours), call)(module)
 
     def __getattr__(self, name):
         return getattr(self._loader, name)
@@ -31,11 +35,11 @@ class _Loader(importlib.abc.Loader):
 class _Finder(importlib.abc.MetaPathFinder):
 
     def find_spec(self, fullname, path=None, target=None):
-        if fullname != MODULE:
+        if fullname not in _AFTER:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = _Loader(spec.loader, fullname)
         return spec
 
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "anyaccel/conformance/kit.h"
-#include "pattern.h"
+#include "anyaccel/pattern.h"
 
 namespace anyaccel::conformance {
 
@@ -50,7 +50,7 @@ int print_list(const Options& options) {
   for (const auto& item : options.speed ? all_speed_cases() : all_cases()) {
     const bool suite = options.suites.empty() ||
                        std::find(options.suites.begin(), options.suites.end(), item.suite) != options.suites.end();
-    if (suite && matches(options.cases, item.full_name()))
+    if (suite && matches_pattern(options.cases, item.full_name()))
       std::cout << item.full_name() << " (" << to_string(item.grade) << ")\n";
   }
   return 0;

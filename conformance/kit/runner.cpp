@@ -8,8 +8,8 @@
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/conformance/kit.h"
+#include "anyaccel/pattern.h"
 #include "anyaccel/version.h"
-#include "pattern.h"
 #include "skip_list.h"
 #include "worker.h"
 
@@ -23,7 +23,7 @@ std::vector<const Case*> chosen_cases(const Options& options) {
   for (const auto& item : options.speed ? all_speed_cases() : all_cases()) {
     known.insert(item.suite);
     if (!wanted.empty() && wanted.count(item.suite) == 0) continue;
-    if (matches(options.cases, item.full_name())) chosen.push_back(&item);
+    if (matches_pattern(options.cases, item.full_name())) chosen.push_back(&item);
   }
   for (const auto& suite : wanted) {
     if (known.count(suite) != 0) continue;

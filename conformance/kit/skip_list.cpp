@@ -5,7 +5,7 @@
 #include <sstream>
 #include <utility>
 
-#include "pattern.h"
+#include "anyaccel/pattern.h"
 
 namespace anyaccel::conformance {
 
@@ -66,7 +66,7 @@ std::vector<ListedCase> skip_list_of(const std::string& backend, const Options& 
 const ListedCase* find_listed(const std::vector<ListedCase>& list, const std::string& full_name) noexcept {
   const ListedCase* found = nullptr;
   for (const auto& item : list)
-    if (matches(item.pattern, full_name)) found = &item;
+    if (matches_pattern(item.pattern, full_name)) found = &item;
   return found;
 }
 

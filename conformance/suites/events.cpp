@@ -113,12 +113,17 @@ ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_measures_work, recommended) {
   auto begin = new_event(accelerator, true), end = new_event(accelerator, true);
   queue_work(accelerator, 1);
   accelerator.synchronize();
-  begin.record();
-  queue_work(accelerator, 40);
-  end.record();
-  end.synchronize();
-  expect(begin.elapsed_time(end) > 4,
-         "elapsed_time() over work of about 40 ms; got " + std::to_string(begin.elapsed_time(end)));
+  // On a busy machine the measure of work may be ten times too long; a device that marks the launch is wrong with more work, too.
+  double work = 40, elapsed = 0;
+  for (int i = 0; i < 4 && elapsed <= 4; ++i, work *= 2) {
+    begin.record();
+    queue_work(accelerator, work);
+    end.record();
+    end.synchronize();
+    elapsed = begin.elapsed_time(end);
+  }
+  expect(elapsed > 4,
+         "elapsed_time() over work of about " + std::to_string(work / 2) + " ms; got " + std::to_string(elapsed));
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_without_timing_is_refused, required) {

@@ -30,13 +30,15 @@ at::TensorOptions options(const Accelerator& accelerator, c10::ScalarType dtype)
   return at::TensorOptions().device(accelerator.torch_device()).dtype(dtype);
 }
 
-/// A product of square matrices of which one takes long enough to be seen; found once in a process.
+/// A product of square matrices of which one takes milliseconds; found once in a process.
 struct Work {
   std::int64_t size = 256;
   double ms = 0;
 };
 
 Work measured_work(const Accelerator& accelerator) {
+  // Several at a time: on a busy machine each wait may last milliseconds more than the work, and what is queued by that measure would be over at once.
+  constexpr int kTogether = 8;
   Work work;
   for (;; work.size *= 2) {
     const auto a = at::full({work.size, work.size}, 0.5, options(accelerator, c10::kFloat));
@@ -45,15 +47,15 @@ Work measured_work(const Accelerator& accelerator) {
     const auto wait = [&] { first(product.reshape({-1}).narrow(0, 0, 1)); };
     at::mm_out(product, a, a);  // the first one may prepare something
     wait();
-    // The least of some: a busy machine makes one look long, and what is queued by its measure would be over at once.
+    // The least of some, for the same reason.
     work.ms = std::numeric_limits<double>::infinity();
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < 3; ++i) {
       const auto begin = Clock::now();
-      at::mm_out(product, a, a);
+      for (int each = 0; each < kTogether; ++each) at::mm_out(product, a, a);
       wait();
-      work.ms = std::min(work.ms, ms_since(begin));
+      work.ms = std::min(work.ms, ms_since(begin) / kTogether);
     }
-    if (work.ms > 8 || work.size >= 8192) return work;
+    if (work.ms > 4 || work.size >= 8192) return work;
   }
 }
 

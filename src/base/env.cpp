@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 
 #include "anyaccel/error.h"
 
@@ -37,5 +39,21 @@ std::optional<long> env_int(const char* name, long low, long high) {
         {.what = "not a number in range", .got = *value, .want = std::to_string(low) + " to " + std::to_string(high)});
   return number;
 }
+
+std::optional<std::int64_t> env_bytes(const char* name) {
+  const auto text = env(name);
+  if (!text) return std::nullopt;
+  char* end = nullptr;
+  errno = 0;
+  const double number = std::strtod(text->c_str(), &end);
+  const std::string unit = end;
+  const double factor = unit.empty() ? 1 : unit == "K" ? 1024 : unit == "M" ? 1048576 : unit == "G" ? 1073741824 : 0;
+  if (end == text->c_str() || errno != 0 || factor == 0 || !(number >= 0) || number * factor > 9e18)
+    throw Error(ErrorCode::invalid_argument, name,
+                {.what = "not a size", .got = "'" + *text + "'", .want = "bytes, or a number with K, M or G"});
+  return static_cast<std::int64_t>(number * factor);
+}
+
+int started_ranks() { return static_cast<int>(env_int("WORLD_SIZE", 1, std::numeric_limits<int>::max()).value_or(1)); }
 
 }  // namespace anyaccel

@@ -1,6 +1,7 @@
 // Environment variables, read in one way everywhere.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -13,5 +14,9 @@ std::optional<std::string> env(const char* name);
 bool env_flag(const char* name);
 /// A whole number within [low, high]; nothing when unset; anything else throws `invalid_argument`.
 std::optional<long> env_int(const char* name, long low, long high);
+/// Bytes, or a number with K, M or G (1024s); nothing when unset; anything else throws `invalid_argument`.
+std::optional<std::int64_t> env_bytes(const char* name);
+/// How many ranks a launcher started: WORLD_SIZE, 1 when unset. Throws `invalid_argument` for what is no number above 0.
+int started_ranks();
 
 }  // namespace anyaccel

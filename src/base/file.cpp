@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -61,6 +62,18 @@ std::optional<std::string> try_read_file(const std::filesystem::path& path) noex
   std::string content;
   if (read_all(path, content) != 0) return std::nullopt;
   return content;
+} catch (...) {
+  return std::nullopt;
+}
+
+std::optional<std::string> try_read_kernel_file(const std::string& path) noexcept try {
+  std::array<char, 8192> text;  // NOLINT(cppcoreguidelines-pro-type-member-init): read() fills what is used
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return std::nullopt;
+  const ssize_t count = ::read(descriptor, text.data(), text.size());
+  ::close(descriptor);
+  if (count < 0 || count == static_cast<ssize_t>(text.size())) return try_read_file(path);
+  return std::string(text.data(), static_cast<std::size_t>(count));
 } catch (...) {
   return std::nullopt;
 }

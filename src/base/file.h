@@ -16,6 +16,9 @@ std::string read_file(const std::filesystem::path& path);
 /// The same without exceptions: nothing when the file cannot be read.
 std::optional<std::string> try_read_file(const std::filesystem::path& path) noexcept;
 
+/// The same for what the kernel tells in one piece, as most small files under /proc and /sys: one read, half the time.
+std::optional<std::string> try_read_kernel_file(const std::string& path) noexcept;
+
 /// A file that takes the place of `path` only when it is complete: written aside in the same folder, flushed
 /// to the disk, renamed. Without `commit()` the destructor removes what was written and `path` stays as it was.
 /// Failures (disk full, quota, no permission) throw `io` naming the path and the system's reason.

@@ -19,6 +19,16 @@ namespace {
   throw Error(ErrorCode::unavailable, "process memory", {.what = std::string(file) + " does not tell it"});
 }
 
+/// A number of kilobytes of /proc/self/status.
+std::int64_t bytes_after(const std::string& status, const char* key) {
+  const auto at = status.find(key);
+  const auto digit = at == std::string::npos ? at : status.find_first_of("0123456789", at);
+  std::int64_t kilobytes = -1;
+  if (digit != std::string::npos) std::from_chars(status.data() + digit, status.data() + status.size(), kilobytes);
+  if (kilobytes < 0) missing("/proc/self/status");
+  return kilobytes * 1024;
+}
+
 }  // namespace
 
 std::int64_t resident_bytes() {
@@ -37,16 +47,12 @@ std::int64_t resident_bytes() {
   return pages * page;
 }
 
-std::int64_t peak_resident_bytes() {
+std::int64_t peak_resident_bytes() { return resident_memory().peak_bytes; }
+
+ResidentMemory resident_memory() {
   // Not getrusage(): its peak cannot be reset and counts what ran before exec.
-  const auto status = try_read_file("/proc/self/status");
-  const auto at = status ? status->find("VmHWM:") : std::string::npos;
-  if (at == std::string::npos) missing("/proc/self/status");
-  const auto digit = status->find_first_of("0123456789", at);
-  std::int64_t kilobytes = -1;
-  if (digit != std::string::npos) std::from_chars(status->data() + digit, status->data() + status->size(), kilobytes);
-  if (kilobytes < 0) missing("/proc/self/status");
-  return kilobytes * 1024;
+  const auto status = try_read_kernel_file("/proc/self/status").value_or("");
+  return {bytes_after(status, "VmRSS:"), bytes_after(status, "VmHWM:")};
 }
 
 bool reset_peak_resident_bytes() noexcept {

@@ -9,6 +9,14 @@ namespace anyaccel {
 std::int64_t resident_bytes();
 /// Highest resident set size since the start of the process or the last reset, in bytes.
 std::int64_t peak_resident_bytes();
+
+struct ResidentMemory {
+  std::int64_t bytes = 0;
+  std::int64_t peak_bytes = 0;
+};
+/// Both at one moment, for little more than one of them.
+ResidentMemory resident_memory();
+
 /// Starts the peak anew from the current value; false where the system cannot.
 bool reset_peak_resident_bytes() noexcept;
 

@@ -293,18 +293,7 @@ int Cache::evict(std::int64_t limit, const std::string& keep) const noexcept try
   return 0;
 }
 
-std::int64_t Cache::size_limit() {
-  const auto text = env("ANYACCEL_OP_CACHE_SIZE").value_or("2G");
-  char* end = nullptr;
-  errno = 0;
-  const double number = std::strtod(text.c_str(), &end);
-  const std::string unit = end;
-  const double factor = unit.empty() ? 1 : unit == "K" ? 1024 : unit == "M" ? 1048576 : unit == "G" ? 1073741824 : 0;
-  if (end == text.c_str() || errno != 0 || factor == 0 || !(number >= 0) || number * factor > 9e18)
-    throw Error(ErrorCode::invalid_argument, "ANYACCEL_OP_CACHE_SIZE",
-                {.what = "not a size", .got = "'" + text + "'", .want = "bytes, or a number with K, M or G"});
-  return static_cast<std::int64_t>(number * factor);
-}
+std::int64_t Cache::size_limit() { return env_bytes("ANYACCEL_OP_CACHE_SIZE").value_or(std::int64_t{2} << 30); }
 
 PrivateFolder::PrivateFolder(const fs::path& cache) {
   std::string name = (cache / (std::string(kPrivate) + "XXXXXX")).string();

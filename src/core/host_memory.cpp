@@ -66,7 +66,14 @@ at::Tensor Accelerator::unpin_memory(const at::Tensor& tensor) {
 }
 
 bool Accelerator::is_pinned(const at::Tensor& tensor) const {
-  if (!tensor.defined() || !tensor.device().is_cpu() || backend_->host_allocator() == nullptr) return false;
+  if (!tensor.defined() || !tensor.device().is_cpu()) return false;
+  auto* const allocator = backend_->host_allocator();
+  if (allocator == nullptr) return false;
+  // A backend's own allocator need not be known to torch; its blocks are, by how they are freed.
+  const auto& memory = tensor.storage().data_ptr();
+  if (memory.get() != nullptr && allocator->raw_deleter() != nullptr &&
+      memory.get_deleter() == allocator->raw_deleter())
+    return true;
   return at::globalContext().isPinnedPtr(tensor.storage().data(), device_type());
 }
 

@@ -16,6 +16,7 @@ constexpr auto kKnown = std::to_array<std::pair<std::string_view, std::string_vi
     {"CPUAdagradBuilder", "cpu_adagrad"},
     {"CPUAdamBuilder", "cpu_adam"},
     {"CPULionBuilder", "cpu_lion"},
+    {"DecoderInferenceBuilder", "decoder_inference"},
     {"DeepCompileBuilder", "dc"},
     {"EvoformerAttnBuilder", "evoformer_attn"},
     {"FPQuantizerBuilder", "fp_quantizer"},

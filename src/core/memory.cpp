@@ -57,6 +57,7 @@ void Accelerator::reset_max_memory_cached(std::optional<DeviceIndex> device_inde
 MemoryStatsMap Accelerator::memory_stats(std::optional<DeviceIndex> device_index) const {
   const auto index = checked(device_index, "memory_stats");
   const auto stats = translated("memory_stats", [&] { return backend_->memory_stats(index); });
+  const auto resident = resident_memory();
   return {
       {"allocated_bytes.all.current", stats.allocated_bytes.current},
       {"allocated_bytes.all.peak", stats.allocated_bytes.peak},
@@ -66,8 +67,8 @@ MemoryStatsMap Accelerator::memory_stats(std::optional<DeviceIndex> device_index
       {"allocation.all.peak", stats.allocation_count.peak},
       {"num_alloc_retries", stats.num_alloc_retries},
       {"num_ooms", stats.num_ooms},
-      {"host.rss.current", resident_bytes()},
-      {"host.rss.peak", peak_resident_bytes()},
+      {"host.rss.current", resident.bytes},
+      {"host.rss.peak", resident.peak_bytes},
   };
 }
 

@@ -1,7 +1,9 @@
 #include "topology/control_group.h"
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
+#include <chrono>
 #include <limits>
 
 #include "base/file.h"
@@ -74,33 +76,46 @@ std::vector<fs::path> chain(const fs::path& mount, const std::string& mount_root
 }
 
 std::optional<std::int64_t> number_in(const fs::path& path) {
-  const auto text = try_read_file(path);
+  const auto text = try_read_kernel_file(path.native());
   return text ? number_after(*text, "") : std::nullopt;
 }
 
-struct FileNames {
-  const char* limit;
-  const char* usage;
-  const char* inactive;
+/// What a group of memory says, and where.
+struct MemoryGroup {
+  fs::path limit;
+  fs::path usage;
+  fs::path stat;
+  fs::path hierarchy;         ///< of a parent in v1
+  std::string_view inactive;  ///< the line of `stat` with page cache that goes first
 };
 
+MemoryGroup memory_group(const fs::path& folder, bool v2, bool parent) {
+  if (v2) return {folder / "memory.max", folder / "memory.current", folder / "memory.stat", {}, "inactive_file"};
+  return {folder / "memory.limit_in_bytes", folder / "memory.usage_in_bytes", folder / "memory.stat",
+          parent ? folder / "memory.use_hierarchy" : fs::path(), "total_inactive_file"};
+}
+
 /// Takes one group's limit over; "max" and v1's huge number are no limit.
-void limit_by_group(MemoryAmount& amount, const fs::path& folder, const FileNames& names) {
+void limit_by_group(MemoryAmount& amount, const MemoryGroup& group) {
   constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
-  const auto limit = number_in(folder / names.limit);
+  const auto limit = number_in(group.limit);
   if (!limit || *limit >= kNoLimit) return;
-  const auto usage = number_in(folder / names.usage).value_or(0);
-  const auto stat = try_read_file(folder / "memory.stat").value_or("");
-  const auto inactive = number_after(stat, names.inactive).value_or(0);
+  // In v1 a parent limits its children only where it says so.
+  if (!group.hierarchy.empty() && number_in(group.hierarchy).value_or(1) == 0) return;
+  const auto usage = number_in(group.usage).value_or(0);
+  const auto stat = try_read_kernel_file(group.stat.native()).value_or("");
+  const auto inactive = number_after(stat, group.inactive).value_or(0);
   const auto used = std::max<std::int64_t>(usage - inactive, 0);
-  const auto from = (folder / names.limit).string();
+  const auto from = group.limit.string();
   amount.limit_to({*limit, std::max<std::int64_t>(*limit - used, 0), from, from});
 }
 
 }  // namespace
 
 std::optional<std::int64_t> number_after(std::string_view text, std::string_view key) {
-  for (auto line : split(text, '\n')) {
+  while (!text.empty()) {
+    auto line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
     if (line.starts_with("Node ")) line = line.substr(std::min(line.find(' ', 5) + 1, line.size()));
     if (!line.starts_with(key)) continue;
     line.remove_prefix(key.size());
@@ -114,9 +129,11 @@ std::optional<std::int64_t> number_after(std::string_view text, std::string_view
   return std::nullopt;
 }
 
-std::vector<GroupFolders> control_groups(std::string_view file, const fs::path& root) {
+namespace {
+
+std::vector<GroupFolders> groups_of(const std::optional<std::string>& cgroup, std::string_view file,
+                                    const fs::path& root) {
   const auto controller = file.substr(0, file.find('.'));
-  const auto cgroup = try_read_file(root / "proc/self/cgroup");
   const auto mounts = try_read_file(root / "proc/self/mountinfo");
   std::vector<GroupFolders> groups;
   if (!cgroup || !mounts) return groups;
@@ -137,6 +154,36 @@ std::vector<GroupFolders> control_groups(std::string_view file, const fs::path& 
   return groups;
 }
 
+/// The groups that limit a process's memory, as /proc/self/cgroup has them. Kept, because reading and parsing all mounts takes most of
+/// the time of asking for memory: mounted hierarchies are taken to stay, and a process that is moved has another text. No lock, which a
+/// child by fork might find taken.
+struct KnownGroups {
+  std::string root;
+  std::string cgroup;
+  std::vector<MemoryGroup> groups;
+  const KnownGroups* older;
+};
+
+const std::vector<MemoryGroup>& memory_groups(const fs::path& root) {
+  static std::atomic<const KnownGroups*> newest{nullptr};
+  const auto cgroup = try_read_kernel_file((root / "proc/self/cgroup").native());
+  const auto* first = newest.load(std::memory_order_acquire);
+  for (const auto* known = first; known != nullptr; known = known->older)
+    if (known->cgroup == cgroup.value_or("") && known->root == root.native()) return known->groups;
+  auto* made = new KnownGroups{root.native(), cgroup.value_or(""), {}, first};
+  for (const auto& [v2, folders] : groups_of(cgroup, "memory.max", root))
+    for (const auto& folder : folders) made->groups.push_back(memory_group(folder, v2, &folder != &folders.front()));
+  while (!newest.compare_exchange_weak(made->older, made, std::memory_order_acq_rel)) {
+  }
+  return made->groups;
+}
+
+}  // namespace
+
+std::vector<GroupFolders> control_groups(std::string_view file, const fs::path& root) {
+  return groups_of(try_read_file(root / "proc/self/cgroup"), file, root);
+}
+
 double control_group_processors(const fs::path& root) {
   double least = std::numeric_limits<double>::infinity();
   for (const auto& group : control_groups("cpu.max", root))
@@ -155,18 +202,16 @@ double control_group_processors(const fs::path& root) {
 }
 
 MemoryAmount control_group_memory(const fs::path& root) {
-  constexpr FileNames kV1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
-  constexpr FileNames kV2{"memory.max", "memory.current", "inactive_file"};
+  using Clock = std::chrono::steady_clock;
+  // That nothing limits this process is not asked again for a second: it takes three times what the rest of the answer takes.
+  static std::atomic<Clock::duration> unlimited_until{Clock::duration::min()};
+  const bool real = root.native() == "/";
+  const auto now = Clock::now().time_since_epoch();
+  if (real && now < unlimited_until.load(std::memory_order_relaxed)) return {};
   MemoryAmount amount;
-  for (const auto& group : control_groups("memory.max", root)) {
-    bool own = true;
-    for (const auto& folder : group.folders) {
-      // In v1 a parent limits its children only where it says so.
-      const bool counts = own || group.v2 || number_in(folder / "memory.use_hierarchy").value_or(1) != 0;
-      if (counts) limit_by_group(amount, folder, group.v2 ? kV2 : kV1);
-      own = false;
-    }
-  }
+  for (const auto& group : memory_groups(root)) limit_by_group(amount, group);
+  if (real && amount.total == MemoryAmount::unlimited)
+    unlimited_until.store(now + std::chrono::seconds(1), std::memory_order_relaxed);
   return amount;
 }
 

@@ -21,7 +21,7 @@ void MemoryAmount::limit_to(const MemoryAmount& other) {
 
 MemoryAmount host_memory(const std::filesystem::path& root) {
   const auto path = root / "proc/meminfo";
-  const auto text = try_read_file(path);
+  const auto text = try_read_kernel_file(path.native());
   if (!text) return {};
   const auto total = number_after(*text, "MemTotal:");
   const auto available = number_after(*text, "MemAvailable:");

@@ -31,7 +31,7 @@ MemoryAmount host_memory(const std::filesystem::path& root = "/");
 MemoryAmount node_memory(const std::vector<int>& os_indices, const std::filesystem::path& root = "/");
 
 /// The tightest limit of the control groups that this process is in; unlimited where there is none. Page cache
-/// that the kernel would drop first (inactive_file) counts as available.
+/// that the kernel would drop first (inactive_file) counts as available. A limit where there was none is seen within a second.
 MemoryAmount control_group_memory(const std::filesystem::path& root = "/");
 
 /// The least of all three. `os_indices`: the nodes to count; empty means all memory of the host.

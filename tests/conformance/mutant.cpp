@@ -59,7 +59,7 @@ class Mutant final : public sdk::Backend {
     if (is("getters_fail_after_fork") && ::getpid() != pid_) throw std::runtime_error("the device is lost after fork");
     auto properties = inner_.properties(index);
     if (is("properties_without_memory")) properties.total_memory = 0;
-    if (is("properties_other_memory")) properties.total_memory *= 2;
+    if (is("properties_other_memory")) properties.total_memory = 2 * inner_.memory_info(index).total;
     if (is("capability_negative")) properties.compute_capability = std::pair(-1, 0);
     return properties;
   }

@@ -294,6 +294,8 @@ class HostsTest(unittest.TestCase):
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=self.share))
+        for host in self.hosts:
+            self.addCleanup(host.end_processes)  # of a test that failed
 
     def assert_nothing_left(self, seconds=100):
         """Waits until no process of any host is left, and looks at their shared memory."""

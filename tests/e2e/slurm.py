@@ -25,8 +25,15 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 MpiDefault=none
 SlurmdParameters=config_overrides
+MessageTimeout=100
+UnkillableStepTimeout=600
+SlurmdTimeout=0
+ReturnToService=2
 PartitionName=all Nodes=ALL Default=YES State=UP
 """
+
+
+# A machine that has no time for a minute is no broken node: without the timeouts above Slurm would take it out of service, and no later job would start.
 
 
 class Slurm:
@@ -53,6 +60,10 @@ class Slurm:
         if node == self.nodes[0][0]:
             words.append([self.programs["slurmctld"], "-D", "-c"])
         return [*words, [self.programs["slurmd"], "-D", "-N", node]]
+
+    def logs(self):
+        """The ends of what its servers wrote, of the nodes whose folder is seen here."""
+        return "".join(f"{path.name}: {path.read_text(errors='replace')[-600:]}\n" for path in pathlib.Path(self.run).glob("slurm*.log"))
 
     def states(self):
         """The command line that prints each node's state, a line each: all are "idle" when jobs can be started."""

@@ -1,5 +1,6 @@
 // A tokenizer.json is read or refused by a typed error; what was read encodes any text or says which byte it lacks.
-// sources: llm/tokenizer/tokenizer.cpp llm/tokenizer/read.cpp llm/tokenizer/byte_symbols.cpp llm/support/json.cpp base/file.cpp base/error.cpp
+// sources: llm/tokenizer/added_tokens.cpp llm/tokenizer/bert_normalizer.cpp llm/tokenizer/bpe.cpp llm/tokenizer/byte_level.cpp llm/tokenizer/byte_symbols.cpp llm/tokenizer/bytes.cpp llm/tokenizer/decoders.cpp llm/tokenizer/metaspace.cpp llm/tokenizer/model.cpp llm/tokenizer/normalizers.cpp llm/tokenizer/pattern.cpp llm/tokenizer/post_processors.cpp llm/tokenizer/pre_tokenizers.cpp llm/tokenizer/precompiled.cpp llm/tokenizer/read.cpp llm/tokenizer/regex.cpp llm/tokenizer/tokenizer.cpp llm/tokenizer/unicode.cpp llm/tokenizer/unigram.cpp llm/tokenizer/utf8.cpp llm/tokenizer/vocabulary.cpp llm/tokenizer/word_piece.cpp llm/support/json.cpp base/file.cpp base/error.cpp
+// libraries: onig icuuc
 #include "anyaccel/llm/tokenizer.h"
 
 #include "anyaccel/error.h"

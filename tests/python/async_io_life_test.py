@@ -180,3 +180,25 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 """
     subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))
+
+
+@pytest.mark.parametrize("last", ["handle", "handle, request"])
+def test_end_of_the_interpreter(path, last):
+    """Breaks when a handle or request that a program's module still has at its end complains, crashes, or leaves what was begun unwritten; in a
+    forked child too, which has a copy of it."""
+    code = f"""
+import os, sys, anyaccel, torch
+aio = anyaccel.get_accelerator().create_op_builder("AsyncIOBuilder").load()
+handle = aio.aio_handle()
+request = handle.start_write(torch.full((1 << 20,), 7, dtype=torch.uint8), {path!r})
+handle.async_pwrite(torch.full((1 << 20,), 8, dtype=torch.uint8), {path!r}, 1 << 20)
+kept = {last}
+child = os.fork()
+if child == 0:
+    sys.exit(3)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=dict(os.environ), capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    with open(path, "rb") as file:
+        assert file.read() == b"\7" * (1 << 20) + b"\10" * (1 << 20)

@@ -1,10 +1,10 @@
 """Backends written in Python, over those of the host and of the simulator. One process each: a registry belongs to the process."""
 
 import os
-import subprocess
-import sys
 
 import pytest
+
+import child
 
 COMMON = """
 import os, sys, threading
@@ -22,8 +22,7 @@ class Card(Backend):
 
 def run(code, status=0, **variables):
     environment = {key: value for key, value in os.environ.items() if key != "DS_ACCELERATOR"}
-    done = subprocess.run([sys.executable, "-c", COMMON + code], capture_output=True, text=True, timeout=600,
-                          env={**environment, **variables})
+    done = child.run(COMMON + code, {**environment, **variables}, timeout=600)
     assert done.returncode == status, done.stdout + done.stderr
     return done
 
@@ -312,3 +311,104 @@ register_backend("wrong", Wrong, base="sim")
 sys.exit(conformance.main(["--backend", "wrong", "--suite", "devices"]))
 """, status=1)
     assert "devices." in done.stdout
+
+
+HOST = """
+import ctypes, gc
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+class Host:
+    given, back, asked = {}, [], 0
+    def allocate(self, num_bytes):
+        if num_bytes > 1 << 30:
+            return None
+        Host.given[address := libc.malloc(num_bytes)] = num_bytes
+        return address
+    def free(self, address):
+        Host.back.append(Host.given.pop(address))
+        libc.free(address)
+class WithHost(Card):
+    def host_allocator(self):
+        Host.asked += 1
+        return Host()
+"""
+
+
+# Breaks when pinned memory does not come from the class's allocator, does not go back there, is not known as pinned (also a part of it), or
+# what the allocator refuses is anything but out_of_memory.
+def test_host_allocator():
+    done = run(HOST + """
+register_backend("card", WithHost, base="cpu")
+a = get_accelerator()
+plain = torch.arange(6.0)
+pinned = a.pin_memory(plain)
+assert pinned.equal(plain) and a.is_pinned(pinned) and a.is_pinned(pinned[2:]) and not a.is_pinned(plain)
+assert list(Host.given) == [pinned.data_ptr()] and a.pin_memory(pinned).data_ptr() == pinned.data_ptr()
+more = a.pin_empty(4, 5, dtype=torch.int64)
+assert Host.given[more.data_ptr()] == 160 and a.pin_empty(0, dtype=torch.int8).numel() == 0
+try:
+    a.pin_empty(1 << 31, dtype=torch.int8)
+except Error as error:
+    print(error.code, error)
+ended = threading.Event()
+def drop(tensor):
+    del tensor[:]
+    ended.set()
+threading.Thread(target=drop, args=([more],)).start()
+ended.wait()
+del pinned, more
+gc.collect()
+print(sorted(Host.back), Host.given, Host.asked)
+kept = a.pin_empty(8, dtype=torch.int8)
+""", DS_ACCELERATOR="card")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("out_of_memory [card.host_allocator]") and lines[1] == "[24, 160] {} 1" and not done.stderr
+
+
+# Breaks when a class cannot say that nothing needs pinning, or reach the allocator of the backend below, or another object is taken.
+def test_host_allocator_of_the_backend_below():
+    done = run("""
+class Nothing(Card):
+    def host_allocator(self): return None
+class Below(Card):
+    def host_allocator(self): return super().host_allocator()
+made = []
+class Around(Card):
+    def __init__(self):
+        made.append(self)
+    def host_allocator(self):
+        self.below, self.log = super().host_allocator(), []
+        return self
+    def allocate(self, num_bytes):
+        self.log.append(num_bytes)
+        return self.below.allocate(num_bytes)
+    def free(self, address):
+        self.log.append("back")
+        self.below.free(address)
+class Wrong(Card):
+    def host_allocator(self): return 3
+for cls in (Nothing, Below, Wrong):
+    register_backend(cls.__name__.lower(), cls, base="sim")
+set_accelerator("nothing")
+a = get_accelerator()
+x = torch.ones(4)
+assert a.pin_memory(x).data_ptr() == x.data_ptr() and not a.is_pinned(x)
+set_accelerator("below")
+a = get_accelerator()
+pinned = a.pin_memory(x)
+assert a.is_pinned(pinned) and pinned.is_pinned() and pinned.to("sim").sum().item() == 4
+register_backend("around", Around, base="sim")
+set_accelerator("around")
+a = get_accelerator()
+pinned = a.pin_memory(x)
+assert a.is_pinned(pinned)
+del pinned
+print(made[0].log)
+set_accelerator("wrong")
+try:
+    get_accelerator().pin_memory(x)
+except Error as error:
+    print(error.code, error)
+""", DS_ACCELERATOR="cpu")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "[16, 'back']" and lines[1].startswith("invalid_argument [wrong.host_allocator]") and "got 3" in lines[1]

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import anyaccel
+import child
 from anyaccel import extension_op
 from anyaccel.op_builder import classes_of
 
@@ -169,7 +170,7 @@ def test_cpp_sees_the_builders(extension):
         seen.load()
         print(_native.OpBuilder(anyaccel.get_accelerator(), "NoSuchBuilder").compatibility().compatible)
         """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=600)
+    done = child.run(textwrap.dedent(code), os.environ, timeout=600)
     assert done.stdout == "ext_scale True\nFalse\n", done.stderr
 
 

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import anyaccel
+import child
 
 EXAMPLES = pathlib.Path(__file__).with_name("seeds")
 WITH_SIM = "sim" in anyaccel.registered_backends()
@@ -40,8 +41,11 @@ assert output.shape == (2, 3) and output.device.type == accelerator.device_name(
 
 def run(code, *before, **environment):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("DS_", "SIM_", "LOCAL_", "ANYACCEL_STRICT"))}
-    done = subprocess.run([*before, sys.executable, "-c", code], env={**kept, "ANYACCEL_CCL": "off", **environment}, capture_output=True, text=True,
-                          timeout=300)
+    variables = {**kept, "ANYACCEL_CCL": "off", **environment}
+    if before:
+        done = subprocess.run([*before, sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=300)
+    else:
+        done = child.run(code, variables)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 import anyaccel
 from anyaccel import get_accelerator
@@ -95,6 +96,9 @@ DEEPSPEED = {
     "get_compile_backend": "",
     "set_compile_backend": "backend",
 }
+BUILDERS = ("AsyncIOBuilder", "CCLCommBuilder", "CPUAdagradBuilder", "CPUAdamBuilder", "CPULionBuilder", "FusedAdamBuilder", "FusedLambBuilder",
+            "FusedLionBuilder", "PinMemoryBuilder", "ShareMemCommBuilder", "SparseAttnBuilder", "StochasticTransformerBuilder", "TransformerBuilder",
+            "UtilsBuilder")
 STUB = pathlib.Path(anyaccel.accelerator.__file__).with_name("accelerator.pyi")
 
 
@@ -177,6 +181,51 @@ def test_stub_is_what_runs():
         assert at_run_time(name) == stub[name], name
 
 
+def stubs_of_ops():
+    for stub in sorted((STUB.parents[1] / "ops").glob("*.pyi")):
+        if stub.stem != "__init__":
+            yield pytest.param(stub, id=stub.stem)
+
+
+def promised(stub):
+    """(name in the module, parameters) of the functions and methods of a stub."""
+    for node in ast.parse(stub.read_text()).body:
+        for function in node.body if isinstance(node, ast.ClassDef) else [node]:
+            if isinstance(function, ast.FunctionDef) and function.name != "__getattr__":
+                own = parameters(ast.unparse(function.args))
+                own = {name: kind for name, kind in own.items() if name not in ("self", "cls")}
+                yield (f"{node.name}.{function.name}" if node is not function else function.name), own
+
+
+def in_schema(function):
+    """Parameters of an op that torch's dispatcher has."""
+    return {a.name: ("plain", repr(a.default_value) if a.has_default_value() else None) for a in function.default._schema.arguments}
+
+
+# Breaks when an op's stub promises a function or an argument that the module does not have, or the module has a function that the stub lacks.
+@pytest.mark.parametrize("stub", list(stubs_of_ops()))
+def test_stubs_of_ops(stub):
+    builder = next((name for name in BUILDERS if anyaccel.get_accelerator().create_op_builder(name).name() == stub.stem), None)
+    answer = anyaccel.get_accelerator().create_op_builder(builder).compatibility()
+    if not answer.compatible:
+        pytest.skip(f"the op {builder} is not compatible here: {answer.reason}")
+    module = anyaccel.get_accelerator().create_op_builder(builder).load()
+    named = dict(promised(stub))
+    for name, wanted in named.items():
+        found = module
+        for part in name.split("."):
+            found = getattr(found, part)
+        op = getattr(torch.ops.anyaccel, name, None) if name in getattr(module, "__all__", ()) else None
+        if op is not None:
+            assert in_schema(op) == wanted, name
+            continue
+        signature = {p.name: ({p.VAR_POSITIONAL: "*", p.KEYWORD_ONLY: "keyword"}.get(p.kind, "plain"), p.empty if p.default is p.empty else p.default)
+                     for p in inspect.signature(found).parameters.values() if p.name not in ("self", "cls") and p.kind is not p.VAR_KEYWORD}
+        assert signature == {key: (kind, inspect.Parameter.empty if default is None else eval(default)) for key, (kind, default) in wanted.items()}, name
+    public = [name for name, value in vars(module).items() if inspect.isfunction(value) and value.__module__ == module.__name__ and name[0] != "_"]
+    assert {*public, *getattr(module, "__all__", ())} <= set(named)
+
+
 # Breaks when a method has no docstring at run time, or not the header's words, which the stub has.
 def test_docstrings_are_the_headers():
     for name, wanted in docstrings():
@@ -231,6 +280,91 @@ def run(size: int) -> float:
 '''
 WRONG = ("get_accelerator().set_device('cuda')", "get_accelerator().memory_alocated()", "get_accelerator().synchronize(index=0)")
 
+# What authors of backends, accelerators and ops write.
+AUTHOR = '''
+import torch
+import anyaccel.deepspeed
+from anyaccel import Backend, OpBuilder, get_accelerator, register_backend, set_accelerator
+from anyaccel.accelerator.abstract_accelerator import DeepSpeedAccelerator
+from anyaccel.accelerator.cuda_accelerator import CUDA_Accelerator
+from anyaccel.backend_parts import EventPart
+from anyaccel.conformance import main
+from anyaccel.ops import async_io, cpu_adam, fused_adam, pin_memory, utils
+from anyaccel.ops.sparse_attn import FixedSparsityConfig, SparseSelfAttention
+from anyaccel.ops.transformer import DeepSpeedTransformerConfig, DeepSpeedTransformerLayer
+
+class Host:
+    def allocate(self, num_bytes: int) -> int:
+        return 0
+    def free(self, address: int) -> None:
+        pass
+
+class Event:
+    def __init__(self, below: EventPart) -> None:
+        self.below = below
+    def record(self, stream: torch.Stream) -> None: self.below.record(stream)
+    def wait(self, stream: torch.Stream) -> None: self.below.wait(stream)
+    def query(self) -> bool: return self.below.query()
+    def synchronize(self) -> None: self.below.synchronize()
+    def elapsed_time(self, end: "Event") -> float: return self.below.elapsed_time(end.below)
+
+class Card(Backend):
+    traits = {"vendor": "us", "priority": 3}
+    def properties(self, index: int) -> dict[str, object]:
+        return {"name": f"Card {index}"}
+    def memory_info(self, index: int) -> tuple[int, int]:
+        free, total = super().memory_info(index)
+        return free, total
+    def dtype_support(self, index: int, dtype: torch.dtype) -> bool:
+        return dtype is not torch.float64
+    def new_event(self, index: int, enable_timing: bool) -> Event | None:
+        below = super().new_event(index, enable_timing)
+        return Event(below) if below else None
+    def host_allocator(self) -> Host:
+        return Host()
+    def create_op_builder(self, class_name: str) -> OpBuilder | None:
+        return CardAdamBuilder() if class_name == "CardAdamBuilder" else None
+
+class CardAdamBuilder(OpBuilder):
+    NAME = "card_adam"
+    def sources(self) -> list[str]:
+        return ["adam.cpp"]
+    def cxx_args(self) -> list[str]:
+        return self.strip_empty_entries(["-O2", ""])
+
+class Mine(DeepSpeedAccelerator):
+    def __init__(self) -> None:
+        super().__init__()
+        self._name = "cpu"
+    def device_count(self) -> int:
+        return super().device_count() + 1
+
+def run(group: torch.Tensor) -> int:
+    register_backend("card", Card, base="cpu", probe=lambda: (1, "one card"), vendor="us")
+    set_accelerator(Mine())
+    set_accelerator(CUDA_Accelerator())
+    accelerator = get_accelerator()
+    builder: type[OpBuilder] = accelerator.get_op_builder("CPUAdamBuilder")
+    answer = builder().compatibility()
+    with accelerator.autocast(torch.bfloat16), accelerator.stream(None), accelerator.random().fork_rng(), accelerator.Stream() as stream:
+        stream.synchronize()
+    cpu_adam.create_adam(0, lr=0.1)
+    cpu_adam.adam_update(0, 1, 0.1, 0.9, 0.99, 1e-8, 0.0, True, group, group, group, group)
+    fused_adam.multi_tensor_adam(1, group, [[group]] * 4, 0.1, 0.9, 0.99, 1e-8, 1, 1, 1, 0.0)
+    with async_io.aio_handle(queue_depth=8) as handle:
+        done: int = handle.pread(group, "file", validate=False, async_=True) + handle.wait()
+        handle.start_read(group, "file").wait()
+    pinned = pin_memory.pin_handle().new_cpu_locked_tensor(4, group)
+    byte: list[torch.Tensor] = utils.cast_to_byte_tensor([pinned, group])
+    attention = SparseSelfAttention(FixedSparsityConfig(num_heads=4))
+    layer = DeepSpeedTransformerLayer(DeepSpeedTransformerConfig(hidden_size=8, heads=2))
+    anyaccel.deepspeed.accelerator()
+    print(answer.reason, done, byte, attention, layer.config.pre_layer_norm)
+    return main(["--backend", "card"])
+'''
+AUTHOR_WRONG = ("register_backend('card', int)", "cpu_adam.create_adam('name')", "cpu_adam.no_such_function()", "DeepSpeedAccelerator().no_such_method()",
+                "async_io.aio_handle(depth=8)", "Backend().memory_info('cuda')", "accelerator.capture_to_graph('graph')")
+
 
 def check_types(folder, text):
     (folder / "client.py").write_text(text)
@@ -248,4 +382,10 @@ def test_client_is_checked_by_mypy(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     done = check_types(tmp_path, "from anyaccel import get_accelerator\n" + "\n".join(WRONG) + "\n")
     assert [line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line] == ["2", "3", "4"], done.stdout
+    done = check_types(tmp_path, AUTHOR)
+    assert done.returncode == 0, done.stdout + done.stderr
+    imports = "\n".join(line for line in AUTHOR.splitlines() if re.match("import|from", line)) + "\naccelerator = get_accelerator()\n"
+    done = check_types(tmp_path, imports + "\n".join(AUTHOR_WRONG) + "\n")
+    found = [int(line.split(":")[1]) - imports.count("\n") for line in done.stdout.splitlines() if ": error:" in line]
+    assert found == list(range(1, len(AUTHOR_WRONG) + 1)), done.stdout
     shutil.rmtree(tmp_path / "cache", ignore_errors=True)

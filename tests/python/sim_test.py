@@ -164,6 +164,20 @@ def test_graph():
     assert y.tolist() == [7, 7, 7, 7]
 
 
+# Breaks when a parameter's data cannot be put on the device and back in place, as on CUDA: DeepSpeed moves models so.
+def test_data_takes_the_place_of_data_elsewhere():
+    module = torch.nn.Linear(2, 3)
+    weight = module.weight
+    assert module.to(DEVICE).weight is weight and weight.device.type == "sim"
+    weight.data = torch.ones(4, device=DEVICE)
+    (weight * weight).sum().backward()
+    assert weight.grad.tolist() == [2, 2, 2, 2]
+    weight.data = weight.data.cpu()
+    assert weight.device.type == "cpu" and weight.sum().item() == 4
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        weight.data = torch.ones(2).to_sparse()
+
+
 # Breaks when mixed precision, checkpointing or saving fail on the device.
 def test_torch_utilities(tmp_path):
     a, b = torch.ones(4, 4, device=DEVICE), torch.ones(4, 4, device=DEVICE)

@@ -1,22 +1,19 @@
-"""DeepSpeed's own transformer.py over the module that our builder loads, against the plain layer. Skipped without DeepSpeed; it is
-one of tools/requirements-bench.txt."""
+"""DeepSpeed's own transformer.py over the modules that the builders of the bridge load, against the plain layer."""
 
 import importlib
+import importlib.util
 
 import pytest
 import torch
 
-import anyaccel
-import plain_transformer as own
+if importlib.util.find_spec("deepspeed") is None:
+    pytest.skip("deepspeed is not installed", allow_module_level=True)
 
-pytest.importorskip("deepspeed", reason="DeepSpeed is not installed", exc_type=ImportError)
-theirs = importlib.import_module("deepspeed.ops.transformer.transformer")
+import anyaccel.deepspeed  # noqa: E402,F401  (before DeepSpeed)
+import plain_transformer as own  # noqa: E402
 from anyaccel.ops._transformer_functions import Seeds  # noqa: E402
 
-accelerator = anyaccel.get_accelerator()
-# What its layer asks its own builders for on CUDA.
-theirs.transformer_cuda_module = accelerator.create_op_builder("TransformerBuilder").load()
-theirs.stochastic_transformer_cuda_module = accelerator.create_op_builder("StochasticTransformerBuilder").load()
+theirs = importlib.import_module("deepspeed.ops.transformer.transformer")
 
 
 def make(weights, pre, fp16=False, **options):
@@ -82,7 +79,8 @@ def test_evaluation():
     weights = own.parameters(32, 48, torch.float32)
     layer = make(weights, True, attn_dropout_ratio=0.5, hidden_dropout_ratio=0.5).eval()
     x, mask = torch.randn(2, 32, 32), torch.zeros(2, 1, 1, 32)
-    ours = own.layer(hidden_size=32, intermediate_size=48, heads=4).eval()
+    config = own.transformer.DeepSpeedTransformerConfig(hidden_size=32, intermediate_size=48, heads=4)
+    ours = own.transformer.DeepSpeedTransformerLayer(config).eval()
     with torch.no_grad():
         for name, value in zip(own.NAMES, weights):
             getattr(ours, name).copy_(value)

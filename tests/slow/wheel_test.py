@@ -10,23 +10,19 @@ import tempfile
 import unittest
 import zipfile
 
-SOURCE = pathlib.Path(os.environ["ANYACCEL_SOURCE_DIR"])
-BUILD = pathlib.Path(os.environ["ANYACCEL_BUILD_DIR"])
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../e2e"))
+
+import installed  # noqa: E402
+from installed import BUILD, SOURCE, cached  # noqa: E402
+
 PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
-ENVIRONMENT = {key: value for key, value in os.environ.items()
-               if not key.startswith(("ANYACCEL_", "DS_", "SIM_", "PYTHONPATH", "Torch_DIR", "VIRTUAL_ENV"))}
+ENVIRONMENT = {key: value for key, value in installed.ENVIRONMENT.items() if not key.startswith(("SIM_", "PYTHONPATH", "VIRTUAL_ENV"))}
+# Beside the build's folder and not in it: seen from there the sources lie where they lie for the build, so the compiler's cache knows them.
+FOLDER = BUILD.with_name(BUILD.name + "_wheel")
 
 
-def run(*command, check=True, **options):
-    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, env={**ENVIRONMENT, **options.pop("env", {})}, **options)
-    if check and result.returncode:
-        raise AssertionError(f"{' '.join(map(str, command))}: exit status {result.returncode}\n{result.stdout}{result.stderr}")
-    return result
-
-
-def cached(name):
-    match = re.search(rf"^{name}:\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M)
-    return match.group(1) if match else ""
+def run(*command, env=None, **options):
+    return installed.run(*command, env={**ENVIRONMENT, **(env or {})}, stderr=subprocess.PIPE, **options)
 
 
 def has(module):
@@ -34,14 +30,42 @@ def has(module):
 
 
 def missing():
-    if os.environ.get("ANYACCEL_TEST_WHEEL") != "1":
-        return "a wheel takes minutes of compiling; ANYACCEL_TEST_WHEEL=1 builds and tests one"
     if cached("ANYACCEL_BUILD_PYTHON") != "ON" or cached("ANYACCEL_SANITIZE") or cached("ANYACCEL_MINIMAL") == "ON":
         return "wheels are of builds with the Python package and the program"
     for module in ("scikit_build_core", "pip"):
         if not has(module):
             return f"{module} is not installed"
+    if not cached("ANYACCEL_CCACHE").startswith("/") and os.environ.get("ANYACCEL_TEST_WHEEL") != "1":
+        return "without ccache everything would be compiled once more; ANYACCEL_TEST_WHEEL=1 does that"
     return None
+
+
+def build_wheel(folder, *options):
+    """`pip wheel` into a folder; the wheel's path. Compiles what the compiler's cache does not have."""
+    run(PYTHON, "-m", "pip", "wheel", "--no-deps", "-w", folder, f"-Cbuild-dir={FOLDER}", *options, SOURCE,
+        env={"CMAKE_BUILD_PARALLEL_LEVEL": "2", "CXX": cached("CMAKE_CXX_COMPILER")})  # the same name: the cache goes by it
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def contents(wheel):
+    """{file: (size, checksum)}, but for what a wheel says of itself."""
+    with zipfile.ZipFile(wheel) as files:
+        return {info.filename: (info.file_size, info.CRC) for info in files.infolist() if not re.search(r"\.dist-info/", info.filename)}
+
+
+def environment_with_torch(folder):
+    """A new environment that has only the torch of the build: its Python, and its folder of packages."""
+    run(PYTHON, "-m", "venv", "--without-pip", folder)
+    python = folder / "bin/python3"
+    site = pathlib.Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip())
+    torch = run(PYTHON, "-c", "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])").stdout.strip()
+    (site / "torch_at_hand.pth").write_text(os.path.dirname(torch) + "\n")
+    return python, site
+
+
+def pip(python, *words):
+    return run(PYTHON, "-m", "pip", "--python", python, *words)
 
 
 class Wheel(unittest.TestCase):
@@ -49,29 +73,25 @@ class Wheel(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp())
         cls.addClassCleanup(shutil.rmtree, cls.folder)
-        # Without isolation nothing is downloaded; with the compiler cache of the build little is compiled.
-        run(PYTHON, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", cls.folder, f"-Cbuild-dir={BUILD}/wheel", SOURCE,
-            env={"CMAKE_BUILD_PARALLEL_LEVEL": "2"})
-        (cls.wheel,) = cls.folder.glob("*.whl")
-        run(PYTHON, "-m", "venv", "--without-pip", cls.folder / "fresh")
-        cls.python = cls.folder / "fresh/bin/python3"
-        cls.site = pathlib.Path(run(cls.python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip())
-        torch = run(PYTHON, "-c", "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])").stdout.strip()
-        (cls.site / "torch_at_hand.pth").write_text(os.path.dirname(torch) + "\n")
-        run(PYTHON, "-m", "pip", "--python", cls.python, "install", "-q", "--no-deps", "--no-index", cls.wheel)
+        # Without isolation nothing is downloaded.
+        cls.wheel = build_wheel(cls.folder, "--no-build-isolation")
+        cls.python, cls.site = environment_with_torch(cls.folder / "fresh")
+        pip(cls.python, "install", "-q", "--no-deps", "--no-index", cls.wheel)
 
     # Breaks when a part is left out, tests get in, or a file is in there twice because a wheel holds no links.
     def test_contents(self):
+        sizes = contents(self.wheel)
         with zipfile.ZipFile(self.wheel) as wheel:
             names = wheel.namelist()
-            sizes = {info.filename: (info.file_size, info.CRC) for info in wheel.infolist()}
             metadata = wheel.read(next(n for n in names if n.endswith(".dist-info/METADATA"))).decode()
         for part in ("anyaccel/__init__.py", "anyaccel/py.typed", "anyaccel/accelerator/accelerator.pyi", "anyaccel/bin/anyaccel",
                      "anyaccel/lib/libanyaccel.so.0", "anyaccel/lib/libanyaccel_cli.so", "anyaccel/lib/libanyaccel_conformance.so.0",
                      "anyaccel/include/anyaccel/accelerator.h", "anyaccel/lib/cmake/anyaccel/anyaccelConfig.cmake",
                      "anyaccel/share/anyaccel/ops/cpu_adam/cpu_adam.op", "anyaccel/share/anyaccel/backend_template/CMakeLists.txt"):
             self.assertIn(part, names)
-        self.assertEqual([n for n in names if not re.match(r"anyaccel(-[^/]*\.(dist-info|data))?/", n)], [])
+        # What makes DeepSpeed use AnyAccel lies beside the package, where Python reads .pth files, and nothing else does.
+        self.assertEqual(sorted(n for n in names if not re.match(r"anyaccel(-[^/]*\.(dist-info|data))?/", n)),
+                         ["_anyaccel_deepspeed.py", "anyaccel_deepspeed.pth"])
         tests = [n for n in names if re.search(r"unit_|_test\.(py|cpp)$|\.bench\.|/libfake_", n) and "/backend_template/" not in n]
         self.assertEqual(tests, [])
         big = [known for name, known in sizes.items() if re.match(r"anyaccel/lib/[^/]*\.so", name)]
@@ -79,6 +99,47 @@ class Wheel(unittest.TestCase):
         version = re.search(r"project\(anyaccel VERSION ([0-9.]+)", (SOURCE / "CMakeLists.txt").read_text()).group(1)
         self.assertIn(f"\nVersion: {version}\n", metadata)
         self.assertIn("Requires-Dist: torch", metadata)
+
+    # Breaks when the way that users go, with pip's build isolation, does not find the torch that isolation hides, or makes another wheel.
+    def test_isolated_build(self):
+        fetched = run(PYTHON, "-m", "pip", "download", "-q", "--no-deps", "-d", self.folder / "fetched", "scikit-build-core", check=False)
+        if fetched.returncode:
+            self.skipTest("pip cannot fetch scikit-build-core for an isolated build: " + fetched.stderr.strip().splitlines()[-1])
+        (self.folder / "isolated").mkdir()
+        self.assertEqual(contents(build_wheel(self.folder / "isolated")), contents(self.wheel))
+
+    # Breaks when the type stubs are not installed, or are not seen from outside.
+    def test_types(self):
+        if not has("mypy"):
+            self.skipTest("mypy is not installed")
+        (self.folder / "client.py").write_text("from anyaccel import get_accelerator\nnumber: str = get_accelerator().device_count()\n")
+        (self.folder / "mypy.ini").write_text("[mypy]\nstrict = True\n[mypy-torch.*]\nfollow_imports = skip\n")
+        done = run(PYTHON, "-m", "mypy", "--python-executable", self.python, "--cache-dir", self.folder / "mypy", "client.py", cwd=self.folder, check=False)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn('client.py:2: error: Incompatible types in assignment (expression has type "int", variable has type "str")', done.stdout)
+        self.assertIn("Found 1 error", done.stdout)
+
+    # Breaks when ANYACCEL_DEEPSPEED does not act in every Python process, acts unasked, or costs an import of torch.
+    def test_hook_for_deepspeed(self):
+        code = "import sys; print(any(type(f).__module__ == '_anyaccel_deepspeed' for f in sys.meta_path), 'torch' in sys.modules)"
+        for value, found in (("1", "True False\n"), ("0", "False False\n")):
+            self.assertEqual(run(self.python, "-c", code, env={"ANYACCEL_DEEPSPEED": value}).stdout, found)
+
+    # Breaks when an uninstalled package leaves a file behind, or takes one that was not its own.
+    def test_uninstall_leaves_nothing(self):
+        root = self.folder / "emptied"
+        python, _ = environment_with_torch(root)
+
+        def files():
+            return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+
+        before = files()
+        pip(python, "install", "-q", "--no-deps", "--no-index", self.wheel)
+        self.assertIn("bin/anyaccel", files())
+        run(python, "-m", "anyaccel", "report", "--json", env={"DS_ACCELERATOR": "cpu"})
+        run(python, "-c", "import anyaccel.deepspeed, anyaccel.ops.cpu_adam")
+        pip(python, "uninstall", "-q", "-y", "anyaccel")
+        self.assertEqual(files(), before)
 
     # Breaks when the installed package needs the build tree, or its program is not found by `python -m anyaccel` and by its own name.
     def test_program(self):

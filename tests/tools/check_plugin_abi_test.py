@@ -1,36 +1,24 @@
 """tools/check_plugin_abi on this tree's descriptor, and on copies of it that break the promise in one way each."""
-import pathlib
-import shutil
 import subprocess
-import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOOL = ROOT / "tools/check_plugin_abi"
+from tool_case import ROOT, ToolCase
+
 HEADER = "include/anyaccel/sdk/plugin_abi.h"
 RECORD = "docs/plugin_abi.txt"
 
 
-class CheckPluginAbi(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
-        for name in (HEADER, RECORD):
-            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, self.folder / name)
+class CheckPluginAbi(ToolCase):
+    TOOL = "tools/check_plugin_abi"
+    COPIES = (HEADER, RECORD)
 
     def edit(self, name, *changes):
-        path = self.folder / name
+        path = self.root / name
         text = path.read_text()
         for old, new in changes:
             self.assertEqual(text.count(old), 1, old)
             text = text.replace(old, new)
         path.write_text(text)
-
-    def run_tool(self):
-        done = subprocess.run([sys.executable, TOOL, "--root", self.folder], capture_output=True, text=True)
-        return done.returncode, done.stdout + done.stderr
 
     def refused(self, *words):
         status, output = self.run_tool()
@@ -40,8 +28,8 @@ class CheckPluginAbi(unittest.TestCase):
 
     # Fails when the header of this tree does not keep what the record says, or is no C99.
     def test_this_tree(self):
-        done = subprocess.run([sys.executable, TOOL], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        status, output = self.run_tool(root=ROOT)
+        self.assertEqual(status, 0, output)
 
     # Fails when a field that changed its place goes unseen.
     def test_moved(self):
@@ -83,7 +71,7 @@ class CheckPluginAbi(unittest.TestCase):
 
     # Fails when the record of a release can be rewritten.
     def test_released_record(self):
-        git = ["git", "-C", str(self.folder), "-c", "user.name=a", "-c", "user.email=a@b"]
+        git = ["git", "-C", str(self.root), "-c", "user.name=a", "-c", "user.email=a@b"]
         for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"], ["tag", "v0.1.0"]):
             subprocess.run(git + command, check=True, capture_output=True)
         self.edit(HEADER, ("  uint32_t flags;", "  uint32_t flags_;"))

@@ -1,33 +1,19 @@
 """tools/methods: every member of DeepSpeed is found, and what is missing or stale is said."""
-import pathlib
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tool_case import ToolCase
+
 HEADER = "include/anyaccel/accelerator.h"
 
 
-class Methods(unittest.TestCase):
+class Methods(ToolCase):
+    TOOL = "tools/methods"
+    COPIES = ("include", "src/core", "src/backends")
+
     def setUp(self):
-        self.root = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.root)
+        super().setUp()
         (self.root / "docs").mkdir()
-        for folder in ("include", "src/core", "src/backends"):
-            shutil.copytree(ROOT / folder, self.root / folder)
-
-    def run_tool(self, *options):
-        result = subprocess.run([sys.executable, ROOT / "tools/methods", "--root", self.root, *options], capture_output=True, text=True)
-        return result.returncode, result.stdout + result.stderr
-
-    def change(self, pattern, replacement, name=HEADER):
-        path = self.root / name
-        text, count = re.subn(pattern, replacement, path.read_text(), count=1, flags=re.M)
-        self.assertEqual(count, 1, pattern)
-        path.write_text(text)
 
     # Breaks when the interface loses one of DeepSpeed's members, or the page lists fewer than the header has.
     def test_all_members_of_deepspeed_are_there(self):
@@ -47,14 +33,14 @@ class Methods(unittest.TestCase):
 
     # Breaks when a member that is renamed away goes unnoticed.
     def test_lost_member_is_an_error(self):
-        self.change(r"DeepSpeed: range_push\.", "DeepSpeed: -.")
+        self.change(HEADER, r"DeepSpeed: range_push\.", "DeepSpeed: -.")
         status, output = self.run_tool()
         self.assertEqual(status, 1)
         self.assertIn("DeepSpeed's range_push has no counterpart", output)
 
     # Breaks when a method may go without saying what it corresponds to.
     def test_method_without_equivalents_is_an_error(self):
-        self.change(r"^  /// torch\.cuda: synchronize\. DeepSpeed: synchronize\.\n", "")
+        self.change(HEADER, r"^  /// torch\.cuda: synchronize\. DeepSpeed: synchronize\.\n", "")
         status, output = self.run_tool()
         self.assertEqual(status, 1)
         self.assertIn("synchronize has no line", output)
@@ -63,7 +49,7 @@ class Methods(unittest.TestCase):
     def test_check_finds_a_stale_page(self):
         self.run_tool()
         self.assertEqual(self.run_tool("--check")[0], 0)
-        self.change(r"Waits until a device has finished", "Waits till a device has done")
+        self.change(HEADER, r"Waits until a device has finished", "Waits till a device has done")
         status, output = self.run_tool("--check")
         self.assertEqual(status, 1)
         self.assertIn("not up to date", output)

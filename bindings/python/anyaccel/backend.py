@@ -10,12 +10,22 @@ From then on it is a backend like those of C++: detection asks it, `DS_ACCELERAT
 (communication, ops, the conformance kit) calls it. docs/python.md has the rest.
 """
 
+from __future__ import annotations
+
 import atexit
 import os
 import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
 
 from . import _native
 from .errors import make_error
+
+if TYPE_CHECKING:
+    from .backend_parts import EventPart, GraphPart, HostAllocator
+    from .op_builder import OpBuilder
 
 GROUP = "anyaccel.backends"
 
@@ -27,10 +37,14 @@ class Backend:
     Arguments arrive checked: an index is in range. Functions are called from any thread, with Python's lock; keep those short that
     programs call often. To refuse, raise `anyaccel.Error(text, "unsupported")` or NotImplementedError."""
 
-    _below = _builders = _op_builder_dir = None
+    _below: Any = None
+    _builders: Any = None
+    _op_builder_dir: str | None = None
+    _name: str
+    traits: ClassVar[dict[str, Any]] = {}
 
     @classmethod
-    def start(cls):
+    def start(cls) -> None:
         """Called once, when the backend is chosen and before its object is made: what changes the process (loading the vendor's
         library, renaming PrivateUse1) belongs here. Nothing by default."""
 
@@ -61,49 +75,49 @@ class Backend:
         """Whether the device runs in this process."""
         return self._below.is_initialized()
 
-    def properties(self, index: int):
+    def properties(self, index: int) -> _native.DeviceProperties | dict[str, Any]:
         """A DeviceProperties, or a dict of its fields: those left out stay unknown."""
         return self._below.at(index).properties(index)
 
-    def dtype_support(self, index: int, dtype):
+    def dtype_support(self, index: int, dtype: torch.dtype) -> _native.DtypeSupport | dict[str, bool] | bool:
         """A DtypeSupport, a dict of its fields (left out: False), or one bool for all of them."""
         return self._below.at(index).dtype_support(index, dtype)
 
     # Random numbers
 
-    def default_generator(self, index: int):
+    def default_generator(self, index: int) -> torch.Generator:
         """The device's torch.Generator; seeds and states go through it."""
         return self._below.at(index).default_generator(index)
 
     # Streams and events
 
-    def current_stream(self, index: int):
+    def current_stream(self, index: int) -> torch.Stream:
         """A torch.Stream: this thread's on a device."""
         return self._below.at(index).current_stream(index)
 
-    def set_stream(self, stream) -> None:
+    def set_stream(self, stream: torch.Stream) -> None:
         """Makes a stream current on its device, for this thread."""
         self._below.set_stream(stream)
 
-    def default_stream(self, index: int):
+    def default_stream(self, index: int) -> torch.Stream:
         """The device's stream when none was chosen."""
         return self._below.at(index).default_stream(index)
 
-    def new_stream(self, index: int, priority: int):
+    def new_stream(self, index: int, priority: int) -> torch.Stream:
         """A new or pooled stream; lower priorities are more urgent."""
         return self._below.at(index).new_stream(index, priority)
 
-    def new_event(self, index: int, enable_timing: bool):
+    def new_event(self, index: int, enable_timing: bool) -> EventPart | None:
         """An object with record(stream), wait(stream), query(), synchronize() and elapsed_time(end)."""
         return self._below.at(index).new_event(index, enable_timing)
 
     # Memory
 
-    def memory_stats(self, index: int):
+    def memory_stats(self, index: int) -> dict[str, Any]:
         """A dict: allocated_bytes, reserved_bytes, allocation_count as (current, peak); num_alloc_retries, num_ooms."""
         return self._below.at(index).memory_stats(index)
 
-    def memory_info(self, index: int):
+    def memory_info(self, index: int) -> _native.MemoryInfo | tuple[int, int]:
         """(free, total) bytes, other processes counted."""
         return self._below.at(index).memory_info(index)
 
@@ -115,6 +129,11 @@ class Backend:
         """Gives unused cached memory of all devices back."""
         self._below.empty_cache()
 
+    def host_allocator(self) -> HostAllocator | None:
+        """Allocates host memory that the device reads fast: None where host memory needs no pinning, that of `super()`, or an object with
+        allocate(num_bytes), which gives an address (0 or None: there is no more), and free(address). Asked once."""
+        return self._below.host_allocator()
+
     def register_host_memory(self, address: int, num_bytes: int) -> bool:
         """Page-locks memory of the caller; False where that has no meaning."""
         return self._below.register_host_memory(address, num_bytes)
@@ -125,7 +144,7 @@ class Backend:
 
     # Graphs
 
-    def new_graph(self):
+    def new_graph(self) -> GraphPart:
         """An object with capture_begin(pool), capture_end(), replay(), reset() and pool()."""
         return self._below.new_graph()
 
@@ -135,7 +154,7 @@ class Backend:
 
     # Ops and environment
 
-    def create_op_builder(self, class_name: str):
+    def create_op_builder(self, class_name: str) -> OpBuilder | None:
         """An anyaccel.OpBuilder, or None for what the backend below has: those of the package `op_builder_dir`, by default."""
         if self._builders is None:
             from .op_builder import classes_of
@@ -171,7 +190,8 @@ def below(traits, base):
     return _native.make_registered_backend(base) if base else _native.make_torch_backend(traits)
 
 
-def register_backend(name: str, cls: type, *, base: "str | None" = None, probe=None, **traits) -> None:
+def register_backend(name: str, cls: type[Backend], *, base: str | None = None, probe: Callable[[], int | tuple[int, str]] | None = None,
+                     **traits: Any) -> None:
     """Offers a backend in Python under a name, which DS_ACCELERATOR and set_accelerator() then take.
 
     `base`: a registered backend that it differs from, whose traits and functions it has as far as it says nothing else; none: torch's
@@ -181,7 +201,7 @@ def register_backend(name: str, cls: type, *, base: "str | None" = None, probe=N
     `invalid_argument` where the name is taken, the class is no Backend or a trait is none."""
     if not (isinstance(cls, type) and issubclass(cls, Backend)):
         raise make_error("invalid_argument", "register_backend", "the class does not derive from anyaccel.Backend", got=repr(cls))
-    traits = {"class_name": cls.__name__, **getattr(cls, "traits", {}), **traits, "name": name}
+    traits = {"class_name": cls.__name__, **cls.traits, **traits, "name": name}
     base = base or traits.pop("base", None)
     traits.pop("base", None)
     if not base and "device_type" not in traits:
@@ -198,7 +218,7 @@ def register_backend(name: str, cls: type, *, base: "str | None" = None, probe=N
 _tried = set()
 
 
-def load_entry_points(name=None):
+def load_entry_points(name: str | None = None) -> None:
     """Registers what entry points of the group `anyaccel.backends` offer: each names a class of the base Backend, or a function that
     registers it. One that cannot be loaded becomes a backend that cannot run, with the reason. `name`: that one alone."""
     import importlib.metadata

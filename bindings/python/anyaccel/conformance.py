@@ -4,9 +4,10 @@ point registers, and `main([...])` one that the program registered itself. Optio
 Cases run in forked children, so call it before anything uses a device; docs/conformance.md says what the results mean."""
 
 import sys
+from collections.abc import Iterable
 
 
-def main(arguments=None):
+def main(arguments: "Iterable[object] | None" = None) -> int:
     """Runs the kit as `anyaccel conformance` does and returns its exit code: 0 conforms, 1 does not, 2 wrong usage."""
     from . import _conformance, backend
     sys.stdout.flush()

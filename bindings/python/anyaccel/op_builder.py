@@ -4,11 +4,14 @@ import importlib
 import inspect
 import pkgutil
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from . import _native
+
+if TYPE_CHECKING:
+    from .accelerator import Accelerator
 
 
 class OpBuilder(_native.OpBuilder):
@@ -24,7 +27,7 @@ class OpBuilder(_native.OpBuilder):
     NAME: "str | None" = None
     NAMESPACE: "str | None" = None  # of torch.ops, where the library registers ops and is no Python module; none: NAME
 
-    def __init__(self, name=None, *, accelerator=None, class_name=None):
+    def __init__(self, name: "str | None" = None, *, accelerator: "Accelerator | None" = None, class_name: "str | None" = None) -> None:
         """`name` stands for NAME, as DeepSpeed's builders give it. The accelerator is the process's when none is given."""
         if accelerator is None:
             from . import get_accelerator
@@ -73,7 +76,7 @@ class OpBuilder(_native.OpBuilder):
             self._described = extension_op.build_service_of(self)
         return self._described
 
-    def compatibility(self):
+    def compatibility(self) -> "_native.Compatibility":
         """(compatible, reason): the reason is empty when load() can work here."""
         service = self._service()
         return super().compatibility() if service is None else service.compatibility()
@@ -111,7 +114,7 @@ class OpBuilder(_native.OpBuilder):
         """The module that load() returns, by its name."""
         return f"{__package__}.ops.{self.name()}"
 
-    def strip_empty_entries(self, args):
+    def strip_empty_entries(self, args: "list[str]") -> "list[str]":
         """The list without empty texts."""
         return [arg for arg in args if len(arg) > 0]
 

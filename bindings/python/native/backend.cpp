@@ -22,7 +22,8 @@ constexpr std::array slots{"device_count",   "current_device", "set_device",    
                            "current_stream", "set_stream",     "default_stream",       "new_stream",
                            "new_event",      "memory_stats",   "memory_info",          "reset_peak_memory_stats",
                            "empty_cache",    "new_graph",      "create_op_builder",    "is_current_stream_capturing",
-                           "range_push",     "range_pop",      "register_host_memory", "unregister_host_memory"};
+                           "range_push",     "range_pop",      "register_host_memory", "unregister_host_memory",
+                           "host_allocator"};
 
 constexpr std::size_t slot(std::string_view name) {
   std::size_t place = 0;
@@ -124,8 +125,21 @@ class PythonBackend final : public sdk::Backend {
   void empty_cache() override {
     call<slot("empty_cache")>(take_nothing, [&] { below_->empty_cache(); });
   }
-  // An allocator is called for each tensor, on any thread, and is none for Python to write.
-  c10::Allocator* host_allocator() const override { return below_->host_allocator(); }
+  c10::Allocator* host_allocator() const override {
+    if (!given_[slot("host_allocator")]) return below_->host_allocator();
+    if (auto* const known = host_allocator_.load(std::memory_order_acquire)) return *known;
+    return call<slot("host_allocator")>(
+        [this](const py::object& made) {
+          // With the GIL: the first answer stays, whoever else asked meanwhile.
+          auto* known = host_allocator_.load(std::memory_order_acquire);
+          if (known == nullptr) {
+            known = new c10::Allocator*(host_allocator_from(made, traits().name));
+            host_allocator_.store(known, std::memory_order_release);
+          }
+          return *known;
+        },
+        [this] { return below_->host_allocator(); });
+  }
   bool register_host_memory(void* address, std::size_t bytes) override {
     return call<slot("register_host_memory")>(
         take<bool>, [&] { return below_->register_host_memory(address, bytes); },
@@ -181,6 +195,8 @@ class PythonBackend final : public sdk::Backend {
   std::shared_ptr<sdk::Backend> below_;
   std::array<bool, slots.size()> given_{};
   Kept object_;
+  /// What host_allocator() answers; null while the class was not asked. A backend and its allocator live as long as the process.
+  mutable std::atomic<c10::Allocator**> host_allocator_{nullptr};
 };
 
 /// A Python function as a probe: devices, or devices and the reason.
@@ -247,8 +263,9 @@ void throw_python_error(py::error_already_set& error, const std::string& where) 
 void bind_backends(py::module_& module) {
   using sdk::Backend;
   bind_backend_parts(module);
-  py::class_<Backend, std::shared_ptr<Backend>>(module, "BackendBelow")
-      .def("at", &at)
+  BackendBelow bound(module, "BackendBelow");
+  bind_host_memory_below(module, bound);
+  bound.def("at", &at)
       .def("device_count", &Backend::device_count, NoGil())
       .def("current_device", &Backend::current_device, NoGil())
       .def("set_device", &Backend::set_device, NoGil())
@@ -266,12 +283,6 @@ void bind_backends(py::module_& module) {
       .def("memory_info", &Backend::memory_info, NoGil())
       .def("reset_peak_memory_stats", &Backend::reset_peak_memory_stats, NoGil())
       .def("empty_cache", &Backend::empty_cache, NoGil())
-      .def("register_host_memory",
-           [](Backend& self, std::uintptr_t address, std::size_t bytes) {
-             return self.register_host_memory(reinterpret_cast<void*>(address), bytes);
-           })
-      .def("unregister_host_memory",
-           [](Backend& self, std::uintptr_t address) { self.unregister_host_memory(reinterpret_cast<void*>(address)); })
       .def("new_graph", &Backend::new_graph, NoGil())
       .def("is_current_stream_capturing", &Backend::is_current_stream_capturing, NoGil())
       .def("range_push", &Backend::range_push, NoGil())

@@ -68,4 +68,10 @@ std::shared_ptr<sdk::OpBuilder> builder_from(py::object made, const std::string&
 
 void bind_backend_parts(py::module_& module);
 
+/// Null for None, the allocator itself for one of C++, else one that asks the object. It lives as long as the process.
+c10::Allocator* host_allocator_from(py::object made, const std::string& backend);
+
+using BackendBelow = py::class_<sdk::Backend, std::shared_ptr<sdk::Backend>>;
+void bind_host_memory_below(py::module_& module, BackendBelow& below);
+
 }  // namespace anyaccel::python

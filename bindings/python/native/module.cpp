@@ -40,6 +40,7 @@ void bind_errors(py::module_& module) {
   error_class = py::object(py::module_::import("anyaccel.errors").attr("Error")).release().ptr();
   module.attr("Error") = py::handle(error_class);
   set_interrupt_check(handler_raised);
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): pybind11 takes this type alone
   py::register_local_exception_translator([](std::exception_ptr pointer) {
     if (!pointer) return;
     try {

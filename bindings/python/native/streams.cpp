@@ -35,7 +35,7 @@ handle type_caster<anyaccel::Stream>::cast(const anyaccel::Stream& stream, retur
   auto* fields = reinterpret_cast<THPStream*>(result.ptr());
   fields->stream_id = unwrapped.id();
   fields->device_type = static_cast<std::int64_t>(unwrapped.device_type());
-  fields->device_index = unwrapped.device_index();
+  fields->device_index = unwrapped.device_index();  // NOLINT(bugprone-signed-char-misuse): -1 is no index
   if (PyObject_SetAttr(result.ptr(), index_name, int_(stream.device_index()).ptr()) != 0) throw error_already_set();
   return result.release();
 }

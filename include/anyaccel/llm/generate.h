@@ -3,11 +3,15 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "anyaccel/error.h"
 #include "anyaccel/llm/model.h"
 #include "anyaccel/llm/tokenizer.h"
 
@@ -23,10 +27,29 @@ struct SamplingOptions {
   std::uint64_t seed = 0;           ///< the same seed draws the same tokens, on every accelerator
 };
 
+/// What generation_config.json of a folder says, or without such a file config.json, as transformers reads it: without
+/// `do_sample` the likeliest token is taken (temperature 0), and where top_k is left out it is 50. SamplingOptions{} where
+/// neither says anything of these. What the file asks
+/// for and is not there (beams, n-grams, suppressed tokens) is named in a warning. Throws `corrupt` naming file and key.
+SamplingOptions sampling_defaults(const std::filesystem::path& folder);
+
+/// Guessing several tokens, which the model then checks in one pass. Tokens are chosen from the model's own logits by the
+/// draws that would choose them one by one, so the text is the same; where logits of one and of several rows are rounded
+/// differently, two tokens that are almost equally likely may change places.
+struct Speculation {
+  std::int64_t tokens = 0;  ///< guessed at a time, at most; 0: none
+  std::optional<Model>
+      draft;  ///< guesses, with the model's vocabulary; none: what followed the same few tokens earlier
+};
+
+/// Throws `invalid_argument` naming the first id that means something else: a draft model must have the model's tokenizer.
+void check_draft_tokenizer(const Tokenizer& model, const Tokenizer& draft);
+
 struct GenerateOptions {
   std::int64_t max_new_tokens = 128;
   SamplingOptions sampling;
   std::vector<std::string> stop;  ///< generation ends in front of the first of these
+  Speculation speculation;
 };
 
 enum class FinishReason { length, context, end_of_text, stop, interrupted };
@@ -38,8 +61,12 @@ struct GenerateResult {
   std::vector<std::int64_t> ids;  ///< generated; an end-of-text token is not among them
   FinishReason finish = FinishReason::length;
   std::int64_t prompt_tokens = 0;
-  double prefill_seconds = 0;  ///< until the first token's logits
-  double decode_seconds = 0;   ///< all that followed
+  std::int64_t cached_tokens = 0;  ///< of the prompt, which a Generator had computed before
+  std::int64_t drafted = 0;        ///< tokens that were guessed
+  std::int64_t accepted = 0;       ///< of these, the model's own
+  double prefill_seconds = 0;      ///< until the first token's logits
+  double first_token_seconds = 0;  ///< until the first token was chosen
+  double decode_seconds = 0;       ///< all that followed the first token's logits
 };
 
 /// Generates after `prompt`. `tokenizer` may be null: then there is no text and stop strings are `invalid_argument`.
@@ -49,5 +76,41 @@ struct GenerateResult {
 GenerateResult generate(const Model& model, const Tokenizer* tokenizer, const std::vector<std::int64_t>& prompt,
                         const GenerateOptions& options, const std::function<void(std::string_view)>& on_text = {},
                         const std::atomic<bool>* stop = nullptr);
+
+/// The same with one model again and again. What the last prompt and answer computed is kept: a prompt that begins as they
+/// do, as a conversation's next one, costs only what is new. Copies nothing but the model's handle. Not thread-safe.
+class Generator {
+ public:
+  /// `tokenizer` may be null, and otherwise lives as long.
+  explicit Generator(Model model, const Tokenizer* tokenizer = nullptr);
+  ~Generator();
+  Generator(Generator&&) noexcept;
+  Generator& operator=(Generator&&) noexcept;
+  /// As the function of the same name.
+  GenerateResult generate(const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
+                          const std::function<void(std::string_view)>& on_text = {},
+                          const std::atomic<bool>* stop = nullptr);
+
+ private:
+  struct Data;
+  std::unique_ptr<Data> data_;
+};
+
+/// What came of one of several prompts: a result, or why there is none.
+struct BatchResult {
+  GenerateResult result;
+  std::optional<Error> error;
+};
+
+/// Generates after each of several prompts, up to `batch_size` of them in each pass of the model; a new one begins when one
+/// ends. Prompt i draws with the seed `options.sampling.seed` + i, so its text does not depend on the others, apart from how
+/// logits of more rows are rounded. `on_result` gets each prompt's number and result, in the order of the prompts. When
+/// `stop` becomes true those that are being generated end as interrupted, and those that have not begun get no result.
+/// With `batch_size` 1, or with speculation, one prompt follows the other as with a Generator. Throws for what is wrong with
+/// the options; what is wrong with a prompt is its result's error.
+void generate_batch(const Model& model, const Tokenizer* tokenizer,
+                    const std::vector<std::vector<std::int64_t>>& prompts, const GenerateOptions& options,
+                    std::int64_t batch_size, const std::function<void(std::size_t, BatchResult)>& on_result,
+                    const std::atomic<bool>* stop = nullptr);
 
 }  // namespace anyaccel::llm

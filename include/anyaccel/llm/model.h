@@ -15,6 +15,14 @@ namespace anyaccel::llm {
 
 struct ModelState;
 
+/// How a model is loaded.
+struct LoadOptions {
+  c10::ScalarType dtype = c10::kFloat;  ///< what to compute in
+  int bits = 0;            ///< 8 or 4: matrices become integers with a scale for each group of inputs; 0: they do not
+  std::int64_t group = 0;  ///< inputs that share a scale, a multiple of 32; 0: the largest of 128, 64, 32 that fits
+  bool cache = true;       ///< keep the integers in the user's cache (docs/environment.md), for the next time
+};
+
 /// A Llama-architecture model whose weights lie on the current device of `get_accelerator()`. Copies share weights.
 /// Not thread-safe.
 class Model {
@@ -22,17 +30,32 @@ class Model {
   /// Reads a Hugging Face folder: config.json and model.safetensors, whole or in shards. `dtype`: what to compute in.
   /// Throws `not_found`, `io`, `unsupported` naming what is not Llama, or `corrupt` naming file and tensor.
   static Model load(const std::filesystem::path& folder, c10::ScalarType dtype = c10::kFloat);
+  /// The same, with weights as integers if wanted: a half or a quarter of bfloat16's bytes, which is what a new token waits for.
+  /// Embedding, norms, biases and experts stay in `dtype`. Throws `invalid_argument` for other bits or groups too.
+  static Model load(const std::filesystem::path& folder, const LoadOptions& options);
+  /// The same by all ranks of a job together, as the launcher's variables name them: each reads and holds its part of the
+  /// weights, and logits() and generate() are calls of all ranks with the same arguments and results. `plan_file`: a JSON
+  /// object of patterns of names to column, row, vocabulary or replicated; empty: what config.json says, or none.
+  /// Throws what comm::init_process_group() throws too, and `invalid_argument` naming the weight that cannot be split.
+  static Model load_parallel(const std::filesystem::path& folder, c10::ScalarType dtype = c10::kFloat,
+                             const std::filesystem::path& plan_file = {});
   /// New float32 weights drawn from `seed`; the same ones on every accelerator.
   static Model create(const ModelConfig& config, std::uint64_t seed);
 
   const ModelConfig& config() const noexcept;
   c10::ScalarType dtype() const noexcept;
+  /// Of the whole model.
   std::int64_t parameter_count() const;
+  /// Of those that hold the model together: 0 and 1 where it is whole.
+  int rank() const noexcept;
+  int ranks() const noexcept;
+  /// Returns when all ranks have come: before one ends while others still need it.
+  void barrier() const;
 
   /// Logits [time, vocab] of a sequence, float32 on the host. `invalid_argument` for an empty sequence, ids outside the
   /// vocabulary, or more than the context.
   at::Tensor logits(const std::vector<std::int64_t>& ids) const;
-  /// Writes config.json and model.safetensors into a folder; existing files are replaced once the new ones are complete.
+  /// `unsupported` for a part of a model, or integers. Writes config.json and model.safetensors into a folder; existing files are replaced once the new ones are complete.
   void save(const std::filesystem::path& folder) const;
 
   /// For the library's own sources.

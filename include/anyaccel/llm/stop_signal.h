@@ -9,11 +9,20 @@ namespace anyaccel::llm {
 /// a process; the former handlers come back at the end.
 class StopSignal {
  public:
-  StopSignal();
+  enum class Watch {
+    all,        ///< SIGINT and SIGTERM
+    interrupt,  ///< SIGINT alone; SIGTERM does what it did
+  };
+  explicit StopSignal(Watch watch = Watch::all);
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
   const std::atomic<bool>* flag() const noexcept;
+  /// Forgets the signals so far: the flag is false, and the next signal is the first again.
+  void again();
+
+ private:
+  Watch watch_;
 };
 
 }  // namespace anyaccel::llm

@@ -10,23 +10,29 @@
 
 namespace anyaccel::llm {
 
-/// Byte-level BPE as tokenizer.json of a Hugging Face folder has it (GPT-2's byte symbols). Thread-safe once made.
+/// A tokenizer.json of a Hugging Face folder, with the ids and the text that the `tokenizers` library gives: byte-level
+/// and SentencePiece-style BPE, WordPiece, WordLevel and Unigram, and the steps around them that the file names.
+/// Truncation and padding of the file are the caller's, as in transformers. Thread-safe once made.
 class Tokenizer {
  public:
-  /// Reads tokenizer.json of a folder. Throws `not_found`, `corrupt`, or `unsupported` naming the construct: supported
-  /// are BPE models over the ByteLevel pre-tokenizer that do not split by its regular expression (any, when the model
-  /// has no merges), without normalizer.
+  /// Reads tokenizer.json of a folder. Throws `not_found`, `corrupt`, or `unsupported` naming the construct.
   static Tokenizer load(const std::filesystem::path& folder);
   /// The vocabulary that our training writes: id = byte, and 256 = <|endoftext|>.
   static Tokenizer bytes();
 
-  /// Ids of a text. Special tokens written in the text become their ids, as in transformers. Throws
-  /// `invalid_argument` when the vocabulary lacks a byte of the text.
-  std::vector<std::int64_t> encode(std::string_view text) const;
-  /// The bytes that one id stands for; a special token gives nothing. `invalid_argument` for an unknown id.
+  /// Ids of a text, in which what is no UTF-8 counts as U+FFFD, as Python replaces it. Special tokens written in the text
+  /// become their ids; those that the file's post-processor frames a text with are added unless `add_special_tokens` is
+  /// false. Throws `invalid_argument` for a text of more than 1 GiB, or one with words that the vocabulary lacks when it
+  /// has no token for such words; BPE without one leaves them out, as the library does.
+  std::vector<std::int64_t> encode(std::string_view text, bool add_special_tokens = true) const;
+  /// encode() with special tokens, for models that take at most `max_tokens`: of the text's own ids those at the end are cut
+  /// off. `invalid_argument` also when the special tokens alone are more.
+  std::vector<std::int64_t> encode_up_to(std::string_view text, std::int64_t max_tokens) const;
+  /// The bytes that one id adds to a text that has begun, for output token by token; a special token adds nothing.
+  /// Not always whole UTF-8 characters. `invalid_argument` for an unknown id.
   std::string token_bytes(std::int64_t id) const;
-  /// token_bytes of all ids, in order. Bytes, not always whole UTF-8 characters.
-  std::string decode(const std::vector<std::int64_t>& ids) const;
+  /// The text of all ids. `invalid_argument` for an unknown id.
+  std::string decode(const std::vector<std::int64_t>& ids, bool skip_special_tokens = true) const;
   std::int64_t size() const noexcept;
 
   /// tokenizer.json of `bytes()`.

@@ -108,7 +108,7 @@ class MemoryInterface {
   virtual void reset_peak_memory_stats(DeviceIndex index);
   /// Gives unused cached memory of all devices back. Optional: nothing to do without a cache.
   virtual void empty_cache();
-  /// Allocator of host memory that the device reads fast. Optional: null, host memory needs no pinning.
+  /// Allocator of fast host memory; is_pinned() goes by its raw_deleter(), else asks torch. Optional: null, no pinning.
   virtual c10::Allocator* host_allocator() const;
   /// Page-locks and registers foreign host memory. Optional: false, not registered.
   virtual bool register_host_memory(void* address, std::size_t bytes);

@@ -10,6 +10,7 @@
 #include "backends/cpu/allocator.h"
 #include "backends/cpu/dtypes.h"
 #include "backends/cpu/graph/graph.h"
+#include "backends/cpu/heap.h"
 #include "backends/cpu/traits.h"
 #include "topology/memory_limit.h"
 
@@ -62,6 +63,7 @@ CpuBackend::CpuBackend() : CpuBackend(cpu_devices(topology::this_machine(), loca
 CpuBackend::CpuBackend(std::vector<CpuDevice> devices)
     : Backend(cpu::traits()), devices_(std::move(devices)), first_device_(local_rank_from_environment(device_count())) {
   install_counting_allocator();
+  keep_freed_memory();
 }
 
 DeviceIndex CpuBackend::device_count() const noexcept { return static_cast<DeviceIndex>(devices_.size()); }
@@ -81,7 +83,6 @@ DeviceProperties CpuBackend::properties(DeviceIndex index) const {
   DeviceProperties properties;
   properties.name = machine.cpu_model.empty() ? "CPU" : machine.cpu_model;
   properties.vendor = machine.cpu_vendor;
-  properties.total_memory = memory_info(index).total;
   properties.multi_processor_count = device.cores;
   properties.numa_node = device.numa_node;
   return properties;

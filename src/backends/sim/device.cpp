@@ -56,6 +56,7 @@ void Device::raise() {
   std::string text;
   {
     const std::lock_guard lock(mutex_);
+    if (!failed_) return;  // another thread was told meanwhile
     text = std::move(failure_);
     failed_ = false;
   }

@@ -79,8 +79,13 @@ at::Tensor& set_nothing(at::Tensor& self) {
   return set_geometry(self, at::Storage(empty(self.device().index(), 0, self.scalar_type()).storage()), 0, 0, {});
 }
 
-bool same_kind(const at::Tensor& self, const at::Tensor& from) {
-  return self.device().type() == from.device().type() && self.layout() == from.layout();
+/// Whether `self.data = from` may be: among dense tensors of the host and of the device, as torch has it for CUDA and vendors
+/// have it for theirs.
+bool can_take_the_place(const at::Tensor& self, const at::Tensor& from) {
+  const auto plain = [](const at::Tensor& tensor) {
+    return tensor.layout() == at::kStrided && (tensor.is_cpu() || on_device(tensor));
+  };
+  return self.key_set() == from.key_set() || (plain(self) && plain(from));
 }
 
 void record_stream(at::Tensor& self, at::Stream stream) { allocator().recordStream(self.storage().data_ptr(), stream); }
@@ -121,7 +126,7 @@ void register_memory_kernels() {
   library.impl("set_", TORCH_FN(set_nothing));
   library.impl("is_set_to", TORCH_FN(at::native::is_set_to));
   library.impl("record_stream", TORCH_FN(record_stream));
-  library.impl("_has_compatible_shallow_copy_type", TORCH_FN(same_kind));
+  library.impl("_has_compatible_shallow_copy_type", TORCH_FN(can_take_the_place));
 }
 
 }  // namespace anyaccel::backends::sim

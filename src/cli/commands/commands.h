@@ -9,6 +9,9 @@ class App;
 
 namespace anyaccel::cli {
 
+/// A command's exit code after SIGINT or SIGTERM ended its work in order: what a shell reports for SIGINT.
+constexpr int kInterrupted = 130;
+
 /// What commands share with the program.
 struct Context {
   int exit_code = 0;  ///< what the process ends with; a command sets it where its answer is "no" but nothing failed

@@ -1,104 +1,146 @@
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 
-#include "anyaccel/accelerator.h"
+#include "anyaccel/llm/chat.h"
 #include "anyaccel/llm/generate.h"
 #include "anyaccel/llm/npy.h"
 #include "anyaccel/llm/stop_signal.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/generate/parallel.h"
+#include "cli/commands/generate/prompts.h"
+#include "cli/commands/generate/results.h"
+#include "cli/commands/generation_options.h"
+#include "cli/commands/speculation_options.h"
 
 namespace anyaccel::cli {
 
 namespace {
 
-constexpr int kInterrupted = 130;
-
 struct Arguments {
-  std::string model = "anyaccel-model";
-  std::string prompt, prompt_ids, dtype = "fp32", logits_out;
-  llm::GenerateOptions options;
-  bool greedy = false;
-  bool json = false;
+  GenerationOptions options;
+  ParallelOptions parallel;
+  SpeculationOptions speculation;
+  std::string prompt, prompt_ids, prompts, logits_out;
+  std::optional<std::int64_t> batch_size;
+  bool raw = false, json = false;
 };
-
-std::vector<std::int64_t> parse_ids(const std::string& text) {
-  std::vector<std::int64_t> ids;
-  std::istringstream in(text);
-  std::string word;
-  while (in >> word) {
-    std::size_t used = 0;
-    try {
-      ids.push_back(std::stoll(word, &used));
-    } catch (const std::exception&) {
-      used = 0;
-    }
-    if (used != word.size()) {
-      throw Error(
-          ErrorCode::invalid_argument, "generate",
-          {.what = "--prompt-ids are no whole numbers", .got = "'" + word + "'", .want = "for example \"1 2 3\""});
-    }
-  }
-  return ids;
-}
 
 /// With --prompt-ids a tokenizer that we cannot read only means that ids are printed instead of text.
 std::optional<llm::Tokenizer> load_tokenizer(const Arguments& arguments) {
   try {
-    return llm::Tokenizer::load(arguments.model);
+    return llm::Tokenizer::load(arguments.options.model);
   } catch (const Error& error) {
     const bool tolerable = error.code() == ErrorCode::unsupported || error.code() == ErrorCode::not_found;
-    if (arguments.prompt_ids.empty() || !tolerable) throw;
+    if ((arguments.prompt_ids.empty() && arguments.prompts.empty()) || !tolerable) throw;
     return std::nullopt;
   }
 }
 
-void print_json(const llm::GenerateResult& result) {
-  const double rate = result.decode_seconds > 0 ? static_cast<double>(result.ids.size()) / result.decode_seconds : 0.0;
-  const nlohmann::ordered_json out = {{"accelerator", get_accelerator().name()},
-                                      {"text", result.text},
-                                      {"ids", result.ids},
-                                      {"finish_reason", llm::to_string(result.finish)},
-                                      {"prompt_tokens", result.prompt_tokens},
-                                      {"new_tokens", result.ids.size()},
-                                      {"prefill_seconds", result.prefill_seconds},
-                                      {"decode_seconds", result.decode_seconds},
-                                      {"tokens_per_second", rate}};
-  std::cout << out.dump() << std::endl;
+/// What all of a run's prompts share.
+struct Run {
+  const Arguments& arguments;
+  const llm::Model& model;
+  const llm::Tokenizer* tokenizer;
+  const std::optional<llm::ChatTemplate> chat;
+  llm::GenerateOptions options;
+  const llm::StopSignal& stop;
+  double load_seconds;
+
+  /// The text as a user's turn where the model has a chat template, unless it is wanted as it stands.
+  std::vector<std::int64_t> encode(const std::string& text) const {
+    if (!chat) return tokenizer->encode(text);
+    return tokenizer->encode(chat->apply({{.role = "user", .content = text}}), /*add_special_tokens=*/false);
+  }
+};
+
+void tell_of_context(const Run& run, const llm::GenerateResult& result) {
+  if (result.finish != llm::FinishReason::context) return;
+  std::cerr << "anyaccel: the model's context of " << run.model.config().context_length() << " tokens is full\n";
+}
+
+void run_one(const Run& run, const std::vector<std::int64_t>& prompt, Context& context) {
+  const bool first = run.model.rank() == 0;
+  const bool stream = first && !run.arguments.json && run.tokenizer;
+  const auto on_text = [&](std::string_view piece) { std::cout << piece << std::flush; };
+  const llm::GenerateResult result =
+      llm::generate(run.model, run.tokenizer, prompt, run.options,
+                    stream ? std::function<void(std::string_view)>(on_text) : nullptr, run.stop.flag());
+  run.model.barrier();
+  if (result.finish == llm::FinishReason::interrupted) context.exit_code = kInterrupted;
+  if (!first) return;
+  if (run.arguments.json) {
+    std::cout << result_json(result, run.load_seconds).dump() << std::endl;
+  } else {
+    std::cout << (run.tokenizer ? "" : ids_text(result.ids)) << std::endl;
+  }
+  tell_of_context(run, result);
+}
+
+void run_many(const Run& run, Context& context) {
+  if (run.arguments.parallel.self_check) {
+    throw Error(ErrorCode::invalid_argument, "generate",
+                {.what = "--self-check looks at one prompt", .got = "--prompts", .want = "--prompt or --prompt-ids"});
+  }
+  std::vector<Prompt> prompts = read_prompts(run.arguments.prompts, run.model.ranks());
+  std::vector<std::vector<std::int64_t>> ids;
+  for (Prompt& prompt : prompts) {
+    try {
+      if (prompt.error.empty() && !prompt.ids) prompt.ids = run.encode(prompt.text);
+    } catch (const Error& error) {
+      prompt.error = error.what();
+    }
+    ids.push_back(prompt.ids.value_or(std::vector<std::int64_t>()));
+  }
+  const bool first = run.model.rank() == 0;
+  bool failed = false;
+  std::size_t told = 0;
+  const auto on_result = [&](std::size_t i, const llm::BatchResult& one) {
+    ++told;
+    Prompt& prompt = prompts[i];
+    if (prompt.error.empty() && one.error) prompt.error = one.error->what();
+    failed = failed || !prompt.error.empty();
+    if (one.result.finish == llm::FinishReason::interrupted) context.exit_code = kInterrupted;
+    if (first) print_result(prompt, one.result, run.arguments.prompts, run.arguments.json, run.tokenizer != nullptr);
+  };
+  // Integer weights meet the rows of several sequences in another precision than one sequence's.
+  const bool together = run.options.speculation.tokens == 0 && run.arguments.options.quantize.empty();
+  const std::int64_t usual = together ? 8 : 1;
+  llm::generate_batch(run.model, run.tokenizer, ids, run.options, run.arguments.batch_size.value_or(usual), on_result,
+                      run.stop.flag());
+  run.model.barrier();
+  if (told < prompts.size()) context.exit_code = kInterrupted;
+  if (failed && context.exit_code == 0) context.exit_code = 1;
 }
 
 void run(Arguments& arguments, Context& context) {
-  if (arguments.greedy) arguments.options.sampling.temperature = 0;
+  const std::string& folder = arguments.options.model;
+  if (arguments.parallel.plan) return print_plan(folder, arguments.parallel, arguments.json);
   const llm::StopSignal stop;
-  const llm::Model model = llm::Model::load(arguments.model, parse_dtype(arguments.dtype));
+  const auto begin = std::chrono::steady_clock::now();
+  const llm::Model model = load_model(folder, load_options(arguments.options), arguments.parallel);
+  const std::chrono::duration<double> loaded = std::chrono::steady_clock::now() - begin;
   const auto tokenizer = load_tokenizer(arguments);
+  const bool template_wanted = !arguments.raw && (!arguments.prompt.empty() || !arguments.prompts.empty());
+  Run run{.arguments = arguments,
+          .model = model,
+          .tokenizer = tokenizer ? &*tokenizer : nullptr,
+          .chat = template_wanted ? llm::ChatTemplate::load(folder) : std::nullopt,
+          .options = ready_options(arguments.options),
+          .stop = stop,
+          .load_seconds = loaded.count()};
+  run.options.speculation = ready_speculation(arguments.speculation, model, run.tokenizer);
+  if (!arguments.prompts.empty()) return run_many(run, context);
   std::vector<std::int64_t> prompt = parse_ids(arguments.prompt_ids);
-  if (!arguments.prompt.empty()) prompt = tokenizer->encode(arguments.prompt);
+  if (!arguments.prompt.empty()) prompt = run.encode(arguments.prompt);
   if (prompt.empty() && model.config().bos_token_id >= 0) prompt = {model.config().bos_token_id};
-  if (!arguments.logits_out.empty()) {
-    llm::write_npy(arguments.logits_out, model.logits(prompt));
-    return;
-  }
-  const bool stream = !arguments.json && tokenizer.has_value();
-  const auto on_text = [&](std::string_view piece) { std::cout << piece << std::flush; };
-  const llm::GenerateResult result =
-      llm::generate(model, tokenizer ? &*tokenizer : nullptr, prompt, arguments.options,
-                    stream ? std::function<void(std::string_view)>(on_text) : nullptr, stop.flag());
-  if (arguments.json) {
-    print_json(result);
-  } else if (!tokenizer) {
-    for (std::size_t i = 0; i < result.ids.size(); ++i) std::cout << (i ? " " : "") << result.ids[i];
-    std::cout << std::endl;
-  } else {
-    std::cout << std::endl;
-  }
-  if (result.finish == llm::FinishReason::context) {
-    std::cerr << "anyaccel: the model's context of " << model.config().context_length() << " tokens is full\n";
-  }
-  if (result.finish == llm::FinishReason::interrupted) context.exit_code = kInterrupted;
+  if (arguments.parallel.self_check) self_check(folder, model, prompt);
+  if (arguments.logits_out.empty()) return run_one(run, prompt, context);
+  const at::Tensor logits = model.logits(prompt);
+  if (model.rank() == 0) llm::write_npy(arguments.logits_out, logits);
+  model.barrier();
 }
 
 }  // namespace
@@ -106,29 +148,25 @@ void run(Arguments& arguments, Context& context) {
 void add_generate(CLI::App& command, Context& context) {
   auto arguments = std::make_shared<Arguments>();
   Arguments& a = *arguments;
-  llm::SamplingOptions& s = a.options.sampling;
-  command.add_option("-m,--model", a.model, "Folder of a Llama checkpoint")->capture_default_str()->type_name("DIR");
+  add_generation_options(command, a.options);
+  add_speculation_options(command, a.speculation);
   auto* prompt = command.add_option("-p,--prompt", a.prompt, "Text to continue");
-  command.add_option("--prompt-ids", a.prompt_ids, "The same as token ids, for example \"1 2 3\"")->excludes(prompt);
-  command.add_option("-n,--max-new-tokens", a.options.max_new_tokens, "How many tokens to generate")
-      ->capture_default_str();
-  command.add_option("--temperature", s.temperature, "Above 0; 0 always takes the likeliest token")
-      ->capture_default_str();
-  command.add_flag("--greedy", a.greedy, "The same as --temperature 0");
-  command.add_option("--top-k", s.top_k, "Choose among the k likeliest (0: all)")->capture_default_str();
-  command.add_option("--top-p", s.top_p, "Choose among the likeliest of this total probability")->capture_default_str();
-  command.add_option("--min-p", s.min_p, "Leave out what is less likely than this share of the likeliest")
-      ->capture_default_str();
-  command.add_option("--repetition-penalty", s.repetition_penalty, "Above 1 makes repetition less likely")
-      ->capture_default_str();
-  command.add_option("--seed", s.seed, "The same seed gives the same text")->capture_default_str();
-  command.add_option("--stop", a.options.stop, "End in front of this text (may be given several times)")
-      ->type_name("TEXT")
-      ->allow_extra_args(false);
-  command.add_option("--dtype", a.dtype, "What to compute in: fp32, bf16 or fp16")->capture_default_str();
+  auto* ids = command.add_option("--prompt-ids", a.prompt_ids, "The same as token ids, for example \"1 2 3\"");
+  ids->excludes(prompt);
+  auto* prompts = command.add_option("--prompts", a.prompts,
+                                     "File of prompts (-: standard input): a text per line, or a line of JSON with "
+                                     "\"prompt\" or \"prompt_ids\"");
+  prompts->type_name("FILE")->excludes(prompt)->excludes(ids);
+  command
+      .add_option("--batch-size", a.batch_size,
+                  "Prompts of --prompts that are computed together [8, or 1 with --quantize]")
+      ->needs(prompts);
+  command.add_flag("--raw", a.raw, "Continue the prompt as it stands, without the model's chat template");
   command.add_option("--logits-out", a.logits_out, "Write the prompt's logits to this .npy file and end")
-      ->type_name("FILE");
-  command.add_flag("--json", a.json, "Print one JSON object with text, ids and timings");
+      ->type_name("FILE")
+      ->excludes(prompts);
+  add_parallel_options(command, a.parallel);
+  command.add_flag("--json", a.json, "Print one JSON object a prompt, with text, ids and timings");
   command.callback([arguments, &context] { run(*arguments, context); });
 }
 

@@ -27,8 +27,6 @@ using llm::TrainResult;
 using llm::TrainStep;
 using nlohmann::ordered_json;
 
-constexpr int kInterrupted = 130;  // what a shell reports for SIGINT
-
 std::string duration(double seconds) {
   const auto whole = static_cast<long>(seconds + 0.5);
   char text[32];

@@ -8,80 +8,6 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;
-constexpr double kMaxFactor = 65536;  // the context, its product with a size, stays a whole number
-
-[[noreturn]] void unsupported(const std::string& source, const std::string& key, const std::string& got,
-                              const std::string& want) {
-  throw Error(ErrorCode::unsupported, "load_config",
-              {.what = source + ": this " + key + " is not supported", .got = "\"" + got + "\"", .want = want});
-}
-
-void read_scaling(const JsonReader& in, RopeConfig& rope) {
-  // "type" is the key of files from before transformers 4.43.
-  const std::string type = in.string("rope_type").value_or(in.string("type").value_or("default"));
-  if (type == "default") return;
-  if (type == "linear")
-    rope.type = RopeType::linear;
-  else if (type == "dynamic")
-    rope.type = RopeType::dynamic;
-  else if (type == "llama3")
-    rope.type = RopeType::llama3;
-  else
-    unsupported(in.source(), "rope type", type, "default, linear, dynamic or llama3");
-
-  const auto factor = in.number("factor");
-  if (!factor || *factor < 1.0 || *factor > kMaxFactor) {
-    throw Error(ErrorCode::corrupt, "load_config",
-                {.what = in.source() + ": rope type " + type + " needs a \"factor\" of 1 to 65536"});
-  }
-  rope.factor = *factor;
-  if (rope.type == RopeType::llama3) {
-    rope.low_freq_factor = in.number("low_freq_factor").value_or(1.0);
-    rope.high_freq_factor = in.number("high_freq_factor").value_or(4.0);
-    rope.original_max_positions = in.required_integer("original_max_position_embeddings", 1, kMaxSize);
-    if (rope.high_freq_factor <= rope.low_freq_factor) {
-      throw Error(ErrorCode::corrupt, "load_config",
-                  {.what = in.source() + ": high_freq_factor must be above low_freq_factor"});
-    }
-  }
-}
-
-RopeConfig read_rope(const JsonReader& in) {
-  RopeConfig rope;
-  rope.theta = in.number("rope_theta").value_or(10000.0);
-  for (const char* key : {"rope_parameters", "rope_scaling"}) {
-    if (const Json* object = in.object(key)) {
-      const JsonReader parameters(*object, in.source() + ", " + key);
-      rope.theta = parameters.number("rope_theta").value_or(rope.theta);
-      if (parameters.number("partial_rotary_factor").value_or(1.0) != 1.0) {
-        unsupported(in.source(), "partial_rotary_factor", "not 1", "1");
-      }
-      read_scaling(parameters, rope);
-      break;
-    }
-  }
-  return rope;
-}
-
-void check_architecture(const JsonReader& in, const Json& object) {
-  const std::string type = in.string("model_type").value_or("(none)");
-  if (type != "llama") unsupported(in.source(), "model_type", type, "\"llama\"");
-  if (in.has("architectures")) {
-    const Json& names = object["architectures"];
-    if (!names.is_array() || names.empty() || !names[0].is_string()) {
-      throw Error(ErrorCode::corrupt, "load_config", {.what = in.source() + ": architectures is no list of names"});
-    }
-    const auto name = names[0].get<std::string>();
-    if (name != "LlamaForCausalLM") unsupported(in.source(), "architecture", name, "\"LlamaForCausalLM\"");
-  }
-  const std::string activation = in.string("hidden_act").value_or("silu");
-  if (activation != "silu" && activation != "swish") unsupported(in.source(), "hidden_act", activation, "\"silu\"");
-  if (in.has("quantization_config")) {
-    unsupported(in.source(), "quantization_config", "a quantized checkpoint", "plain floating-point weights");
-  }
-}
-
 std::vector<std::int64_t> read_eos(const JsonReader& in, const Json& object) {
   if (!in.has("eos_token_id")) return {};
   const Json& value = object["eos_token_id"];
@@ -94,43 +20,102 @@ std::vector<std::int64_t> read_eos(const JsonReader& in, const Json& object) {
   return ids;
 }
 
+std::int64_t read_inner(const JsonReader& in, const Family& family, std::int64_t hidden) {
+  if (in.has(family.keys.inner) || family.defaults.inner_factor == 0) {
+    return in.required_integer(family.keys.inner, 1, kMaxSize);
+  }
+  if (hidden > kMaxSize / family.defaults.inner_factor)
+    corrupt_config(in.source() + ": " + family.keys.hidden + " is too large");
+  return hidden * family.defaults.inner_factor;
+}
+
+void check_shared(const JsonReader& in, const Family& family) {
+  const std::string activation = in.string(kSharedActivation).value_or("silu");
+  const bool heard = family.keys.activation == std::string_view(kSharedActivation);
+  if (heard && activation != "silu" && activation != "swish") {
+    unsupported_config(in.source(), kSharedActivation, activation, "\"silu\"");
+  }
+  if (in.has("quantization_config")) {
+    unsupported_config(in.source(), "quantization_config", "a quantized checkpoint", "plain floating-point weights");
+  }
+}
+
+void check_as_file(const ModelConfig& config, const std::string& source) {
+  try {
+    config.check();
+  } catch (const Error& error) {
+    corrupt_config(source + " contradicts itself: " + error.what());
+  }
+}
+
 }  // namespace
+
+void unsupported_config(const std::string& source, const std::string& key, const std::string& got,
+                        const std::string& want) {
+  throw Error(ErrorCode::unsupported, "load_config",
+              {.what = source + ": this " + key + " is not supported", .got = "\"" + got + "\"", .want = want});
+}
+
+void corrupt_config(const std::string& what) { throw Error(ErrorCode::corrupt, "load_config", {.what = what}); }
 
 ModelConfig ModelConfig::read(const std::filesystem::path& folder) {
   finish_file_group(folder);
   const auto path = folder / "config.json";
-  return model_config(read_json_object(path), path.string());
+  ModelConfig config = model_config(read_json_object(path), path.string());
+  // Chat models end their turns with ids that only this file has.
+  const auto generation = folder / "generation_config.json";
+  std::error_code ignored;
+  if (!std::filesystem::exists(generation, ignored)) return config;
+  const Json object = read_json_object(generation);
+  const JsonReader in(object, generation.string());
+  if (in.has("eos_token_id")) config.eos_token_ids = read_eos(in, object);
+  check_as_file(config, generation.string());
+  return config;
 }
 
 ModelConfig model_config(const Json& object, const std::string& source) {
   const JsonReader in(object, source);
-  check_architecture(in, object);
+  const Family& family = find_family(in, object);
+  check_shared(in, family);
   ModelConfig config;
+  config.model_type = family.model_type;
   config.vocab_size = in.required_integer("vocab_size", 1, kMaxSize);
-  config.hidden_size = in.required_integer("hidden_size", 1, kMaxSize);
-  config.intermediate_size = in.required_integer("intermediate_size", 1, kMaxSize);
-  config.num_layers = in.required_integer("num_hidden_layers", 1, 4096);
-  config.num_heads = in.required_integer("num_attention_heads", 1, 65536);
-  config.num_kv_heads = in.integer("num_key_value_heads", 1, 65536).value_or(config.num_heads);
-  config.head_dim = in.integer("head_dim", 1, 65536).value_or(config.hidden_size / config.num_heads);
-  config.max_positions = in.integer("max_position_embeddings", 1, kMaxSize).value_or(2048);
-  config.rms_norm_eps = in.number("rms_norm_eps").value_or(1e-6);
+  config.hidden_size = in.required_integer(family.keys.hidden, 1, kMaxSize);
+  config.intermediate_size = read_inner(in, family, config.hidden_size);
+  config.num_layers = in.required_integer(family.keys.layers, 1, 4096);
+  config.num_heads = in.required_integer(family.keys.heads, 1, 65536);
+  const bool kv_heads_left_out = family.defaults.num_kv_heads > 0 && !object.contains("num_key_value_heads");
+  config.num_kv_heads = kv_heads_left_out ? family.defaults.num_kv_heads
+                                          : in.integer("num_key_value_heads", 1, 65536).value_or(config.num_heads);
+  config.head_dim =
+      in.integer("head_dim", 1, 65536)
+          .value_or(family.defaults.head_dim > 0 ? family.defaults.head_dim : config.hidden_size / config.num_heads);
+  config.max_positions = in.integer(family.keys.positions, 1, kMaxSize).value_or(family.defaults.max_positions);
+  config.rms_norm_eps = in.number(family.keys.norm_eps).value_or(family.defaults.rms_norm_eps);
   config.initializer_range = in.number("initializer_range").value_or(0.02);
-  config.tie_word_embeddings = in.boolean("tie_word_embeddings").value_or(false);
-  config.attention_bias = in.boolean("attention_bias").value_or(false);
-  config.mlp_bias = in.boolean("mlp_bias").value_or(false);
-  config.rope = read_rope(in);
-  config.bos_token_id = in.integer("bos_token_id", -1, kMaxSize).value_or(-1);
-  config.eos_token_ids = read_eos(in, object);
-  try {
-    config.check();
-  } catch (const Error& error) {
-    throw Error(ErrorCode::corrupt, "load_config", {.what = source + " contradicts itself: " + error.what()});
+  config.tie_word_embeddings = in.boolean("tie_word_embeddings").value_or(family.defaults.tied);
+  config.rope = read_rope(in, config, family.defaults);
+  if (config.rope.partial != 1.0 && !family.defaults.partial_rotation) {
+    unsupported_config(in.source(), "partial_rotary_factor", std::to_string(config.rope.partial), "1");
   }
+  const auto usual = [&](std::int64_t id) { return id < config.vocab_size ? id : -1; };
+  config.bos_token_id = object.contains("bos_token_id") ? in.integer("bos_token_id", -1, kMaxSize).value_or(-1)
+                                                        : usual(family.defaults.bos_token_id);
+  config.eos_token_ids = read_eos(in, object);
+  const std::int64_t end = usual(family.defaults.eos_token_id);
+  if (!object.contains("eos_token_id") && end >= 0) config.eos_token_ids = {end};
+  family.read(in, object, config);
+  check_as_file(config, source);
   return config;
 }
 
 std::string ModelConfig::to_json() const {
+  if (model_type != "llama" || qkv_bias != output_bias || !windows.empty() ||
+      (rope.type != RopeType::standard && rope.type != RopeType::linear && rope.type != RopeType::dynamic &&
+       rope.type != RopeType::llama3)) {
+    throw Error(ErrorCode::unsupported, "ModelConfig::to_json",
+                {.what = "this model cannot be written", .got = model_type, .want = "what `anyaccel train` makes"});
+  }
   Json out;
   out["architectures"] = {"LlamaForCausalLM"};
   out["model_type"] = "llama";
@@ -146,7 +131,7 @@ std::string ModelConfig::to_json() const {
   out["rms_norm_eps"] = rms_norm_eps;
   out["initializer_range"] = initializer_range;
   out["tie_word_embeddings"] = tie_word_embeddings;
-  out["attention_bias"] = attention_bias;
+  out["attention_bias"] = qkv_bias;
   out["mlp_bias"] = mlp_bias;
   const char* types[] = {"default", "linear", "dynamic", "llama3"};
   Json parameters = {{"rope_type", types[static_cast<int>(rope.type)]}, {"rope_theta", rope.theta}};

@@ -1,4 +1,5 @@
 // What follows from a configuration's numbers.
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -23,7 +24,25 @@ void ModelConfig::check() const {
     fail("attention heads must be a multiple of key-value heads",
          std::to_string(num_heads) + " and " + std::to_string(num_kv_heads), "a multiple");
   }
-  if (head_dim % 2 != 0) fail("head_dim must be even to be rotated", std::to_string(head_dim), "an even number");
+  const auto rotated = static_cast<std::int64_t>(static_cast<double>(head_dim) * rope.partial);
+  if (!learned_positions && (rotated < 2 || rotated % 2 != 0)) {
+    fail("head_dim must be even to be rotated", std::to_string(rotated), "an even number of values");
+  }
+  if (embedding_size < 0 || position_offset < 0) {
+    fail("embedding_size and position_offset must not be negative",
+         std::to_string(embedding_size) + " and " + std::to_string(position_offset), "0 or more");
+  }
+  if (!expert_layers.empty() &&
+      (num_experts < 1 || expert_size < 1 || experts_per_token < 1 || experts_per_token > num_experts)) {
+    fail("experts per token must be among the experts", std::to_string(experts_per_token),
+         "1.." + std::to_string(num_experts));
+  }
+  if (!expert_layers.empty() && expert_layers.size() != static_cast<std::size_t>(num_layers)) {
+    fail("expert_layers must be one per layer", std::to_string(expert_layers.size()), std::to_string(num_layers));
+  }
+  if (!windows.empty() && windows.size() != static_cast<std::size_t>(num_layers)) {
+    fail("windows must be one per layer", std::to_string(windows.size()), std::to_string(num_layers));
+  }
   if (!(rms_norm_eps > 0)) fail("rms_norm_eps must be positive", std::to_string(rms_norm_eps), "above 0");
   if (!(std::isfinite(initializer_range) && initializer_range >= 0))
     fail("initializer_range must be a number", std::to_string(initializer_range), "0 or more");
@@ -35,18 +54,29 @@ void ModelConfig::check() const {
 }
 
 std::int64_t ModelConfig::context_length() const {
-  if (rope.type != RopeType::dynamic) return max_positions;
-  return static_cast<std::int64_t>(std::floor(static_cast<double>(max_positions) * rope.factor));
+  const std::int64_t base = rope.type == RopeType::dynamic ? max_positions : rope.original_max_positions;
+  if (rope.type != RopeType::dynamic && rope.type != RopeType::yarn) return max_positions;
+  return std::max(max_positions, static_cast<std::int64_t>(std::floor(static_cast<double>(base) * rope.factor)));
 }
 
 std::int64_t ModelConfig::parameter_count() const {
   const std::int64_t query = num_heads * head_dim;
   const std::int64_t key_value = num_kv_heads * head_dim;
-  std::int64_t layer =
-      hidden_size * (2 * query + 2 * key_value) + 3 * hidden_size * intermediate_size + 2 * hidden_size;
-  if (attention_bias) layer += query + 2 * key_value + hidden_size;
-  if (mlp_bias) layer += 2 * intermediate_size + hidden_size;
-  return vocab_size * hidden_size * (tie_word_embeddings ? 1 : 2) + num_layers * layer + hidden_size;
+  const std::int64_t one_norm = !norm_weights ? 0 : layer_norm ? 2 * hidden_size : hidden_size;
+  std::int64_t layer = hidden_size * (2 * query + 2 * key_value) + (norms_after ? 4 : 2) * one_norm;
+  if (qkv_bias) layer += query + 2 * key_value;
+  if (output_bias) layer += hidden_size;
+  if (query_key_norm) layer += 2 * head_dim;
+  const std::int64_t first = (gated ? 2 : 1) * intermediate_size;
+  std::int64_t dense = (first + intermediate_size) * hidden_size;
+  if (mlp_bias) dense += first + hidden_size;
+  const std::int64_t experts = num_experts * hidden_size * (3 * expert_size + 1);
+  std::int64_t all = vocab_size * embedding_width() * (tie_word_embeddings ? 1 : 2);
+  if (embedding_width() != hidden_size) all += 2 * embedding_width() * hidden_size;
+  if (learned_positions) all += (max_positions + position_offset) * hidden_size;
+  if (final_norm) all += one_norm;
+  for (std::int64_t i = 0; i < num_layers; ++i) all += layer + (has_experts(i) ? experts : dense);
+  return all;
 }
 
 }  // namespace anyaccel::llm

@@ -7,7 +7,7 @@
 
 #include "anyaccel/error.h"
 #include "base/file.h"
-#include "base/log.h"
+#include "llm/data/files.h"
 
 namespace anyaccel::llm {
 
@@ -20,22 +20,6 @@ constexpr std::size_t kMinDocuments = 20;
 bool is_header(const fs::path& path) {
   const std::string extension = path.extension().string();
   return extension == ".h" || extension == ".hpp" || extension == ".cuh" || extension == ".hxx";
-}
-
-/// Regular files below a folder, sorted, so that every machine sees them in one order.
-std::vector<fs::path> files_below(const fs::path& folder, bool headers_only) {
-  std::vector<fs::path> files;
-  try {
-    for (auto it = fs::recursive_directory_iterator(folder); it != fs::recursive_directory_iterator(); ++it) {
-      const bool hidden = it->path().filename().string().front() == '.';
-      if (hidden && it->is_directory()) it.disable_recursion_pending();
-      if (!hidden && it->is_regular_file() && (!headers_only || is_header(it->path()))) files.push_back(it->path());
-    }
-  } catch (const fs::filesystem_error& error) {
-    throw Error(ErrorCode::io, "load_data", {.what = "cannot list " + folder.string() + ": " + error.code().message()});
-  }
-  std::sort(files.begin(), files.end());
-  return files;
 }
 
 std::uint64_t extend(std::uint64_t hash, const std::string& text) {
@@ -115,12 +99,8 @@ Corpus load_corpus(const std::vector<fs::path>& data, std::int64_t context) {
       documents.push_back(read_file(path));
       continue;
     }
-    for (const fs::path& file : files_below(path, false)) {
-      std::string text = read_file(file);
-      if (text.find('\0') == std::string::npos)
-        documents.push_back(std::move(text));
-      else
-        log(LogLevel::info, "left out " + file.string() + ": it has zero bytes, so it is no text");
+    for (const fs::path& file : files_below(path)) {
+      if (auto text = read_text(file)) documents.push_back(std::move(*text));
     }
   }
   const auto files = static_cast<std::int64_t>(documents.size());
@@ -150,7 +130,7 @@ fs::path default_data() {
 Corpus load_default_corpus(std::int64_t context) {
   const fs::path folder = default_data();
   std::vector<std::string> documents;
-  for (const fs::path& file : files_below(folder, true)) documents.push_back(read_file(file));
+  for (const fs::path& file : files_below(folder, is_header)) documents.push_back(read_file(file));
   const auto files = static_cast<std::int64_t>(documents.size());
   Corpus corpus = make_corpus(std::move(documents), context);
   corpus.files = files;

@@ -2,28 +2,13 @@
 
 #include <c10/core/GradMode.h>
 
-#include <algorithm>
-#include <chrono>
-
-#include "anyaccel/accelerator.h"
-#include "llm/generate/sampler.h"
-#include "llm/generate/text_stream.h"
-#include "llm/model/llama.h"
+#include "llm/generate/answer.h"
+#include "llm/generate/guesser.h"
+#include "llm/generate/sequence.h"
 #include "llm/model/state.h"
+#include "llm/parallel/shards.h"
 
 namespace anyaccel::llm {
-
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-std::span<const float> host_values(const at::Tensor& host) {
-  return {host.const_data_ptr<float>(), static_cast<std::size_t>(host.numel())};
-}
-
-}  // namespace
 
 const char* to_string(FinishReason reason) noexcept {
   switch (reason) {
@@ -36,63 +21,91 @@ const char* to_string(FinishReason reason) noexcept {
   return "unknown";
 }
 
+struct Generator::Data {
+  Sequence sequence;
+  const Tokenizer* tokenizer;
+};
+
+Generator::Generator(Model model, const Tokenizer* tokenizer)
+    : data_(std::make_unique<Data>(Data{Sequence(std::move(model)), tokenizer})) {}
+Generator::~Generator() = default;
+Generator::Generator(Generator&&) noexcept = default;
+Generator& Generator::operator=(Generator&&) noexcept = default;
+
+GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
+                                   const std::function<void(std::string_view)>& on_text,
+                                   const std::atomic<bool>* stop) {
+  const c10::AutoGradMode no_gradient(false);
+  Sequence& sequence = data_->sequence;
+  const Model& model = sequence.model();
+  if (options.speculation.draft && model.ranks() > 1) {
+    throw Error(ErrorCode::unsupported, "generate",
+                {.what = "a draft model beside a model that several ranks hold together",
+                 .hint = "guess by prompt lookup, or use one rank"});
+  }
+  Guesser guesser(options.speculation);
+  Answer answer(model.config(), data_->tokenizer, prompt, options, on_text);
+  if (answer.ended()) return answer.finish();
+  const std::int64_t cached = sequence.begin(prompt, static_cast<std::int64_t>(prompt.size()) + answer.left());
+  answer.result().cached_tokens = cached;
+  Shards* shards = model.state()->weights.shards.get();
+  const auto wanted_to_stop = [&] {
+    const bool stopped = stop && stop->load();
+    return stop && shards ? shards->any(stopped) : stopped;
+  };
+  at::Tensor logits =
+      sequence.append(std::span<const std::int64_t>(prompt).subspan(static_cast<std::size_t>(cached)), true);
+  std::vector<std::int64_t> guesses;
+  while (true) {
+    // A row of logits for each guess and one more: each token is the model's, and the next row holds while they agree.
+    bool agree = true;
+    for (std::size_t row = 0; agree && !answer.ended(); ++row) {
+      const std::int64_t id = answer.take(row_of(logits, static_cast<std::int64_t>(row)));
+      agree = row < guesses.size() && guesses[row] == id;
+      if (agree) ++answer.result().accepted;
+      if (!answer.ended() && wanted_to_stop()) answer.interrupt();
+    }
+    const auto length = static_cast<std::int64_t>(answer.history().size());
+    sequence.truncate(std::min(sequence.length(), length - 1));
+    if (answer.ended()) return answer.finish();
+    guesses = guesser.guess(model.config(), answer.history(), answer.left() - 1, answer.sampler());
+    answer.result().drafted += static_cast<std::int64_t>(guesses.size());
+    std::vector<std::int64_t> next = {answer.history().back()};
+    next.insert(next.end(), guesses.begin(), guesses.end());
+    logits = sequence.append(next, false);
+  }
+}
+
 GenerateResult generate(const Model& model, const Tokenizer* tokenizer, const std::vector<std::int64_t>& prompt,
                         const GenerateOptions& options, const std::function<void(std::string_view)>& on_text,
                         const std::atomic<bool>* stop) {
-  if (options.max_new_tokens < 0) {
-    throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "option max-new-tokens is out of range",
-                 .got = std::to_string(options.max_new_tokens),
-                 .want = "0 or more"});
-  }
-  if (!tokenizer && !options.stop.empty()) {
-    throw Error(ErrorCode::invalid_argument, "generate", {.what = "stop strings need a tokenizer"});
-  }
-  const c10::AutoGradMode no_gradient(false);
-  ModelState& state = *model.state();
-  const ModelConfig& config = state.config;
-  Sampler sampler(options.sampling);
-  at::Tensor input = ids_on_device(config, prompt, "generate");
-  const auto prompt_size = static_cast<std::int64_t>(prompt.size());
-  const std::int64_t room = config.context_length() - prompt_size;
-  const std::int64_t limit = std::min(options.max_new_tokens, room);
+  return Generator(model, tokenizer).generate(prompt, options, on_text, stop);
+}
 
-  GenerateResult result;
-  result.prompt_tokens = prompt_size;
-  result.finish = limit < options.max_new_tokens ? FinishReason::context : FinishReason::length;
-  TextStream text(options.stop, on_text);
-  KvCache cache(config, 1, prompt_size + limit, state.dtype);
-  std::vector<std::int64_t> history = prompt;
-  auto begin = Clock::now();
-  for (std::int64_t i = 0; i < limit; ++i) {
-    const at::Tensor logits = llama_forward(state.weights, config, state.rope, input, &cache, /*last_only=*/true)
-                                  .to(c10::Device(c10::kCPU), c10::kFloat)
-                                  .contiguous();
-    if (i == 0) {
-      result.prefill_seconds = seconds_since(begin);
-      begin = Clock::now();
+void check_draft_tokenizer(const Tokenizer& model, const Tokenizer& draft) {
+  const auto text = [](const Tokenizer& tokenizer, std::int64_t id) -> std::string {
+    try {
+      return tokenizer.token_bytes(id);
+    } catch (const Error&) {
+      return "(no token)";
     }
-    const std::int64_t id = sampler.choose(host_values(logits), history);
-    if (std::find(config.eos_token_ids.begin(), config.eos_token_ids.end(), id) != config.eos_token_ids.end()) {
-      result.finish = FinishReason::end_of_text;
-      break;
-    }
-    result.ids.push_back(id);
-    history.push_back(id);
-    if (tokenizer && text.push(tokenizer->token_bytes(id))) {
-      result.finish = FinishReason::stop;
-      break;
-    }
-    if (stop && stop->load()) {
-      result.finish = FinishReason::interrupted;
-      break;
-    }
-    if (i + 1 < limit) input.resize_({1, 1}).fill_(id);
+  };
+  const auto fail = [](const std::string& what, const std::string& got, const std::string& want) {
+    throw Error(ErrorCode::invalid_argument, "generate",
+                {.what = what, .got = got, .want = want, .hint = "take a draft model with the model's tokenizer"});
+  };
+  if (model.size() != draft.size()) {
+    fail("the draft model has another vocabulary", std::to_string(draft.size()) + " tokens",
+         std::to_string(model.size()));
   }
-  if (result.finish != FinishReason::stop) text.finish();
-  result.text = text.text();
-  result.decode_seconds = seconds_since(begin);
-  return result;
+  for (std::int64_t id = 0; id < model.size(); ++id) {
+    const std::string got = text(draft, id);
+    const std::string want = text(model, id);
+    if (got != want) {
+      fail("the draft model has another vocabulary", "'" + valid_utf8(got) + "' as token " + std::to_string(id),
+           "'" + valid_utf8(want) + "'");
+    }
+  }
 }
 
 }  // namespace anyaccel::llm

@@ -50,6 +50,12 @@ Sampler::Sampler(const SamplingOptions& options) : options_(options), random_(op
         options.repetition_penalty, "above 0");
 }
 
+Sampler Sampler::fork() const {
+  Sampler other(options_);
+  other.random_.set_state(random_.state());
+  return other;
+}
+
 std::int64_t Sampler::choose(std::span<const float> logits, std::span<const std::int64_t> history) {
   std::vector<Candidate> candidates;
   candidates.reserve(logits.size());

@@ -69,9 +69,12 @@ class SwiGlu : public Function<SwiGlu> {
   }
 };
 
-/// Rotates pairs (i, i + head_dim / 2) of [batch, time, heads, head_dim] by +sin or -sin into `out`.
+/// Rotates pairs (i, i + half) of the first 2 * half values of each head, [batch, time, heads, head_dim], by +sin or -sin
+/// into `out`; half is what the tables have. The rest is copied.
 void rotate_into(at::Tensor& out, const at::Tensor& in, const at::Tensor& cos, const at::Tensor& sin, double sign) {
-  const auto half = in.size(-1) / 2;
+  const auto half = cos.size(-1);
+  const auto rest = in.size(-1) - 2 * half;
+  if (rest > 0) out.narrow(-1, 2 * half, rest).copy_(in.narrow(-1, 2 * half, rest));
   const at::Tensor first = in.narrow(-1, 0, half);
   const at::Tensor second = in.narrow(-1, half, half);
   at::Tensor out_first = out.narrow(-1, 0, half);

@@ -16,7 +16,8 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 at::Tensor swiglu(const at::Tensor& gate_up);
 
 /// Splits a fused projection [batch, time, (heads + 2 * kv_heads) * head_dim] into query, key and value, each
-/// [batch, heads, time, head_dim], and rotates query and key by their positions. `cos`, `sin`: [time, head_dim / 2].
+/// [batch, heads, time, head_dim], and rotates query and key by their positions. `cos`, `sin`: [time, half],
+/// half at most head_dim / 2: values of a head from 2 * half on are not rotated.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> rotary_split(const at::Tensor& qkv, const at::Tensor& cos,
                                                             const at::Tensor& sin, std::int64_t heads,
                                                             std::int64_t kv_heads);

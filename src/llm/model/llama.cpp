@@ -1,13 +1,29 @@
 #include "llm/model/llama.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/relu.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/softmax.h>
+#include <c10/core/GradMode.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
 
 #include "anyaccel/accelerator.h"
+#include "llm/model/decode_step.h"
+#include "llm/model/experts.h"
 #include "llm/model/functions.h"
+#include "llm/parallel/shards.h"
 
 namespace anyaccel::llm {
 
@@ -17,29 +33,153 @@ std::optional<at::Tensor> maybe(const at::Tensor& bias) {
   return bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt;
 }
 
-/// Which of `past` + `time` positions each of `time` new ones may see, where the kernels' own rule does not fit.
-at::Tensor causal_mask(std::int64_t past, std::int64_t time, c10::Device device) {
+/// Which of `past` + `time` positions each of `time` new ones may see, where the kernels' own rule does not fit: all up to
+/// its own, or the last `window` of them.
+at::Tensor causal_mask(std::int64_t past, std::int64_t time, std::int64_t window, c10::Device device) {
   const auto options = at::TensorOptions().dtype(c10::kLong).device(device);
   const at::Tensor rows = at::arange(past, past + time, options).unsqueeze(1);
-  return at::arange(past + time, options).unsqueeze(0).le(rows);
+  const at::Tensor columns = at::arange(past + time, options).unsqueeze(0);
+  const at::Tensor mask = columns.le(rows);
+  return window > 0 ? mask.logical_and(columns.gt(rows.sub(window))) : mask;
+}
+
+/// The masks of one pass: layers of the same window share theirs.
+class Masks {
+ public:
+  Masks(std::int64_t past, std::int64_t time, c10::Device device) : past_(past), time_(time), device_(device) {}
+
+  /// Nothing where the kernels' own rule fits, unless `always` one is needed. `window`: 0 for everything.
+  std::optional<at::Tensor> of(std::int64_t window, bool always) {
+    const bool cuts = window > 0 && past_ + time_ > window;
+    if (time_ == 1 || (past_ == 0 && !cuts && !always)) return std::nullopt;
+    at::Tensor& mask = made_[cuts ? window : 0];
+    if (!mask.defined()) mask = causal_mask(past_, time_, cuts ? window : 0, device_);
+    return mask;
+  }
+
+ private:
+  std::int64_t past_, time_;
+  c10::Device device_;
+  std::map<std::int64_t, at::Tensor> made_;
+};
+
+/// The tokens of one sequence in a pass.
+struct Part {
+  KvCache* cache;                  ///< null: none, for a sequence from its beginning
+  std::int64_t past, begin, time;  ///< of the sequence; `begin`: column of its first new token
+  Masks masks;
+};
+
+at::Tensor norm(const at::Tensor& x, const at::Tensor& weight, const ModelConfig& config, const at::Tensor& bias = {}) {
+  if (config.layer_norm) return at::layer_norm(x, {x.size(-1)}, maybe(weight), maybe(bias), config.rms_norm_eps);
+  if (!config.norm_plus_one) return rms_norm(x, weight, config.rms_norm_eps);
+  return rms_norm(x.to(c10::kFloat), weight.to(c10::kFloat).add(1.0), config.rms_norm_eps).to(x.scalar_type());
+}
+
+at::Tensor soft_cap(const at::Tensor& x, double cap) { return cap > 0 ? x.div(cap).tanh().mul(cap) : x; }
+
+/// Attention with capped scores, which torch has no kernel for. `mask`: none when everything is seen.
+at::Tensor capped_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                            const std::optional<at::Tensor>& mask, double scale, double cap) {
+  const std::int64_t groups = query.size(1) / key.size(1);
+  const at::Tensor keys = key.repeat_interleave(groups, 1);
+  at::Tensor scores = soft_cap(at::matmul(query, keys.transpose(2, 3)).mul(scale), cap);
+  if (mask) scores = scores.masked_fill(mask->logical_not(), -std::numeric_limits<double>::infinity());
+  const at::Tensor shares = at::softmax(scores, -1, c10::kFloat).to(query.scalar_type());
+  return at::matmul(shares, value.repeat_interleave(groups, 1));
+}
+
+/// qkv with every head of query and key normalized.
+at::Tensor normalize_heads(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& qkv) {
+  const std::int64_t heads = config.num_heads;
+  const std::int64_t kv_heads = config.num_kv_heads;
+  const at::Tensor in = qkv.view({qkv.size(0), qkv.size(1), heads + 2 * kv_heads, config.head_dim});
+  return at::cat(
+             {norm(in.narrow(2, 0, heads), layer.query_norm, config),
+              norm(in.narrow(2, heads, kv_heads), layer.key_norm, config), in.narrow(2, heads + kv_heads, kv_heads)},
+             2)
+      .view(qkv.sizes());
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> split_heads(const at::Tensor& qkv, const ModelConfig& config) {
+  const std::int64_t heads = config.num_heads;
+  const std::int64_t kv_heads = config.num_kv_heads;
+  const at::Tensor all = qkv.view({qkv.size(0), qkv.size(1), heads + 2 * kv_heads, config.head_dim}).transpose(1, 2);
+  return {all.narrow(1, 0, heads), all.narrow(1, heads, kv_heads), all.narrow(1, heads + kv_heads, kv_heads)};
+}
+
+/// Of the layer's scores; none for torch's own.
+std::optional<double> score_scale(const ModelConfig& config, std::int64_t index) {
+  if (config.attention_scale <= 0 && !config.scale_by_layer) return std::nullopt;
+  const double scale =
+      config.attention_scale > 0 ? config.attention_scale : 1 / std::sqrt(static_cast<double>(config.head_dim));
+  return config.scale_by_layer ? scale / static_cast<double>(index + 1) : scale;
+}
+
+at::Tensor joined(const std::vector<at::Tensor>& rows, std::int64_t axis) {
+  return rows.size() == 1 ? rows[0] : at::cat(rows, axis);
+}
+
+/// What one sequence's new tokens see, [batch, heads, time, head_dim].
+at::Tensor attend(const ModelConfig& config, const at::Tensor& query, at::Tensor key, at::Tensor value,
+                  std::int64_t index, Part& part) {
+  if (part.cache) std::tie(key, value) = part.cache->append(index, key, value);
+  const std::int64_t window = config.windows.empty() ? 0 : config.windows[static_cast<std::size_t>(index)];
+  if (window > 0 && query.size(2) == 1 && key.size(2) > window) {
+    key = key.narrow(2, key.size(2) - window, window);
+    value = value.narrow(2, value.size(2) - window, window);
+  }
+  const bool capped = config.attention_softcap > 0;
+  const std::optional<at::Tensor> mask = part.masks.of(window, capped);
+  // One new token sees everything that is left; from an empty cache the plain triangle holds; else the mask says.
+  const bool causal = !mask && query.size(2) > 1;
+  const std::optional<double> scale = score_scale(config, index);
+  return capped ? capped_attention(query, key, value, mask, config.attention_scale, config.attention_softcap)
+                : at::scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale,
+                                                   /*enable_gqa=*/config.num_heads != config.num_kv_heads);
 }
 
 at::Tensor attention(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x, const at::Tensor& cos,
-                     const at::Tensor& sin, std::int64_t index, KvCache* cache, const std::optional<at::Tensor>& mask) {
-  const at::Tensor qkv = at::linear(x, layer.qkv, maybe(layer.qkv_bias));
-  auto [query, key, value] = rotary_split(qkv, cos, sin, config.num_heads, config.num_kv_heads);
-  if (cache) std::tie(key, value) = cache->append(index, key, value);
-  // One new token sees everything; from an empty cache the plain triangle holds; else the mask says.
-  const bool causal = !mask && query.size(2) > 1;
-  const at::Tensor mixed = at::scaled_dot_product_attention(query, key, value, mask, 0.0, causal, std::nullopt,
-                                                            /*enable_gqa=*/config.num_heads != config.num_kv_heads);
-  const at::Tensor rows = mixed.transpose(1, 2).reshape({x.size(0), x.size(1), config.num_heads * config.head_dim});
-  return at::linear(rows, layer.output, maybe(layer.output_bias));
+                     const at::Tensor& sin, std::int64_t index, std::vector<Part>& parts) {
+  at::Tensor qkv = linear(x, layer.qkv, layer.qkv_scales, layer.qkv_bias);
+  if (config.query_key_norm) qkv = normalize_heads(layer, config, qkv);
+  const auto [query, key, value] = config.learned_positions
+                                       ? split_heads(qkv, config)
+                                       : rotary_split(qkv, cos, sin, config.num_heads, config.num_kv_heads);
+  std::vector<at::Tensor> mixed;
+  for (Part& part : parts) {
+    const auto own = [&](const at::Tensor& all) {
+      return parts.size() == 1 ? all : all.narrow(2, part.begin, part.time);
+    };
+    mixed.push_back(attend(config, own(query), own(key), own(value), index, part));
+  }
+  const at::Tensor rows =
+      joined(mixed, 2).transpose(1, 2).reshape({x.size(0), x.size(1), config.num_heads * config.head_dim});
+  return linear(rows, layer.output, layer.output_scales, layer.output_bias);
 }
 
-at::Tensor feed_forward(const LayerWeights& layer, const at::Tensor& x) {
-  return at::linear(swiglu(at::linear(x, layer.gate_up, maybe(layer.gate_up_bias))), layer.down,
-                    maybe(layer.down_bias));
+at::Tensor activate(const at::Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::silu: return at::silu(x);
+    case Activation::relu: return at::relu(x);
+    case Activation::gelu: return at::gelu(x, "none");
+    case Activation::gelu_tanh: break;
+  }
+  return at::gelu(x, "tanh");
+}
+
+/// What follows the first product of the feed-forward part.
+at::Tensor inner_values(const at::Tensor& gate_up, const ModelConfig& config) {
+  if (!config.gated) return activate(gate_up, config.activation);
+  if (config.activation == Activation::silu) return swiglu(gate_up);
+  const auto inner = gate_up.size(-1) / 2;
+  return activate(gate_up.narrow(-1, 0, inner), config.activation).mul(gate_up.narrow(-1, inner, inner));
+}
+
+at::Tensor feed_forward(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x) {
+  if (layer.router.defined()) return run_experts(layer, config, x);
+  return linear(inner_values(linear(x, layer.gate_up, layer.gate_up_scales, layer.gate_up_bias), config), layer.down,
+                layer.down_scales, layer.down_bias);
 }
 
 }  // namespace
@@ -53,41 +193,144 @@ KvCache::KvCache(const ModelConfig& config, std::int64_t batch, std::int64_t cap
   }
 }
 
+void KvCache::check_room(std::int64_t time) const {
+  if (length_ + time <= capacity_) return;
+  throw Error(ErrorCode::invalid_argument, "KvCache::append",
+              {.what = "the cache is full",
+               .got = std::to_string(length_ + time) + " positions",
+               .want = "at most " + std::to_string(capacity_)});
+}
+
 std::pair<at::Tensor, at::Tensor> KvCache::append(std::int64_t layer, const at::Tensor& key, const at::Tensor& value) {
   const std::int64_t time = key.size(2);
   const auto index = static_cast<std::size_t>(layer);
-  if (length_ + time > capacity_) {
-    throw Error(ErrorCode::invalid_argument, "KvCache::append",
-                {.what = "the cache is full",
-                 .got = std::to_string(length_ + time) + " positions",
-                 .want = "at most " + std::to_string(capacity_)});
-  }
+  check_room(time);
   keys_[index].narrow(2, length_, time).copy_(key);
   values_[index].narrow(2, length_, time).copy_(value);
   return {keys_[index].narrow(2, 0, length_ + time), values_[index].narrow(2, 0, length_ + time)};
 }
 
+void KvCache::reserve(std::int64_t capacity) {
+  if (capacity <= capacity_) return;
+  for (std::vector<at::Tensor>* layers : {&keys_, &values_}) {
+    for (at::Tensor& layer : *layers) {
+      const at::Tensor larger = at::empty({layer.size(0), layer.size(1), capacity, layer.size(3)}, layer.options());
+      larger.narrow(2, 0, length_).copy_(layer.narrow(2, 0, length_));
+      layer = larger;
+    }
+  }
+  capacity_ = capacity;
+}
+
+namespace {
+
+using Rotation = std::pair<at::Tensor, at::Tensor>;
+
+/// Cosines and sines of all parts' positions, one part's after the other.
+template <typename Rows>
+Rotation rotation_of(const std::vector<Part>& parts, Rows rows) {
+  std::vector<at::Tensor> cosines, sines;
+  for (const Part& part : parts) {
+    auto [cos, sin] = rows(part);
+    cosines.push_back(std::move(cos));
+    sines.push_back(std::move(sin));
+  }
+  return {joined(cosines, 0), joined(sines, 0)};
+}
+
+at::Tensor embed(const Weights& weights, const ModelConfig& config, const at::Tensor& ids,
+                 const std::vector<Part>& parts) {
+  at::Tensor x = weights.shards ? weights.shards->embed(weights.embedding, ids) : at::embedding(weights.embedding, ids);
+  // As a tensor: the factor is rounded to the model's dtype, as transformers does.
+  if (config.embedding_scale != 1.0) x = x.mul(at::full({}, config.embedding_scale, x.options()));
+  if (weights.project_in.defined()) x = at::linear(x, weights.project_in);
+  if (!config.learned_positions) return x;
+  std::vector<at::Tensor> rows;
+  for (const Part& part : parts) {
+    rows.push_back(weights.positions.narrow(0, config.position_offset + part.past, part.time));
+  }
+  return x.add(joined(rows, 0));
+}
+
+at::Tensor last_logits(const Weights& weights, const ModelConfig& config, const at::Tensor& x) {
+  at::Tensor out = config.final_norm ? norm(x, weights.norm, config, weights.norm_bias) : x;
+  if (weights.project_out.defined()) out = at::linear(out, weights.project_out);
+  out = linear(out, weights.head, weights.head_scales, {});
+  if (weights.shards) out = weights.shards->all_logits(out);
+  return soft_cap(out, config.logit_softcap);
+}
+
+/// The values behind the last layer, [batch, time, hidden].
+at::Tensor run_layers(const Weights& weights, const ModelConfig& config, RopeTables& rope, const at::Tensor& ids,
+                      std::vector<Part>& parts, const DropoutMasks* masks) {
+  Rotation rotation, window_rotation;
+  if (!config.learned_positions) {
+    rotation = rotation_of(parts, [&](const Part& part) { return rope.rows(part.past, part.time); });
+    window_rotation = rotation_of(parts, [&](const Part& part) { return rope.window_rows(part.past, part.time); });
+  }
+  at::Tensor x = embed(weights, config, ids, parts);
+  for (std::size_t i = 0; i < weights.layers.size(); ++i) {
+    const LayerWeights& layer = weights.layers[i];
+    const auto& [cos, sin] = !config.windows.empty() && config.windows[i] > 0 ? window_rotation : rotation;
+    const auto input_norm = [&](const at::Tensor& in) {
+      return norm(in, layer.input_norm, config, layer.input_norm_bias);
+    };
+    const auto post_norm = [&](const at::Tensor& in) {
+      return norm(in, layer.post_norm, config, layer.post_norm_bias);
+    };
+    const at::Tensor normed = config.norms_before ? input_norm(x) : x;
+    at::Tensor change = attention(layer, config, normed, cos, sin, static_cast<std::int64_t>(i), parts);
+    if (weights.shards) change = weights.shards->after_attention(change);
+    if (config.norms_after) change = norm(change, layer.after_attention, config);
+    if (masks) change = change.mul((*masks)[2 * i]);
+    x = x.add(change);
+    if (!config.norms_before) x = input_norm(x);
+    change = feed_forward(layer, config, config.norms_before ? post_norm(x) : x);
+    if (weights.shards) change = weights.shards->after_feed_forward(change);
+    if (config.norms_after) change = norm(change, layer.after_feed_forward, config);
+    if (masks) change = change.mul((*masks)[2 * i + 1]);
+    x = x.add(change);
+    if (!config.norms_before) x = post_norm(x);
+  }
+  for (const Part& part : parts) {
+    if (part.cache) part.cache->advance(part.time);
+  }
+  return x;
+}
+
+}  // namespace
+
 at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, RopeTables& rope, const at::Tensor& ids,
                          KvCache* cache, bool last_only, const DropoutMasks* masks) {
   const std::int64_t past = cache ? cache->length() : 0;
   const std::int64_t time = ids.size(1);
-  const auto [cos, sin] = rope.rows(past, time);
-  std::optional<at::Tensor> mask;
-  if (past > 0 && time > 1) mask = causal_mask(past, time, ids.device());
-  at::Tensor x = at::embedding(weights.embedding, ids);
-  for (std::size_t i = 0; i < weights.layers.size(); ++i) {
-    const LayerWeights& layer = weights.layers[i];
-    const at::Tensor normed = rms_norm(x, layer.input_norm, config.rms_norm_eps);
-    at::Tensor change = attention(layer, config, normed, cos, sin, static_cast<std::int64_t>(i), cache, mask);
-    if (masks) change = change.mul((*masks)[2 * i]);
-    x = x.add(change);
-    change = feed_forward(layer, rms_norm(x, layer.post_norm, config.rms_norm_eps));
-    if (masks) change = change.mul((*masks)[2 * i + 1]);
-    x = x.add(change);
+  std::vector<Part> parts = {{cache, past, 0, time, Masks(past, time, ids.device())}};
+  const bool few = cache && !masks && DecodeStep::takes(ids.size(0), time) && !c10::GradMode::is_enabled();
+  if (const DecodeStep* step = few ? DecodeStep::of(weights, config) : nullptr) {
+    const at::Tensor in = embed(weights, config, ids, parts);
+    at::Tensor logits = weights.shards ? step->run(in, rope, *cache, *weights.shards) : step->run(in, rope, *cache);
+    cache->advance(time);
+    if (last_only) logits = logits.narrow(1, time - 1, 1);
+    return soft_cap(logits, config.logit_softcap);
   }
-  if (cache) cache->advance(time);
+  at::Tensor x = run_layers(weights, config, rope, ids, parts, masks);
   if (last_only) x = x.narrow(1, time - 1, 1);
-  return at::linear(rms_norm(x, weights.norm, config.rms_norm_eps), weights.head);
+  return last_logits(weights, config, x);
+}
+
+at::Tensor llama_forward_segments(const Weights& weights, const ModelConfig& config, RopeTables& rope,
+                                  const at::Tensor& ids, const std::vector<Segment>& segments) {
+  std::vector<Part> parts;
+  std::int64_t begin = 0;
+  std::vector<at::Tensor> last;
+  for (const Segment& segment : segments) {
+    const std::int64_t past = segment.cache->length();
+    parts.push_back({segment.cache, past, begin, segment.time, Masks(past, segment.time, ids.device())});
+    begin += segment.time;
+  }
+  const at::Tensor x = run_layers(weights, config, rope, ids, parts, nullptr);
+  for (const Part& part : parts) last.push_back(x.narrow(1, part.begin + part.time - 1, 1));
+  return last_logits(weights, config, joined(last, 1)).squeeze(0);
 }
 
 }  // namespace anyaccel::llm

@@ -6,19 +6,58 @@
 #include "anyaccel/accelerator.h"
 #include "base/file.h"
 #include "llm/checkpoint/checkpoint.h"
+#include "llm/model/decode_step.h"
 #include "llm/model/llama.h"
 #include "llm/model/state.h"
+#include "llm/parallel/plan_file.h"
+#include "llm/parallel/shards.h"
+#include "llm/quantize/weights.h"
 #include "llm/support/host_random.h"
 
 namespace anyaccel::llm {
 
 Model Model::load(const std::filesystem::path& folder, c10::ScalarType dtype) {
+  return load(folder, LoadOptions{.dtype = dtype});
+}
+
+Model Model::load(const std::filesystem::path& folder, const LoadOptions& options) {
+  check_quantization(options);
+  const c10::AutoGradMode no_gradient(false);
   const Checkpoint checkpoint(folder);  // before the configuration: a wrong folder is then reported as such
   const auto config = ModelConfig::read(folder);
   check_shapes(config, checkpoint);  // before a wrong size asks for more memory than there is
-  auto state = std::make_shared<ModelState>(config, dtype);
-  ::anyaccel::llm::load(state->weights, state->config, checkpoint);
+  auto state = std::make_shared<ModelState>(config, options.dtype);
+  const auto cached = options.bits && options.cache ? quantized_file(folder, options) : std::filesystem::path();
+  if (cached.empty() || !load_quantized(state->weights, cached, folder, options)) {
+    ::anyaccel::llm::load(state->weights, state->config, checkpoint);
+    if (options.bits) quantize(state->weights, options);
+    if (!cached.empty()) save_quantized(state->weights, cached, folder, options);
+  }
   return Model(std::move(state));
+}
+
+Model Model::load_parallel(const std::filesystem::path& folder, c10::ScalarType dtype,
+                           const std::filesystem::path& plan_file) {
+  const Checkpoint checkpoint(folder);
+  const auto config = ModelConfig::read(folder);
+  check_shapes(config, checkpoint);
+  comm::ProcessGroup group = comm::init_process_group();
+  const ParallelPlan plan =
+      make_plan(config, tensor_shapes(config), group.rank(), group.size(), read_style_rules(folder, plan_file));
+  auto state = std::make_shared<ModelState>(config, plan.local, dtype);
+  load_part(state->weights, plan, checkpoint);
+  state->weights.shards = std::make_shared<Shards>(std::move(group), config, plan);
+  // All ranks go the same way: the sums that they exchange have another type on the other one.
+  Weights::Step& step = *state->weights.step;
+  const bool one_lacks = state->weights.shards->any(!DecodeStep::of(state->weights, state->local));
+  if (one_lacks) step.step = nullptr;
+  return Model(std::move(state));
+}
+
+int Model::rank() const noexcept { return state_->weights.shards ? state_->weights.shards->rank() : 0; }
+int Model::ranks() const noexcept { return state_->weights.shards ? state_->weights.shards->size() : 1; }
+void Model::barrier() const {
+  if (state_->weights.shards) state_->weights.shards->barrier();
 }
 
 Model Model::create(const ModelConfig& config, std::uint64_t seed) {
@@ -33,7 +72,7 @@ const ModelConfig& Model::config() const noexcept { return state_->config; }
 c10::ScalarType Model::dtype() const noexcept { return state_->dtype; }
 std::int64_t Model::parameter_count() const { return state_->config.parameter_count(); }
 
-at::Tensor ids_on_device(const ModelConfig& config, const std::vector<std::int64_t>& ids, const char* where) {
+void check_ids(const ModelConfig& config, const std::vector<std::int64_t>& ids, const char* where) {
   if (ids.empty()) {
     throw Error(ErrorCode::invalid_argument, where, {.what = "the sequence is empty", .want = "one token or more"});
   }
@@ -51,6 +90,10 @@ at::Tensor ids_on_device(const ModelConfig& config, const std::vector<std::int64
                    .want = "0.." + std::to_string(config.vocab_size - 1)});
     }
   }
+}
+
+at::Tensor ids_on_device(const ModelConfig& config, const std::vector<std::int64_t>& ids, const char* where) {
+  check_ids(config, ids, where);
   const at::Tensor host =
       at::from_blob(const_cast<std::int64_t*>(ids.data()), {1, static_cast<std::int64_t>(ids.size())},
                     at::TensorOptions().dtype(c10::kLong));
@@ -60,12 +103,17 @@ at::Tensor ids_on_device(const ModelConfig& config, const std::vector<std::int64
 at::Tensor Model::logits(const std::vector<std::int64_t>& ids) const {
   const c10::AutoGradMode no_gradient(false);
   const at::Tensor input = ids_on_device(state_->config, ids, "Model::logits");
-  return llama_forward(state_->weights, state_->config, state_->rope, input)
+  return llama_forward(state_->weights, state_->local, state_->rope, input)
       .squeeze(0)
       .to(c10::Device(c10::kCPU), c10::kFloat);
 }
 
 void Model::save(const std::filesystem::path& folder) const {
+  if (ranks() > 1) throw Error(ErrorCode::unsupported, "Model::save", {.what = "this is one rank's part of a model"});
+  if (state_->weights.quantized) {
+    throw Error(ErrorCode::unsupported, "Model::save",
+                {.what = "the weights are integers, which are kept in the cache alone"});
+  }
   std::filesystem::create_directories(folder);
   AtomicFile config(folder / "config.json");
   AtomicFile weights(folder / "model.safetensors");

@@ -11,16 +11,27 @@ namespace anyaccel::llm {
 struct ModelState {
   ModelState(ModelConfig model_config, c10::ScalarType type)
       : config(std::move(model_config)),
+        local(config),
         dtype(type),
-        weights(make_weights(config, type, get_accelerator().torch_device())),
+        weights(make_weights(local, type, get_accelerator().torch_device())),
         rope(config) {}
-  ModelConfig config;
+  /// A part of the model, whose sizes are `part`'s.
+  ModelState(ModelConfig model_config, ModelConfig part, c10::ScalarType type)
+      : config(std::move(model_config)),
+        local(std::move(part)),
+        dtype(type),
+        weights(make_weights(local, type, get_accelerator().torch_device())),
+        rope(config) {}
+  ModelConfig config;  ///< of the whole model
+  ModelConfig local;   ///< of what this rank has: the same where the model is not split
   c10::ScalarType dtype;
   Weights weights;
   RopeTables rope;
 };
 
-/// Ids as an int64 tensor [1, time] on the accelerator. `invalid_argument` as Model::logits says.
+/// Throws `invalid_argument` as Model::logits says.
+void check_ids(const ModelConfig& config, const std::vector<std::int64_t>& ids, const char* where);
+/// Ids as an int64 tensor [1, time] on the accelerator, checked.
 at::Tensor ids_on_device(const ModelConfig& config, const std::vector<std::int64_t>& ids, const char* where);
 
 }  // namespace anyaccel::llm

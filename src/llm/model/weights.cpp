@@ -15,17 +15,6 @@ namespace {
 std::int64_t query_size(const ModelConfig& config) { return config.num_heads * config.head_dim; }
 std::int64_t key_size(const ModelConfig& config) { return config.num_kv_heads * config.head_dim; }
 
-/// Rows of a fused matrix (or bias) under the names of their parts.
-void add_parts(std::vector<std::pair<std::string, at::Tensor>>& out, const std::string& prefix, const at::Tensor& fused,
-               const char* suffix, std::initializer_list<std::pair<const char*, std::int64_t>> parts) {
-  if (!fused.defined()) return;
-  std::int64_t begin = 0;
-  for (const auto& [name, rows] : parts) {
-    out.emplace_back(prefix + name + suffix, fused.detach().narrow(0, begin, rows));
-    begin += rows;
-  }
-}
-
 }  // namespace
 
 Weights make_weights(const ModelConfig& config, c10::ScalarType dtype, c10::Device device) {
@@ -33,27 +22,53 @@ Weights make_weights(const ModelConfig& config, c10::ScalarType dtype, c10::Devi
   const auto make = [&](at::IntArrayRef shape) { return at::empty(shape, options); };
   const std::int64_t qkv = query_size(config) + 2 * key_size(config);
   Weights weights;
-  weights.embedding = make({config.vocab_size, config.hidden_size});
+  const auto norm = [&](at::Tensor& weight, at::Tensor& bias) {
+    if (!config.norm_weights) return;
+    weight = make({config.hidden_size});
+    if (config.layer_norm) bias = make({config.hidden_size});
+  };
+  const std::int64_t width = config.embedding_width();
+  const std::int64_t first = (config.gated ? 2 : 1) * config.intermediate_size;
+  weights.embedding = make({config.vocab_size, width});
+  if (config.learned_positions) {
+    weights.positions = make({config.position_offset + config.max_positions, config.hidden_size});
+  }
+  if (width != config.hidden_size) {
+    weights.project_in = make({config.hidden_size, width});
+    weights.project_out = make({width, config.hidden_size});
+  }
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     LayerWeights layer;
-    layer.input_norm = make({config.hidden_size});
+    norm(layer.input_norm, layer.input_norm_bias);
     layer.qkv = make({qkv, config.hidden_size});
     layer.output = make({config.hidden_size, query_size(config)});
-    layer.post_norm = make({config.hidden_size});
-    layer.gate_up = make({2 * config.intermediate_size, config.hidden_size});
-    layer.down = make({config.hidden_size, config.intermediate_size});
-    if (config.attention_bias) {
-      layer.qkv_bias = make({qkv});
-      layer.output_bias = make({config.hidden_size});
+    norm(layer.post_norm, layer.post_norm_bias);
+    if (config.has_experts(i)) {
+      layer.router = make({config.num_experts, config.hidden_size});
+      layer.expert_gate_up = make({config.num_experts, 2 * config.expert_size, config.hidden_size});
+      layer.expert_down = make({config.num_experts, config.hidden_size, config.expert_size});
+    } else {
+      layer.gate_up = make({first, config.hidden_size});
+      layer.down = make({config.hidden_size, config.intermediate_size});
     }
-    if (config.mlp_bias) {
-      layer.gate_up_bias = make({2 * config.intermediate_size});
+    if (config.norms_after) {
+      layer.after_attention = make({config.hidden_size});
+      layer.after_feed_forward = make({config.hidden_size});
+    }
+    if (config.qkv_bias) layer.qkv_bias = make({qkv});
+    if (config.output_bias) layer.output_bias = make({config.hidden_size});
+    if (config.query_key_norm) {
+      layer.query_norm = make({config.head_dim});
+      layer.key_norm = make({config.head_dim});
+    }
+    if (config.mlp_bias && !config.has_experts(i)) {
+      layer.gate_up_bias = make({first});
       layer.down_bias = make({config.hidden_size});
     }
     weights.layers.push_back(std::move(layer));
   }
-  weights.norm = make({config.hidden_size});
-  weights.head = config.tie_word_embeddings ? weights.embedding : make({config.vocab_size, config.hidden_size});
+  if (config.final_norm) norm(weights.norm, weights.norm_bias);
+  weights.head = config.tie_word_embeddings ? weights.embedding : make({config.vocab_size, width});
   return weights;
 }
 
@@ -62,86 +77,105 @@ void initialize(Weights& weights, const ModelConfig& config, HostRandom& random)
   const double deviation = config.initializer_range;
   const double residual = deviation / std::sqrt(2.0 * static_cast<double>(config.num_layers));
   random.fill_normal(weights.embedding, 0.0, deviation);
+  for (at::Tensor* matrix : {&weights.positions, &weights.project_in, &weights.project_out}) {
+    if (matrix->defined()) random.fill_normal(*matrix, 0.0, deviation);
+  }
   for (LayerWeights& layer : weights.layers) {
-    layer.input_norm.fill_(1.0);
-    layer.post_norm.fill_(1.0);
+    for (at::Tensor* norm : {&layer.input_norm, &layer.post_norm, &layer.query_norm, &layer.key_norm,
+                             &layer.after_attention, &layer.after_feed_forward}) {
+      if (norm->defined()) norm->fill_(1.0);
+    }
     random.fill_normal(layer.qkv, 0.0, deviation);
     random.fill_normal(layer.output, 0.0, residual);
-    random.fill_normal(layer.gate_up, 0.0, deviation);
-    random.fill_normal(layer.down, 0.0, residual);
-    for (at::Tensor* bias : {&layer.qkv_bias, &layer.output_bias, &layer.gate_up_bias, &layer.down_bias}) {
+    if (layer.router.defined()) {
+      for (at::Tensor* wide : {&layer.router, &layer.expert_gate_up}) random.fill_normal(*wide, 0.0, deviation);
+      random.fill_normal(layer.expert_down, 0.0, residual);
+    } else {
+      random.fill_normal(layer.gate_up, 0.0, deviation);
+      random.fill_normal(layer.down, 0.0, residual);
+    }
+    for (at::Tensor* bias : {&layer.qkv_bias, &layer.output_bias, &layer.gate_up_bias, &layer.down_bias,
+                             &layer.input_norm_bias, &layer.post_norm_bias}) {
       if (bias->defined()) bias->zero_();
     }
   }
-  weights.norm.fill_(1.0);
+  if (weights.norm.defined()) weights.norm.fill_(1.0);
+  if (weights.norm_bias.defined()) weights.norm_bias.zero_();
   if (!config.tie_word_embeddings) random.fill_normal(weights.head, 0.0, deviation);
 }
 
-std::vector<std::pair<std::string, at::Tensor>> checkpoint_tensors(const Weights& weights, const ModelConfig& config) {
-  std::vector<std::pair<std::string, at::Tensor>> out;
-  const std::int64_t query = query_size(config);
-  const std::int64_t key = key_size(config);
-  const std::int64_t hidden = config.hidden_size;
-  const std::int64_t inner = config.intermediate_size;
-  out.emplace_back("model.embed_tokens.weight", weights.embedding.detach());
-  for (std::size_t i = 0; i < weights.layers.size(); ++i) {
-    const LayerWeights& layer = weights.layers[i];
-    const std::string prefix = "model.layers." + std::to_string(i) + ".";
-    out.emplace_back(prefix + "input_layernorm.weight", layer.input_norm.detach());
-    out.emplace_back(prefix + "post_attention_layernorm.weight", layer.post_norm.detach());
-    const std::tuple<const at::Tensor*, const at::Tensor*, const char*> kinds[] = {
-        {&layer.qkv, &layer.output, ".weight"}, {&layer.qkv_bias, &layer.output_bias, ".bias"}};
-    for (const auto& [qkv, output, suffix] : kinds) {
-      add_parts(out, prefix + "self_attn.", *qkv, suffix, {{"q_proj", query}, {"k_proj", key}, {"v_proj", key}});
-      add_parts(out, prefix + "self_attn.", *output, suffix, {{"o_proj", hidden}});
-    }
-    const std::tuple<const at::Tensor*, const at::Tensor*, const char*> inner_kinds[] = {
-        {&layer.gate_up, &layer.down, ".weight"}, {&layer.gate_up_bias, &layer.down_bias, ".bias"}};
-    for (const auto& [gate_up, down, suffix] : inner_kinds) {
-      add_parts(out, prefix + "mlp.", *gate_up, suffix, {{"gate_proj", inner}, {"up_proj", inner}});
-      add_parts(out, prefix + "mlp.", *down, suffix, {{"down_proj", hidden}});
-    }
-  }
-  out.emplace_back("model.norm.weight", weights.norm.detach());
-  if (!config.tie_word_embeddings) out.emplace_back("lm_head.weight", weights.head.detach());
-  return out;
-}
-
-std::vector<Parameter> parameters(const Weights& weights) {
-  std::vector<Parameter> out;
-  const auto add = [&](std::string name, const at::Tensor& tensor) {
-    if (tensor.defined()) out.push_back({std::move(name), tensor, tensor.dim() > 1});
+void each_parameter(Weights& weights,
+                    const std::function<void(const std::string& name, at::Tensor& tensor)>& function) {
+  const auto add = [&](const std::string& name, at::Tensor& tensor) {
+    if (tensor.defined()) function(name, tensor);
   };
   add("embedding", weights.embedding);
+  add("positions", weights.positions);
+  add("project_in", weights.project_in);
+  add("project_out", weights.project_out);
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
-    const LayerWeights& layer = weights.layers[i];
+    LayerWeights& layer = weights.layers[i];
     const std::string prefix = "layers." + std::to_string(i) + ".";
     add(prefix + "input_norm", layer.input_norm);
+    add(prefix + "input_norm_bias", layer.input_norm_bias);
     add(prefix + "qkv", layer.qkv);
     add(prefix + "qkv_bias", layer.qkv_bias);
+    add(prefix + "query_norm", layer.query_norm);
+    add(prefix + "key_norm", layer.key_norm);
     add(prefix + "output", layer.output);
     add(prefix + "output_bias", layer.output_bias);
+    add(prefix + "after_attention", layer.after_attention);
     add(prefix + "post_norm", layer.post_norm);
+    add(prefix + "post_norm_bias", layer.post_norm_bias);
     add(prefix + "gate_up", layer.gate_up);
     add(prefix + "gate_up_bias", layer.gate_up_bias);
     add(prefix + "down", layer.down);
     add(prefix + "down_bias", layer.down_bias);
+    add(prefix + "after_feed_forward", layer.after_feed_forward);
+    add(prefix + "router", layer.router);
+    add(prefix + "expert_gate_up", layer.expert_gate_up);
+    add(prefix + "expert_down", layer.expert_down);
   }
   add("norm", weights.norm);
+  add("norm_bias", weights.norm_bias);
   if (!weights.head.is_same(weights.embedding)) add("head", weights.head);
+}
+
+void each_matrix(Weights& weights,
+                 const std::function<void(const std::string& name, at::Tensor& weight, Scales& scales)>& function) {
+  for (std::size_t i = 0; i < weights.layers.size(); ++i) {
+    LayerWeights& layer = weights.layers[i];
+    const std::string prefix = "layers." + std::to_string(i) + ".";
+    function(prefix + "qkv", layer.qkv, layer.qkv_scales);
+    function(prefix + "output", layer.output, layer.output_scales);
+    if (layer.gate_up.defined()) function(prefix + "gate_up", layer.gate_up, layer.gate_up_scales);
+    if (layer.down.defined()) function(prefix + "down", layer.down, layer.down_scales);
+  }
+  function("head", weights.head, weights.head_scales);
+}
+
+std::vector<Parameter> parameters(const Weights& weights) {
+  std::vector<Parameter> out;
+  Weights same = weights;  // the same tensors
+  each_parameter(same, [&](const std::string& name, at::Tensor& tensor) {
+    out.push_back({name, tensor, tensor.dim() > 1});
+  });
   return out;
 }
 
 void check_shapes(const ModelConfig& config, const Checkpoint& checkpoint) {
   const auto shapes = make_weights(config, c10::kFloat, c10::Device(c10::kMeta));
-  for (const auto& [name, tensor] : checkpoint_tensors(shapes, config)) checkpoint.tensor(name, tensor.sizes());
+  // One after the other: the first that is not there ends it, however many experts the configuration speaks of.
+  visit_tensors(shapes, config, [&](const std::string& name, const at::Tensor& tensor) {
+    checkpoint.tensor(stored_name(checkpoint, name), tensor.sizes());
+  });
 }
 
 void load(Weights& weights, const ModelConfig& config, const Checkpoint& checkpoint) {
   const c10::AutoGradMode no_gradient(false);
-  for (auto& [name, tensor] : checkpoint_tensors(weights, config)) {
-    tensor.copy_(checkpoint.tensor(name, tensor.sizes()));
-  }
+  visit_tensors(weights, config, [&](const std::string& name, const at::Tensor& tensor) {
+    tensor.copy_(checkpoint.tensor(stored_name(checkpoint, name), tensor.sizes()));
+  });
 }
 
 }  // namespace anyaccel::llm

@@ -11,6 +11,8 @@
 namespace anyaccel::llm {
 
 using Json = nlohmann::ordered_json;
+/// Keys in alphabetic order, found in logarithmic time: for objects of many keys, as vocabularies are.
+using SortedJson = nlohmann::json;
 
 /// Bounds of a JSON text. Deeper or larger input is `corrupt`.
 struct JsonLimits {
@@ -24,12 +26,16 @@ Json parse_json(std::string_view text, const std::string& source, const JsonLimi
 
 /// The JSON object in a file. Throws `not_found`, `io` or `corrupt`.
 Json read_json_object(const std::filesystem::path& path, const JsonLimits& limits = {});
+SortedJson read_sorted_json_object(const std::filesystem::path& path, const JsonLimits& limits = {});
+/// The same of a text that is at hand.
+SortedJson parse_sorted_json_object(std::string_view text, const std::string& source, const JsonLimits& limits = {});
 
 /// An object's values by type. Wrong types and values out of range are `corrupt`, naming file and key; a key whose
 /// value is null counts as absent.
-class JsonReader {
+template <typename J>
+class BasicJsonReader {
  public:
-  JsonReader(const Json& object, std::string source) : object_(object), source_(std::move(source)) {}
+  BasicJsonReader(const J& object, std::string source) : object_(object), source_(std::move(source)) {}
 
   bool has(const char* key) const;
   std::optional<std::int64_t> integer(const char* key, std::int64_t low, std::int64_t high) const;
@@ -37,16 +43,23 @@ class JsonReader {
   std::optional<bool> boolean(const char* key) const;
   std::optional<std::string> string(const char* key) const;
   /// The value, which must be an object; nothing when absent.
-  const Json* object(const char* key) const;
+  const J* object(const char* key) const;
+  /// The value, which must be an array; nothing when absent.
+  const J* array(const char* key) const;
   /// integer() of a key that must be there.
   std::int64_t required_integer(const char* key, std::int64_t low, std::int64_t high) const;
   const std::string& source() const { return source_; }
 
  private:
-  const Json* find(const char* key) const;
-  [[noreturn]] void fail(const char* key, const Json& value, const char* want) const;
-  const Json& object_;
+  const J* find(const char* key) const;
+  [[noreturn]] void fail(const char* key, const J& value, const char* want) const;
+  const J& object_;
   std::string source_;
 };
+
+extern template class BasicJsonReader<Json>;
+extern template class BasicJsonReader<SortedJson>;
+using JsonReader = BasicJsonReader<Json>;
+using SortedJsonReader = BasicJsonReader<SortedJson>;
 
 }  // namespace anyaccel::llm

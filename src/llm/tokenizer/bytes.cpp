@@ -1,8 +1,8 @@
 // The tokenizer of models that are trained here.
+#include "anyaccel/llm/tokenizer.h"
 #include "llm/data/corpus.h"
 #include "llm/support/json.h"
 #include "llm/tokenizer/byte_symbols.h"
-#include "llm/tokenizer/data.h"
 
 namespace anyaccel::llm {
 
@@ -11,16 +11,6 @@ namespace {
 constexpr const char* kEndOfTextName = "<|endoftext|>";
 
 }  // namespace
-
-Tokenizer Tokenizer::bytes() {
-  auto data = std::make_shared<Data>();
-  for (std::int64_t byte = 0; byte < 256; ++byte) {
-    data->bytes.emplace(byte, std::string(1, static_cast<char>(byte)));
-    data->byte_ids[static_cast<std::size_t>(byte)] = byte;
-  }
-  data->added.push_back({kEndOfTextName, kEndOfText, true});
-  return Tokenizer(std::move(data));
-}
 
 std::string Tokenizer::bytes_json() {
   Json vocabulary = Json::object();

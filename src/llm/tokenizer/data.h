@@ -1,39 +1,28 @@
-// What a tokenizer knows.
+// What a tokenizer is made of.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <utility>
-#include <vector>
+#include <memory>
 
 #include "anyaccel/llm/tokenizer.h"
+#include "llm/tokenizer/added_tokens.h"
+#include "llm/tokenizer/pipeline.h"
 
 namespace anyaccel::llm {
 
 struct Tokenizer::Data {
-  struct Merge {
-    std::int64_t rank;  ///< lower ones are done first
-    std::int64_t id;    ///< the token that the pair becomes
-  };
-  struct Special {
-    std::string text;
-    std::int64_t id;
-    bool special;  ///< left out of decoded text
-  };
+  explicit Data(const TokenizerNode& root);
 
-  std::unordered_map<std::int64_t, std::string> bytes;  ///< per id
-  std::array<std::int64_t, 256> byte_ids;               ///< -1: the vocabulary lacks it
-  std::unordered_map<std::uint64_t, Merge> merges;      ///< by pair(left, right)
-  std::vector<Special> added;                           ///< longest first
+  std::unique_ptr<const Normalizer> normalizer;  ///< may be null, as all but the model
+  std::unique_ptr<const PreTokenizer> pre_tokenizer;
+  std::unique_ptr<const TokenModel> model;
+  std::unique_ptr<const PostProcessor> post_processor;
+  std::unique_ptr<const TokenDecoder> decoder;
+  AddedTokens added;
 
-  static std::uint64_t pair(std::int64_t left, std::int64_t right) {
-    return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint64_t>(right);
-  }
-  /// Appends the ids of a text without special tokens.
-  void encode_plain(std::string_view text, std::vector<std::int64_t>& ids) const;
+  /// Appends the ids of a text without added tokens. `first`: it is where the whole text begins.
+  void encode_plain(std::string_view text, bool first, TokenIds& ids) const;
+  /// The token's text; nothing for an added token that is special, unless `specials`. `invalid_argument` for no token.
+  std::optional<std::string> token(std::int64_t id, bool specials) const;
 };
 
 }  // namespace anyaccel::llm

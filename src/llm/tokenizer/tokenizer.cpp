@@ -1,121 +1,141 @@
 #include "anyaccel/llm/tokenizer.h"
 
-#include <queue>
-
 #include "anyaccel/error.h"
 #include "llm/tokenizer/data.h"
+#include "llm/tokenizer/utf8.h"
 
 namespace anyaccel::llm {
 
 namespace {
 
-/// A pair of neighbours that may become one token. The heap gives the lowest rank, of equals the leftmost.
-struct Candidate {
-  std::int64_t rank;
-  std::size_t left;
-  std::size_t right;
-  std::uint64_t pair;
-  std::int64_t id;
-  bool operator<(const Candidate& other) const { return std::pair(rank, left) > std::pair(other.rank, other.left); }
-};
+constexpr std::size_t kMaxText = std::size_t{1} << 30;  // ICU and Oniguruma count in int
 
-constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+template <typename T>
+std::unique_ptr<T> read_step(const TokenizerNode& root, const char* key,
+                             std::unique_ptr<T> (*read)(const TokenizerNode&)) {
+  return root.object(key) ? read(root.child(key)) : nullptr;
+}
 
 }  // namespace
 
-void Tokenizer::Data::encode_plain(std::string_view text, std::vector<std::int64_t>& ids) const {
-  std::vector<std::int64_t> tokens;
-  tokens.reserve(text.size());
-  for (const char c : text) {
-    const std::int64_t id = byte_ids[static_cast<unsigned char>(c)];
-    if (id < 0) {
-      throw Error(ErrorCode::invalid_argument, "Tokenizer::encode",
-                  {.what = "the vocabulary has no token for byte " + std::to_string(static_cast<unsigned char>(c)),
-                   .hint = "give token ids with --prompt-ids"});
-    }
-    tokens.push_back(id);
-  }
-  if (merges.empty() || tokens.size() < 2) {
-    ids.insert(ids.end(), tokens.begin(), tokens.end());
+Tokenizer::Data::Data(const TokenizerNode& root)
+    : normalizer(read_step(root, "normalizer", read_normalizer)),
+      pre_tokenizer(read_step(root, "pre_tokenizer", read_pre_tokenizer)),
+      model(read_model(root.child("model"))),
+      post_processor(read_step(root, "post_processor", read_post_processor)),
+      decoder(read_step(root, "decoder", read_decoder)),
+      added(root, normalizer.get()) {}
+
+Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
+  const auto path = folder / "tokenizer.json";
+  const SortedJson root = read_sorted_json_object(path);
+  return Tokenizer(std::make_shared<Data>(TokenizerNode(root, path.string())));
+}
+
+Tokenizer Tokenizer::bytes() {
+  const SortedJson root = parse_sorted_json_object(bytes_json(), "bytes_json()");
+  return Tokenizer(std::make_shared<Data>(TokenizerNode(root, "bytes_json()")));
+}
+
+void Tokenizer::Data::encode_plain(std::string_view text, bool first, TokenIds& ids) const {
+  if (text.empty()) return;
+  if (!pre_tokenizer) {
+    model->tokenize(text, ids);
     return;
   }
-  // Tokens are a linked list; merging keeps the left one. Candidates whose pair has changed since are skipped.
-  std::vector<std::size_t> previous(tokens.size()), next(tokens.size());
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    previous[i] = i == 0 ? kNone : i - 1;
-    next[i] = i + 1 == tokens.size() ? kNone : i + 1;
-  }
-  std::priority_queue<Candidate> heap;
-  const auto offer = [&](std::size_t left, std::size_t right) {
-    if (left == kNone || right == kNone) return;
-    const std::uint64_t key = pair(tokens[left], tokens[right]);
-    const auto it = merges.find(key);
-    if (it != merges.end()) heap.push({it->second.rank, left, right, key, it->second.id});
-  };
-  for (std::size_t i = 0; i + 1 < tokens.size(); ++i) offer(i, i + 1);
-  while (!heap.empty()) {
-    const Candidate best = heap.top();
-    heap.pop();
-    const bool alive = tokens[best.left] >= 0 && next[best.left] == best.right && tokens[best.right] >= 0 &&
-                       pair(tokens[best.left], tokens[best.right]) == best.pair;
-    if (!alive) continue;
-    tokens[best.left] = best.id;
-    tokens[best.right] = -1;
-    next[best.left] = next[best.right];
-    if (next[best.left] != kNone) previous[next[best.left]] = best.left;
-    offer(previous[best.left], best.left);
-    offer(best.left, next[best.left]);
-  }
-  for (const std::int64_t token : tokens) {
-    if (token >= 0) ids.push_back(token);
+  std::vector<Piece> pieces;
+  pre_tokenizer->split({std::string(text), first}, pieces);
+  for (const Piece& piece : pieces) {
+    if (!piece.text.empty()) model->tokenize(piece.text, ids);
   }
 }
 
-std::vector<std::int64_t> Tokenizer::encode(std::string_view text) const {
-  std::vector<std::int64_t> ids;
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i < text.size();) {
-    const Data::Special* found = nullptr;
-    for (const Data::Special& special : data_->added) {
-      if (text.substr(i).starts_with(special.text)) {
-        found = &special;
-        break;
-      }
-    }
-    if (!found) {
-      ++i;
+std::vector<std::int64_t> Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
+  if (text.size() > kMaxText) {
+    throw Error(ErrorCode::invalid_argument, "Tokenizer::encode",
+                {.what = "the text is too long",
+                 .got = std::to_string(text.size()) + " bytes",
+                 .want = "at most " + std::to_string(kMaxText),
+                 .hint = "encode it in parts"});
+  }
+  TokenIds ids;
+  const std::string valid = utf8_lossy(text);
+  for (const AddedSplit& outer : data_->added.split(valid, false)) {
+    if (outer.id >= 0) {
+      ids.push_back(outer.id);
       continue;
     }
-    data_->encode_plain(text.substr(begin, i - begin), ids);
-    ids.push_back(found->id);
-    i += found->text.size();
-    begin = i;
+    NormalizedText part{.text = std::string(outer.text), .cut = outer.text.data() != valid.data()};
+    if (data_->normalizer) data_->normalizer->normalize(part);
+    for (const AddedSplit& inner : data_->added.split(part.text, true)) {
+      if (inner.id >= 0) {
+        ids.push_back(inner.id);
+      } else {
+        data_->encode_plain(inner.text, !part.cut && inner.text.data() == part.text.data(), ids);
+      }
+    }
   }
-  data_->encode_plain(text.substr(begin), ids);
+  if (add_special_tokens && data_->post_processor) data_->post_processor->process(ids);
   return ids;
 }
 
-std::string Tokenizer::token_bytes(std::int64_t id) const {
-  for (const Data::Special& special : data_->added) {
-    if (special.id == id) return special.special ? std::string() : special.text;
+std::vector<std::int64_t> Tokenizer::encode_up_to(std::string_view text, std::int64_t max_tokens) const {
+  TokenIds frame;
+  if (data_->post_processor) data_->post_processor->process(frame);
+  const auto framing = static_cast<std::int64_t>(frame.size());
+  if (max_tokens < framing) {
+    throw Error(ErrorCode::invalid_argument, "Tokenizer::encode_up_to",
+                {.what = "there is no room for the tokens that frame a text",
+                 .got = std::to_string(max_tokens),
+                 .want = "at least " + std::to_string(framing)});
   }
-  const auto it = data_->bytes.find(id);
-  if (it == data_->bytes.end()) {
-    throw Error(ErrorCode::invalid_argument, "Tokenizer::token_bytes",
-                {.what = "the vocabulary has no such token", .got = std::to_string(id)});
+  TokenIds ids = encode(text, false);
+  if (static_cast<std::int64_t>(ids.size()) > max_tokens - framing) {
+    ids.resize(static_cast<std::size_t>(max_tokens - framing));
   }
-  return it->second;
+  if (data_->post_processor) data_->post_processor->process(ids);
+  return ids;
 }
 
-std::string Tokenizer::decode(const std::vector<std::int64_t>& ids) const {
+std::optional<std::string> Tokenizer::Data::token(std::int64_t id, bool specials) const {
+  if (const AddedToken* one = added.find(id))
+    return one->special && !specials ? std::nullopt : std::optional(one->text);
+  if (const std::string* word = model->vocabulary().word(id)) return *word;
+  throw Error(ErrorCode::invalid_argument, "Tokenizer::decode",
+              {.what = "the vocabulary has no such token", .got = std::to_string(id)});
+}
+
+std::string Tokenizer::token_bytes(std::int64_t id) const {
+  Decoding text{.parts = {}, .inside = true, .raw = true};
+  if (auto token = data_->token(id, false)) text.parts.push_back(std::move(*token));
+  if (text.parts.empty()) return "";
+  if (data_->decoder) {
+    data_->decoder->decode(text);
+  } else {
+    text.parts.front().insert(0, 1, ' ');
+  }
   std::string out;
-  for (const std::int64_t id : ids) out += token_bytes(id);
+  for (const std::string& part : text.parts) out += part;
+  return out;
+}
+
+std::string Tokenizer::decode(const std::vector<std::int64_t>& ids, bool skip_special_tokens) const {
+  Decoding text;
+  for (const std::int64_t id : ids) {
+    if (auto token = data_->token(id, !skip_special_tokens)) text.parts.push_back(std::move(*token));
+  }
+  std::string out;
+  if (data_->decoder) data_->decoder->decode(text);
+  for (std::size_t i = 0; i < text.parts.size(); ++i) {
+    if (i > 0 && !data_->decoder) out += ' ';
+    out += text.parts[i];
+  }
   return out;
 }
 
 std::int64_t Tokenizer::size() const noexcept {
-  std::int64_t size = static_cast<std::int64_t>(data_->bytes.size());
-  for (const Data::Special& special : data_->added) size += data_->bytes.count(special.id) == 0;
+  auto size = static_cast<std::int64_t>(data_->model->vocabulary().size());
+  for (const AddedToken& token : data_->added.all()) size += data_->model->vocabulary().word(token.id) == nullptr;
   return size;
 }
 

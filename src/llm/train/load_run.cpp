@@ -78,6 +78,7 @@ TrainOptions run_options(const fs::path& folder, const std::string& description,
   out.dropout = required_number(options, "dropout");
   out.held_out_tokens = options.required_integer("held_out_tokens", 0, kLarge);
   out.model = model_config(all["model"], (folder / "config.json").string());
+  (void)out.model.to_json();  // a family that cannot be saved is refused before it is trained
   return out;
 }
 

@@ -5,7 +5,6 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "anyaccel/error.h"
 #include "base/env.h"
@@ -30,8 +29,7 @@ BatchShare share_of_batch(std::int64_t batch, int rank, int size) {
 }
 
 Ranks::Ranks() {
-  if (env_int("WORLD_SIZE", 1, std::numeric_limits<int>::max()).value_or(1) > 1)
-    group_.emplace(comm::init_process_group());
+  if (started_ranks() > 1) group_.emplace(comm::init_process_group());
 }
 
 std::string Ranks::from_first(std::string text) {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "communicator.h"
+#include "ops/support/boxed.h"
 #include "ops/support/error.h"
 
 namespace anyaccel::ops::ccl_comm {
@@ -209,25 +210,29 @@ void barrier(const std::string& name) {
   comm->run("ccl_barrier", [](const ::ccl::communicator& ccl) { return ::ccl::barrier(ccl); });
 }
 
+std::int64_t error_code(const std::string& message) { return error_code_of(message); }
+std::int64_t rank_of(const std::string& name) { return find_comm(name)->rank; }
+std::int64_t size_of(const std::string& name) { return find_comm(name)->size; }
+
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
-  m.def("ccl_comm_error_code(str message) -> int", [](const std::string& message) { return error_code_of(message); });
-  m.def("ccl_comm_address() -> Tensor", offer_address);
-  m.def("ccl_comm_address_bytes() -> int", address_bytes);
-  m.def("ccl_comm_init(str group, int size, int rank, Tensor address, float timeout) -> ()", make_comm);
+  define<&error_code>(m, "ccl_comm_error_code(str message) -> int");
+  define<&offer_address>(m, "ccl_comm_address() -> Tensor");
+  define<&address_bytes>(m, "ccl_comm_address_bytes() -> int");
+  define<&make_comm>(m, "ccl_comm_init(str group, int size, int rank, Tensor address, float timeout) -> ()");
   m.def("ccl_comm_watch(str group, int[] ranks, int[] processes) -> ()",
         [](const std::string& name, c10::IntArrayRef ranks, c10::IntArrayRef processes) {
           find_comm(name)->watch(ranks, processes);
         });
-  m.def("ccl_comm_close(str group) -> ()", close_comm);
-  m.def("ccl_comm_rank(str group) -> int", [](const std::string& name) { return std::int64_t{find_comm(name)->rank}; });
-  m.def("ccl_comm_size(str group) -> int", [](const std::string& name) { return std::int64_t{find_comm(name)->size}; });
+  define<&close_comm>(m, "ccl_comm_close(str group) -> ()");
+  define<&rank_of>(m, "ccl_comm_rank(str group) -> int");
+  define<&size_of>(m, "ccl_comm_size(str group) -> int");
   m.def("ccl_all_reduce_(Tensor(a!) self, str op, str group, str match_id) -> ()");
   m.def("ccl_reduce_(Tensor(a!) self, int destination, str op, str group) -> ()");
   m.def("ccl_broadcast_(Tensor(a!) self, int source, str group) -> ()");
   m.def("ccl_all_gather(Tensor self, str group) -> Tensor");
   m.def("ccl_reduce_scatter(Tensor self, str op, str group) -> Tensor");
   m.def("ccl_all_to_all(Tensor self, int[] output_splits, int[] input_splits, str group) -> Tensor");
-  m.def("ccl_barrier(str group) -> ()", barrier);
+  define<&barrier>(m, "ccl_barrier(str group) -> ()");
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) {

@@ -24,6 +24,11 @@ c10::TypedOperatorHandle<Signature> load_op(const std::string& builder, const ch
   return dispatcher.findSchemaOrThrow(full.c_str(), "").typed<Signature>();
 }
 
+/// Whether load_op() of this builder can be expected to work here.
+inline bool has_op(const std::string& builder) {
+  return get_accelerator().create_op_builder(builder)->is_compatible().compatible;
+}
+
 /// For an optimizer made in C++: Python counts from 0 upwards.
 inline std::int64_t next_optimizer_id() {
   static std::atomic<std::int64_t> last{0};

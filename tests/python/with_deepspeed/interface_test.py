@@ -6,10 +6,9 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 
 import pytest
-
-
 
 if importlib.util.find_spec("deepspeed") is None:
     pytest.skip("deepspeed is not installed", allow_module_level=True)
@@ -61,6 +60,42 @@ def test_a_cpu_has_no_streams_for_deepspeed_and_a_local_rank_is_no_device():
     assert anyaccel.get_accelerator().Stream is anyaccel.Stream
 
 
+def test_a_process_group_that_is_there_is_used(monkeypatch):
+    # breaks when DeepSpeed starts oneCCL, which wants a launcher, beside the group of a program that made one itself
+    import torch
+    accelerator = get_accelerator()
+    if accelerator._name != "cpu":
+        pytest.skip("oneCCL is the CPU's alone")
+    monkeypatch.setattr(accelerator, "_own", types.SimpleNamespace(communication_backend_name=lambda: "ccl"))
+    monkeypatch.setattr(accelerator, "_known_communication_backend", None)
+    assert accelerator.communication_backend_name() == "ccl"
+    monkeypatch.setattr(accelerator, "_known_communication_backend", None)
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        assert accelerator.communication_backend_name() == accelerator._communication_backend_name == "gloo"
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_oneccl_knows_the_ranks_of_the_group_of_all(monkeypatch):
+    # breaks when DeepSpeed asks torch for one rank after the other of a group that says yes to every number
+    import torch
+    ccl = importlib.import_module("deepspeed.comm.ccl")
+    backend = object.__new__(ccl.CCLBackend)  # what it knows of groups needs no oneCCL
+    asked = ccl.TorchBackend.get_global_rank
+
+    def limited(self, group, rank):
+        assert rank < 100, "asked without end"
+        return asked(self, group, rank)
+
+    monkeypatch.setattr(ccl.TorchBackend, "get_global_rank", limited)
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        assert backend.get_all_ranks_from_group(torch.distributed.group.WORLD) == backend.get_all_ranks_from_group(None) == [0]
+    finally:
+        torch.distributed.destroy_process_group()
+
+
 def test_builders_are_deepspeeds_and_load_our_ops():
     # breaks when DeepSpeed's names, bound at its import, are its own builders, which compile
     from deepspeed.ops.op_builder import CPUAdamBuilder
@@ -74,11 +109,27 @@ def test_builders_are_deepspeeds_and_load_our_ops():
     assert deepspeed.ops.__compatible_ops__["quantizer"] is False
 
 
-def test_a_missing_op_says_so_at_load():
-    # breaks when DeepSpeed, which catches ValueError there, meets another exception
-    with pytest.raises(ValueError, match="QuantizerBuilder") as raised:
-        get_accelerator().create_op_builder("QuantizerBuilder").load()
+MISSING = ("DeepCompileBuilder", "EvoformerAttnBuilder", "FPQuantizerBuilder", "GDSBuilder", "InferenceBuilder", "InferenceCoreBuilder",
+           "InferenceCutlassBuilder", "QuantizerBuilder", "RaggedOpsBuilder", "RaggedUtilsBuilder", "RandomLTDBuilder",
+           "SpatialInferenceBuilder")
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_a_missing_op_says_so_at_load(name):
+    # breaks when DeepSpeed, which catches ValueError there, meets another exception, or a message that does not name the op
+    builder = get_accelerator().create_op_builder(name)
+    assert not builder.is_compatible()
+    with pytest.raises(ValueError, match=name) as raised:
+        builder.load()
     assert raised.value.code == "unsupported"
+
+
+def test_every_other_op_loads():
+    # breaks when a builder that DeepSpeed imports by name has neither an op of ours nor the typed error
+    from anyaccel.deepspeed.builders import NAMES
+    for name in sorted(set(NAMES) - {*MISSING, "NotImplementedBuilder", "CCLCommBuilder"}):
+        builder = getattr(deepspeed.ops.op_builder, name)()
+        assert builder.load().__name__ == builder.absolute_name(), name
 
 
 def run(code, **variables):

@@ -50,5 +50,30 @@ TEST(Env, Numbers) {
   }
 }
 
+// Breaks when what a launcher said is not heard, or nonsense counts as one rank.
+TEST(Env, StartedRanks) {
+  const ScopedEnv unset("WORLD_SIZE", nullptr);
+  EXPECT_EQ(started_ranks(), 1);
+  const ScopedEnv four("WORLD_SIZE", "4");
+  EXPECT_EQ(started_ranks(), 4);
+  const ScopedEnv none("WORLD_SIZE", "0");
+  EXPECT_ERROR(started_ranks(), invalid_argument, "WORLD_SIZE");
+}
+
+// Fails when a unit counts wrongly, or a size that is none is taken for one.
+TEST(Env, Bytes) {
+  unsetenv("ANYACCEL_TEST_BYTES");
+  EXPECT_EQ(env_bytes("ANYACCEL_TEST_BYTES"), std::nullopt);
+  for (const auto& [text, bytes] :
+       {std::pair{"0", 0LL}, {"12", 12LL}, {"2K", 2048LL}, {"1.5M", 1572864LL}, {"3G", 3221225472LL}}) {
+    setenv("ANYACCEL_TEST_BYTES", text, 1);
+    EXPECT_EQ(env_bytes("ANYACCEL_TEST_BYTES"), bytes) << text;
+  }
+  for (const char* text : {"x", "-1", "2T", "1 G", "nan", "1e300"}) {
+    setenv("ANYACCEL_TEST_BYTES", text, 1);
+    EXPECT_ERROR(env_bytes("ANYACCEL_TEST_BYTES"), invalid_argument, "want bytes, or a number with K, M or G");
+  }
+}
+
 }  // namespace
 }  // namespace anyaccel

@@ -26,6 +26,9 @@ TEST(Process, ResidentBytesFollowMemory) {
   EXPECT_NEAR(static_cast<double>(full - before), 64.0 * kMiB, 8.0 * kMiB);
   EXPECT_LT(after, full - 56 * kMiB);
   EXPECT_GE(peak_resident_bytes(), full - 8 * kMiB);
+  const auto both = resident_memory();
+  EXPECT_NEAR(static_cast<double>(both.bytes - after), 0.0, 8.0 * kMiB);
+  EXPECT_GE(both.peak_bytes, full - 8 * kMiB);
   // Breaks when the reset is a word only. Some sandboxes forbid it, and then say so.
   if (reset_peak_resident_bytes()) {
     EXPECT_LT(peak_resident_bytes(), full - 48 * kMiB);

@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/rand.h>
 
+#include <cstdlib>
+
 #include "anyaccel/accelerator.h"
 #include "unit/support/expect_error.h"
 #include "unit/support/mock_backend.h"
@@ -64,6 +66,37 @@ TEST_F(TensorsTest, PinningOnTheHost) {
   EXPECT_ERROR(accelerator_.pin_memory(at::empty({2}, at::TensorOptions().device(at::kMeta))), invalid_argument,
                "meta");
   EXPECT_ERROR(accelerator_.register_host_memory(nullptr, 4), invalid_argument, "null");
+}
+
+/// A backend that pins by an allocator of its own, which torch does not know.
+struct PinningBackend : MockBackend {
+  using MockBackend::MockBackend;
+  static void release(void* data) { std::free(data); }
+  struct Allocator final : c10::Allocator {
+    c10::DataPtr allocate(std::size_t bytes) override {
+      auto* const data = std::malloc(bytes);
+      return {data, data, &release, c10::Device(c10::kCPU)};
+    }
+    c10::DeleterFnPtr raw_deleter() const override { return &release; }
+    void copy_data(void* to, const void* from, std::size_t count) const override { default_copy_data(to, from, count); }
+  };
+  c10::Allocator* host_allocator() const override {
+    static Allocator allocator;
+    return &allocator;
+  }
+};
+
+// Broken when memory of a backend's own allocator is not known as pinned and so copied again, or other memory is taken for it.
+TEST(PinningTest, ABackendsOwnAllocator) {
+  Accelerator accelerator(std::make_shared<PinningBackend>(mock_traits("pinning"), 1));
+  const auto plain = at::arange(6);
+  const auto pinned = accelerator.pin_memory(plain);
+  EXPECT_TRUE(pinned.equal(plain));
+  EXPECT_TRUE(accelerator.is_pinned(pinned));
+  EXPECT_TRUE(accelerator.is_pinned(pinned.slice(0, 2)));
+  EXPECT_FALSE(accelerator.is_pinned(plain));
+  EXPECT_EQ(accelerator.pin_memory(pinned).data_ptr(), pinned.data_ptr());
+  EXPECT_FALSE(accelerator.is_pinned(accelerator.unpin_memory(pinned)));
 }
 
 // Broken when a state of another shape is taken, or a good one does not bring the numbers back.

@@ -63,9 +63,9 @@ TEST(Config, UnsupportedIsNamed) {
   EXPECT_ERROR(read(folder, R"(,"architectures":["MistralForCausalLM"])"), unsupported, "MistralForCausalLM");
   EXPECT_ERROR(read(folder, R"(,"hidden_act":"gelu")"), unsupported, "gelu");
   EXPECT_ERROR(read(folder, R"(,"quantization_config":{"bits":4})"), unsupported, "quantiz");
-  EXPECT_ERROR(read(folder, R"(,"rope_scaling":{"rope_type":"yarn","factor":2})"), unsupported, "yarn");
-  folder.write("config.json", R"({"model_type":"gpt2"})");
-  EXPECT_ERROR(ModelConfig::read(folder.path()), unsupported, "gpt2");
+  EXPECT_ERROR(read(folder, R"(,"rope_scaling":{"rope_type":"spiral","factor":2})"), unsupported, "spiral");
+  folder.write("config.json", R"({"model_type":"gpt_oss"})");
+  EXPECT_ERROR(ModelConfig::read(folder.path()), unsupported, "gpt_oss");
 }
 
 // Fails when a wrong value is taken, or the message does not name file and key.

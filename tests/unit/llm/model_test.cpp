@@ -8,30 +8,17 @@
 #include <iterator>
 
 #include "anyaccel/llm/generate.h"
+#include "unit/llm/small_config.h"
 #include "unit/llm/temporary_folder.h"
 #include "unit/support/expect_error.h"
 
 namespace anyaccel::llm {
 namespace {
 
-ModelConfig small() {
-  ModelConfig config;
-  config.vocab_size = 20;
-  config.hidden_size = 16;
-  config.intermediate_size = 24;
-  config.num_layers = 2;
-  config.num_heads = 4;
-  config.num_kv_heads = 2;
-  config.head_dim = 4;
-  config.max_positions = 16;
-  config.initializer_range = 0.3;
-  return config;
-}
-
 // Fails when saving loses a tensor or changes a value.
 TEST(Model, SaveAndLoad) {
   const TemporaryFolder folder;
-  const Model model = Model::create(small(), 1);
+  const Model model = Model::create(small_config(), 1);
   model.save(folder.path());
   EXPECT_TRUE(at::equal(Model::load(folder.path()).logits({1, 2, 3}), model.logits({1, 2, 3})));
   EXPECT_EQ(model.parameter_count(), 2 * 20 * 16 + 16 + 2 * (16 * (16 + 16 + 16) + 3 * 16 * 24 + 32));
@@ -40,7 +27,7 @@ TEST(Model, SaveAndLoad) {
 // Fails when sizes that the weights do not have ask for memory before they are compared.
 TEST(Model, WrongSizesAreNamedBeforeMemoryIsTaken) {
   const TemporaryFolder folder;
-  Model::create(small(), 1).save(folder.path());
+  Model::create(small_config(), 1).save(folder.path());
   std::ifstream in(folder / "config.json");
   std::string text((std::istreambuf_iterator<char>(in)), {});
   const std::string size = "\"vocab_size\": 20";
@@ -51,13 +38,13 @@ TEST(Model, WrongSizesAreNamedBeforeMemoryIsTaken) {
 
 // Fails when a later token changes what came before it.
 TEST(Model, IsCausal) {
-  const Model model = Model::create(small(), 1);
+  const Model model = Model::create(small_config(), 1);
   EXPECT_TRUE(at::allclose(model.logits({4, 5, 6, 7}).narrow(0, 0, 3), model.logits({4, 5, 6}), 1e-5, 1e-6));
 }
 
 // Fails when the key-value cache gives other tokens than computing everything anew.
 TEST(Model, CacheIsExact) {
-  const Model model = Model::create(small(), 3);
+  const Model model = Model::create(small_config(), 3);
   std::vector<std::int64_t> ids = {4, 5, 6};
   const GenerateResult result = generate(model, nullptr, ids, {.max_new_tokens = 8, .sampling = {.temperature = 0}});
   for (const std::int64_t id : result.ids) {
@@ -70,7 +57,7 @@ TEST(Model, CacheIsExact) {
 
 // Fails when generation runs over the end of the context, or a wrong prompt is computed.
 TEST(Model, Limits) {
-  const Model model = Model::create(small(), 3);
+  const Model model = Model::create(small_config(), 3);
   const auto result = generate(model, nullptr, std::vector<std::int64_t>(14, 1), {.max_new_tokens = 8});
   EXPECT_EQ(result.ids.size(), 2U);
   EXPECT_EQ(result.finish, FinishReason::context);
@@ -81,8 +68,8 @@ TEST(Model, Limits) {
 
 // Fails when the same seed gives other weights.
 TEST(Model, SeedDecides) {
-  EXPECT_TRUE(at::equal(Model::create(small(), 1).logits({1}), Model::create(small(), 1).logits({1})));
-  EXPECT_FALSE(at::equal(Model::create(small(), 1).logits({1}), Model::create(small(), 2).logits({1})));
+  EXPECT_TRUE(at::equal(Model::create(small_config(), 1).logits({1}), Model::create(small_config(), 1).logits({1})));
+  EXPECT_FALSE(at::equal(Model::create(small_config(), 1).logits({1}), Model::create(small_config(), 2).logits({1})));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "unit/llm/temporary_folder.h"
 #include "unit/support/expect_error.h"
 
@@ -17,11 +19,17 @@ TEST(Tokenizer, BytesRoundTrip) {
   std::string all;
   for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
   for (const Tokenizer& tokenizer : {Tokenizer::load(folder.path()), Tokenizer::bytes()}) {
-    const Ids ids = tokenizer.encode(all + "<|endoftext|>x");
-    ASSERT_EQ(ids.size(), 258U);
-    for (int byte = 0; byte < 256; ++byte) EXPECT_EQ(ids[static_cast<std::size_t>(byte)], byte);
-    EXPECT_EQ(ids[256], 256);
-    EXPECT_EQ(tokenizer.decode(ids), all + "x");
+    for (int byte = 0; byte < 256; ++byte)
+      EXPECT_EQ(tokenizer.token_bytes(byte), all.substr(static_cast<std::size_t>(byte), 1));
+    const Ids ids = tokenizer.encode("h\xc3\xa9<|endoftext|>x");
+    EXPECT_EQ(ids, Ids({104, 0xc3, 0xa9, 256, 120}));
+    EXPECT_EQ(tokenizer.decode(ids), "h\xc3\xa9x");
+    EXPECT_EQ(tokenizer.decode(ids, false), "h\xc3\xa9<|endoftext|>x");
+    // What is no UTF-8 is replaced on the way in and out, as Python and the library do.
+    EXPECT_EQ(tokenizer.encode("a\xff\xe2\x82 b"), Ids({97, 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd, 32, 98}));
+    EXPECT_EQ(tokenizer.decode({0xc3, 97}),
+              "\xef\xbf\xbd"
+              "a");
     EXPECT_EQ(tokenizer.size(), 257);
     EXPECT_ERROR(tokenizer.token_bytes(257), invalid_argument, "257");
   }
@@ -29,7 +37,8 @@ TEST(Tokenizer, BytesRoundTrip) {
 
 std::string bpe(const std::string& merges, const std::string& level = R"("use_regex":false)",
                 const std::string& more = "") {
-  return R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,)" + level + "}" + more +
+  return R"({"decoder":{"type":"ByteLevel"},"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,)" + level +
+         "}" + more +
          R"(,"model":{"type":"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"bc":4,"abc":5,"Ġ":6,"aa":7},"merges":)" + merges +
          "}}";
 }
@@ -45,24 +54,125 @@ TEST(Tokenizer, Merges) {
   EXPECT_EQ(old_style.decode({5, 6, 3}), "abc ab");
   folder.write("tokenizer.json", bpe(R"([["a","b"],["b","c"],["a","a"]])"));
   EXPECT_EQ(Tokenizer::load(folder.path()).encode("abcaaa"), Ids({3, 2, 7, 0}));
-  EXPECT_ERROR(old_style.encode("d"), invalid_argument, "byte 100");
+  EXPECT_EQ(old_style.encode("adb"), Ids({3}));  // as the library, which leaves out what it does not know
 }
 
-// Fails when a tokenizer that would split text otherwise is used as if it did not.
+// Fails when a step that is not known is left out in silence.
 TEST(Tokenizer, UnsupportedIsNamed) {
   const TemporaryFolder folder;
   const auto expect = [&](const std::string& json, const char* text) {
     folder.write("tokenizer.json", json);
     EXPECT_ERROR(Tokenizer::load(folder.path()), unsupported, text);
   };
-  expect(bpe(R"(["a b"])", R"("use_regex":true)"), "regular expression");
-  expect(bpe(R"(["a b"])", R"("trim_offsets":true)"), "regular expression");
-  expect(bpe("[]", R"("use_regex":false)", R"(,"normalizer":{"type":"NFC"})"), "NFC");
-  expect(bpe("[]", R"("use_regex":false)", R"(,"post_processor":{"type":"TemplateProcessing"})"), "TemplateProcessing");
-  expect(R"({"model":{"type":"Unigram","vocab":{}}})", "Unigram");
-  expect(R"({"pre_tokenizer":{"type":"Metaspace"},"model":{"type":"BPE","vocab":{},"merges":[]}})", "Metaspace");
+  const auto step = [](const std::string& key, const std::string& value) {
+    return R"({"model":{"type":"WordLevel","vocab":{"a":0}},")" + key + "\":" + value + "}";
+  };
+  expect(R"({"model":{"type":"Bigram","vocab":{}}})", "Bigram");
+  expect(R"({"model":{"type":"BPE","vocab":{},"merges":[],"dropout":0.1}})", "dropout");
+  expect(step("normalizer", R"({"type":"Rot13"})"), "Rot13");
+  expect(step("normalizer", R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Rot13"}]})"),
+         "normalizers[1]");
+  expect(step("pre_tokenizer", R"({"type":"UnicodeScripts"})"), "UnicodeScripts");
+  expect(step("post_processor", R"({"type":"Frame"})"), "Frame");
+  expect(step("decoder", R"({"type":"CTC"})"), "CTC");
   folder.write("tokenizer.json", bpe(R"(["a x"])"));
   EXPECT_ERROR(Tokenizer::load(folder.path()), corrupt, "a x");
+}
+
+// Fails when a file that lies is read past its end, or believed.
+TEST(Tokenizer, CorruptIsNamed) {
+  const TemporaryFolder folder;
+  const auto expect = [&](const std::string& json, const char* text) {
+    folder.write("tokenizer.json", json);
+    EXPECT_ERROR(Tokenizer::load(folder.path()), corrupt, text);
+  };
+  const std::string model = R"("model":{"type":"WordLevel","vocab":{"a":0}})";
+  expect("{}", "model");
+  expect(R"({"model":{"type":"Unigram","vocab":[["a",-1]],"unk_id":1}})", "unk_id");
+  expect(R"({"model":{"type":"Unigram","vocab":[["a"]]}})", "malformed piece");
+  expect("{" + model + R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"/////w=="}})", "cut short");
+  expect("{" + model + R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"?"}})", "base64");
+  expect("{" + model + R"(,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a"},"behavior":"Isolated"}})",
+         "regular expression");
+  expect("{" + model + R"(,"pre_tokenizer":{"type":"Metaspace","replacement":"ab"}})", "one character");
+  expect("{" + model + R"(,"added_tokens":[7]})", "no object");
+  expect(
+      "{" + model +
+          R"(,"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}],"special_tokens":{}}})",
+      "there is no x");
+}
+
+// Fails when a precompiled map of characters is read wrong: this one, of one entry, makes "a" of "A".
+TEST(Tokenizer, Charsmap) {
+  const TemporaryFolder folder;
+  folder.write("tokenizer.json",
+               R"({"model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]},"normalizer":{"type":"Precompiled",
+    "precompiled_charsmap":"DAEAAAAEAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABBCQAAAAAAAAAAAABhAA=="}})");
+  EXPECT_EQ(Tokenizer::load(folder.path()).encode("AbaB"), Ids({0, 1, 0}));
+}
+
+// Fails when token_bytes, which generated text is made of, takes each token for the first one of a text.
+TEST(Tokenizer, TokenBytesAreInsideAText) {
+  const TemporaryFolder folder;
+  folder.write("tokenizer.json", R"({"model":{"type":"BPE","byte_fallback":true,"merges":[],
+    "vocab":{"\u2581a":0,"b":1,"<0xC3>":2,"<0xA9>":3}},"decoder":{"type":"Sequence","decoders":[
+    {"type":"Replace","pattern":{"String":"\u2581"},"content":" "},{"type":"ByteFallback"},{"type":"Fuse"},
+    {"type":"Strip","content":" ","start":1,"stop":0}]}})");
+  const Tokenizer llama = Tokenizer::load(folder.path());
+  EXPECT_EQ(llama.decode({0, 1, 2, 3, 0}), "ab\xc3\xa9 a");
+  EXPECT_EQ(llama.token_bytes(0), " a");
+  EXPECT_EQ(llama.token_bytes(2), "\xc3");
+  folder.write("tokenizer.json",
+               R"({"model":{"type":"WordPiece","vocab":{"a":0,"##b":1,"[UNK]":2}},"decoder":{"type":"WordPiece"}})");
+  const Tokenizer bert = Tokenizer::load(folder.path());
+  EXPECT_EQ(bert.decode({0, 1, 0}), "ab a");
+  EXPECT_EQ(bert.token_bytes(1), "b");
+  EXPECT_EQ(bert.token_bytes(0), " a");
+}
+
+// Fails when a text that is too long loses what frames it, or a short one anything.
+TEST(Tokenizer, EncodeUpTo) {
+  const TemporaryFolder folder;
+  folder.write("tokenizer.json", R"({"model":{"type":"WordPiece","vocab":{"a":0,"b":1,"[UNK]":2,"[CLS]":3,"[SEP]":4}},
+    "pre_tokenizer":{"type":"Whitespace"},"post_processor":{"type":"BertProcessing","cls":["[CLS]",3],"sep":["[SEP]",4]}})");
+  const Tokenizer framed = Tokenizer::load(folder.path());
+  EXPECT_EQ(framed.encode_up_to("a b a b", 6), framed.encode("a b a b"));
+  EXPECT_EQ(framed.encode_up_to("a b a b", 5), Ids({3, 0, 1, 0, 4}));
+  EXPECT_EQ(framed.encode_up_to("a b", 2), Ids({3, 4}));
+  EXPECT_ERROR(framed.encode_up_to("a", 1), invalid_argument,
+               "no room for the tokens that frame a text; got 1, want at least 2");
+  EXPECT_EQ(Tokenizer::bytes().encode_up_to("abc", 2), Ids({97, 98}));
+  EXPECT_TRUE(Tokenizer::bytes().encode_up_to("abc", 0).empty());
+}
+
+// Fails when a long piece takes more than n log n time: the test's own time limit ends it.
+TEST(Tokenizer, LongPieces) {
+  const TemporaryFolder folder;
+  folder.write("tokenizer.json",
+               R"({"model":{"type":"BPE","vocab":{"a":0,"aa":1,"aaaa":2},"merges":["a a","aa aa"]}})");
+  const std::string text(1'000'000, 'a');
+  EXPECT_EQ(Tokenizer::load(folder.path()).encode(text).size(), 250'000U);
+  folder.write("tokenizer.json",
+               R"({"model":{"type":"Unigram","vocab":[["<unk>",0],["a",-1],["aaaa",-2]],"unk_id":0}})");
+  EXPECT_EQ(Tokenizer::load(folder.path()).encode(text).size(), 250'000U);
+}
+
+// Fails when scores are read more exactly than the `tokenizers` library reads them: of these it takes "a" and "b", whose exact sum is not
+// above the score of "ab".
+TEST(Tokenizer, UnigramScoresAreThoseOfTheLibrary) {
+  const TemporaryFolder folder;
+  for (const char* scores : {"-10.061084568662261 -11.9637369406482 -22.024821509310463",
+                             "-8.254257034681185 -7.229255894975742 -15.483512929656927",
+                             "-11.29790412129638 -8.227085154171464 -19.524989275467846",
+                             "-10.213479069941478 -5.41131227479059 -15.624791344732067"}) {
+    std::istringstream in(scores);
+    std::string a, b, ab;
+    in >> a >> b >> ab;
+    ASSERT_LE(std::stod(a) + std::stod(b), std::stod(ab));
+    folder.write("tokenizer.json", R"({"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",-50.0],["a",)" + a +
+                                       R"(],["b",)" + b + R"(],["ab",)" + ab + "]]}}");
+    EXPECT_EQ(Tokenizer::load(folder.path()).encode("ab"), Ids({1, 2})) << scores;
+  }
 }
 
 }  // namespace

@@ -22,7 +22,10 @@ constexpr std::int64_t kMiB = 1 << 20;
 class FakeSystem : public testing::Test {
  protected:
   void SetUp() override {
-    root = fs::temp_directory_path() / ("anyaccel_memory_test_" + std::to_string(::getpid()));
+    // Of each test its own: the groups of a root are remembered.
+    static int count = 0;
+    root = fs::temp_directory_path() /
+           ("anyaccel_memory_test_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
     fs::remove_all(root);
     put("proc/meminfo", "MemTotal:       16384 kB\nMemFree:         100 kB\nMemAvailable:    8192 kB\n");
   }
@@ -77,6 +80,19 @@ TEST_F(FakeSystem, AncestorOfAGroupV2) {
   const auto amount = usable_memory({}, root);
   EXPECT_EQ(amount.total, 6 * kMiB);
   EXPECT_EQ(amount.available, kMiB);
+}
+
+// Breaks when the groups that are remembered are not those of a process that was moved, or a limit that was set anew is not read.
+TEST_F(FakeSystem, MovedToAnotherGroup) {
+  put_v2("/job");
+  group_v2("sys/fs/cgroup/job", "4194304", 0);
+  group_v2("sys/fs/cgroup/other", "2097152", 0);
+  EXPECT_EQ(usable_memory({}, root).total, 4 * kMiB);
+  put_v2("/other");
+  EXPECT_EQ(usable_memory({}, root).total, 2 * kMiB);
+  put_v2("/job");
+  group_v2("sys/fs/cgroup/job", "3145728", 0);
+  EXPECT_EQ(usable_memory({}, root).total, 3 * kMiB);
 }
 
 // Breaks when the host's path, which a container without a namespace sees, is looked for inside its mount.

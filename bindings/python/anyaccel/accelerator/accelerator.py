@@ -41,6 +41,13 @@ class Accelerator(_Native, metaclass=_Kind):
     device cannot do raises `anyaccel.Error` with code `unsupported`, and is never a silent nothing.
     """
 
+    # What never changes lies in slots: from a dictionary of an object that C++ made, Python takes twice as long to read it.
+    __slots__ = ("__dict__", "_name", "_device_type", "_device_name", "_device_names", "_communication_backend_name", "_compile_backend",
+                 "_is_synchronized", "_use_host_timers", "_resolves_data_dependency", "_handles_memory_backpressure",
+                 "_supports_nvtx_domain", "_is_fp64_supported", "_pin_memory_alignment", "_op_builder_dir", "_export_envs",
+                 "_visible_devices_envs", "_current_device_name", "_is_available", "_is_bf16_supported", "_is_fp16_supported",
+                 "_is_triton_supported", "_supported_dtypes")
+
     def __init__(self, backend=None):
         """The accelerator of this process; or one of a backend that the process need not use: an object, or a registered name."""
         super().__init__(*([] if backend is None else [backend]))
@@ -63,6 +70,14 @@ class Accelerator(_Native, metaclass=_Kind):
         self._op_builder_dir = super().op_builder_dir()
         self._export_envs = super().export_envs()
         self._visible_devices_envs = super().visible_devices_envs()
+        # Of the host, whose devices are parts of one, these too; elsewhere they are the current device's, or of somebody's class.
+        host = self._name == "cpu" and (backend is None or isinstance(backend, str))
+        self._current_device_name = super().current_device_name() if host else None
+        self._is_available = super().is_available() if host else None
+        self._is_bf16_supported = super().is_bf16_supported() if host else None
+        self._is_fp16_supported = super().is_fp16_supported() if host else None
+        self._is_triton_supported = super().is_triton_supported() if host else None
+        self._supported_dtypes = super().supported_dtypes() if host else None
         self._op_builders = {}
         self._python_builders = None  # looked for when first asked
         device_module.register(self)
@@ -129,11 +144,36 @@ class Accelerator(_Native, metaclass=_Kind):
     def device_name(self, device_index=None):
         if device_index is None:
             return self._device_name
-        name = self._device_names.get(device_index)
-        if name is None:
+        try:
+            return self._device_names[device_index]
+        except KeyError:
             # An index that was right once stays so.
             name = self._device_names[device_index] = super().device_name(device_index)
-        return name
+            return name
+
+    def current_device_name(self):
+        name = self._current_device_name
+        return super().current_device_name() if name is None else name
+
+    def is_available(self):
+        available = self._is_available
+        return super().is_available() if available is None else available
+
+    def is_bf16_supported(self):
+        supported = self._is_bf16_supported
+        return super().is_bf16_supported() if supported is None else supported
+
+    def is_fp16_supported(self):
+        supported = self._is_fp16_supported
+        return super().is_fp16_supported() if supported is None else supported
+
+    def is_triton_supported(self):
+        supported = self._is_triton_supported
+        return super().is_triton_supported() if supported is None else supported
+
+    def supported_dtypes(self):
+        dtypes = self._supported_dtypes
+        return super().supported_dtypes() if dtypes is None else list(dtypes)
 
     def get_compile_backend(self):
         return self._compile_backend

@@ -7,13 +7,14 @@ ANYACCEL_DEEPSPEED=1 does the same in every Python process that finds the instal
 """
 
 import sys
+from typing import Any
 
 import _anyaccel_deepspeed as _hook
 
 from ..errors import make_error
 
 
-def accelerator():
+def accelerator() -> Any:
     """The object for DeepSpeed's `set_accelerator`: one a process, of a class that derives from its DeepSpeedAccelerator. It stands for
     AnyAccel's accelerator at the first call. Imports DeepSpeed, which then has this object already where nobody chose another."""
     from . import adapter

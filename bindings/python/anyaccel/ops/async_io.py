@@ -1,5 +1,9 @@
 """What DeepSpeed's AsyncIOBuilder().load() has, and requests of one's own. The manual is include/anyaccel/ops/async_io.h."""
 
+import os
+import sys
+import weakref
+
 import torch
 
 from .. import get_accelerator
@@ -15,8 +19,9 @@ class AsyncIORequest:
     def __init__(self, request):
         self._request = request
 
-    def __del__(self):
-        self._request.release()  # without Python's lock, which the going of the last owner of threads would hold
+    def __del__(self, _ends=sys.is_finalizing):
+        if not _ends():  # torch's classes cannot be called then, and the threads have ended
+            self._request.release()  # without Python's lock, which the going of the last owner of threads would hold
 
     @_telling
     def wait(self):
@@ -31,6 +36,12 @@ class AsyncIORequest:
         self._request.cancel()
 
 
+@_telling
+def _end(handle, owner):
+    if os.getpid() == owner:  # a child by fork has no threads of it
+        handle.close()
+
+
 class aio_handle:
     """DeepSpeed's handle: same names, arguments and results, but what goes wrong is an `anyaccel.Error` and not -1 or the
     program's end. Calls release Python's lock."""
@@ -40,6 +51,8 @@ class aio_handle:
                  intra_op_parallelism=1):
         self._handle = torch.classes.anyaccel.AsyncIOHandle(block_size, queue_depth, single_submit, overlap_events,
                                                             intra_op_parallelism)
+        # Also at the interpreter's exit, while it can still call and tell.
+        self._end = weakref.finalize(self, _end, self._handle, os.getpid())
 
     def __enter__(self):
         return self
@@ -47,14 +60,11 @@ class aio_handle:
     def __exit__(self, *unused):
         self.close()
 
-    def __del__(self):
-        if hasattr(self, "_handle"):  # else __init__ failed
-            self.close()
-
     @_telling
     def close(self):
         """Finishes all that was begun with async, raises the first failure, and ends the threads; also the end of a `with`, and of
         the handle itself. Afterwards all but getters raise `invalid_state`. A second time it does nothing."""
+        self._end.detach()
         self._handle.close()
 
     def get_block_size(self):

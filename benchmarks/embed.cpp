@@ -1,0 +1,48 @@
+// Times embedding one text and 32: `bench_embed MODEL FILE`, FILE with a text a line. Numbers: milliseconds of a call, tokenizing
+// included. Writes the vectors to FILE.ours.npy, for embed.py to compare the others' with.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "anyaccel/llm/embed.h"
+#include "anyaccel/llm/npy.h"
+#include "timing.h"
+
+namespace {
+
+// Of one call: the median of 21 after 3 that warm up, as embed.py takes it for the others.
+template <typename Call>
+double milliseconds(const Call& call) {
+  std::vector<double> times;
+  for (int i = 0; i < 24; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    call();
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    if (i >= 3) times.push_back(took.count());
+  }
+  std::nth_element(times.begin(), times.begin() + 10, times.end());
+  return times[10];
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    fprintf(stderr, "usage: bench_embed MODEL FILE\n");
+    return 2;
+  }
+  std::vector<std::string> texts;
+  std::ifstream file(argv[2]);
+  for (std::string line; texts.size() < 32 && std::getline(file, line);) texts.push_back(line);
+  const auto embedder = anyaccel::llm::Embedder::load(argv[1]);
+  anyaccel::llm::write_npy(argv[2] + std::string(".ours.npy"), embedder.embed(texts));
+  benchmarks::Numbers numbers;
+  for (const std::size_t count : {std::size_t{1}, texts.size()}) {
+    const std::vector<std::string> some(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(count));
+    numbers.add("texts_" + std::to_string(count) + "_ms", milliseconds([&] { embedder.embed(some); }));
+  }
+  numbers.print();
+}

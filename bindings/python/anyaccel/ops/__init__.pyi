@@ -1,0 +1,1 @@
+# Nothing is named here: a module of ops loads its op when it is imported.

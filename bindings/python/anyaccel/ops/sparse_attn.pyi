@@ -1,0 +1,90 @@
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+def sparse_attention(q: Tensor, k: Tensor, v: Tensor, layout: Tensor, block: int, scale: float | None = None, rpe: Tensor | None = None,
+                     key_padding_mask: Tensor | None = None, attn_mask: Tensor | None = None, key_padding_mask_mode: str = "add",
+                     attn_mask_mode: str = "mul") -> Tensor:
+    """softmax(scale q k^T + masks) v over the blocks of the layout; differentiable for q, k, v and rpe."""
+
+class SparsityConfig:
+    """Base of the layouts."""
+
+    num_heads: int
+    block: int
+    different_layout_per_head: bool
+    def __init__(self, num_heads: int, block: int = 16, different_layout_per_head: bool = False) -> None: ...
+    def make_layout(self, seq_len: int) -> Tensor:
+        """int64 [num_heads, seq_len / block, seq_len / block] of 0 and 1."""
+
+class DenseSparsityConfig(SparsityConfig):
+    """Every block."""
+
+    def __init__(self, num_heads: int, block: int = 16, different_layout_per_head: bool = False) -> None: ...
+
+class FixedSparsityConfig(SparsityConfig):
+    """Windows one after the other, each represented by its last blocks, which all see."""
+
+    def __init__(self, num_heads: int, block: int = 16, different_layout_per_head: bool = False, num_local_blocks: int = 4,
+                 num_global_blocks: int = 1, attention: str = "bidirectional", horizontal_global_attention: bool = False,
+                 num_different_global_patterns: int = 1) -> None: ...
+
+class VariableSparsityConfig(SparsityConfig):
+    """Windows of given sizes, given global blocks, random ones."""
+
+    def __init__(self, num_heads: int, block: int = 16, different_layout_per_head: bool = False, num_random_blocks: int = 0,
+                 local_window_blocks: Sequence[int] = (4,), global_block_indices: Sequence[int] = (0,),
+                 global_block_end_indices: Sequence[int] | None = None, attention: str = "bidirectional",
+                 horizontal_global_attention: bool = False, seed: int = 0) -> None: ...
+
+class BigBirdSparsityConfig(SparsityConfig):
+    """A sliding window, the first blocks as global ones, random ones."""
+
+    def __init__(self, num_heads: int, block: int = 16, different_layout_per_head: bool = False, num_random_blocks: int = 1,
+                 num_sliding_window_blocks: int = 3, num_global_blocks: int = 1, attention: str = "bidirectional", seed: int = 0) -> None: ...
+
+class BSLongformerSparsityConfig(SparsityConfig):
+    """A sliding window and given global blocks."""
+
+    def __init__(self, num_heads: int, block: int = 16, different_layout_per_head: bool = False, num_sliding_window_blocks: int = 3,
+                 global_block_indices: Sequence[int] = (0,), global_block_end_indices: Sequence[int] | None = None,
+                 attention: str = "bidirectional") -> None: ...
+
+class LocalSlidingWindowSparsityConfig(SparsityConfig):
+    """A sliding window alone."""
+
+    def __init__(self, num_heads: int, block: int = 16, num_sliding_window_blocks: int = 3, attention: str = "unidirectional") -> None: ...
+
+class SparseSelfAttention(torch.nn.Module):
+    """Attention with a layout that is made once, for `max_seq_length`; shorter sequences use its beginning."""
+
+    def __init__(self, sparsity_config: SparsityConfig | None = None, key_padding_mask_mode: str = "add", attn_mask_mode: str = "mul",
+                 max_seq_length: int = 2048) -> None: ...
+    def get_layout(self, length: int) -> Tensor: ...
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, rpe: Tensor | None = None, key_padding_mask: Tensor | None = None,
+                attn_mask: Tensor | None = None) -> Tensor: ...
+
+class SparseAttentionUtils:
+    """Padding of a model's inputs to a whole number of blocks."""
+
+    @staticmethod
+    def pad_to_block_size(block_size: int, input_ids: Tensor | None, attention_mask: Tensor | None, token_type_ids: Tensor | None,
+                          position_ids: Tensor | None, inputs_embeds: Tensor | None, pad_token_id: int, model_embeddings: Any
+                          ) -> tuple[int, Tensor | None, Tensor | None, Tensor | None, Tensor | None, Tensor | None]: ...
+    @staticmethod
+    def unpad_sequence_output(pad_len: int, sequence_output: Tensor) -> Tensor: ...
+
+class MatMul:
+    """`mode`: sdd, a sparse matrix of the product of two dense ones; dsd, sparse times dense; dds, dense times sparse."""
+
+    def __init__(self, layout: Tensor, block: int, mode: str, trans_a: bool = False, trans_b: bool = False, bench: bool = False) -> None: ...
+    def __call__(self, a: Tensor, b: Tensor) -> Tensor: ...
+
+class Softmax:
+    """Over the rows of a sparse matrix; a row in which nothing is to be seen becomes zeros."""
+
+    def __init__(self, layout: Tensor, block: int, bench: bool = False) -> None: ...
+    def __call__(self, x: Tensor, scale: float = 1.0, rpe: Tensor | None = None, key_padding_mask: Tensor | None = None,
+                 attn_mask: Tensor | None = None, key_padding_mask_mode: str = "add", attn_mask_mode: str = "add") -> Tensor: ...

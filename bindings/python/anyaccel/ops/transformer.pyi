@@ -1,0 +1,54 @@
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+PARAMETERS: dict[str, str]
+
+def transformer_layer(input: Tensor, attention_mask: Tensor | None, *parameters: Tensor, heads: int, **options: Any) -> Tensor:
+    """The layer as a function of [batch, length, hidden], a mask or None, and the parameters in the order of PARAMETERS."""
+
+class DeepSpeedTransformerConfig:
+    """Options of a layer; the arguments are DeepSpeed's, and `gelu_approximate` ("tanh" as there, or "none")."""
+
+    hidden_size: int
+    intermediate_size: int
+    heads: int
+    layer_id: int
+    def __init__(self, batch_size: int = -1, hidden_size: int = -1, intermediate_size: int = -1, heads: int = -1,
+                 attn_dropout_ratio: float = -1, hidden_dropout_ratio: float = -1, num_hidden_layers: int = -1,
+                 initializer_range: float = -1, layer_norm_eps: float = 1e-12, local_rank: int = -1, seed: int = -1, fp16: bool = False,
+                 pre_layer_norm: bool = True, normalize_invertible: bool = False, gelu_checkpoint: bool = False,
+                 adjust_init_range: bool = True, attn_dropout_checkpoint: bool = False, stochastic_mode: bool = False,
+                 return_tuple: bool = False, training: bool = True, gelu_approximate: str = "tanh") -> None: ...
+    @classmethod
+    def from_dict(cls, json_object: Mapping[str, Any]) -> DeepSpeedTransformerConfig: ...
+    @classmethod
+    def from_json_file(cls, json_file: str) -> DeepSpeedTransformerConfig: ...
+    def __getattr__(self, name: str) -> Any:
+        """Every option."""
+
+class DeepSpeedTransformerLayer(torch.nn.Module):
+    """One layer: attention and feed-forward part, each with its residual and norm. Parameters have DeepSpeed's names and shapes."""
+
+    layer_id: int
+    config: DeepSpeedTransformerConfig
+    def __init__(self, config: DeepSpeedTransformerConfig, initial_weights: Sequence[Tensor] | None = None,
+                 initial_biases: Sequence[Tensor] | None = None) -> None: ...
+    def init_transformer_weights(self, adjust_init_range: bool = False) -> None: ...
+    def load_hugging_face(self, state_dict: Mapping[str, Tensor], prefix: str = "") -> DeepSpeedTransformerLayer:
+        """Copies the weights of one BertLayer of transformers, whose names begin with `prefix`."""
+    @classmethod
+    def from_hugging_face(cls, layer: torch.nn.Module, config: Any, **options: Any) -> DeepSpeedTransformerLayer:
+        """A layer with the weights of a BertLayer, for its model's config; `options` are this config's."""
+    def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, head_mask: None = None, layer_head_mask: None = None,
+                encoder_hidden_states: None = None, encoder_attention_mask: Tensor | None = None, past_key_value: None = None,
+                output_attentions: bool = False, grads: list[Any] | None = None) -> Any:
+        """[batch, length, hidden]; a tuple of it where the config's `return_tuple` says so."""
+
+TransformerConfig = DeepSpeedTransformerConfig
+TransformerLayer = DeepSpeedTransformerLayer
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    """The functions that DeepSpeed's transformer.py calls: create_transformer_layer_fp32, forward_fp32, ..."""

@@ -1,0 +1,31 @@
+#include "backends/cpu/heap.h"
+
+#include <string>
+
+#include "base/env.h"
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+namespace anyaccel::backends::cpu {
+
+namespace {
+
+[[maybe_unused]] bool user_says_what_malloc_does() {
+  return env("MALLOC_TRIM_THRESHOLD_") || env("MALLOC_MMAP_THRESHOLD_") ||
+         env("GLIBC_TUNABLES").value_or("").find("glibc.malloc.") != std::string::npos;
+}
+
+}  // namespace
+
+void keep_freed_memory() {
+  [[maybe_unused]] const long megabytes = env_int("ANYACCEL_HOST_CACHE_MB", 0, 2047).value_or(256);
+#ifdef __GLIBC__
+  if (megabytes == 0 || user_says_what_malloc_does()) return;
+  // Both: with one of them given, malloc no longer adapts the other, which would stay at 128 KiB. 32 MiB is the most that it takes.
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, static_cast<int>(megabytes << 20));
+#endif
+}
+
+}  // namespace anyaccel::backends::cpu

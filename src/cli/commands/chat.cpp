@@ -1,0 +1,142 @@
+// anyaccel chat: a conversation with a model, turn by turn.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "anyaccel/accelerator.h"
+#include "anyaccel/llm/chat.h"
+#include "anyaccel/llm/stop_signal.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/generation_options.h"
+#include "cli/commands/input_lines.h"
+#include "cli/commands/speculation_options.h"
+
+namespace anyaccel::cli {
+
+namespace {
+
+struct ChatArguments {
+  GenerationOptions options;
+  SpeculationOptions speculation;
+  std::string system, render;
+};
+
+llm::ChatTemplate load_template(const std::string& folder) {
+  if (auto chat = llm::ChatTemplate::load(folder)) return std::move(*chat);
+  throw Error(ErrorCode::unsupported, "chat",
+              {.what = "the model has no chat template",
+               .got = folder,
+               .want = "chat_template.jinja, or \"chat_template\" in tokenizer_config.json",
+               .hint = "use anyaccel generate"});
+}
+
+/// One line of --render: the variables, or the messages alone.
+std::string variables_of(const std::string& line) {
+  return line.find_first_not_of(" \t") != line.npos && line[line.find_first_not_of(" \t")] == '['
+             ? "{\"messages\": " + line + ", \"add_generation_prompt\": true}"
+             : line;
+}
+
+/// The texts that the template makes of a file's lines, a JSON string each.
+void render_lines(const ChatArguments& arguments) {
+  const llm::ChatTemplate chat = load_template(arguments.options.model);
+  for_each_input("chat", "", arguments.render, [&](const std::string& line) {
+    std::cout << nlohmann::json(chat.apply_json(variables_of(line))).dump() << '\n';
+  });
+  std::cout << std::flush;
+}
+
+/// A conversation. Its model is loaded once, and a turn costs what the turns before it have not: their part of the
+/// template's text is computed again only where the template changes it.
+class Conversation {
+ public:
+  explicit Conversation(const ChatArguments& arguments)
+      : arguments_(arguments),
+        options_(ready_options(arguments.options)),
+        template_(load_template(arguments.options.model)),
+        tokenizer_(llm::Tokenizer::load(arguments.options.model)),
+        model_(llm::Model::load(arguments.options.model, load_options(arguments.options))),
+        generator_(model_, &tokenizer_) {
+    options_.speculation = ready_speculation(arguments.speculation, model_, &tokenizer_);
+    reset();
+  }
+
+  void reset() {
+    messages_.clear();
+    if (!arguments_.system.empty()) messages_.push_back({.role = "system", .content = arguments_.system});
+  }
+
+  /// Prints the answer as it comes; it and the question are kept when there is one.
+  void answer(const std::string& question, const std::atomic<bool>* stop) {
+    auto messages = messages_;
+    messages.push_back({.role = "user", .content = question});
+    const auto prompt = tokenizer_.encode(template_.apply(messages), /*add_special_tokens=*/false);
+    const auto result = generator_.generate(
+        prompt, options_, [](std::string_view piece) { std::cout << piece << std::flush; }, stop);
+    std::cout << std::endl;
+    if (result.finish == llm::FinishReason::context) {
+      std::cerr << "anyaccel: the model's context of " << model_.config().context_length()
+                << " tokens is full; /reset forgets the conversation\n";
+    }
+    messages.push_back({.role = "assistant", .content = result.text});
+    messages_ = std::move(messages);
+  }
+
+ private:
+  const ChatArguments& arguments_;
+  llm::GenerateOptions options_;
+  const llm::ChatTemplate template_;
+  const llm::Tokenizer tokenizer_;
+  const llm::Model model_;
+  llm::Generator generator_;
+  std::vector<llm::Message> messages_;
+};
+
+void run_chat(const ChatArguments& arguments, Context& context) {
+  if (!arguments.render.empty()) return render_lines(arguments);
+  Conversation conversation(arguments);
+  const bool terminal = ::isatty(STDIN_FILENO) == 1;
+  if (terminal) std::cerr << "/exit or Ctrl-D ends, /reset forgets, Ctrl-C ends an answer\n";
+  llm::StopSignal stop(llm::StopSignal::Watch::interrupt);
+  for (std::string line;;) {
+    if (terminal) std::cerr << "> " << std::flush;
+    if (!std::getline(std::cin, line) || line == "/exit") return;
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    if (line == "/reset") {
+      conversation.reset();
+      continue;
+    }
+    stop.again();
+    try {
+      conversation.answer(line, stop.flag());
+    } catch (const Error& error) {
+      // This turn is not kept; the next one may be better.
+      if (error.code() != ErrorCode::invalid_argument) throw;
+      std::cerr << "anyaccel: error: " << error.what() << '\n';
+      context.exit_code = 1;
+    }
+    stop.again();
+  }
+}
+
+}  // namespace
+
+void add_chat(CLI::App& command, Context& context) {
+  auto arguments = std::make_shared<ChatArguments>();
+  ChatArguments& a = *arguments;
+  a.options.generate.max_new_tokens = 1024;
+  add_generation_options(command, a.options);
+  add_speculation_options(command, a.speculation);
+  command.add_option("--system", a.system, "What the model is told before the conversation");
+  command
+      .add_option("--render", a.render,
+                  "Only print the text that the chat template makes of each line of this file (-: standard input): "
+                  "a JSON list of messages, or an object of the template's variables")
+      ->type_name("FILE");
+  command.callback([arguments, &context] { run_chat(*arguments, context); });
+}
+
+}  // namespace anyaccel::cli

@@ -1,0 +1,110 @@
+#include "cli/commands/generate/parallel.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "anyaccel/error.h"
+#include "anyaccel/llm/parallel.h"
+#include "base/env.h"
+
+namespace anyaccel::cli {
+
+namespace {
+
+/// Ranks of --tensor-parallel; "auto": those that the launcher started.
+int parallel_ranks(const ParallelOptions& options) {
+  const std::string started = std::to_string(started_ranks());
+  const std::string& text = options.ranks;
+  const std::string number = !text.empty() && text != "auto" ? text : started;
+  const bool digits = number.find_first_not_of("0123456789") == std::string::npos && number.size() < 5;
+  const int ranks = digits ? std::stoi(number) : 0;
+  if (ranks < 1) {
+    throw Error(
+        ErrorCode::invalid_argument, "generate",
+        {.what = "--tensor-parallel is no number of ranks", .got = "'" + number + "'", .want = "auto, or 1 to 9999"});
+  }
+  if (!options.plan && std::to_string(ranks) != started) {
+    throw Error(ErrorCode::invalid_argument, "generate",
+                {.what = "--tensor-parallel is not the number of ranks that were started",
+                 .got = number,
+                 .want = started,
+                 .hint = "start them with anyaccel launch --num_accelerators " + number});
+  }
+  return ranks;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string out;
+  for (const std::int64_t size : shape) out += (out.empty() ? "" : "x") + std::to_string(size);
+  return out.empty() ? "-" : out;
+}
+
+}  // namespace
+
+void add_parallel_options(CLI::App& command, ParallelOptions& options) {
+  command
+      .add_option("--tensor-parallel", options.ranks,
+                  "Ranks that hold the model together: auto for those of anyaccel launch, or their number")
+      ->type_name("N");
+  command
+      .add_option("--tp-plan", options.plan_file,
+                  "JSON file of patterns of weights to column, row, vocabulary or replicated")
+      ->type_name("FILE");
+  command.add_flag("--plan", options.plan, "Print what each rank would have of every weight, and end");
+  command.add_flag("--self-check", options.self_check, "Compare the ranks' logits of the prompt with one rank's first");
+}
+
+void print_plan(const std::string& folder, const ParallelOptions& options, bool json) {
+  const auto plan = llm::parallel_plan(folder, parallel_ranks(options), options.plan_file);
+  if (json) {
+    auto out = nlohmann::ordered_json::array();
+    for (const auto& tensor : plan)
+      out.push_back({{"name", tensor.name}, {"style", tensor.style}, {"shape", tensor.shape}, {"parts", tensor.parts}});
+    std::cout << out.dump() << std::endl;
+    return;
+  }
+  std::size_t width = 0;
+  for (const auto& tensor : plan) width = std::max(width, tensor.name.size());
+  for (const auto& tensor : plan) {
+    std::cout << tensor.name << std::string(width + 2 - tensor.name.size(), ' ') << tensor.style
+              << std::string(12 - tensor.style.size(), ' ') << shape_text(tensor.shape) << "  ->";
+    for (const auto& part : tensor.parts) std::cout << "  " << shape_text(part);
+    std::cout << "\n";
+  }
+  std::cout << std::flush;
+}
+
+llm::Model load_model(const std::string& folder, const llm::LoadOptions& load, const ParallelOptions& options) {
+  if (options.ranks.empty() || parallel_ranks(options) == 1) return llm::Model::load(folder, load);
+  if (load.bits) {
+    throw Error(ErrorCode::unsupported, "generate",
+                {.what = "a model that ranks hold together cannot have integer weights",
+                 .hint = "leave out --quantize or --tensor-parallel"});
+  }
+  return llm::Model::load_parallel(folder, load.dtype, options.plan_file);
+}
+
+void self_check(const std::string& folder, const llm::Model& model, const std::vector<std::int64_t>& prompt) {
+  const at::Tensor together = model.logits(prompt);
+  double difference = 0, largest = 0;
+  if (model.rank() == 0) {
+    const at::Tensor alone = llm::Model::load(folder, model.dtype()).logits(prompt);
+    difference = together.sub(alone).abs().max().item<double>();
+    largest = alone.abs().max().item<double>();
+  }
+  model.barrier();
+  if (model.rank() != 0) return;
+  const double share = model.dtype() == c10::kFloat ? 1e-4 : 5e-2;
+  std::cerr << "anyaccel: logits of " << model.ranks() << " ranks differ from those of one by at most " << difference
+            << ", the largest is " << largest << "\n";
+  if (!(difference <= share * std::max(1.0, largest))) {
+    throw Error(ErrorCode::device_error, "generate",
+                {.what = "the ranks' logits are not those of one rank",
+                 .got = "a difference of " + std::to_string(difference),
+                 .want = "at most " + std::to_string(share) + " of the largest"});
+  }
+}
+
+}  // namespace anyaccel::cli

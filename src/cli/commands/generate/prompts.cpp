@@ -1,0 +1,80 @@
+#include "cli/commands/generate/prompts.h"
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "anyaccel/error.h"
+#include "cli/commands/input_lines.h"
+
+namespace anyaccel::cli {
+
+namespace {
+
+void read_json_prompt(const std::string& line, Prompt& prompt) {
+  const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const bool text = object.is_object() && object.contains("prompt");
+  const bool ids = object.is_object() && object.contains("prompt_ids");
+  if (object.is_discarded() || text == ids) {
+    prompt.error = R"(a line that begins with '{' must be a JSON object with "prompt" or "prompt_ids")";
+    return;
+  }
+  try {
+    if (text) {
+      prompt.text = object["prompt"].get<std::string>();
+    } else {
+      prompt.ids = object["prompt_ids"].get<std::vector<std::int64_t>>();
+      for (const auto& id : object["prompt_ids"])
+        if (!id.is_number_integer()) prompt.error = "\"prompt_ids\" is no list of whole numbers";
+    }
+  } catch (const nlohmann::json::exception&) {
+    prompt.error = text ? "\"prompt\" is no text" : "\"prompt_ids\" is no list of whole numbers";
+  }
+}
+
+}  // namespace
+
+std::vector<std::int64_t> parse_ids(const std::string& text) {
+  std::vector<std::int64_t> ids;
+  std::istringstream in(text);
+  std::string word;
+  while (in >> word) {
+    std::size_t used = 0;
+    try {
+      ids.push_back(std::stoll(word, &used));
+    } catch (const std::exception&) {
+      used = 0;
+    }
+    if (used != word.size()) {
+      throw Error(
+          ErrorCode::invalid_argument, "generate",
+          {.what = "--prompt-ids are no whole numbers", .got = "'" + word + "'", .want = "for example \"1 2 3\""});
+    }
+  }
+  return ids;
+}
+
+std::vector<Prompt> read_prompts(const std::string& file, int ranks) {
+  if (file == "-" && ranks > 1) {
+    throw Error(ErrorCode::unsupported, "generate",
+                {.what = "several ranks cannot read the prompts from standard input",
+                 .want = "a file that all of them can read"});
+  }
+  std::vector<Prompt> prompts;
+  std::size_t number = 0;
+  for_each_input("generate", "", file, [&](std::string line) {
+    ++number;
+    if (line.ends_with('\r')) line.pop_back();
+    const auto begin = line.find_first_not_of(" \t");
+    if (begin == line.npos) return;
+    Prompt prompt{.line = number};
+    if (line[begin] == '{') {
+      read_json_prompt(line, prompt);
+    } else {
+      prompt.text = std::move(line);
+    }
+    prompts.push_back(std::move(prompt));
+  });
+  return prompts;
+}
+
+}  // namespace anyaccel::cli

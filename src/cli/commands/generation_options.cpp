@@ -1,0 +1,58 @@
+#include "cli/commands/generation_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "anyaccel/dtype.h"
+
+namespace anyaccel::cli {
+
+void add_generation_options(CLI::App& command, GenerationOptions& options) {
+  command.add_option("-m,--model", options.model, "Folder of a checkpoint")->capture_default_str()->type_name("DIR");
+  command.add_option("-n,--max-new-tokens", options.generate.max_new_tokens, "How many tokens to generate")
+      ->capture_default_str();
+  // Without one of these generation_config.json of the folder decides.
+  command.add_option("--temperature", options.temperature,
+                     "Above 0; 0 always takes the likeliest token [checkpoint's, or 1]");
+  command.add_flag("--greedy", options.greedy, "The same as --temperature 0");
+  command.add_option("--top-k", options.top_k, "Choose among the k likeliest (0: all) [checkpoint's, or 0]");
+  command.add_option("--top-p", options.top_p,
+                     "Choose among the likeliest of this total probability [checkpoint's, or 1]");
+  command.add_option("--min-p", options.min_p,
+                     "Leave out what is less likely than this share of the likeliest [checkpoint's, or 0]");
+  command.add_option("--repetition-penalty", options.repetition_penalty,
+                     "Above 1 makes repetition less likely [checkpoint's, or 1]");
+  command.add_option("--seed", options.generate.sampling.seed, "The same seed gives the same text")
+      ->capture_default_str();
+  command.add_option("--stop", options.generate.stop, "End in front of this text (may be given several times)")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+  command.add_option("--dtype", options.dtype, "What to compute in: fp32, bf16 or fp16")->capture_default_str();
+  command.add_option("--quantize", options.quantize, "Make the weights integers of 8 or 4 bits: int8 or int4")
+      ->check(CLI::IsMember({"int8", "int4"}))
+      ->type_name("TYPE");
+  command
+      .add_option("--group-size", options.group, "Weights that share a scale [the largest of 128, 64 and 32 that fits]")
+      ->type_name("N");
+  command.add_flag("--no-model-cache", options.no_model_cache, "Neither read nor keep integers in the user's cache");
+}
+
+llm::LoadOptions load_options(const GenerationOptions& options) {
+  const int bits = options.quantize.empty() ? 0 : options.quantize == "int8" ? 8 : 4;
+  return {.dtype = parse_dtype(options.dtype), .bits = bits, .group = options.group, .cache = !options.no_model_cache};
+}
+
+llm::GenerateOptions ready_options(const GenerationOptions& options) {
+  llm::GenerateOptions ready = options.generate;
+  llm::SamplingOptions& sampling = ready.sampling;
+  sampling = llm::sampling_defaults(options.model);
+  sampling.seed = options.generate.sampling.seed;
+  if ((options.top_k || options.top_p || options.min_p) && sampling.temperature == 0) sampling.temperature = 1;
+  sampling.temperature = options.greedy ? 0 : options.temperature.value_or(sampling.temperature);
+  sampling.top_k = options.top_k.value_or(sampling.top_k);
+  sampling.top_p = options.top_p.value_or(sampling.top_p);
+  sampling.min_p = options.min_p.value_or(sampling.min_p);
+  sampling.repetition_penalty = options.repetition_penalty.value_or(sampling.repetition_penalty);
+  return ready;
+}
+
+}  // namespace anyaccel::cli

@@ -1,0 +1,95 @@
+// anyaccel tokenize: text to token ids, line by line, and back.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "anyaccel/error.h"
+#include "anyaccel/llm/tokenizer.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/input_lines.h"
+
+namespace anyaccel::cli {
+
+namespace {
+
+struct TokenizeArguments {
+  std::string model, file, text;
+  bool decode = false;
+  bool json = false;
+  bool no_special_tokens = false;
+};
+
+using Ids = std::vector<std::int64_t>;
+
+/// The ids of one line: a JSON array, or numbers with spaces between.
+Ids ids_of_line(const std::string& line, std::size_t number) {
+  const bool array = line.find('[') != std::string::npos;
+  std::string list = array ? line : "[";
+  if (!array) {
+    std::istringstream words(line);
+    for (std::string word; words >> word;) list += (list.size() > 1 ? "," : "") + word;
+    list += "]";
+  }
+  const auto parsed = nlohmann::json::parse(list, nullptr, false);
+  Ids ids;
+  bool good = parsed.is_array();
+  for (std::size_t i = 0; good && i < parsed.size(); ++i) {
+    good = parsed[i].is_number_integer();
+    if (good) ids.push_back(parsed[i].get<std::int64_t>());
+  }
+  if (good) return ids;
+  throw Error(ErrorCode::invalid_argument, "tokenize",
+              {.what = "line " + std::to_string(number) + " is no list of ids",
+               .got = line.substr(0, 60),
+               .want = "for example [1, 2, 3] or 1 2 3"});
+}
+
+void print_text(const std::string& text, bool json) {
+  if (json) {
+    std::cout << nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  } else {
+    std::cout << text << '\n';
+  }
+}
+
+void print_ids(const Ids& ids, bool json) {
+  std::string line;
+  for (const std::int64_t id : ids) line += (line.empty() ? "" : json ? ", " : " ") + std::to_string(id);
+  std::cout << (json ? "[" + line + "]" : line) << '\n';
+}
+
+void run_tokenize(const TokenizeArguments& arguments) {
+  const llm::Tokenizer tokenizer = llm::Tokenizer::load(arguments.model);
+  std::size_t number = 0;
+  const auto take = [&](const std::string& line) {
+    ++number;
+    if (arguments.decode) {
+      print_text(tokenizer.decode(ids_of_line(line, number), !arguments.no_special_tokens), arguments.json);
+    } else {
+      print_ids(tokenizer.encode(line, !arguments.no_special_tokens), arguments.json);
+    }
+  };
+  for_each_input("tokenize", arguments.text, arguments.file, take);
+  std::cout << std::flush;
+}
+
+}  // namespace
+
+void add_tokenize(CLI::App& command, Context&) {
+  auto arguments = std::make_shared<TokenizeArguments>();
+  TokenizeArguments& a = *arguments;
+  command.add_option("-m,--model", a.model, "Folder with a tokenizer.json")->required()->type_name("DIR");
+  auto* source = command.add_option_group("input")->require_option(1);
+  source->add_option("--file", a.file, "Take each line of this file alone (-: standard input)")->type_name("FILE");
+  source->add_option("--text", a.text, "Take this text");
+  command.add_flag("--decode", a.decode, "The input is ids, [1, 2] or 1 2; print their text");
+  command.add_flag(
+      "--no-special-tokens", a.no_special_tokens,
+      "Add none of the tokens that frame a text; with --decode print special tokens instead of leaving them out");
+  command.add_flag("--json", a.json, "Print each line's ids as a JSON array, its text as a JSON string");
+  command.callback([arguments] { run_tokenize(*arguments); });
+}
+
+}  // namespace anyaccel::cli

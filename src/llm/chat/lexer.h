@@ -1,0 +1,36 @@
+// A template's text in tokens, with the white space that transformers' settings leave (trim_blocks, lstrip_blocks).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace anyaccel::llm::chat {
+
+enum class TokenKind {
+  data,
+  variable_begin,
+  variable_end,
+  block_begin,
+  block_end,
+  name,
+  string,
+  integer,
+  number,
+  op,
+  end
+};
+
+struct Token {
+  TokenKind kind;
+  int line;
+  std::string text = {};  ///< data, name or operator as written; a string's value
+  std::int64_t integer = 0;
+  double number = 0;
+};
+
+/// The last token is `end`. Throws `corrupt` or `unsupported` naming the line.
+std::vector<Token> tokenize(std::string_view source);
+
+}  // namespace anyaccel::llm::chat

@@ -1,0 +1,106 @@
+// Values of a template: those of Python that templates use.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace anyaccel::llm::chat {
+
+class Value;
+struct Statement;
+struct Scope;
+
+/// What is not there: empty as text, false, and an error in arithmetic and when something is asked of it.
+struct Undefined {
+  std::shared_ptr<const std::string> name;  ///< what was looked for; never null
+};
+struct None {};
+
+/// Lists and dicts cannot be changed once made, as in the sandbox that transformers uses. No value can hold itself.
+struct List {
+  std::vector<Value> items;
+  bool tuple = false;
+  int depth = 1;
+};
+struct Dict {
+  std::vector<std::pair<std::string, Value>> items;  ///< in order
+  int depth = 1;
+  const Value* find(std::string_view key) const;
+};
+/// The only value that a template can change. It holds neither namespaces, loops nor functions, so there are no circles.
+struct Namespace {
+  std::map<std::string, Value, std::less<>> items;
+};
+struct Loop {
+  std::vector<Value> items;
+  std::size_t index = 0;
+};
+struct Function {
+  enum class Kind { range, make_namespace, make_dict, raise_exception, strftime_now, macro, method };
+  Kind kind;
+  std::string name;
+  const Statement* macro = nullptr;
+  Scope* scope = nullptr;  ///< where the macro was defined; its name cannot leave that place
+};
+
+using Text = std::shared_ptr<const std::string>;
+
+template <typename T, typename Variant>
+inline constexpr bool kIsOneOf = false;
+template <typename T, typename... Kinds>
+inline constexpr bool kIsOneOf<T, std::variant<Kinds...>> = (std::is_same_v<T, Kinds> || ...);
+
+class Value {
+ public:
+  using Any = std::variant<Undefined, None, bool, std::int64_t, double, Text, std::shared_ptr<const List>,
+                           std::shared_ptr<const Dict>, std::shared_ptr<Namespace>, std::shared_ptr<Loop>,
+                           std::shared_ptr<const Function>>;
+
+  Value() : any_(None{}) {}
+  template <typename T>
+  requires(kIsOneOf<T, Any>) Value(T value) : any_(std::in_place_type<T>, std::move(value)) {}
+  explicit Value(std::string text) : any_(std::make_shared<const std::string>(std::move(text))) {}
+  Value(Function function) : any_(std::make_shared<const Function>(std::move(function))) {}
+  explicit Value(const char* text) : Value(std::string(text)) {}
+  /// Throws `unsupported` for what is nested too deep.
+  static Value list(std::vector<Value> items, bool tuple = false);
+  static Value dict(std::vector<std::pair<std::string, Value>> items);
+  static Value undefined(std::string_view name) { return Undefined{std::make_shared<const std::string>(name)}; }
+
+  template <typename T>
+  const T* as() const {
+    return std::get_if<T>(&any_);
+  }
+  const std::string* text() const;
+  const List* list() const;
+  const Dict* dict() const;
+  Namespace* name_space() const;
+  Loop* loop() const;
+  const Function* function() const;
+  bool is_undefined() const { return as<Undefined>() != nullptr; }
+  bool is_none() const { return as<None>() != nullptr; }
+  /// bool counts as a number, as in Python.
+  bool is_number() const { return as<double>() || is_integer(); }
+  bool is_integer() const { return as<std::int64_t>() || as<bool>(); }
+  std::int64_t integer() const;  ///< of is_integer()
+  double number() const;         ///< of is_number()
+  bool truth() const;
+  /// Levels of lists and dicts; 0 for what is neither.
+  int depth() const;
+  /// Whether lists, dicts and namespaces may hold it.
+  bool is_data() const;
+  /// "str", "list", ... for messages.
+  const char* type() const;
+
+ private:
+  Any any_;
+};
+
+}  // namespace anyaccel::llm::chat

@@ -1,0 +1,236 @@
+// The families of models: each is what it has beside, or instead of, a Llama's values.
+#include <cmath>
+
+#include "anyaccel/error.h"
+#include "llm/checkpoint/config_json.h"
+
+namespace anyaccel::llm {
+
+namespace {
+
+void read_llama(const JsonReader& in, const Json&, ModelConfig& config) {
+  config.qkv_bias = config.output_bias = in.boolean("attention_bias").value_or(false);
+  config.mlp_bias = in.boolean("mlp_bias").value_or(false);
+}
+
+/// `absent`: the window of a file that has no such key; null means none.
+std::int64_t window(const JsonReader& in, const Json& object, std::int64_t absent) {
+  if (!object.contains("sliding_window")) return absent;
+  return in.integer("sliding_window", 1, kMaxSize).value_or(0);
+}
+
+void see_everywhere(ModelConfig& config, std::int64_t positions) {
+  if (positions > 0) config.windows.assign(static_cast<std::size_t>(config.num_layers), positions);
+}
+
+void read_mistral(const JsonReader& in, const Json& object, ModelConfig& config) {
+  see_everywhere(config, window(in, object, 4096));
+}
+
+/// The layers that have a window: what layer_types says, otherwise `usual` of the layer's number.
+template <typename Usual>
+void read_layer_types(const JsonReader& in, const Json& object, ModelConfig& config, std::int64_t positions,
+                      Usual usual) {
+  const auto layers = static_cast<std::size_t>(config.num_layers);
+  const Json* types = in.has("layer_types") ? &object["layer_types"] : nullptr;
+  if (types && (!types->is_array() || types->size() != layers)) {
+    corrupt_config(in.source() + ": layer_types is no list of one name per layer");
+  }
+  for (std::size_t i = 0; i < layers; ++i) {
+    bool slides = false;
+    if (types) {
+      const Json& item = (*types)[i];
+      const std::string type = item.is_string() ? item.get<std::string>() : item.dump();
+      slides = type == "sliding_attention";
+      if (!slides && type != "full_attention") {
+        unsupported_config(in.source(), "layer_types", type, "\"full_attention\" or \"sliding_attention\"");
+      }
+    } else {
+      slides = usual(static_cast<std::int64_t>(i));
+    }
+    config.windows.push_back(slides ? positions : 0);
+  }
+}
+
+/// Layers from max_window_layers on have the window, unless layer_types names each.
+void read_qwen_windows(const JsonReader& in, const Json& object, ModelConfig& config) {
+  const bool used = in.boolean("use_sliding_window").value_or(false);
+  const auto first = in.integer("max_window_layers", 0, kMaxSize).value_or(28);
+  read_layer_types(in, object, config, used ? window(in, object, 4096) : 0, [&](std::int64_t i) { return i >= first; });
+}
+
+void read_qwen2(const JsonReader& in, const Json& object, ModelConfig& config) {
+  config.qkv_bias = true;
+  read_qwen_windows(in, object, config);
+}
+
+void read_qwen3(const JsonReader& in, const Json& object, ModelConfig& config) {
+  config.qkv_bias = config.output_bias = in.boolean("attention_bias").value_or(false);
+  config.query_key_norm = true;
+  read_qwen_windows(in, object, config);
+}
+
+void read_phi3(const JsonReader& in, const Json& object, ModelConfig& config) {
+  config.fused_weights = true;
+  if (config.rope.type != RopeType::standard && config.rope.type != RopeType::longrope) {
+    unsupported_config(in.source(), "rope type", "of a phi3", "default or longrope");
+  }
+  see_everywhere(config, window(in, object, 0));
+}
+
+double softcap(const JsonReader& in, const Json& object, const char* key, double absent) {
+  if (!object.contains(key)) return absent;
+  const double cap = in.number(key).value_or(0);
+  if (in.has(key) && !(cap > 0)) corrupt_config(in.source() + ": " + key + " must be above 0");
+  return cap;
+}
+
+void read_gemma(const JsonReader& in, const Json& object, ModelConfig& config, double attention_cap, double logit_cap) {
+  const std::string activation = in.string("hidden_activation").value_or("gelu_pytorch_tanh");
+  if (activation != "gelu_pytorch_tanh") {
+    unsupported_config(in.source(), "hidden_activation", activation, "\"gelu_pytorch_tanh\"");
+  }
+  if (in.boolean("use_bidirectional_attention").value_or(false)) {
+    unsupported_config(in.source(), "use_bidirectional_attention", "true", "false");
+  }
+  config.activation = Activation::gelu_tanh;
+  config.qkv_bias = config.output_bias = in.boolean("attention_bias").value_or(false);
+  config.norm_plus_one = true;
+  config.norms_after = true;
+  config.embedding_scale = std::sqrt(static_cast<double>(config.hidden_size));
+  const double scalar = in.number("query_pre_attn_scalar").value_or(256);
+  if (!(scalar > 0)) corrupt_config(in.source() + ": query_pre_attn_scalar must be above 0");
+  config.attention_scale = 1 / std::sqrt(scalar);
+  config.attention_softcap = softcap(in, object, "attn_logit_softcapping", attention_cap);
+  config.logit_softcap = softcap(in, object, "final_logit_softcapping", logit_cap);
+}
+
+void read_gemma2(const JsonReader& in, const Json& object, ModelConfig& config) {
+  read_gemma(in, object, config, 50, 30);
+  read_layer_types(in, object, config, window(in, object, 4096), [](std::int64_t i) { return i % 2 == 0; });
+}
+
+void read_gemma3(const JsonReader& in, const Json& object, ModelConfig& config) {
+  read_gemma(in, object, config, 0, 0);
+  config.query_key_norm = true;
+  const auto pattern = in.integer("sliding_window_pattern", 1, kMaxSize).value_or(6);
+  read_layer_types(in, object, config, window(in, object, 4096),
+                   [&](std::int64_t i) { return (i + 1) % pattern != 0; });
+  config.window_rope_theta = in.number("rope_local_base_freq").value_or(10000.0);
+  const Json* rope = in.object("rope_parameters");
+  if (rope && rope->contains("sliding_attention")) {
+    const JsonReader outer(*rope, in.source() + ", rope_parameters");
+    const Json* inner = outer.object("sliding_attention");
+    if (!inner) return;
+    const JsonReader local(*inner, outer.source() + ", sliding_attention");
+    const std::string type = local.string("rope_type").value_or("default");
+    if (type != "default") unsupported_config(in.source(), "rope type of sliding_attention", type, "default");
+    config.window_rope_theta = local.number("rope_theta").value_or(config.window_rope_theta);
+  }
+  if (!(config.window_rope_theta > 0)) corrupt_config(in.source() + ": rope_local_base_freq must be above 0");
+}
+
+void read_mixtral(const JsonReader& in, const Json& object, ModelConfig& config) {
+  see_everywhere(config, window(in, object, 0));
+  config.num_experts = in.integer("num_local_experts", 1, 65536).value_or(8);
+  config.experts_per_token = in.integer("num_experts_per_tok", 1, 65536).value_or(2);
+  config.expert_size = config.intermediate_size;
+  config.normalize_experts = true;
+  config.expert_layers.assign(static_cast<std::size_t>(config.num_layers), true);
+}
+
+void read_qwen3_moe(const JsonReader& in, const Json& object, ModelConfig& config) {
+  config.qkv_bias = config.output_bias = in.boolean("attention_bias").value_or(false);
+  config.query_key_norm = true;
+  if (in.boolean("use_sliding_window").value_or(false)) see_everywhere(config, window(in, object, 4096));
+  // Files of transformers 5 have Mixtral's name for it.
+  const auto experts = in.integer("num_local_experts", 0, 65536);
+  config.num_experts = experts ? *experts : in.integer("num_experts", 0, 65536).value_or(128);
+  config.experts_per_token = in.integer("num_experts_per_tok", 1, 65536).value_or(8);
+  config.expert_size = in.integer("moe_intermediate_size", 1, kMaxSize).value_or(768);
+  config.normalize_experts = in.boolean("norm_topk_prob").value_or(false);
+  if (config.num_experts == 0) return;
+  const auto step = in.integer("decoder_sparse_step", 1, kMaxSize).value_or(1);
+  for (std::int64_t i = 0; i < config.num_layers; ++i) config.expert_layers.push_back((i + 1) % step == 0);
+  if (!in.has("mlp_only_layers")) return;
+  const Json& dense = object["mlp_only_layers"];
+  if (!dense.is_array()) corrupt_config(in.source() + ": mlp_only_layers is no list of layers");
+  for (const Json& item : dense) {
+    const Json one = {{"mlp_only_layers", item}};
+    const auto layer = JsonReader(one, in.source()).required_integer("mlp_only_layers", 0, kMaxSize);
+    if (layer < config.num_layers) config.expert_layers[static_cast<std::size_t>(layer)] = false;
+  }
+}
+
+constexpr Family kFamilies[] = {
+    {"llama", "LlamaForCausalLM", {}, read_llama},
+    {"mistral", "MistralForCausalLM", {.max_positions = 131072, .num_kv_heads = 8}, read_mistral},
+    {"qwen2", "Qwen2ForCausalLM", {.max_positions = 32768, .num_kv_heads = 32}, read_qwen2},
+    {"qwen3", "Qwen3ForCausalLM", {.max_positions = 32768, .num_kv_heads = 32, .head_dim = 128}, read_qwen3},
+    {"phi3",
+     "Phi3ForCausalLM",
+     {.max_positions = 4096, .rms_norm_eps = 1e-5, .original_positions = 4096, .partial_rotation = true},
+     read_phi3},
+    {"gemma2",
+     "Gemma2ForCausalLM",
+     {.max_positions = 8192, .num_kv_heads = 4, .head_dim = 256, .tied = true},
+     read_gemma2,
+     {.activation = "hidden_activation"}},
+    {"gemma3_text",
+     "Gemma3ForCausalLM",
+     {.max_positions = 131072, .num_kv_heads = 4, .head_dim = 256, .tied = true, .rope_theta = 1e6},
+     read_gemma3,
+     {.activation = "hidden_activation"}},
+    {"mixtral",
+     "MixtralForCausalLM",
+     {.max_positions = 131072, .num_kv_heads = 8, .rms_norm_eps = 1e-5, .rope_theta = 1e6},
+     read_mixtral},
+    {"qwen3_moe", "Qwen3MoeForCausalLM", {.max_positions = 32768, .num_kv_heads = 4}, read_qwen3_moe},
+    {"gpt2",
+     "GPT2LMHeadModel",
+     {.max_positions = 1024,
+      .rms_norm_eps = 1e-5,
+      .tied = true,
+      .inner_factor = 4,
+      .bos_token_id = 50256,
+      .eos_token_id = 50256},
+     read_gpt2,
+     {.hidden = "n_embd",
+      .inner = "n_inner",
+      .layers = "n_layer",
+      .heads = "n_head",
+      .positions = "n_positions",
+      .norm_eps = "layer_norm_epsilon",
+      .activation = "activation_function"}},
+    {"opt",
+     "OPTForCausalLM",
+     {.tied = true, .bos_token_id = 2, .eos_token_id = 2},
+     read_opt,
+     {.inner = "ffn_dim", .activation = "activation_function"}},
+};
+
+}  // namespace
+
+const Family& find_family(const JsonReader& in, const Json& object) {
+  const std::string type = in.string("model_type").value_or("(none)");
+  const Family* found = nullptr;
+  std::string all;
+  for (const Family& family : kFamilies) {
+    if (type == family.model_type) found = &family;
+    all += (all.empty() ? "" : ", ") + std::string(family.model_type);
+  }
+  if (!found) unsupported_config(in.source(), "model_type", type, "one of " + all);
+  if (in.has("architectures")) {
+    const Json& names = object["architectures"];
+    if (!names.is_array() || names.empty() || !names[0].is_string()) {
+      corrupt_config(in.source() + ": architectures is no list of names");
+    }
+    const auto name = names[0].get<std::string>();
+    if (name != found->architecture) {
+      unsupported_config(in.source(), "architecture", name, "\"" + std::string(found->architecture) + "\"");
+    }
+  }
+  return *found;
+}
+
+}  // namespace anyaccel::llm

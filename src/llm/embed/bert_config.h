@@ -1,0 +1,28 @@
+// What config.json says of a BERT encoder.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+namespace anyaccel::llm {
+
+enum class BertActivation { gelu, gelu_tanh, relu };
+
+/// Devlin et al. 2018 (arXiv:1810.04805). The values are what transformers takes for keys that are left out.
+struct BertConfig {
+  std::int64_t vocab_size = 30522;
+  std::int64_t hidden_size = 768;
+  std::int64_t intermediate_size = 3072;
+  std::int64_t num_layers = 12;
+  std::int64_t num_heads = 12;
+  std::int64_t max_positions = 512;
+  std::int64_t token_types = 2;
+  double layer_norm_eps = 1e-12;
+  BertActivation activation = BertActivation::gelu;
+};
+
+/// Reads config.json of a folder. Throws `not_found`, `io`, `corrupt` naming file and key, or `unsupported` naming the family
+/// or option.
+BertConfig read_bert_config(const std::filesystem::path& folder);
+
+}  // namespace anyaccel::llm

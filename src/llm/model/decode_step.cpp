@@ -1,0 +1,183 @@
+#include "llm/model/decode_step.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "anyaccel/accelerator.h"
+#include "base/log.h"
+#include "llm/model/llama.h"
+#include "llm/parallel/shards.h"
+#include "ops/support/op_call.h"
+
+namespace anyaccel::llm {
+
+namespace {
+
+/// Rows that one call of the op takes.
+constexpr std::int64_t most_rows = 16;
+constexpr std::int64_t most_head_dim = 512;
+
+constexpr int behind_layers = 6;  // a norm and the head
+constexpr const char* op_builder = "DecoderInferenceBuilder";
+using Decode = void(const at::Tensor&, const c10::List<std::optional<at::Tensor>>&, at::TensorList, at::TensorList,
+                    at::TensorList, std::int64_t, at::IntArrayRef, at::IntArrayRef, at::ArrayRef<double>,
+                    const std::optional<at::Tensor>&, const std::optional<at::Tensor>&, std::int64_t);
+
+const c10::TypedOperatorHandle<Decode>& decode_op() {
+  static const auto op = ops::load_op<Decode>(op_builder, "inference_decode");
+  return op;
+}
+
+bool known(const ModelConfig& config) {
+  const bool experts = config.num_experts > 0;
+  return config.norms_before && !experts && config.head_dim <= most_head_dim;
+}
+
+/// Kinds as the op counts them.
+std::int64_t norm_kind(const ModelConfig& config) { return config.layer_norm ? 2 : config.norm_plus_one ? 1 : 0; }
+
+std::int64_t gate_kind(Activation activation) {
+  switch (activation) {
+    case Activation::silu: return 0;
+    case Activation::gelu: return 1;
+    case Activation::gelu_tanh: return 2;
+    case Activation::relu: break;
+  }
+  return 3;
+}
+
+class Slots {
+ public:
+  explicit Slots(c10::List<std::optional<at::Tensor>>& list) : list_(list) {}
+
+  Slots& add(const at::Tensor& tensor) {
+    list_.push_back(tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt);
+    return *this;
+  }
+  Slots& none(int count) {
+    for (int i = 0; i < count; ++i) list_.push_back(std::nullopt);
+    return *this;
+  }
+  /// Weight, scales, zeros, bias.
+  Slots& linear(const at::Tensor& weight, const Scales& scales, const at::Tensor& bias) {
+    return add(weight).add(scales.scales).add(scales.zeros).add(bias);
+  }
+
+ private:
+  c10::List<std::optional<at::Tensor>>& list_;
+};
+
+}  // namespace
+
+const DecodeStep* DecodeStep::of(const Weights& weights, const ModelConfig& config) {
+  Weights::Step& slot = *weights.step;
+  if (slot.asked) return slot.step.get();
+  slot.asked = true;
+  try {
+    slot.step = make(weights, config);
+  } catch (const Error& error) {
+    log(LogLevel::warning, std::string("new tokens are computed the slow way: ") + error.what());
+  }
+  return slot.step.get();
+}
+
+bool DecodeStep::takes(std::int64_t batch, std::int64_t time) { return batch == 1 && time <= most_rows; }
+
+std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const ModelConfig& config) {
+  const at::Tensor& first = weights.embedding;
+  const auto type = first.scalar_type();
+  if (!known(config) || (weights.shards && config.norms_after) || weights.project_out.defined() ||
+      weights.layers.empty())
+    return nullptr;
+  if (type != c10::kFloat && type != c10::kBFloat16 && type != c10::kHalf) return nullptr;
+  if (!first.is_cpu() || !ops::has_op(op_builder)) return nullptr;
+  decode_op();
+  std::unique_ptr<DecodeStep> step(new DecodeStep);
+  const auto add_layer = [](List& list, const LayerWeights& layer) {
+    Slots slots(list);
+    slots.add(layer.input_norm).add(layer.input_norm_bias);
+    slots.linear(layer.qkv, layer.qkv_scales, layer.qkv_bias).none(2 * 4);
+    slots.add(layer.query_norm).none(1).add(layer.key_norm).none(1);
+    slots.linear(layer.output, layer.output_scales, layer.output_bias);
+    slots.add(layer.after_attention).none(1);
+    slots.add(layer.post_norm).add(layer.post_norm_bias);
+    slots.linear(layer.gate_up, layer.gate_up_scales, layer.gate_up_bias).none(4);
+    slots.linear(layer.down, layer.down_scales, layer.down_bias);
+    slots.add(layer.after_feed_forward).none(1);
+  };
+  for (const LayerWeights& layer : weights.layers) {
+    if (!weights.shards) {
+      add_layer(step->weights_, layer);
+      continue;
+    }
+    add_layer(step->layers_.emplace_back(), layer);
+    Slots(step->layers_.back()).none(behind_layers);
+  }
+  List& last = weights.shards ? step->last_ : step->weights_;
+  Slots(last).add(weights.norm).add(weights.norm_bias).linear(weights.head, weights.head_scales, {});
+  step->sizes_ = {config.num_heads,
+                  config.num_kv_heads,
+                  config.head_dim,
+                  norm_kind(config),
+                  gate_kind(config.activation),
+                  (config.gated ? 1 : 0) + (config.norms_after ? 2 : 0) + (config.final_norm ? 4 : 0)};
+  step->windows_ = config.windows;
+  step->numbers_ = {config.rms_norm_eps, config.attention_softcap};
+  for (std::int64_t i = 0; i < config.num_layers; ++i) {
+    const double scale =
+        config.attention_scale > 0 ? config.attention_scale : 1 / std::sqrt(static_cast<double>(config.head_dim));
+    step->numbers_.push_back(config.scale_by_layer ? scale / static_cast<double>(i + 1) : scale);
+  }
+  step->outputs_ = weights.head.size(0);
+  step->rotates_ = !config.learned_positions;
+  step->window_angles_ = step->rotates_ && std::any_of(config.windows.begin(), config.windows.end(),
+                                                       [](std::int64_t window) { return window > 0; });
+  return step;
+}
+
+std::vector<at::Tensor> DecodeStep::angles(RopeTables& rope, std::int64_t past, std::int64_t time) const {
+  std::vector<at::Tensor> out;
+  const auto add = [&](const std::pair<at::Tensor, at::Tensor>& rows) {
+    out.push_back(rows.first);
+    out.push_back(rows.second);
+  };
+  if (rotates_) add(rope.rows(past, time));
+  if (window_angles_) add(rope.window_rows(past, time));
+  return out;
+}
+
+at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, KvCache& cache) const {
+  const std::int64_t past = cache.length(), time = x.size(1);
+  cache.check_room(time);
+  const at::Tensor rows = x.to(c10::kFloat, /*non_blocking=*/false, /*copy=*/true).view({time, x.size(2)});
+  const at::Tensor logits = at::empty({time, outputs_}, rows.options());
+  decode_op().call(rows, weights_, cache.keys(), cache.values(), angles(rope, past, time), past, sizes_, windows_,
+                   numbers_, logits, std::nullopt, 0);
+  return logits.unsqueeze(0);
+}
+
+at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, KvCache& cache, Shards& shards) const {
+  const std::int64_t past = cache.length(), time = x.size(1);
+  cache.check_room(time);
+  const std::vector<at::Tensor> turns = angles(rope, past, time);
+  const at::Tensor rows = x.to(c10::kFloat, /*non_blocking=*/false, /*copy=*/true).view({time, x.size(2)});
+  const at::Tensor change = at::empty_like(rows);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const double numbers[] = {numbers_[0], numbers_[1], numbers_[2 + i]};
+    const at::IntArrayRef window = windows_.empty() ? at::IntArrayRef() : at::IntArrayRef(windows_[i]);
+    for (const std::int64_t half : {1, 2}) {
+      decode_op().call(rows, layers_[i], cache.keys()[i], cache.values()[i], turns, past, sizes_, window, numbers,
+                       std::nullopt, change, half);
+      rows.add_(half == 1 ? shards.after_attention(change) : shards.after_feed_forward(change));
+    }
+  }
+  const at::Tensor logits = at::empty({time, outputs_}, rows.options());
+  const double numbers[] = {numbers_[0], numbers_[1]};
+  decode_op().call(rows, last_, {}, {}, {}, past, sizes_, {}, numbers, logits, std::nullopt, 0);
+  return shards.all_logits(logits.unsqueeze(0));
+}
+
+}  // namespace anyaccel::llm

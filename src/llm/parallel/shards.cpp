@@ -1,0 +1,86 @@
+#include "llm/parallel/shards.h"
+
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+
+#include <unordered_map>
+
+namespace anyaccel::llm {
+
+Shards::Shards(comm::ProcessGroup group, const ModelConfig& config, const ParallelPlan& plan)
+    : group_(std::move(group)),
+      attention_(plan.attention),
+      feed_forward_(plan.feed_forward),
+      vocabulary_(plan.vocabulary),
+      vocab_size_(config.vocab_size),
+      tokens_(plan.tokens) {}
+
+at::Tensor Shards::add_up(const at::Tensor& part) {
+  const at::Tensor sum = part.contiguous();
+  group_.all_reduce(sum);
+  return sum;
+}
+
+at::Tensor Shards::embed(const at::Tensor& table, const at::Tensor& ids) {
+  if (!vocabulary_) return at::embedding(table, ids);
+  const at::Tensor local = ids.sub(tokens_.begin);
+  const at::Tensor others = local.lt(0).logical_or(local.ge(tokens_.count));
+  return add_up(at::embedding(table, local.masked_fill(others, 0)).masked_fill(others.unsqueeze(-1), 0));
+}
+
+at::Tensor Shards::all_logits(const at::Tensor& part) {
+  if (!vocabulary_) {
+    group_.broadcast(part, 0);  // what is drawn from them must not differ by a rounding
+    return part;
+  }
+  // Every value has one rank that knows it and zeros from the others.
+  const at::Tensor all = at::zeros({part.size(0), part.size(1), vocab_size_}, part.options());
+  all.narrow(2, tokens_.begin, tokens_.count).copy_(part);
+  return add_up(all);
+}
+
+bool Shards::any(bool value) {
+  const at::Tensor most = at::full({1}, value ? 1.0 : 0.0, at::TensorOptions().dtype(c10::kFloat));
+  group_.all_reduce(most, comm::ReduceOp::max);
+  return most.item<float>() > 0;
+}
+
+std::vector<TensorShape> tensor_shapes(const ModelConfig& config) {
+  const Weights weights = make_weights(config, c10::kFloat, c10::Device(c10::kMeta));
+  std::vector<TensorShape> out;
+  visit_tensors(weights, config, [&](const std::string& name, const at::Tensor& tensor) {
+    out.emplace_back(name, tensor.sizes().vec());
+  });
+  return out;
+}
+
+void copy_part(const at::Tensor& target, const at::Tensor& whole, const TensorPlan& plan) {
+  if (plan.parts.empty()) {
+    target.copy_(whole);
+    return;
+  }
+  const auto dim = static_cast<std::int64_t>(plan.dim);
+  std::int64_t begin = 0;
+  for (const Slice& part : plan.parts) {
+    target.narrow(dim, begin, part.count).copy_(whole.narrow(dim, part.begin, part.count));
+    begin += part.count;
+  }
+}
+
+void load_part(Weights& weights, const ParallelPlan& plan, const Checkpoint& checkpoint) {
+  const c10::AutoGradMode no_gradient(false);
+  std::unordered_map<std::string, const TensorPlan*> plans;
+  for (const TensorPlan& tensor : plan.tensors) plans[tensor.name] = &tensor;
+  visit_tensors(weights, plan.local, [&](const std::string& name, const at::Tensor& tensor) {
+    const TensorPlan& part = *plans.at(name);
+    if (part.present) {
+      copy_part(tensor, checkpoint.tensor(stored_name(checkpoint, name), part.shape), part);
+    } else {
+      tensor.zero_();
+    }
+  });
+}
+
+}  // namespace anyaccel::llm

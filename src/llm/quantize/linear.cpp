@@ -1,0 +1,141 @@
+#include "llm/quantize/linear.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "anyaccel/accelerator.h"
+
+namespace anyaccel::llm {
+
+namespace {
+
+constexpr std::int64_t piece_values = 4 << 20;  // of a matrix that is widened piece by piece: 16 MiB
+constexpr std::int64_t quantized_at_once = 1 << 18;
+constexpr std::int64_t many_rows = 32;
+
+bool is_int4(const at::Tensor& weight) { return weight.scalar_type() == c10::kByte; }
+
+std::int64_t inputs_of(const at::Tensor& weight) { return weight.size(1) * (is_int4(weight) ? 2 : 1); }
+
+std::int64_t block_of(std::int64_t group) { return group % 64 == 0 ? 64 : 32; }
+
+/// q [outputs, inputs], 0..15 as uint8, in blocks.
+at::Tensor pack(const at::Tensor& q, std::int64_t block) {
+  // Of a block: byte of the word, nibble of the byte, word.
+  const at::Tensor planes = q.view({q.size(0), q.size(1) / block, 2, 2, block / 4});
+  const at::Tensor bytes = planes.select(3, 0).bitwise_or(planes.select(3, 1).mul(16));
+  return bytes.transpose(2, 3).reshape({q.size(0), q.size(1) / 2});
+}
+
+at::Tensor unpack(const at::Tensor& weight, std::int64_t block) {
+  const at::Tensor bytes = weight.view({weight.size(0), 2 * weight.size(1) / block, block / 4, 2}).transpose(2, 3);
+  return at::stack({bytes.bitwise_and(15), bytes.floor_divide(16)}, 3).reshape({weight.size(0), 2 * weight.size(1)});
+}
+
+/// Whether products of many rows of this type are worth to be done in float32, piece by piece.
+bool is_slow(const at::Tensor& weight) {
+  if (weight.scalar_type() != c10::kBFloat16 && weight.scalar_type() != c10::kHalf) return false;
+  return !get_accelerator().dtype_support(weight.scalar_type()).fast;
+}
+
+at::Tensor linear_in_pieces(const at::Tensor& x, const at::Tensor& weight, const Scales& scales,
+                            const at::Tensor& bias) {
+  const at::Tensor wide = x.to(c10::kFloat);
+  const std::int64_t outputs = weight.size(0);
+  const std::int64_t step = std::max<std::int64_t>(64, piece_values / inputs_of(weight));
+  std::vector<std::int64_t> shape = x.sizes().vec();
+  shape.back() = outputs;
+  at::Tensor out = at::empty(shape, x.options());
+  for (std::int64_t begin = 0; begin < outputs; begin += step) {
+    const std::int64_t count = std::min(step, outputs - begin);
+    const at::Tensor piece = scales.scales.defined() ? dequantize(weight, scales, begin, count)
+                                                     : weight.narrow(0, begin, count).to(c10::kFloat);
+    std::optional<at::Tensor> part;
+    if (bias.defined()) part = bias.narrow(0, begin, count).to(c10::kFloat);
+    out.narrow(-1, begin, count).copy_(at::linear(wide, piece, part));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::int64_t group_size(std::int64_t inputs, std::int64_t wanted) {
+  if (wanted > 0) return wanted % 32 == 0 && inputs % wanted == 0 ? wanted : 0;
+  for (const std::int64_t group : {128, 64, 32}) {
+    if (inputs % group == 0) return group;
+  }
+  return 0;
+}
+
+QuantizedMatrix quantize(const at::Tensor& weight, int bits, std::int64_t group) {
+  // In pieces that stay in a cache: each value is read some thirty times.
+  const std::int64_t step = std::max<std::int64_t>(1, quantized_at_once / weight.size(1));
+  if (weight.size(0) > step) {
+    std::vector<at::Tensor> weights, scales;
+    for (std::int64_t begin = 0; begin < weight.size(0); begin += step) {
+      const QuantizedMatrix piece =
+          quantize(weight.narrow(0, begin, std::min(step, weight.size(0) - begin)), bits, group);
+      weights.push_back(piece.weight);
+      scales.push_back(piece.scales.scales);
+    }
+    return {at::cat(weights), {at::cat(scales), {}}};
+  }
+  const at::Tensor groups = weight.to(c10::kFloat).view({weight.size(0), -1, group});
+  const at::Tensor greatest = groups.abs().amax(-1, /*keepdim=*/true);
+  const auto inverse = [](const at::Tensor& scale) {
+    return at::where(scale.eq(0), at::zeros_like(scale), scale.reciprocal());
+  };
+  if (bits == 8) {
+    const at::Tensor scale = greatest.div(127.0);
+    const at::Tensor q = groups.mul(inverse(scale)).round_().clamp_(-127, 127).to(c10::kChar);
+    return {q.view(weight.sizes()), {scale.squeeze(-1).contiguous(), {}}};
+  }
+  const at::Tensor low = groups.amin(-1, true), high = groups.amax(-1, true);
+  const at::Tensor farthest = at::where(low.neg().ge(high), low, high);
+  at::Tensor best_q, best_scale, best_error;
+  for (const double share : std::to_array({1.0, 0.96, 0.92, 0.88, 0.84})) {
+    const at::Tensor scale = farthest.mul(share / -8.0);
+    const at::Tensor q = groups.mul(inverse(scale)).round_().add_(8).clamp_(0, 15);
+    const at::Tensor error = q.sub(8).mul_(scale).sub_(groups).square_().sum(-1, true);
+    if (!best_q.defined()) {
+      best_q = q, best_scale = scale, best_error = error;
+      continue;
+    }
+    const at::Tensor better = error.lt(best_error);
+    best_q = at::where(better, q, best_q);
+    best_scale = at::where(better, scale, best_scale);
+    best_error = at::where(better, error, best_error);
+  }
+  return {pack(best_q.to(c10::kByte).view(weight.sizes()), block_of(group)), {best_scale.squeeze(-1).contiguous(), {}}};
+}
+
+at::Tensor dequantize(const at::Tensor& weight, const Scales& scales, std::int64_t begin, std::int64_t count) {
+  const at::Tensor factor = scales.scales.narrow(0, begin, count).unsqueeze(-1);
+  const std::int64_t groups = scales.scales.size(1), inputs = inputs_of(weight);
+  at::Tensor q = weight.narrow(0, begin, count);
+  if (is_int4(weight)) q = unpack(q, block_of(inputs / groups));
+  at::Tensor values = q.to(c10::kFloat).view({count, groups, inputs / groups});
+  if (is_int4(weight)) {
+    values = scales.zeros.defined() ? values.sub(scales.zeros.narrow(0, begin, count).unsqueeze(-1).to(c10::kFloat))
+                                    : values.sub(8);
+  }
+  return values.mul(factor).view({count, inputs});
+}
+
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const Scales& scales, const at::Tensor& bias) {
+  const bool pieces = scales.scales.defined() ||
+                      (!c10::GradMode::is_enabled() && x.numel() / x.size(-1) >= many_rows && is_slow(weight));
+  if (pieces) return linear_in_pieces(x, weight, scales, bias);
+  return at::linear(x, weight, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt);
+}
+
+}  // namespace anyaccel::llm

@@ -1,0 +1,55 @@
+// Tokens that are found in the text before the model sees it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "llm/tokenizer/pipeline.h"
+
+namespace anyaccel::llm {
+
+struct AddedToken {
+  std::string text;
+  std::int64_t id;
+  bool special;      ///< left out of decoded text
+  bool single_word;  ///< not inside a word
+  bool left_strip;   ///< takes the whitespace in front of it along
+  bool right_strip;
+  bool normalized;  ///< looked for in the normalized text
+};
+
+/// A part of the text: an added token, or text without one (id -1).
+struct AddedSplit {
+  std::string_view text;
+  std::int64_t id;
+};
+
+class AddedTokens {
+ public:
+  /// `added_tokens` of tokenizer.json, which may be absent.
+  AddedTokens(const TokenizerNode& root, const Normalizer* normalizer);
+
+  /// Cuts the text at the tokens that are looked for before, or after, normalization. Views into `text`.
+  std::vector<AddedSplit> split(std::string_view text, bool normalized) const;
+  /// Null when the id is none of theirs.
+  const AddedToken* find(std::int64_t id) const;
+  const std::vector<AddedToken>& all() const { return tokens_; }
+
+ private:
+  /// The words of one kind, sorted; the longest that begins at a place wins.
+  struct Finder {
+    std::vector<std::pair<std::string, std::size_t>> words;  ///< with the index in tokens_
+    std::array<std::size_t, 257> begin{};                    ///< of the words with this first byte
+    void sort();
+    const std::pair<std::string, std::size_t>* at(std::string_view text) const;
+  };
+  std::vector<AddedToken> tokens_;
+  std::unordered_map<std::int64_t, std::size_t> by_id_;
+  Finder plain_, normalized_;
+};
+
+}  // namespace anyaccel::llm

@@ -1,0 +1,62 @@
+#include "llm/tokenizer/factories.h"
+#include "llm/tokenizer/unicode.h"
+#include "llm/tokenizer/utf8.h"
+
+namespace anyaccel::llm {
+
+namespace {
+
+bool is_bert_space(char32_t c) { return c == '\t' || c == '\n' || c == '\r' || is_whitespace(c); }
+
+class BertNormalizer final : public Normalizer {
+ public:
+  explicit BertNormalizer(const TokenizerNode& node)
+      : clean_(node.flag("clean_text", true)),
+        chinese_(node.flag("handle_chinese_chars", true)),
+        lowercase_(node.flag("lowercase", true)),
+        strip_accents_(node.flag("strip_accents", lowercase_)) {}
+
+  void normalize(NormalizedText& text) const override {
+    std::string out;
+    out.reserve(text.text.size());
+    for_each_character(text.text, [&](char32_t c, std::string_view bytes) {
+      const bool line = c == '\t' || c == '\n' || c == '\r';
+      if (clean_ && (c == 0 || c == 0xfffd || (!line && is_other(c)))) {
+        text.cut = text.cut || out.empty();
+        return;
+      }
+      if (clean_ && is_bert_space(c)) {
+        out += ' ';
+      } else if (chinese_ && is_cjk(c)) {
+        out += ' ';
+        out += bytes;
+        out += ' ';
+      } else {
+        out += bytes;
+      }
+    });
+    if (strip_accents_) {
+      std::string kept;
+      for_each_character(normal_form(out, NormalForm::nfd), [&](char32_t c, std::string_view bytes) {
+        if (is_mark_nonspacing(c)) {
+          text.cut = text.cut || kept.empty();
+        } else {
+          kept += bytes;
+        }
+      });
+      out = std::move(kept);
+    }
+    text.text = lowercase_ ? lowercase(out) : std::move(out);
+  }
+
+ private:
+  bool clean_, chinese_, lowercase_, strip_accents_;
+};
+
+}  // namespace
+
+std::unique_ptr<Normalizer> make_bert_normalizer(const TokenizerNode& node) {
+  return std::make_unique<BertNormalizer>(node);
+}
+
+}  // namespace anyaccel::llm

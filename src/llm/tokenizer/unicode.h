@@ -1,0 +1,28 @@
+// What Unicode says of characters and normalization forms, through ICU.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace anyaccel::llm {
+
+bool is_whitespace(char32_t c);       ///< property White_Space
+bool is_word(char32_t c);             ///< \w of Rust's regex
+bool is_punctuation(char32_t c);      ///< category P, and ASCII's other symbols
+bool is_numeric(char32_t c);          ///< category N
+bool is_mark(char32_t c);             ///< category M
+bool is_mark_nonspacing(char32_t c);  ///< category Mn
+bool is_other(char32_t c);            ///< category C, but for what is unassigned
+bool is_cjk(char32_t c);              ///< BERT's ranges of Chinese characters
+
+enum class NormalForm { nfc, nfd, nfkc, nfkd };
+std::string normal_form(const std::string& text, NormalForm form);
+
+/// Each character alone, without regard to its neighbours, as Rust's char::to_lowercase.
+std::string lowercase(std::string_view text);
+
+/// The text's grapheme clusters, in order. Views into `text`.
+std::vector<std::string_view> graphemes(std::string_view text);
+
+}  // namespace anyaccel::llm

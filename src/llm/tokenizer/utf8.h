@@ -1,0 +1,36 @@
+// UTF-8, character by character.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace anyaccel::llm {
+
+struct Utf8Character {
+  char32_t code;       ///< U+FFFD for bytes that are no UTF-8
+  std::size_t length;  ///< bytes, at least 1
+  bool valid;
+};
+
+/// The first character of a text that is not empty. Bytes that are no UTF-8 count in runs as Python and Rust replace them.
+Utf8Character utf8_front(std::string_view text);
+
+void append_utf8(std::string& out, char32_t code);
+
+bool is_utf8(std::string_view text);
+
+/// The text with U+FFFD for what is no UTF-8, as bytes.decode(errors="replace") of Python does.
+std::string utf8_lossy(std::string_view text);
+
+/// Calls `f(character, its bytes)` for each character.
+template <typename F>
+void for_each_character(std::string_view text, F&& f) {
+  while (!text.empty()) {
+    const Utf8Character front = utf8_front(text);
+    f(front.code, text.substr(0, front.length));
+    text.remove_prefix(front.length);
+  }
+}
+
+}  // namespace anyaccel::llm

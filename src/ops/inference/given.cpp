@@ -1,0 +1,250 @@
+#include "ops/inference/given.h"
+
+#include <limits>
+
+namespace anyaccel::ops {
+namespace {
+
+constexpr const char* where = "inference_decode";
+
+void check_contiguous(const char* op, const char* name, const Tensor& tensor) {
+  check_on_host(op, name, tensor);
+  if (!tensor.is_contiguous()) refuse(op, std::string(name) + " has gaps", words(tensor), "a contiguous tensor");
+}
+
+bool given(const std::optional<Tensor>& tensor) { return tensor && tensor->defined(); }
+
+/// Reads the flat list of weights.
+class Weights {
+ public:
+  explicit Weights(const OptionalTensors& list) : list_(list) {}
+
+  std::optional<Tensor> take() { return list_.get(at_++); }
+  std::size_t left() const { return list_.size() - at_; }
+
+  Values values(const char* name, std::int64_t count) {
+    const auto tensor = take();
+    if (!given(tensor)) return {};
+    check_contiguous(where, name, *tensor);
+    if (tensor->numel() != count)
+      refuse(where, std::string(name) + " has another size", words(*tensor), std::to_string(count) + " values");
+    return {const_cast<void*>(tensor->const_data_ptr()), element_of(where, name, *tensor)};
+  }
+
+  Norm norm(const char* name, NormKind kind, std::int64_t count, float eps) {
+    const Values weight = values(name, count);
+    return {kind, weight, values(name, count), eps};
+  }
+
+  /// Of `inputs`; nothing where there is no such weight.
+  std::optional<Part> part(const char* name, std::int64_t inputs) {
+    const auto weight = take(), scales = take(), zeros = take();
+    if (!given(weight)) {
+      take();
+      return std::nullopt;
+    }
+    Part part{make_matrix(where, name, *weight, scales, zeros), {}};
+    if (part.matrix.inputs != inputs)
+      refuse(where, std::string(name) + " has another number of inputs", words(*weight), std::to_string(inputs));
+    part.bias = values(name, part.matrix.outputs);
+    return part;
+  }
+
+  Part one(const char* name, std::int64_t inputs, std::int64_t outputs) {
+    auto found = part(name, inputs);
+    if (!found || found->matrix.outputs != outputs)
+      refuse(where, std::string(name) + " is not there or has another number of outputs",
+             found ? std::to_string(found->matrix.outputs) : "none", std::to_string(outputs));
+    return *found;
+  }
+
+ private:
+  const OptionalTensors& list_;
+  std::size_t at_ = 0;
+};
+
+/// Outputs [begin, begin + count) of a part.
+Part rows_of(const Part& part, std::int64_t begin, std::int64_t count) {
+  Part out = part;
+  Matrix& m = out.matrix;
+  m.outputs = count;
+  const std::int64_t bits = m.format == Format::f32    ? 32
+                            : m.format == Format::int8 ? 8
+                            : m.format == Format::int4 ? 4
+                                                       : 16;
+  m.weight = static_cast<const char*>(m.weight) + begin * m.inputs * bits / 8;
+  if (m.group) {
+    m.scales += begin * (m.inputs / m.group);
+    if (m.zeros) m.zeros += begin * (m.inputs / m.group);
+  }
+  if (out.bias.data) out.bias.data = static_cast<char*>(out.bias.data) + begin * size_of(out.bias.type);
+  return out;
+}
+
+std::int64_t size_at(const DecoderGiven& g, std::size_t i, std::int64_t least, std::int64_t most, const char* name) {
+  if (g.sizes[i] < least || g.sizes[i] > most)
+    refuse(where, std::string(name) + " is out of range", std::to_string(g.sizes[i]),
+           std::to_string(least) + " to " + std::to_string(most));
+  return g.sizes[i];
+}
+
+DecoderLayer make_layer(const DecoderGiven& g, Decoder& d, Weights& weights, std::size_t i, NormKind kind, float eps) {
+  DecoderLayer layer{};
+  layer.input_norm = weights.norm("an input norm", kind, d.hidden, eps);
+  for (const char* name : {"a query", "a key", "a value"})
+    if (auto part = weights.part(name, d.hidden)) layer.qkv.push_back(*part);
+  std::int64_t outputs = 0;
+  for (const Part& part : layer.qkv) outputs += part.matrix.outputs;
+  if (outputs != (d.heads + 2 * d.kv_heads) * d.head_dim)
+    refuse(where, "query, key and value together have another number of outputs", std::to_string(outputs),
+           std::to_string((d.heads + 2 * d.kv_heads) * d.head_dim));
+  layer.query_norm = weights.norm("a query norm", kind, d.head_dim, eps);
+  layer.key_norm = weights.norm("a key norm", kind, d.head_dim, eps);
+  d.head_norms = layer.query_norm.weight.data != nullptr;
+  layer.output = weights.one("an output projection", d.heads * d.head_dim, d.hidden);
+  layer.after_attention = weights.norm("a norm after attention", kind, d.hidden, eps);
+  layer.post_norm = weights.norm("a norm", kind, d.hidden, eps);
+  const auto gate = weights.part("a gate", d.hidden);
+  const auto up = weights.part("an up projection", d.hidden);
+  if (!gate) refuse(where, "the feed-forward part has no first matrix", "none", "one");
+  d.inner = gate->matrix.outputs / (d.gated && !up ? 2 : 1);
+  if (!d.gated) {
+    layer.up = {*gate};
+  } else if (up) {
+    if (up->matrix.outputs != d.inner)
+      refuse(where, "gate and up differ", std::to_string(up->matrix.outputs), std::to_string(d.inner));
+    layer.up = {*gate, *up};
+  } else {
+    layer.up = {rows_of(*gate, 0, d.inner), rows_of(*gate, d.inner, d.inner)};
+  }
+  layer.down = weights.one("a down projection", d.inner, d.hidden);
+  layer.after_feed_forward = weights.norm("a norm after the feed-forward part", kind, d.hidden, eps);
+  for (const auto& [cache, values] : {std::pair{&g.keys[i], &layer.keys}, {&g.values[i], &layer.values}}) {
+    check_contiguous(where, "a cache", *cache);
+    if (cache->numel() != d.kv_heads * d.capacity * d.head_dim || cache->size(-1) != d.head_dim)
+      refuse(where, "a cache has another shape", words(*cache), "[1, kv_heads, capacity, head_dim] as the first one's");
+    *values = {cache->mutable_data_ptr(), element_of(where, "a cache", *cache)};
+  }
+  if (layer.keys.type != layer.values.type)
+    refuse(where, "keys and values differ in dtype", words(g.values[i]), words(g.keys[i]));
+  layer.window = g.windows.empty() ? 0 : g.windows[i];
+  const std::size_t which = layer.window > 0 && g.angles.size() == 4 ? 2 : 0;
+  if (d.half) {
+    layer.cos = g.angles[which].const_data_ptr<float>();
+    layer.sin = g.angles[which + 1].const_data_ptr<float>();
+  }
+  layer.scale = static_cast<float>(g.numbers[2 + i]);
+  return layer;
+}
+
+constexpr std::size_t slots_of_layer = 8 * 2 - 4 + 7 * 4;
+
+}  // namespace
+
+Matrix make_matrix(const char* op, const char* name, const Tensor& weight, const std::optional<Tensor>& scales,
+                   const std::optional<Tensor>& zeros) {
+  check_contiguous(op, name, weight);
+  if (weight.dim() != 2) refuse(op, std::string(name) + " is no matrix", words(weight), "[outputs, inputs]");
+  Matrix m;
+  m.outputs = weight.size(0);
+  m.inputs = weight.size(1);
+  m.weight = weight.const_data_ptr();
+  if (weight.scalar_type() != at::kChar && weight.scalar_type() != at::kByte) {
+    const Element element = element_of(op, name, weight);
+    m.format = element == Element::f32 ? Format::f32 : element == Element::bf16 ? Format::bf16 : Format::fp16;
+    return m;
+  }
+  m.format = weight.scalar_type() == at::kChar ? Format::int8 : Format::int4;
+  if (m.format == Format::int4) m.inputs *= 2;
+  if (!given(scales) || scales->scalar_type() != at::kFloat || scales->dim() != 2 || scales->size(0) != m.outputs ||
+      scales->size(1) < 1 || m.inputs % scales->size(1) || m.inputs / scales->size(1) % 32)
+    refuse(op, std::string("the scales of ") + name + " do not fit", scales ? words(*scales) : "none",
+           "float32 [outputs, groups] with groups of a multiple of 32 inputs");
+  check_contiguous(op, name, *scales);
+  m.scales = scales->const_data_ptr<float>();
+  m.group = m.inputs / scales->size(1);
+  if (!given(zeros)) return m;
+  check_contiguous(op, name, *zeros);
+  if (m.format == Format::int8 || zeros->scalar_type() != at::kByte || zeros->sizes() != scales->sizes())
+    refuse(op, std::string("the zeros of ") + name + " do not fit", words(*zeros),
+           "uint8 of the scales' shape, with 4 bits");
+  m.zeros = zeros->const_data_ptr<std::uint8_t>();
+  return m;
+}
+
+Decoder make_decoder(const DecoderGiven& g) {
+  check_contiguous(where, "x", g.x);
+  if (g.x.dim() != 2 || g.x.scalar_type() != at::kFloat || g.x.size(0) < 1 || g.x.size(0) > most_rows)
+    refuse(where, "x does not fit", words(g.x), "float32 [1 to " + std::to_string(most_rows) + " rows, hidden]");
+  const std::size_t layers = g.keys.size();
+  if (g.half < 0 || g.half > 2 || (g.half && layers != 1))
+    refuse(where, "there is no such half of the layers", std::to_string(g.half) + " of " + std::to_string(layers),
+           "0 for all, 1 for the attention or 2 for the feed-forward part of one layer");
+  if (g.half && (!given(g.change) || g.change->scalar_type() != at::kFloat || g.change->sizes() != g.x.sizes()))
+    refuse(where, "the change does not fit", g.change ? words(*g.change) : "none", "float32 of the shape of x");
+  if (g.half) check_contiguous(where, "change", *g.change);
+  if (g.sizes.size() != 6 || g.values.size() != layers || g.numbers.size() != 2 + layers ||
+      (!g.windows.empty() && g.windows.size() != layers))
+    refuse(
+        where, "the lists' lengths do not fit",
+        c10::str(g.sizes.size(), ", ", layers, ", ", g.values.size(), ", ", g.numbers.size(), ", ", g.windows.size()),
+        "6 sizes, a key and a value cache for each layer, 2 + layers numbers, no windows or one for each");
+  const std::size_t wanted = layers * slots_of_layer + 2 + 4;
+  if (g.weights.size() != wanted)
+    refuse(where, "there is another number of weights", std::to_string(g.weights.size()), std::to_string(wanted));
+  constexpr std::int64_t many = 1 << 20;
+  Decoder d{};
+  d.hidden = g.x.size(1);
+  d.heads = size_at(g, 0, 1, many, "heads");
+  d.kv_heads = size_at(g, 1, 1, d.heads, "kv_heads");
+  d.head_dim = size_at(g, 2, 1, most_head_dim, "head_dim");
+  const auto kind = static_cast<NormKind>(size_at(g, 3, 0, 2, "the kind of norm"));
+  d.gate = static_cast<Gate>(size_at(g, 4, 0, 3, "the activation"));
+  const std::int64_t flags = size_at(g, 5, 0, 7, "the flags");
+  d.gated = flags & 1;
+  d.norms_after = flags & 2;
+  if (d.heads % d.kv_heads)
+    refuse(where, "kv_heads does not divide heads", std::to_string(d.kv_heads),
+           "a divisor of " + std::to_string(d.heads));
+  const auto eps = static_cast<float>(g.numbers[0]);
+  d.softcap = static_cast<float>(g.numbers[1]);
+  if (layers && (g.keys[0].dim() != 4 || g.keys[0].size(0) != 1))
+    refuse(where, "a cache has another shape", words(g.keys[0]), "[1, kv_heads, capacity, head_dim]");
+  d.capacity = layers ? g.keys[0].size(2) : 0;
+  if (!layers) {
+    // The head alone.
+  } else if (g.past < 0 || g.past + g.x.size(0) > d.capacity)
+    refuse(where, "the caches have no room",
+           std::to_string(g.past) + " + " + std::to_string(g.x.size(0)) + " positions",
+           "at most " + std::to_string(d.capacity));
+  if (!g.angles.empty()) {
+    d.half = g.angles[0].dim() == 2 ? g.angles[0].size(1) : -1;
+    for (const Tensor& angle : g.angles) {
+      check_contiguous(where, "an angle", angle);
+      if ((g.angles.size() != 2 && g.angles.size() != 4) || angle.scalar_type() != at::kFloat || angle.dim() != 2 ||
+          angle.size(0) != g.x.size(0) || angle.size(1) != d.half || 2 * d.half > d.head_dim)
+        refuse(where, "the angles do not fit", words(angle), "2 or 4 float32 [rows, at most head_dim / 2]");
+    }
+  }
+  Weights weights(g.weights);
+  d.layers.reserve(layers);
+  for (std::size_t i = 0; i < layers; ++i) {
+    const std::int64_t inner = d.inner;
+    const bool head_norms = d.head_norms;
+    d.layers.push_back(make_layer(g, d, weights, i, kind, eps));
+    if (i && (inner != d.inner || head_norms != d.head_norms))
+      refuse(where, "layers differ in size", std::to_string(d.inner), std::to_string(inner));
+  }
+  const bool final_norm = flags & 4;
+  d.final_norm = weights.norm("the last norm", kind, d.hidden, final_norm ? eps : -1.0F);
+  if (auto head = weights.part("the head", d.hidden)) d.head = *head;
+  if (d.head.matrix.outputs == 0) return d;
+  if (!given(g.logits)) refuse(where, "there are no logits to write", "none", "float32 [rows, outputs of the head]");
+  check_contiguous(where, "logits", *g.logits);
+  if (g.logits->scalar_type() != at::kFloat || g.logits->dim() != 2 || g.logits->size(0) != g.x.size(0) ||
+      g.logits->size(1) != d.head.matrix.outputs)
+    refuse(where, "logits do not fit", words(*g.logits), "float32 [rows, outputs of the head]");
+  return d;
+}
+
+}  // namespace anyaccel::ops

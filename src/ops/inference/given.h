@@ -1,0 +1,37 @@
+// Tensors of a decoder as the kernels see them, checked: whatever is given, nothing outside of a tensor is read or written.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ATen/core/List.h"
+#include "ATen/core/Tensor.h"
+#include "ops/support/host_tensors.h"
+#include "ops/support/inference/decoder.h"
+
+namespace anyaccel::ops {
+
+using at::Tensor;
+using OptionalTensors = c10::List<std::optional<Tensor>>;
+
+/// What a decoder is made of; `decoder` looks into these tensors.
+struct DecoderGiven {
+  const Tensor& x;
+  const OptionalTensors& weights;
+  at::TensorList keys, values, angles;
+  std::int64_t past;
+  at::IntArrayRef sizes, windows;
+  at::ArrayRef<double> numbers;
+  const std::optional<Tensor>& logits;
+  const std::optional<Tensor>& change;
+  std::int64_t half;
+};
+
+/// Throws c10::ValueError naming what does not fit.
+Decoder make_decoder(const DecoderGiven& given);
+
+/// A weight [outputs, inputs], with scales and zeros where it is integer.
+Matrix make_matrix(const char* where, const char* name, const Tensor& weight, const std::optional<Tensor>& scales,
+                   const std::optional<Tensor>& zeros);
+
+}  // namespace anyaccel::ops

@@ -1,0 +1,59 @@
+// Sums of a vector's elements, in one order for all: the halves are added until one is left. Included inside an unnamed namespace
+// under a target.
+#if ANYACCEL_WIDTH > 1
+typedef float Lanes __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
+inline Lanes lanes_of(Vec a) {
+  Lanes lanes;
+  __builtin_memcpy(&lanes, &a.x, sizeof lanes);
+  return lanes;
+}
+#endif
+
+#if ANYACCEL_WIDTH == 16
+#define ANYACCEL_PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+/// Eight of a and eight of b, each the sum of two.
+inline Lanes halve(Lanes a, Lanes b) {
+  return ANYACCEL_PICK(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+         ANYACCEL_PICK(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+}
+inline void totals(const Vec (&a)[4], float* to) {
+  const Lanes ab = halve(lanes_of(a[0]), lanes_of(a[1])), cd = halve(lanes_of(a[2]), lanes_of(a[3]));
+  const Lanes four = ANYACCEL_PICK(ab, cd, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+                     ANYACCEL_PICK(ab, cd, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+  const Lanes two = four + ANYACCEL_PICK(four, four, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+  const Lanes one = two + ANYACCEL_PICK(two, two, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+  for (int i = 0; i < 4; ++i) to[i] = one[4 * i];
+}
+inline float total(Vec a) {
+  float four[4];
+  const Vec all[4] = {a, a, a, a};
+  totals(all, four);
+  return four[0];
+}
+#undef ANYACCEL_PICK
+#else
+inline float total(Vec a) {
+  float parts[Vec::width];
+  a.store(parts);
+  for (int step = Vec::width / 2; step; step /= 2)
+    for (int i = 0; i < step; ++i) parts[i] += parts[i + step];
+  return parts[0];
+}
+#if ANYACCEL_WIDTH == 8
+inline Lanes halve(Lanes a, Lanes b) {
+  return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) +
+         __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+}
+inline void totals(const Vec (&a)[4], float* to) {
+  const Lanes ab = halve(lanes_of(a[0]), lanes_of(a[1])), cd = halve(lanes_of(a[2]), lanes_of(a[3]));
+  const Lanes two = __builtin_shufflevector(ab, cd, 0, 1, 4, 5, 8, 9, 12, 13) +
+                    __builtin_shufflevector(ab, cd, 2, 3, 6, 7, 10, 11, 14, 15);
+  const Lanes one = two + __builtin_shufflevector(two, two, 1, 0, 3, 2, 5, 4, 7, 6);
+  for (int i = 0; i < 4; ++i) to[i] = one[2 * i];
+}
+#else
+inline void totals(const Vec (&a)[4], float* to) {
+  for (int i = 0; i < 4; ++i) to[i] = total(a[i]);
+}
+#endif
+#endif

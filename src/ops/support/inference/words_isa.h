@@ -1,0 +1,105 @@
+// Products of integers: 16-bit words of a row with 8-bit or 4-bit weights, summed up exactly. Included inside an unnamed namespace
+// under a target. `Words` has Vec::width sums of 32 bits.
+constexpr std::int64_t word_block = 128;  // inputs that share a row's scale
+
+#if ANYACCEL_WIDTH == 16
+struct Words {
+  __m512i x;
+  static Words load(const std::int32_t* from) { return {_mm512_loadu_si512(from)}; }
+  void store(std::int32_t* to) const { _mm512_storeu_si512(to, x); }
+  static Words zero() { return {_mm512_setzero_si512()}; }
+  Vec floats() const { return {_mm512_cvtepi32_ps(x)}; }
+  /// Adds 32 products.
+  void add8(const std::int8_t* w, const std::int16_t* words) {
+    const __m512i wide = _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(w)));
+    x = _mm512_add_epi32(x, _mm512_madd_epi16(wide, _mm512_loadu_si512(words)));
+  }
+  Words times_minus8() const { return {_mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(x, 3))}; }
+  Words times(std::int32_t low, std::int32_t high) const {
+    return {_mm512_mullo_epi32(x, _mm512_inserti64x4(_mm512_set1_epi32(low), _mm256_set1_epi32(high), 1))};
+  }
+};
+constexpr std::int64_t step4 = 128;  // inputs of one step of int4: two blocks
+/// Adds the products of a step. The row's words are in the order of the planes.
+inline Words add4(Words sum, const std::uint8_t* w, const std::int16_t* words) {
+  const __m512i low = _mm512_set1_epi16(15);
+  const __m512i all = _mm512_loadu_si512(w);
+  const auto plane = [&](__m512i nibbles, int j) __attribute__((always_inline)) {
+    return _mm512_madd_epi16(nibbles, _mm512_loadu_si512(words + 32 * j));
+  };
+  const __m512i a = plane(_mm512_and_si512(all, low), 0);
+  const __m512i b = plane(_mm512_and_si512(_mm512_srli_epi16(all, 4), low), 1);
+  const __m512i c = plane(_mm512_and_si512(_mm512_srli_epi16(all, 8), low), 2);
+  const __m512i d = plane(_mm512_srli_epi16(all, 12), 3);
+  return {_mm512_add_epi32(_mm512_add_epi32(_mm512_add_epi32(sum.x, a), b), _mm512_add_epi32(c, d))};
+}
+/// Where word i of a step lies: nibble by nibble, the first block's sixteen words and then the second's.
+inline std::int64_t place4(std::int64_t i) { return i % 64 / 16 * 32 + i / 64 * 16 + i % 16; }
+/// a for the first block's sums, b for the second's.
+inline Vec halves(float a, float b) { return {_mm512_insertf32x8(_mm512_set1_ps(a), _mm256_set1_ps(b), 1)}; }
+#elif ANYACCEL_WIDTH == 8
+struct Words {
+  __m256i x;
+  static Words load(const std::int32_t* from) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))}; }
+  void store(std::int32_t* to) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), x); }
+  static Words zero() { return {_mm256_setzero_si256()}; }
+  Vec floats() const { return {_mm256_cvtepi32_ps(x)}; }
+  /// Adds 32 products.
+  void add8(const std::int8_t* w, const std::int16_t* words) {
+    for (int i = 0; i < 32; i += 16) {
+      const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(w + i)));
+      x = _mm256_add_epi32(x, _mm256_madd_epi16(wide, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(words + i))));
+    }
+  }
+  Words times_minus8() const { return {_mm256_sub_epi32(_mm256_setzero_si256(), _mm256_slli_epi32(x, 3))}; }
+  Words times(std::int32_t low, std::int32_t /*high*/) const { return {_mm256_mullo_epi32(x, _mm256_set1_epi32(low))}; }
+};
+constexpr std::int64_t step4 = 64;
+inline Words add4(Words sum, const std::uint8_t* w, const std::int16_t* words) {
+  const __m256i low = _mm256_set1_epi16(15);
+  const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w));
+  const auto plane = [&](__m256i nibbles, int j) __attribute__((always_inline)) {
+    return _mm256_madd_epi16(nibbles, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(words + 16 * j)));
+  };
+  const __m256i a = plane(_mm256_and_si256(all, low), 0);
+  const __m256i b = plane(_mm256_and_si256(_mm256_srli_epi16(all, 4), low), 1);
+  const __m256i c = plane(_mm256_and_si256(_mm256_srli_epi16(all, 8), low), 2);
+  const __m256i d = plane(_mm256_srli_epi16(all, 12), 3);
+  return {_mm256_add_epi32(_mm256_add_epi32(_mm256_add_epi32(sum.x, a), b), _mm256_add_epi32(c, d))};
+}
+inline std::int64_t place4(std::int64_t i) { return i; }
+inline Vec halves(float a, float /*b*/) { return Vec::of(a); }
+#else
+struct Words {
+  std::int32_t x[Vec::width];
+  static Words load(const std::int32_t* from) {
+    Words out;
+    __builtin_memcpy(out.x, from, sizeof out.x);
+    return out;
+  }
+  void store(std::int32_t* to) const { __builtin_memcpy(to, x, sizeof x); }
+  static Words zero() { return {}; }
+  Vec floats() const {
+    float values[Vec::width];
+    for (int i = 0; i < Vec::width; ++i) values[i] = static_cast<float>(x[i]);
+    return Vec::load(values);
+  }
+  void add8(const std::int8_t* w, const std::int16_t* words) {
+    for (int i = 0; i < 32; ++i) x[i % Vec::width] += w[i] * words[i];
+  }
+  Words times_minus8() const { return times(-8, -8); }
+  Words times(std::int32_t low, std::int32_t /*high*/) const {
+    Words out = *this;
+    for (int i = 0; i < Vec::width; ++i) out.x[i] *= low;
+    return out;
+  }
+};
+constexpr std::int64_t step4 = 64;
+inline Words add4(Words sum, const std::uint8_t* w, const std::int16_t* words) {
+  for (int i = 0; i < 16; ++i)
+    for (int j = 0; j < 4; ++j) sum.x[i % Vec::width] += ((w[2 * i + j / 2] >> (j % 2 * 4)) & 15) * words[16 * j + i];
+  return sum;
+}
+inline std::int64_t place4(std::int64_t i) { return i; }
+inline Vec halves(float a, float /*b*/) { return Vec::of(a); }
+#endif

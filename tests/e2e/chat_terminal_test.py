@@ -1,0 +1,116 @@
+"""`anyaccel chat` on a terminal: what a user types, and what the keys do that end an answer or the program."""
+import json
+import os
+import pty
+import select
+import time
+import unittest
+
+from shell import BIN, shell
+from small_model import SMALL, SmallModelTest
+
+TOKENS = 1 << 16  # of an answer that does not end by itself
+CTRL_C, CTRL_D = b"\x03", b"\x04"
+
+
+class Terminal:
+    """A program whose standard streams are a terminal, and what it has written."""
+
+    def __init__(self, *command):
+        self.program, self.fd = pty.fork()
+        if self.program == 0:
+            os.environ["PATH"] = BIN + os.pathsep + os.environ["PATH"]
+            os.execvp(command[0], command)
+        self.seen = b""
+
+    def read_until(self, text, seconds=200):
+        """What comes up to and with `text`; without `text`, up to the end."""
+        end = time.monotonic() + seconds
+        while text is None or text not in self.seen:
+            if not select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]:
+                raise AssertionError(f"no {text} within {seconds} s: {self.seen[-500:]}")
+            try:
+                piece = os.read(self.fd, 65536)
+            except OSError:  # the program has closed the terminal
+                piece = b""
+            if not piece:
+                if text is None:
+                    break
+                raise AssertionError(f"it ended before {text}: {self.seen[-500:]}")
+            self.seen += piece
+        cut = len(self.seen) if text is None else self.seen.index(text) + len(text)
+        found, self.seen = self.seen[:cut], self.seen[cut:]
+        return found.replace(b"\r\n", b"\n").decode()
+
+    def write(self, keys):
+        os.write(self.fd, keys)
+
+    def end(self):
+        """The exit code, when the program ends by itself."""
+        self.read_until(None)
+        return os.waitstatus_to_exitcode(os.waitpid(self.program, 0)[1])
+
+    def close(self):
+        os.close(self.fd)  # hangs up, which ends a program that is still there
+
+
+class ChatTerminal(SmallModelTest):
+    def setUp(self):
+        super().setUp()
+        self.model = os.path.join(self.folder, "model")
+        done = shell(f"anyaccel train --data {self.data} --out {self.model} --steps 60 --batch-size 4 {SMALL}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        config = os.path.join(self.model, "config.json")
+        with open(config, encoding="utf-8") as file:
+            changed = dict(json.load(file), max_position_embeddings=2 * TOKENS, eos_token_id=None)
+        with open(config, "w", encoding="utf-8") as file:
+            json.dump(changed, file)
+        with open(os.path.join(self.model, "chat_template.jinja"), "w", encoding="utf-8") as file:
+            file.write("{% for m in messages %}{{ m.role[0] }}{{ m.content }}{% endfor %}")
+
+    def chat(self, tokens):
+        terminal = Terminal("anyaccel", "chat", "--model", self.model, "--greedy", "-n", str(tokens))
+        self.addCleanup(terminal.close)
+        terminal.read_until(b"> ")
+        return terminal
+
+    def answer(self, prompt):
+        done = shell(f"anyaccel generate --model {self.model} --greedy -n 4 --raw --json --prompt '{prompt}'")
+        return json.loads(done.stdout)["text"]
+
+    def test_conversation(self):
+        # Fails when an answer on a terminal is another, turns are not kept or /reset keeps them, or Ctrl-D does not end it.
+        terminal = self.chat(4)
+        first = self.answer("uline 7")
+        for question, answer in (("line 7", first), ("a text", self.answer(f"uline 7a{first}ua text")), ("/reset", None), ("line 7", first)):
+            terminal.write(question.encode() + b"\n")
+            said = "" if answer is None else answer + "\n"
+            self.assertEqual(terminal.read_until(b"> "), f"{question}\n{said}> ")
+        terminal.write(CTRL_D)
+        self.assertEqual(terminal.end(), 0)
+
+    def test_exit(self):
+        # Fails when the word for it does not end the program, or Ctrl-C where nothing is answered does.
+        terminal = self.chat(4)
+        terminal.write(CTRL_C)
+        terminal.read_until(b"^C")
+        terminal.write(b"line 7\n")
+        self.assertIn(self.answer("uline 7"), terminal.read_until(b"> "))
+        terminal.write(b"/exit\n")
+        self.assertEqual(terminal.end(), 0)
+
+    def test_interrupt(self):
+        # Fails when an answer is not shown as it comes, or Ctrl-C does not end it, or ends the program, also the second time.
+        terminal = self.chat(TOKENS)
+        for _ in range(2):
+            terminal.write(b"line\n")
+            terminal.read_until(b"line\r\n")
+            terminal.read_until(b"t")  # the answer has begun
+            terminal.write(CTRL_C)
+            self.assertLess(len(terminal.read_until(b"> ")), TOKENS)
+        terminal.write(CTRL_D)
+        self.assertEqual(terminal.end(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,119 @@
+"""Every family of models gives the logits and the greedy continuation that transformers' eager attention gives.
+
+Checkpoints are small and random, made here with fixed seeds. All references come from this one process; ours are runs of the program,
+on the chosen accelerator and, for one model of each family, on sim.
+"""
+import json
+import os
+import shutil
+import tempfile
+import unittest
+
+import random_models  # ends the test where there is no transformers
+from shell import shell
+
+import numpy as np
+import torch
+
+SIZES = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+             max_position_embeddings=160, initializer_range=0.12, bos_token_id=0, eos_token_id=None, pad_token_id=None)
+IDS = [5, 1, 40, 7, 7, 63, 0, 22, 31, 9, 58, 2]
+LONG = [(i * i + 7 * i) * 29 % 61 for i in range(96)]  # errors of bf16 are compared by their largest: among few values that is chance
+NEW = 64
+
+
+def yarn(**more):
+    return dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, rope_theta=10000.0, **more)
+
+
+def longrope(pairs, **more):
+    return dict(rope_type="longrope", rope_theta=10000.0, short_factor=[1.0 + 0.1 * i for i in range(pairs)],
+                long_factor=[2.0 + i for i in range(pairs)], **more)
+
+
+OPT = dict(ffn_dim=48, init_std=0.12)
+# Family, name of the variation, what it changes. The first of each family runs on sim too.
+CASES = [
+    ("Llama", "plain", dict()),
+    ("Llama", "tied, biases, shards", dict(tie_word_embeddings=True, attention_bias=True, mlp_bias=True, shard="10KB")),
+    ("Llama", "yarn", dict(rope_parameters=yarn())),
+    ("Llama", "yarn's options", dict(rope_parameters=yarn(mscale=0.7, mscale_all_dim=0.4, beta_fast=8.0, beta_slow=2.0, truncate=False))),
+    ("Mistral", "window", dict(sliding_window=6)),
+    ("Mistral", "no window, own head width", dict(sliding_window=None, head_dim=12)),
+    ("Qwen2", "plain", dict()),
+    ("Qwen2", "window in the upper layers", dict(use_sliding_window=True, sliding_window=5, max_window_layers=1)),
+    ("Qwen2", "yarn, tied", dict(rope_parameters=yarn(), tie_word_embeddings=True)),
+    ("Qwen3", "plain", dict(head_dim=16)),
+    ("Qwen3", "window by layer, biases", dict(head_dim=8, attention_bias=True, use_sliding_window=True, sliding_window=4,
+                                              layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
+    ("Phi3", "plain", dict()),
+    ("Phi3", "a part of the head rotated, window", dict(partial_rotary_factor=0.5, sliding_window=7)),
+    ("Phi3", "longrope, generation runs over the border", dict(rope_parameters=longrope(4), original_max_position_embeddings=40)),
+    ("Gemma2", "capped scores", dict(head_dim=8, sliding_window=6, query_pre_attn_scalar=20, attn_logit_softcapping=3.0, final_logit_softcapping=5.0)),
+    ("Gemma2", "no caps", dict(head_dim=8, sliding_window=6, attn_logit_softcapping=None, final_logit_softcapping=None)),
+    ("Gemma3Text", "two rotations", dict(head_dim=8, sliding_window=6, layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
+    ("Mixtral", "plain", dict(num_local_experts=5, num_experts_per_tok=2)),
+    ("Qwen3Moe", "dense and expert layers", dict(head_dim=8, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=24, mlp_only_layers=[1])),
+    ("Qwen3Moe", "shares sum up to one", dict(head_dim=8, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24, norm_topk_prob=True)),
+    ("GPT2", "plain", dict()),
+    ("GPT2", "own inner size, scores by layer, untied, shards", dict(n_inner=40, activation_function="relu", tie_word_embeddings=False,
+                                                                     scale_attn_by_inverse_layer_idx=True, shard="10KB")),
+    ("GPT2", "exact gelu, plain scores, names without the first part", dict(activation_function="gelu", scale_attn_weights=False, bare=True)),
+    ("OPT", "plain", OPT),
+    ("OPT", "norms behind, narrow embeddings", dict(OPT, do_layer_norm_before=False, word_embed_proj_dim=20)),
+    ("OPT", "no biases, norms without weights", dict(OPT, enable_bias=False, layer_norm_elementwise_affine=False, activation_function="gelu")),
+]
+
+
+class Families(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.model_folder = os.path.join(self.folder, "model")
+
+    def ours(self, options="", **environment):
+        out = os.path.join(self.folder, "logits.npy")
+        done = shell(f"anyaccel generate --model {self.model_folder} --prompt-ids '{' '.join(map(str, LONG))}' --logits-out {out} {options}",
+                     **environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return np.load(out)
+
+    def close(self, got, want):
+        self.assertEqual(got.shape, want.shape)
+        self.assertLessEqual(np.abs(got - want).max(), 1e-4 * max(1.0, np.abs(want).max()))
+
+    def check(self, family, changes, on_sim):
+        model = random_models.make(family, self.model_folder, {**SIZES, **changes})
+        want = random_models.logits(model, LONG)
+        self.close(self.ours(), want)
+        if on_sim:
+            self.close(self.ours(DS_ACCELERATOR="sim"), want)
+        ids, margins = random_models.greedy(model, IDS, NEW)
+        sure = next((place for place, margin in enumerate(margins) if margin < 1e-3), NEW)
+        self.assertGreater(sure, 0)
+        # One token after the other, and guessed: what is taken back must leave no trace in any family's cache.
+        for way in ("", "--speculate prompt-lookup:4"):
+            done = shell(f"anyaccel generate --model {self.model_folder} --prompt-ids '{' '.join(map(str, IDS))}' -n {NEW} --greedy --json {way}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["ids"][:sure], ids[:sure], way)
+        half = random_models.logits(model.to(torch.bfloat16), LONG)
+        theirs = np.abs(half - want).max()
+        self.assertLessEqual(np.abs(self.ours("--dtype bf16") - want).max(), 1.25 * theirs)
+
+
+def add(family, name, changes, on_sim):
+    def test(self):
+        self.check(family, changes, on_sim)
+    setattr(Families, f"test_{family}_{name}".replace(" ", "_").replace(",", "").replace("'", ""), test)
+
+
+# Each fails when a key of config.json, the name or place of a tensor, or a step of the family's forward pass, with the cache and
+# without, in fp32 or bf16, is other than transformers'.
+seen = set()
+for case in CASES:
+    add(*case, on_sim=case[0] not in seen)
+    seen.add(case[0])
+
+
+if __name__ == "__main__":
+    unittest.main()

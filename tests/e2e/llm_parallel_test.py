@@ -1,0 +1,157 @@
+"""`anyaccel generate --tensor-parallel`: 2, 3 and 4 ranks give the logits and the greedy continuation of transformers and of one rank.
+
+Checkpoints are small and random, made here with fixed seeds: key heads and sizes that do not divide, fused weights, biases, experts.
+"""
+import json
+import os
+import shutil
+import tempfile
+import unittest
+
+import random_models  # ends the test where there is no transformers
+from shell import shell
+
+import numpy as np
+import torch
+
+SIZES = dict(vocab_size=65, hidden_size=32, intermediate_size=50, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+             max_position_embeddings=96, initializer_range=0.12, bos_token_id=0, eos_token_id=None, pad_token_id=None)
+IDS = [5, 1, 40, 7, 7, 63, 0, 22, 31, 9, 58, 64]
+NEW = 64
+CASES = {
+    "llama_biases": ("Llama", dict(attention_bias=True, mlp_bias=True)),
+    "mistral_tied": ("Mistral", dict(tie_word_embeddings=True, sliding_window=6)),
+    "qwen2": ("Qwen2", dict(num_attention_heads=8, num_key_value_heads=4)),
+    "qwen3": ("Qwen3", dict(head_dim=16)),
+    "phi3": ("Phi3", dict()),
+    "gemma2": ("Gemma2", dict(head_dim=8, sliding_window=6, query_pre_attn_scalar=20)),
+    "gemma3": ("Gemma3Text", dict(head_dim=8, sliding_window=6, layer_types=["sliding_attention", "full_attention"])),
+    "mixtral": ("Mixtral", dict(intermediate_size=52, num_local_experts=5, num_experts_per_tok=2)),
+    "qwen3_moe": ("Qwen3Moe", dict(head_dim=8, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=28, mlp_only_layers=[1])),
+    "gpt2": ("GPT2", dict(n_inner=42)),
+    "opt": ("OPT", dict(ffn_dim=50, init_std=0.12)),
+}
+ON_SIM = {"llama_biases", "phi3"}
+
+
+class Parallel(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.model_folder = os.path.join(self.folder, "model")
+        self.prompt = f"anyaccel generate --model {self.model_folder} --prompt-ids '{' '.join(map(str, IDS))}' "
+
+    def make(self, family, changes):
+        return random_models.make(family, self.model_folder, {**SIZES, **changes})
+
+    def together(self, ranks, options, launch="--oversubscribe ", **environment):
+        done = shell(f"anyaccel launch -q {launch}--num_accelerators {ranks} {self.prompt} --tensor-parallel auto {options}",
+                     **environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def check(self, family, changes, ranks, on_sim):
+        model = self.make(family, changes)
+        want = random_models.logits(model, IDS)
+        ids, margins = random_models.greedy(model, IDS, NEW)
+        sure = next((place for place, margin in enumerate(margins) if margin < 1e-3), NEW)
+        for environment in [{}, dict(DS_ACCELERATOR="sim", SIM_DEVICES=str(ranks))][:1 + on_sim]:
+            path = os.path.join(self.folder, "logits.npy")
+            self.together(ranks, f"--logits-out {path}", **environment)
+            got = np.load(path)
+            self.assertEqual(got.shape, want.shape)
+            self.assertLessEqual(np.abs(got - want).max(), 1e-4 * max(1.0, np.abs(want).max()))
+            said = self.together(ranks, f"-n {NEW} --greedy --json", **environment).stdout
+            self.assertEqual(json.loads(said)["ids"][:sure], ids[:sure])  # one object: rank 0 alone prints
+
+    def test_bf16_with_cores(self):
+        """Fails when sums of ranks lose more than bfloat16 does in transformers, or ranks with cores of their own do not come up."""
+        model = self.make(*CASES["llama_biases"])
+        long = [(i * i + 7 * i) * 29 % 61 for i in range(80)]
+        want = random_models.logits(model, long)
+        theirs = np.abs(random_models.logits(model.to(torch.bfloat16), long) - want).max()
+        path = os.path.join(self.folder, "logits.npy")
+        self.prompt = self.prompt.replace(" ".join(map(str, IDS)), " ".join(map(str, long)))
+        cores = "--bind_cores_to_rank " if len(os.sched_getaffinity(0)) > 1 else ""
+        self.together(2, f"--dtype bf16 --logits-out {path}", launch=cores)
+        self.assertLessEqual(np.abs(np.load(path) - want).max(), 1.25 * theirs)
+        self.together(2, "--dtype bf16 -n 8 --greedy --self-check", launch=cores)
+
+    def test_plan_of_the_checkpoint(self):
+        """Fails when the plan that config.json carries is not followed, or the ranks' results change with it."""
+        self.make(*CASES["llama_biases"])
+        path = os.path.join(self.model_folder, "config.json")
+        with open(path, encoding="utf-8") as file:
+            config = json.load(file)
+        config["base_model_tp_plan"] = {"layers.*.mlp.gate_proj": "colwise", "layers.*.mlp.up_proj": "colwise", "layers.*.mlp.down_proj": "rowwise",
+                                        "layers.*.self_attn.*": "replicated"}
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        plan = {tensor["name"]: tensor["style"] for tensor in json.loads(shell(self.prompt + "--tensor-parallel 2 --plan --json").stdout)}
+        self.assertEqual(plan["model.layers.0.self_attn.q_proj.weight"], "replicated")
+        self.assertEqual(plan["model.layers.0.mlp.up_proj.weight"], "column")
+        self.together(2, "-n 4 --greedy --self-check")
+
+    def test_draws_and_self_check(self):
+        """Fails when ranks draw differently (their numbers would then not be one model's), or the check finds no difference where one is."""
+        self.make(*CASES["qwen2"])
+        sample = "-n 12 --temperature 1 --seed 3 --json"
+        alone = json.loads(shell(self.prompt + sample).stdout)["ids"]
+        done = self.together(3, sample + " --self-check")
+        self.assertEqual(json.loads(done.stdout)["ids"], alone)
+        self.assertIn("logits of 3 ranks differ from those of one by at most", done.stderr)
+
+    def test_guesses_and_prompts(self):
+        """Fails when ranks guess or batch differently, so that they wait for each other, or a draft model that only one would ask is taken."""
+        self.make(*CASES["qwen2"])
+        greedy = "-n 12 --greedy --json"
+        alone = json.loads(shell(self.prompt + greedy).stdout)["ids"]
+        guessed = json.loads(self.together(2, greedy + " --speculate prompt-lookup:3").stdout)
+        self.assertEqual(guessed["ids"], alone)
+        self.assertGreater(guessed["drafted"], 0)
+        path = os.path.join(self.folder, "prompts")
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps({"prompt_ids": ids}) + "\n" for ids in (IDS, IDS[:3], [1]))
+        many = f"anyaccel generate --model {self.model_folder} --prompts {path} {greedy}"
+        lines = shell(f"anyaccel launch -q --oversubscribe --num_accelerators 2 {many} --tensor-parallel auto").stdout.splitlines()
+        self.assertEqual([json.loads(line)["ids"] for line in lines], [json.loads(line)["ids"] for line in shell(many).stdout.splitlines()])
+        self.assertEqual(json.loads(lines[0])["ids"], alone)
+        refused = shell(f"anyaccel launch -q --oversubscribe --num_accelerators 2 {self.prompt} --tensor-parallel auto --draft-model {self.model_folder}")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("guess by prompt lookup", refused.stderr)
+
+    def test_plan(self):
+        """Fails when the plan is not printed without ranks, a rule is not followed, or a bad one does not name its weight."""
+        self.make(*CASES["llama_biases"])
+        plan = {tensor["name"]: tensor for tensor in json.loads(shell(self.prompt + "--tensor-parallel 4 --plan --json").stdout)}
+        self.assertEqual(plan["model.layers.0.self_attn.k_proj.weight"]["parts"], [[8, 32]] * 4)
+        self.assertEqual(plan["model.layers.1.mlp.down_proj.weight"]["parts"], [[32, 13], [32, 13], [32, 12], [32, 12]])
+        self.assertEqual(plan["model.layers.1.mlp.down_proj.bias"]["parts"], [[32], [], [], []])
+        self.assertIn("lm_head.weight", shell(self.prompt + "--tensor-parallel 2 --plan").stdout)
+        rules = os.path.join(self.folder, "rules.json")
+        with open(rules, "w", encoding="utf-8") as file:
+            json.dump({"*.mlp.*": "replicated"}, file)
+        self.together(2, f"-n 2 --self-check --tp-plan {rules}")
+        with open(rules, "w", encoding="utf-8") as file:
+            json.dump({"*q_proj*": "row"}, file)
+        bad = shell(self.prompt + f"--tensor-parallel 2 --plan --tp-plan {rules}")
+        self.assertNotEqual(bad.returncode, 0)
+        self.assertIn("weight model.layers.0.self_attn.q_proj.weight cannot be split so", bad.stderr)
+        many = shell(self.prompt + "--tensor-parallel 5 --plan")
+        self.assertIn("q_proj.weight has nothing for some of the ranks", many.stderr)
+
+
+def add(name, ranks):
+    def test(self):
+        self.check(*CASES[name], ranks, name in ON_SIM)
+    setattr(Parallel, f"test_{name}_{ranks}", test)
+
+
+# Each fails when a rank's part of a weight is another, a sum of the ranks is left out or made twice, or ranks print or draw on their own.
+for number, case in enumerate(CASES):
+    for count in [2, 3, 4] if case in ON_SIM else [2 + number % 3]:
+        add(case, count)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,230 @@
+"""Tokenizers of every kind, trained here by the `tokenizers` library, and text to try them on."""
+import io
+import json
+import os
+import random
+import sysconfig
+import unicodedata
+
+import sentencepiece
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+PROSE = [
+    "The quick brown fox jumps over the lazy dog; it's 12,345.67 miles, isn't it? We'll see.",
+    "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich – „wirklich“?",
+    "Voix ambiguë d’un cœur qui, au zéphyr, préfère les jattes de kiwis. ½ ¼ ²³",
+    "Съешь же ещё этих мягких французских булок, да выпей чаю. ЁЖИК Йод",
+    "Ξεσκεπάζω την ψυχοφθόρα βδελυγμία. ΟΔΥΣΣΕΥΣ Σ",
+    "敏捷的棕色狐狸跳过了懒狗。一二三,東京都;北京市!",
+    "いろはにほへと ちりぬるを カタカナ ガギグゲゴ ﾊﾝｶｸ ㍿ ①②③",
+    "키스의 고유조건은 입술끼리 만나야 하고 특별한 기술은 필요치 않다. 각",
+    "नमस्ते दुनिया, क्षत्रिय ज्ञान १२३। বাংলা ভাষা தமிழ் மொழி",
+    "نص حكيم له سر قاطع وذو شأن عظيم مكتوب على ثوب أخضر ومغلف بجلد أزرق ١٢٣",
+    "דג סקרן שט בים מאוכזב ולפתע מצא לו חברה שָׁלוֹם",
+    "เป็นมนุษย์สุดประเสริฐเลิศคุณค่า Việt Nam: Tiếng Việt đẹp lắm İstanbul ıIiİ",
+    "👍🏽 👨‍👩‍👧‍👦 🇩🇪🇫🇷 ❤️ 😀😃 🏳️‍🌈 e\u0301 o\u0308 ﬁ ﬂ Ⅷ ℡ ™ © ª º",
+    "a  b   c\td\t\te \u00a0f\u2003g\u3000h\u200bi\u2028j \ufeffk \x0bl \x0cm \x85n  ",
+    "def f(x):\n", "        return x  # comment", "if (a->b[i] != 0x1F) { x += 1e-9; } // !!!", "_snake_case camelCase HTTPServer2",
+    "", " ", "   ", "▁", "▁▁ x", "<s> hi </s>", "[CLS] [MASK] x[SEP]", "word<mask> a  <mask>  b", "xTOKy TOK TOK. tok", "\ufffd\x00\x01",
+]
+
+
+def newer(text):
+    """Whether it has characters that may be newer than the Unicode of ICU, Oniguruma or the library, which each have their own."""
+    return any(c > "\u086f" and unicodedata.category(c) == "Cn" for c in text)
+
+
+def training_text():
+    return PROSE * 20 + lines(4000)[len(PROSE):2000]
+
+
+def lines(count, seed=1):
+    """Text of many kinds: always the same lines, then Python's own sources, then made ones."""
+    chance = random.Random(seed)
+    out = list(PROSE)
+    stdlib = sysconfig.get_path("stdlib")
+    for name in sorted(os.listdir(stdlib)):
+        if name.endswith(".py") and len(out) < count // 2:
+            with open(os.path.join(stdlib, name), encoding="utf-8", errors="replace") as file:
+                out += file.read().split("\n")
+    del out[max(count // 2, len(PROSE)):]
+    assigned = [chr(c) for c in range(0x20, 0x3100) if unicodedata.category(chr(c)) not in ("Cn", "Cs")]
+    while len(out) < count:
+        kind = chance.randrange(4)
+        if kind == 0:
+            text = "".join(chance.choice(assigned) for _ in range(chance.randrange(1, 20)))
+        elif kind == 1:
+            text = bytes(chance.randrange(256) for _ in range(chance.randrange(1, 30))).decode(errors="replace")
+        elif kind == 2:
+            words = " ".join(PROSE).split(" ")
+            text = "".join(chance.choice(words) + chance.choice([" ", "  ", "", "\t", " <s>", "\u3000"]) for _ in range(chance.randrange(1, 12)))
+        else:
+            text = chance.choice(PROSE) + str(chance.randrange(10 ** chance.randrange(1, 12))) + chance.choice(PROSE)
+        if not newer(text):
+            out.append(text)
+    return [line.replace("\n", " ") for line in out]
+
+
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+          r"|\s+(?!\S)|\s+")
+
+
+def train(tokenizer, trainer, text):
+    tokenizer.train_from_iterator(text, trainer)
+    return tokenizer
+
+
+def trainer_of(kind, **options):
+    return kind(vocab_size=1500, show_progress=False, **options)
+
+
+def byte_level(text):
+    """GPT-2's, with tokens of every way to look for them."""
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    t.decoder = decoders.ByteLevel()
+    t.post_processor = processors.ByteLevel(trim_offsets=False)
+    train(t, trainer_of(trainers.BpeTrainer, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()), text)
+    t.add_special_tokens([AddedToken("<mask>", lstrip=True), "<s>", "</s>"])
+    t.add_tokens([AddedToken("TOK", single_word=True), AddedToken("Deich", rstrip=True), AddedToken("TOK TOK.", normalized=False)])
+    return t
+
+
+def llama3(text):
+    t = Tokenizer(models.BPE(ignore_merges=True))
+    t.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(LLAMA3), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    t.decoder = decoders.ByteLevel()
+    train(t, trainer_of(trainers.BpeTrainer, special_tokens=["<s>", "</s>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()), text)
+    t.post_processor = processors.Sequence([
+        processors.ByteLevel(trim_offsets=False),
+        processors.TemplateProcessing(single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", t.token_to_id("<s>"))])])
+    return t
+
+
+def nfc_bytes(text):
+    """Qwen's: normalized, and its added tokens are not."""
+    t = llama3(text)
+    t.normalizer = normalizers.NFC()
+    t.add_tokens([AddedToken("e\u0301", normalized=True), AddedToken("o\u0308", normalized=False)])
+    return t
+
+
+def llama2(text):
+    """SentencePiece's BPE as converted for Llama 2: bytes for what is unknown."""
+    t = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    t.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    t.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    specials = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)]
+    # Without a pre-tokenizer whole lines are words, so a few of them do.
+    trainer = trainers.BpeTrainer(vocab_size=1200, special_tokens=specials, limit_alphabet=150, show_progress=False)
+    helper = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    helper.pre_tokenizer = pre_tokenizers.Metaspace()
+    t.model = train(helper, trainer, text).model
+    t.add_special_tokens([AddedToken(one, normalized=False) for one in specials[:3]])
+    t.add_tokens(["TOK"])
+    t.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return t
+
+
+def word_piece(text):
+    t = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=40))
+    t.normalizer = normalizers.BertNormalizer()
+    t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    t.decoder = decoders.WordPiece()
+    train(t, trainer_of(trainers.WordPieceTrainer, special_tokens=["[UNK]", "[CLS]", "[SEP]", "[MASK]"]), text)
+    t.add_tokens(["TOK", AddedToken("İstanbul", normalized=False)])
+    t.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)])
+    return t
+
+
+def cased_word_piece(text):
+    t = word_piece(text)
+    t.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=True, handle_chinese_chars=False)
+    t.post_processor = processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
+    t.decoder = decoders.WordPiece(cleanup=False)
+    return t
+
+
+def unigram(text):
+    t = Tokenizer(models.Unigram())
+    t.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
+    t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+    t.decoder = decoders.Metaspace(prepend_scheme="first")
+    train(t, trainer_of(trainers.UnigramTrainer, unk_token="<unk>", special_tokens=["<unk>", "<s>", "</s>"]), text)
+    t.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])
+    return t
+
+
+def field(message, wanted):
+    """The bytes of a protocol buffer's field of variable length."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(message):
+        key = varint()
+        if key & 7 == 2:
+            size = varint()
+            at += size
+            if key >> 3 == wanted:
+                return message[at - size:at]
+        elif key & 7 == 0:
+            varint()
+        else:
+            at += 4 if key & 7 == 5 else 8
+    raise AssertionError(f"no field {wanted}")
+
+
+def charsmap(text):
+    """T5's: a precompiled map of characters, as SentencePiece ships it."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(PROSE), model_writer=model, vocab_size=400, minloglevel=2,
+                                             normalization_rule_name="nmt_nfkc_cf", hard_vocab_limit=False)
+    t = unigram(text)
+    t.normalizer = normalizers.Precompiled(field(field(model.getvalue(), 3), 2))
+    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    return t
+
+
+def unigram_bytes(text):
+    t = Tokenizer(models.Unigram())
+    t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never", split=False)
+    trained = unigram(text)
+    vocabulary = json.loads(trained.to_str())["model"]["vocab"] + [[f"<0x{byte:02X}>", -20.0] for byte in range(256)]
+    t.model = models.Unigram([tuple(piece) for piece in vocabulary], 0, True)
+    t.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace(prepend_scheme="never")])
+    return t
+
+
+def small_steps(text):
+    """Whatever else there is, in one."""
+    t = Tokenizer(models.BPE(unk_token="<unk>", continuing_subword_prefix="@@", end_of_word_suffix="</w>"))
+    t.normalizer = normalizers.Sequence([normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), normalizers.Strip()])
+    t.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Whitespace(), pre_tokenizers.Digits(individual_digits=False), pre_tokenizers.Punctuation("merged_with_previous"),
+        pre_tokenizers.CharDelimiterSplit("x")])
+    t.decoder = decoders.BPEDecoder()
+    return train(t, trainer_of(trainers.BpeTrainer, special_tokens=["<unk>"], limit_alphabet=120, continuing_subword_prefix="@@",
+                               end_of_word_suffix="</w>"), text)
+
+
+def word_level(text):
+    t = Tokenizer(models.WordLevel(unk_token="<unk>"))
+    t.normalizer = normalizers.NFD()
+    t.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split("e", "merged_with_next"), pre_tokenizers.Split(Regex(r"\w+"), "removed", invert=True),
+        pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.Punctuation("contiguous")])
+    return train(t, trainer_of(trainers.WordLevelTrainer, special_tokens=["<unk>"]), text)
+
+
+KINDS = [byte_level, llama3, nfc_bytes, llama2, word_piece, cased_word_piece, unigram, unigram_bytes, charsmap, small_steps, word_level]

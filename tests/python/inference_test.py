@@ -1,0 +1,280 @@
+"""The op that takes few tokens through a decoder, against plain torch in double, on the accelerator that DS_ACCELERATOR names."""
+
+import math
+
+import pytest
+import torch
+
+import anyaccel
+
+accelerator = anyaccel.get_accelerator()
+DEVICE = accelerator.current_device_name()
+torch.set_num_threads(2)
+accelerator.create_op_builder("DecoderInferenceBuilder").load()
+decode = torch.ops.anyaccel.inference_decode
+
+NORMS = ("rms", "rms_plus_one", "layer")
+GATES = {"silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
+         "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"), "relu": torch.relu}
+
+
+def pack(weight, bits, group, asymmetric, random):
+    """Integer weights with scales and zeros as the op reads them, and their values."""
+    outputs, inputs = weight.shape
+    scales = (torch.rand(outputs, inputs // group, generator=random) * 0.02 + 0.01) * (1 if bits == 4 else 0.06)
+    wide = scales.repeat_interleave(group, 1).double()
+    if bits == 8:
+        q = torch.randint(-127, 128, weight.shape, generator=random)
+        return (q.to(torch.int8), scales, None), q * wide
+    q = torch.randint(0, 16, weight.shape, generator=random)
+    zeros = torch.randint(0, 16, scales.shape, generator=random, dtype=torch.uint8)
+    block = 64 if group % 64 == 0 else 32
+    planes = q.view(outputs, -1, 4, block // 4)  # nibble, word
+    low, high = planes[:, :, 0] | planes[:, :, 1] << 4, planes[:, :, 2] | planes[:, :, 3] << 4
+    packed = torch.stack([low, high], -1).reshape(outputs, -1).to(torch.uint8)
+    zero = zeros.repeat_interleave(group, 1).long() if asymmetric else 8
+    return (packed, scales, zeros if asymmetric else None), (q - zero) * wide
+
+
+class Model:
+    """A decoder drawn from a seed: the op's arguments, and what they mean."""
+
+    def __init__(self, dtype=torch.float32, norm="rms", gate="silu", gated=True, head_norms=False, norms_after=False, bias=False, split=False, bits=0,
+                 group=32, asymmetric=False, softcap=0.0, window=0, half=None, layers=2, heads=4, kv_heads=2, dim=16, hidden=64, inner=96, vocab=41):
+        self.__dict__.update(locals())
+        self.half = dim // 2 if half is None else half
+        self.random = torch.Generator().manual_seed(1)
+        self.flat, self.layers_of = [], []
+        for _ in range(layers):
+            self.layers_of.append(self.layer())
+        self.last = self.norm_of(hidden)
+        self.head = self.linear(vocab, hidden)
+        self.windows = [window if i % 2 == 0 else 0 for i in range(layers)]
+        self.scales = [1 / math.sqrt(dim) / (i + 1) for i in range(layers)]
+
+    def draw(self, *shape):
+        return torch.randn(*shape, generator=self.random).mul(0.3).to(self.dtype)
+
+    def tensor(self, value):
+        self.flat.append(None if value is None else value.to(DEVICE))
+        return None if value is None else value.double()
+
+    def norm_of(self, size, there=True, with_bias=None):
+        weight = self.tensor(self.draw(size) + (0 if self.norm == "rms_plus_one" else 1) if there else None)
+        return weight, self.tensor(self.draw(size) if there and self.norm == "layer" else None)
+
+    def linear(self, outputs, inputs):
+        weight = self.draw(outputs, inputs)
+        if self.bits:
+            given, values = pack(weight, self.bits, self.group, self.asymmetric, self.random)
+            for tensor in given:
+                self.tensor(tensor)
+        else:
+            values = self.tensor(weight)
+            self.tensor(None), self.tensor(None)
+        return values, self.tensor(self.draw(outputs) if self.bias else None)
+
+    def nothing(self):
+        for _ in range(4):
+            self.tensor(None)
+
+    def together(self, *outputs):
+        """Parts one by one, or as one."""
+        if self.split:
+            parts = [self.linear(each, self.hidden) for each in outputs]
+        else:
+            parts = [self.linear(sum(outputs), self.hidden)]
+            for _ in outputs[1:]:
+                self.nothing()
+        biases = [bias for _, bias in parts]
+        return torch.cat([weight for weight, _ in parts]), None if biases[0] is None else torch.cat(biases)
+
+    def layer(self):
+        size = self.dim
+        out = {"input": self.norm_of(self.hidden), "qkv": self.together(self.heads * size, self.kv_heads * size, self.kv_heads * size),
+               "q": self.norm_of(size, self.head_norms), "k": self.norm_of(size, self.head_norms), "o": self.linear(self.hidden, self.heads * size),
+               "after": self.norm_of(self.hidden, self.norms_after), "post": self.norm_of(self.hidden)}
+        if self.gated:
+            out["up"] = self.together(self.inner, self.inner)
+        else:
+            out["up"] = self.linear(self.inner, self.hidden)
+            self.nothing()
+        out["down"] = self.linear(self.hidden, self.inner)
+        out["last"] = self.norm_of(self.hidden, self.norms_after)
+        return out
+
+    def caches(self, capacity):
+        return [torch.zeros(1, self.kv_heads, capacity, self.dim, dtype=self.dtype, device=DEVICE) for _ in range(self.layers)]
+
+    def angles(self, begin, count):
+        turn = torch.outer(torch.arange(begin, begin + count).double(), 0.5 ** torch.arange(self.half).double())
+        return [turn.cos().float().to(DEVICE), turn.sin().float().to(DEVICE)] if self.half else []
+
+    def run(self, x, keys, values, past):
+        """Logits of the rows of x behind `past` positions; the caches change."""
+        rows = x.to(DEVICE, copy=True)
+        logits = torch.full((len(x), self.vocab), 7.0, device=DEVICE)
+        flags = self.gated + 2 * self.norms_after + 4
+        decode(rows, self.flat, keys, values, self.angles(past, len(x)), past,
+               [self.heads, self.kv_heads, self.dim, NORMS.index(self.norm), list(GATES).index(self.gate), flags],
+               self.windows if self.window else [], [1e-5, self.softcap, *self.scales], logits)
+        return logits.cpu()
+
+    def normed(self, x, norm):
+        weight, bias = norm
+        if self.norm == "layer":
+            return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, 1e-5)
+        x = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+        return x * (weight + 1 if self.norm == "rms_plus_one" else weight)
+
+    def turned(self, x, begin):
+        if not self.half:
+            return x
+        cos, sin = (each.cpu().double()[:, None] for each in self.angles(begin, len(x)))
+        a, b, rest = x[..., :self.half], x[..., self.half:2 * self.half], x[..., 2 * self.half:]
+        return torch.cat([a * cos - b * sin, a * sin + b * cos, rest], -1)
+
+    def meant(self, x):
+        """All positions at once, in double."""
+        x = x.double()
+        time = len(x)
+        for i, layer in enumerate(self.layers_of):
+            weight, bias = layer["qkv"]
+            qkv = torch.nn.functional.linear(self.normed(x, layer["input"]), weight, bias).view(time, -1, self.dim)
+            q, k, v = qkv.split([self.heads, self.kv_heads, self.kv_heads], 1)
+            if self.head_norms:
+                q, k = self.normed(q, layer["q"]), self.normed(k, layer["k"])
+            q, k = self.turned(q, 0), self.turned(k, 0)
+            groups = self.heads // self.kv_heads
+            k, v = (each.to(self.dtype).double().repeat_interleave(groups, 1).transpose(0, 1) for each in (k, v))
+            scores = q.transpose(0, 1) @ k.transpose(1, 2) * self.scales[i]
+            if self.softcap:
+                scores = (scores / self.softcap).tanh() * self.softcap
+            place = torch.arange(time)
+            unseen = place[None] > place[:, None]
+            if self.windows[i]:
+                unseen |= place[None] <= place[:, None] - self.windows[i]
+            mixed = (scores.masked_fill(unseen, -math.inf).softmax(-1) @ v).transpose(0, 1).reshape(time, -1)
+            change = torch.nn.functional.linear(mixed, *layer["o"])
+            x = x + (self.normed(change, layer["after"]) if self.norms_after else change)
+            up = torch.nn.functional.linear(self.normed(x, layer["post"]), *layer["up"])
+            act = GATES[self.gate]
+            inside = act(up[:, :self.inner]) * up[:, self.inner:] if self.gated else act(up)
+            change = torch.nn.functional.linear(inside, *layer["down"])
+            x = x + (self.normed(change, layer["last"]) if self.norms_after else change)
+        return torch.nn.functional.linear(self.normed(x, self.last), *self.head)
+
+
+KINDS = {
+    "llama": {},
+    "parts": {"split": True, "bias": True},
+    "gemma": {"norm": "rms_plus_one", "gate": "gelu_tanh", "norms_after": True, "head_norms": True, "softcap": 3.0, "window": 4},
+    "gpt2": {"norm": "layer", "gate": "gelu", "gated": False, "bias": True, "half": 0, "kv_heads": 4},
+    "opt": {"norm": "layer", "gate": "relu", "gated": False, "bias": True, "half": 0},
+    "odd": {"dim": 22, "half": 5, "hidden": 70, "inner": 37, "heads": 6, "kv_heads": 3},
+    "int8": {"bits": 8}, "int8 64": {"bits": 8, "group": 64, "inner": 128, "split": True},
+    "int4": {"bits": 4, "group": 64, "inner": 192}, "int4 zeros": {"bits": 4, "group": 64, "inner": 192, "asymmetric": True},
+    "int4 32": {"bits": 4, "asymmetric": True},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_against_torch(kind, dtype):
+    # breaks when a part of a layer, a format or a position of the cache is wrong
+    model = Model(dtype, **KINDS[kind])
+    x = torch.randn(9, model.hidden, generator=model.random)
+    keys, values = model.caches(11), model.caches(11)
+    got = torch.cat([model.run(x[:4], keys, values, 0), model.run(x[4:5], keys, values, 4), model.run(x[5:], keys, values, 5)])
+    want = model.meant(x)
+    # the cache is rounded to the dtype in another order than here
+    error = {torch.float32: 2e-4 if model.bits else 2e-5, torch.float16: 3e-3, torch.bfloat16: 2e-2}[dtype]
+    assert (got - want).abs().max() <= error * want.abs().max()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_have_the_same_bits_alone(kind):
+    # breaks when a row's sums depend on how many rows go together, or on the threads
+    model = Model(torch.bfloat16, **KINDS[kind])
+    x = torch.randn(13, model.hidden, generator=model.random)
+    keys, values = model.caches(16), model.caches(16)
+    together = model.run(x, keys, values, 0)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        again, more = model.caches(16), model.caches(16)
+        alone = torch.cat([model.run(row[None], again, more, i) for i, row in enumerate(x)])
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(together, alone)
+    assert all(torch.equal(a, b) for a, b in zip(keys + values, again + more))
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "int4 zeros"])
+def test_halves_are_the_whole(kind):
+    # breaks when what ranks that hold a layer together would add up is not what the whole pass adds
+    model = Model(**KINDS[kind])
+    x = torch.randn(3, model.hidden, generator=model.random)
+    keys, values = model.caches(4), model.caches(4)
+    want = model.run(x, keys, values, 0)
+    halves_keys, halves_values = model.caches(4), model.caches(4)
+    rows, logits = x.to(DEVICE, copy=True), torch.zeros(3, model.vocab, device=DEVICE)
+    flags = model.gated + 4
+    sizes = [model.heads, model.kv_heads, model.dim, NORMS.index(model.norm), list(GATES).index(model.gate), flags]
+    slots = (len(model.flat) - 6) // model.layers
+    for i in range(model.layers):
+        for half in (1, 2):
+            change = torch.full_like(rows, 7)
+            before = rows.clone()
+            decode(rows, model.flat[i * slots:(i + 1) * slots] + [None] * 6, halves_keys[i:i + 1], halves_values[i:i + 1], model.angles(0, 3), 0, sizes, [],
+                   [1e-5, 0.0, model.scales[i]], None, change, half)
+            assert torch.equal(rows, before)
+            rows += change
+    decode(rows, model.flat[-6:], [], [], [], 0, sizes, [], [1e-5, 0.0], logits)
+    torch.testing.assert_close(logits.cpu(), want, rtol=1e-5, atol=1e-5)
+    assert all(torch.equal(a, b) for a, b in zip(keys + values, halves_keys + halves_values))
+
+
+def test_refusals():
+    # breaks when sizes that contradict each other reach the kernels
+    model = Model()
+    x = torch.randn(2, model.hidden)
+
+    def refused(words, change, rows=x, past=0, capacity=4):
+        keys, values = model.caches(capacity), model.caches(capacity)
+        flat = list(model.flat)
+        arguments = {"flat": flat, "keys": keys, "values": values, "sizes": [4, 2, 16, 0, 0, 5], "numbers": [1e-5, 0.0, 0.2, 0.2],
+                     "logits": torch.zeros(len(rows), model.vocab, device=DEVICE), "angles": model.angles(past, len(rows)), "windows": []}
+        change(arguments)
+        with pytest.raises((ValueError, RuntimeError), match=words):
+            decode(rows.to(DEVICE), arguments["flat"], arguments["keys"], arguments["values"], arguments["angles"], past, arguments["sizes"],
+                   arguments["windows"], arguments["numbers"], arguments["logits"])
+            accelerator.synchronize()
+
+    refused("no room", lambda a: None, past=3)
+    refused("no room", lambda a: None, past=-1)
+    refused("x does not fit", lambda a: None, rows=torch.randn(17, model.hidden), capacity=40)
+    refused("x does not fit", lambda a: None, rows=x.double())
+    refused("another number of weights", lambda a: a["flat"].pop())
+    refused("number of inputs", lambda a: a["flat"].__setitem__(2, torch.zeros(128, 63, device=DEVICE)))
+    refused("number of outputs", lambda a: a["flat"].__setitem__(2, torch.zeros(127, 64, device=DEVICE)))
+    refused("another size", lambda a: a["flat"].__setitem__(0, torch.zeros(63, device=DEVICE)))
+    refused("has gaps", lambda a: a["flat"].__setitem__(2, torch.zeros(64, 128, device=DEVICE).t()))
+    refused("scales", lambda a: a["flat"].__setitem__(2, torch.zeros(128, 64, dtype=torch.int8, device=DEVICE)))
+    refused("dtype", lambda a: a["flat"].__setitem__(2, torch.zeros(128, 64, dtype=torch.float64, device=DEVICE)))
+    refused("cache has another shape", lambda a: a["keys"].__setitem__(1, torch.zeros(1, 2, 3, 16, device=DEVICE)))
+    refused("differ in dtype", lambda a: a["keys"].__setitem__(0, a["keys"][0].half()))
+    refused("divide", lambda a: a["sizes"].__setitem__(1, 3))
+    refused("out of range", lambda a: a["sizes"].__setitem__(2, 1 << 40))
+    refused("lists", lambda a: a["numbers"].pop())
+    refused("angles", lambda a: a["angles"].pop())
+    refused("logits", lambda a: a.__setitem__("logits", torch.zeros(2, 40, device=DEVICE)))
+
+
+def test_schema():
+    # breaks when the schema says otherwise what changes, or there is no meta kernel
+    model = Model(layers=1)
+    keys, values = model.caches(4), model.caches(4)
+    arguments = (torch.randn(2, model.hidden, device=DEVICE), model.flat, keys, values, model.angles(0, 2), 0, [4, 2, 16, 0, 0, 5], [],
+                 [1e-5, 0.0, 0.25], torch.zeros(2, model.vocab, device=DEVICE))
+    torch.library.opcheck(decode.default, arguments, test_utils=("test_schema", "test_faketensor"))

@@ -1,0 +1,61 @@
+"""ANYACCEL_DEEPSPEED=1 where no line of code imports anyaccel.deepspeed: workers of multiprocessing, ranks of three launchers, and ds_report.
+
+Python reads .pth files in site-packages alone; a sitecustomize makes the build's folder one."""
+
+import os
+import pathlib
+import re
+import socket
+import sys
+
+import pytest
+
+pytest.importorskip("deepspeed")
+
+import ranks  # noqa: E402
+import run_child  # noqa: E402
+
+HERE = pathlib.Path(__file__).parent
+
+
+@pytest.fixture
+def hooked(tmp_path):
+    package = os.environ["PYTHONPATH"].split(os.pathsep)[0]
+    (tmp_path / "sitecustomize.py").write_text(f"import site; site.addsitedir({package!r})\n")
+    return {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}", "ANYACCEL_DEEPSPEED": "1"}
+
+
+def test_workers_however_started_see_our_accelerator(hooked):
+    """Breaks if the hook needs the main program's imports, or is lost in a worker."""
+    found = run_child.result(HERE / "hook_workers.py", **hooked)
+    assert found.keys() == {"fork", "forkserver", "spawn"}
+    assert all(module.startswith("anyaccel.deepspeed") for module in found.values()), found
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+LAUNCHERS = {
+    "anyaccel launch": lambda: None,
+    "torchrun": lambda: [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", free_port()],
+    "deepspeed": lambda: [sys.executable, "-m", "deepspeed.launcher.runner", "--num_gpus", "2", "--master_port", free_port()],
+}
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_ranks_see_our_accelerator_whoever_started_them(hooked, launcher):
+    """Breaks if a launcher's ranks get stock's accelerator, or cannot talk to each other with ours."""
+    found = ranks.results(HERE / "hook_rank.py", launcher=LAUNCHERS[launcher](), **hooked)
+    assert [each[1:] for each in found] == [[3.0, "0"], [3.0, "1"]]
+    assert all(module.startswith("anyaccel.deepspeed") for module, *_ in found), found
+
+
+def test_ds_report_tells_which_ops_are_there(hooked):
+    """Breaks if ds_report fails on our builders, or says that an op is there which is not. It exits 0: `child` asserts it."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", run_child.child("-m", "deepspeed.env_report", **hooked))
+    table = dict(re.findall(r"^(\w+) \.* *\[\w+\] \.* \[(\w+)\]", text, re.MULTILINE))
+    assert table.get("cpu_adam") == "OKAY", text
+    assert table.get("transformer_inference") == "NO", text

@@ -1,0 +1,49 @@
+"""A model of Hugging Face transformers is trained with ZeRO-3 on our accelerator, two ranks under `anyaccel launch`: to stock DeepSpeed's losses, and in
+the Trainer to its weights."""
+
+import functools
+import importlib.util
+import os
+import pathlib
+
+import pytest
+
+for needed in ("deepspeed", "transformers", "accelerate"):
+    if importlib.util.find_spec(needed) is None:
+        pytest.skip(f"{needed} is not installed", allow_module_level=True)
+
+import ranks  # noqa: E402
+import small_models  # noqa: E402
+
+PROGRAM = pathlib.Path(__file__).with_name("hugging_face.py")
+ACCELERATORS = os.environ["ANYACCEL_TEST_ACCELERATORS"].split(",")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    small_models.make("llama").save_pretrained(folder)
+    return functools.cache(lambda side, accelerator: ranks.results(PROGRAM, side, folder, DS_ACCELERATOR=accelerator, SIM_DEVICES=str(ranks.COUNT)))
+
+
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+def test_a_loop_of_its_own(results, accelerator):
+    # breaks when a checkpoint that is split while it is loaded comes to other weights, or a step of ZeRO-3 goes another way
+    for mine, theirs in zip(results("ours", accelerator), results("stock", "cpu")):
+        assert "anyaccel.deepspeed" in mine["accelerator"] and "anyaccel" not in theirs["accelerator"]
+        assert mine["loop"]["device"].split(":")[0] == accelerator
+        assert mine["loop"]["split"] and theirs["loop"]["split"]
+        assert mine["loop"]["losses"] == pytest.approx(theirs["loop"]["losses"], rel=1e-5)
+        assert len(set(mine["loop"]["losses"])) > 10  # each step has words of its own
+
+
+def test_the_trainer(results):
+    # breaks when transformers and accelerate do not take our accelerator for the CPU's, or gather other weights than stock's for a checkpoint
+    for mine, theirs in zip(results("ours", "cpu"), results("stock", "cpu")):
+        assert mine["trainer"]["engine"] == theirs["trainer"]["engine"] == "DeepSpeedEngine"
+        assert mine["trainer"]["losses"] == pytest.approx(theirs["trainer"]["losses"], rel=1e-5)
+        assert len(mine["trainer"]["losses"]) == 12
+    mine, theirs = (results(side, "cpu")[0]["trainer"]["saved"] for side in ("ours", "stock"))
+    assert mine.keys() == theirs.keys() and len(mine) > 10
+    for name, weights in mine.items():
+        assert weights == pytest.approx(theirs[name], abs=1e-5), name

@@ -1,0 +1,32 @@
+"""Runs a program of these tests as ranks of one job, started by `anyaccel launch`; each hands its results to the test in a file."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+COUNT = 2
+
+
+def results(program, *arguments, count=COUNT, launcher=None, **variables):
+    """What each rank gave to `hand_over`, in the order of ranks. `launcher`: the words before the program's, where it is not `anyaccel launch`."""
+    if launcher is None:
+        launcher = [os.environ["ANYACCEL_PROGRAM"], "launch", "--num_accelerators", str(count), "--oversubscribe", "--no_python", sys.executable, "-B"]
+    with tempfile.TemporaryDirectory() as folder:
+        environment = dict(os.environ, ANYACCEL_TEST_RESULTS=folder, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", **variables)
+        done = subprocess.run([*launcher, str(program), *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=550)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+        files = [pathlib.Path(folder) / f"{rank}.json" for rank in range(count)]
+        return [json.loads(file.read_text()) for file in files]
+
+
+def hand_over(result):
+    """Called by a rank, once."""
+    file = pathlib.Path(os.environ["ANYACCEL_TEST_RESULTS"]) / f"{os.environ['RANK']}.json"
+    file.write_text(json.dumps(result))
+
+
+def rank():
+    return int(os.environ["RANK"])

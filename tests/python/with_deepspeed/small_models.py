@@ -1,0 +1,54 @@
+"""Small models of transformers with weights from a seed: nothing is fetched."""
+
+import torch
+import transformers
+
+WORDS = 96
+SIZES = {"vocab_size": WORDS, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+# name: (class, config's class, what differs)
+MODELS = {
+    "llama": ("LlamaForCausalLM", "LlamaConfig", {**SIZES, "num_key_value_heads": 2}),
+    "opt": ("OPTForCausalLM", "OPTConfig", {**SIZES, "ffn_dim": 64, "word_embed_proj_dim": 32, "max_position_embeddings": 64}),
+    "gpt2": ("GPT2LMHeadModel", "GPT2Config", {"vocab_size": WORDS, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}),
+    "bert": ("BertForMaskedLM", "BertConfig", SIZES),
+    "mistral": ("MistralForCausalLM", "MistralConfig", {**SIZES, "num_key_value_heads": 2}),
+    "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", {**SIZES, "num_key_value_heads": 2}),
+    "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", {**SIZES, "num_key_value_heads": 2, "head_dim": 8}),
+    "gemma": ("GemmaForCausalLM", "GemmaConfig", {**SIZES, "num_key_value_heads": 2, "head_dim": 8}),
+    "phi": ("PhiForCausalLM", "PhiConfig", SIZES),
+    "gpt_neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", SIZES),
+    "gptj": ("GPTJForCausalLM", "GPTJConfig", {"vocab_size": WORDS, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "rotary_dim": 4}),
+    "roberta": ("RobertaForMaskedLM", "RobertaConfig", {**SIZES, "max_position_embeddings": 64, "pad_token_id": 1}),
+    "distilbert": ("DistilBertForMaskedLM", "DistilBertConfig", {"vocab_size": WORDS, "dim": 32, "hidden_dim": 64, "n_layers": 2, "n_heads": 4}),
+    "t5": ("T5ForConditionalGeneration", "T5Config", {"vocab_size": WORDS, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4,
+                                                      "decoder_start_token_id": 0}),
+}
+
+
+def make(name, seed=0, **options):
+    """The model in evaluation mode. Weights are larger than a real model's first ones, so that logits differ from word to word."""
+    cls, config, differences = MODELS[name]
+    torch.manual_seed(seed)
+    # Tests compare models of one seed: no dropout.
+    off = {key: 0.0 for key in ("resid_pdrop", "embd_pdrop", "attn_pdrop", "dropout", "attention_dropout", "hidden_dropout_prob",
+                                "attention_probs_dropout_prob", "hidden_dropout", "dropout_rate", "activation_dropout", "resid_dropout",
+                                "embd_dropout")}
+    made = getattr(transformers, config)()
+    off = {key: value for key, value in off.items() if hasattr(made, key)}
+    model = getattr(transformers, cls)(getattr(transformers, config)(**{**off, **differences, **options}))
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() > 1:
+                weight.normal_(std=0.15)
+    return model.eval()
+
+
+def words(rows=2, length=9, seed=1):
+    return torch.randint(3, WORDS, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def inputs(name, seed=1):
+    given = {"input_ids": words(seed=seed)}
+    if name == "t5":
+        given["decoder_input_ids"] = words(length=5, seed=seed + 1)
+    return given

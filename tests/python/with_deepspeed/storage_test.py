@@ -1,0 +1,102 @@
+"""Asynchronous I/O, byte views and pinned memory through DeepSpeed's own classes over our ops."""
+
+import importlib.util
+
+import pytest
+
+if importlib.util.find_spec("deepspeed") is None:
+    pytest.skip("deepspeed is not installed", allow_module_level=True)
+
+import anyaccel.deepspeed  # noqa: E402,F401
+import torch  # noqa: E402
+
+from deepspeed.accelerator import get_accelerator  # noqa: E402
+from deepspeed.io.fast_file_writer import FastFileWriter, FastFileWriterConfig  # noqa: E402
+from deepspeed.ops.aio import AsyncIOBuilder  # noqa: E402
+from deepspeed.ops.op_builder import PinMemoryBuilder, UtilsBuilder  # noqa: E402
+from deepspeed.runtime.swap_tensor import utils as swapping  # noqa: E402
+
+COUNT = 1 << 18  # float32: 1 MiB, the least that DeepSpeed swaps
+
+
+@pytest.fixture
+def handle():
+    return AsyncIOBuilder().load().aio_handle(block_size=1 << 17, queue_depth=8, single_submit=False, overlap_events=True,
+                                              intra_op_parallelism=2)
+
+
+def test_tensors_go_out_and_come_in(handle, tmp_path):
+    # breaks when the calls of DeepSpeed's swappers, a path and an offset after the buffer, or their counts are others
+    out = [get_accelerator().pin_memory(torch.randn(COUNT)) for _ in range(3)]
+    back = [handle.new_cpu_locked_tensor(COUNT, out[0]) for _ in out]
+    paths = [str(tmp_path / f"{index}.swp") for index in range(3)]
+    swapping.swap_out_tensors(handle, out, paths)
+    assert handle.wait() == 3
+    swapping.swap_in_tensors(handle, back, paths)
+    assert handle.wait() == 3
+    for mine, theirs in zip(back, out):
+        assert torch.equal(mine, theirs) and handle.is_pinned(mine)
+        assert handle.free_cpu_locked_tensor(mine)
+
+
+def test_settings_are_those_that_deepspeed_asks_for(handle):
+    # breaks when a getter that DeepNVMe's tools and writers use is missing or mixed up
+    assert (handle.get_block_size(), handle.get_queue_depth(), handle.get_single_submit(), handle.get_overlap_events(),
+            handle.get_intra_op_parallelism()) == (1 << 17, 8, False, True, 2)
+    assert handle.get_alignment() > 0
+
+
+def test_what_cannot_be_read_is_a_typed_error(handle, tmp_path):
+    # breaks when a file that is not there ends the process, or is a silent -1
+    with pytest.raises(anyaccel.Error):
+        handle.sync_pread(handle.new_cpu_locked_tensor(COUNT, torch.empty(0)), str(tmp_path / "none"))
+
+
+def test_the_swappers_buffers(handle, tmp_path):
+    # breaks when memory of the handle is not pinned to it, or parts of a buffer cannot be read and written
+    pool = swapping.SwapBufferPool([handle.new_cpu_locked_tensor(2 * COUNT, torch.empty(0))], handle)
+    tensors, paths = [torch.randn(COUNT), torch.randn(COUNT - 100)], [str(tmp_path / name) for name in "ab"]
+    for tensor, path in zip(tensors, paths):
+        pool.insert_tensor(tensor, path, COUNT)
+    pool.swap_out(handle)
+    pool.reset()
+    for tensor, path in zip(tensors, paths):
+        pool.allocate_tensor(tensor.numel(), path, COUNT)
+    pool.buffers[0].buffer.zero_()
+    pool.swap_in(handle)
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(pool.get_compute_tensors(), tensors))
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_a_checkpoint_by_the_fast_writer(handle, tmp_path, double):
+    # breaks when a write to an open file's descriptor at an offset, or the bytes of a tensor, are not what the writer wants
+    buffer = get_accelerator().pin_memory(torch.zeros(1 << 20, dtype=torch.uint8))
+    path = str(tmp_path / "state.pt")
+    state = {"weights": torch.randn(700, 999), "half": torch.randn(33).bfloat16(), "number": 7}
+    writer = FastFileWriter(path, FastFileWriterConfig(dnvme_handle=handle, pinned_tensor=buffer, double_buffer=double))
+    torch.save(state, writer)
+    writer.close()
+    loaded = torch.load(path)
+    assert loaded["number"] == 7 and torch.equal(loaded["weights"], state["weights"]) and torch.equal(loaded["half"], state["half"])
+
+
+def test_bytes_of_tensors():
+    # breaks when one tensor or a list, as the writer and DeepSpeed's swappers give them, is not taken
+    cast = UtilsBuilder().load().cast_to_byte_tensor
+    tensor = torch.arange(5, dtype=torch.int32)
+    assert torch.equal(cast(tensor), tensor.view(torch.uint8)) and cast(tensor).data_ptr() == tensor.data_ptr()
+    assert [each.numel() for each in cast([tensor, tensor.double()])] == [20, 40]
+
+
+def test_pinned_by_deepspeeds_native_backend(monkeypatch):
+    # breaks when the handle's memory, views or release by address are not what DeepSpeed's NativePinnedMemory wants
+    monkeypatch.setenv("DS_PIN_MEMORY_BACKEND", "native")
+    accelerator = get_accelerator()
+    values = torch.randn(17, 3)
+    pinned = accelerator.pin_memory(values)
+    assert torch.equal(pinned, values) and accelerator.is_pinned(pinned) and accelerator.is_pinned(pinned[4:])
+    assert PinMemoryBuilder().load().pin_handle().is_pinned(pinned)
+    empty = accelerator.pin_empty(5, 2, dtype=torch.bfloat16)
+    assert empty.shape == (5, 2) and empty.dtype == torch.bfloat16
+    accelerator.unpin_memory(pinned)
+    assert not accelerator.is_pinned(torch.zeros(4))

@@ -1,0 +1,23 @@
+"""All of DeepSpeed's trainings of tests/python/with_deepspeed/train.py on cpu and sim beside stock DeepSpeed, and AutoTP of all kinds of models. Breaks
+when the losses or weights of one are others, or a model's logits are not those of its whole. Skips where DeepSpeed is not installed (tools/setup --deepspeed)."""
+import os
+import subprocess
+import sys
+import unittest
+
+from python_sweep import sweep
+
+
+class Sweep(unittest.TestCase):
+    def test_all_trainings(self):
+        sweep("transformer.py", os.path.join("with_deepspeed", "training_test.py"), ANYACCEL_TEST_ALL_TRAININGS="1", ANYACCEL_TEST_ACCELERATORS="cpu,sim")
+
+    def test_autotp_of_all_models(self):
+        sweep("transformer.py", os.path.join("with_deepspeed", "autotp_test.py"), ANYACCEL_TEST_ALL_MODELS="1", ANYACCEL_TEST_ACCELERATORS="cpu,sim")
+
+
+if __name__ == "__main__":
+    if subprocess.run([os.environ["ANYACCEL_TEST_PYTHON"], "-c", "import deepspeed.launcher.runner"], capture_output=True).returncode:
+        print("SKIP: the Python of the tests has no DeepSpeed (tools/setup --deepspeed)")
+        sys.exit(77)
+    unittest.main()

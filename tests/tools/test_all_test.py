@@ -1,0 +1,75 @@
+"""tools/test_all: the page of results, also when the parts were run one by one. Over a tree of its own with checks that do nothing."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/test_all"
+CHECKS = ("check_layers", "check_docs", "methods", "stubs", "check_plugin_abi", "format")
+
+
+class TestAll(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        for path in ("tools", "docs", ".cache/setup", "torch/share/cmake/Torch", "torch/include/torch/headeronly"):
+            (self.root / path).mkdir(parents=True)
+        shutil.copy(TOOL, self.root / "tools/test_all")
+        (self.root / ".cache/setup/torch_dir").write_text(f"{self.root}/torch/share/cmake/Torch\n")
+        (self.root / "torch/include/torch/headeronly/version.h").write_text(
+            "#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 13\n#define TORCH_VERSION_PATCH 0\n")
+        for name in CHECKS:
+            self.check(name, 0)
+
+    def check(self, name, status):
+        path = self.root / "tools" / name
+        path.write_text(f"#!/bin/sh\nexit {status}\n")
+        path.chmod(0o755)
+
+    def run_parts(self, *options):
+        return subprocess.run([sys.executable, self.root / "tools/test_all", *options], capture_output=True, text=True)
+
+    def rows(self):
+        lines = (self.root / "docs/test-results.md").read_text().splitlines()
+        cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+        return {row[0]: row[1:] for row in cells}
+
+    # Breaks when a part that is run alone takes the rows of the others from the page, or the sum is not that of the rows.
+    def test_parts_one_by_one(self):
+        self.assertEqual(self.run_parts("--only", "tree").returncode, 0)
+        self.assertEqual(self.rows()["tree"][2:5], ["5", "0", "0"])
+        self.assertEqual(self.rows()["release"][0], "not run")
+        self.check("methods", 1)
+        self.assertEqual(self.run_parts("--only", "tree").returncode, 1)
+        rows = self.rows()
+        self.assertEqual(rows["tree"][2:5], ["4", "1", "0"])
+        self.run_parts("--only", "format")  # skipped where there is no clang-format
+        rows = self.rows()
+        self.assertEqual(rows["tree"][2:5], ["4", "1", "0"])
+        self.assertEqual([int(n) for n in rows["all"][2:5]], [sum(int(rows[part][i]) for part in ("tree", "format")) for i in (2, 3, 4)])
+        self.assertIn("- tree: `tools/methods --check` failed", (self.root / "docs/test-results.md").read_text())
+
+    # Breaks when what is to come first, because time may run out, does not.
+    def test_order(self):
+        said = self.run_parts("--ci", "--only", "format,tree,format").stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in said if " passed " in line], ["format", "tree"])
+
+    # Breaks when a part that does not exist passes for a run without failures.
+    def test_unknown_part(self):
+        done = self.run_parts("--only", "tree,foo")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no part 'foo'", done.stderr)
+
+    # Breaks when continuous integration changes the tree.
+    def test_no_page_with_ci(self):
+        self.assertEqual(self.run_parts("--ci", "--only", "tree").returncode, 0)
+        self.assertFalse((self.root / "docs/test-results.md").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,188 @@
+#include "anyaccel/llm/chat.h"
+
+#include <gtest/gtest.h>
+
+#include "unit/llm/temporary_folder.h"
+#include "unit/support/expect_error.h"
+
+namespace anyaccel::llm {
+namespace {
+
+/// The text of a template for variables; there are always some messages.
+std::string render(const std::string& text, const std::string& more = "") {
+  const std::string messages =
+      R"("messages":[{"role":"user","content":" Hi "},{"role":"assistant","content":"Yo"},{"role":"user","content":"Ü?"}])";
+  return ChatTemplate::parse(text, {{"bos_token", "<s>"}})
+      .apply_json("{" + messages + (more.empty() ? "" : ",") + more + "}");
+}
+
+// Fails when trim_blocks, lstrip_blocks or a sign at a tag takes other white space than Jinja does.
+TEST(Chat, WhiteSpace) {
+  EXPECT_EQ(render("a\n  {% if true %}\n b\n  {% endif %}  \nc\n"), "a\n b\n  \nc");
+  EXPECT_EQ(render("a \n {%- if true -%} \n b {%+ endif +%}\nc"), "ab \nc");
+  EXPECT_EQ(render("  {{ 1 }}\n{{- 2 -}} \n 3{# x #}\n\n{#- y -#} \n4"), "  1234");
+  EXPECT_EQ(render("\r\na\rb\r\n"), "\na\nb");
+  EXPECT_EQ(render("x {% set y = '}}%}' %}{{ y }} {{ {'a': {'b': 1}}['a']['b'] }}"), "x }}%} 1");
+}
+
+// Fails when a loop's variables, its condition, its else or the scope of what is set in it differ.
+TEST(Chat, Loops) {
+  EXPECT_EQ(
+      render("{% for m in messages %}{{ loop.index0 }}{{ loop.index }}{{ loop.first }}{{ loop.last }}{{ loop.length }}"
+             "{{ loop.previtem.role if loop.previtem is defined }}-{{ (loop.nextitem|default({'role': 'end'})).role }} "
+             "{% endfor %}"),
+      "01TrueFalse3-assistant 12FalseFalse3user-user 23FalseTrue3assistant-end ");
+  EXPECT_EQ(render("{% for m in messages if m.role == 'user' %}{{ loop.index }}/{{ loop.length }} {% endfor %}"),
+            "1/2 2/2 ");
+  EXPECT_EQ(render("{% for x in [] %}{% else %}none{% endfor %}"), "none");
+  EXPECT_EQ(render("{% set x = 1 %}{% for i in range(3) %}{% set x = x + 1 %}{{ x }}{% endfor %}{{ x }}"), "2221");
+  EXPECT_EQ(render("{% set n = namespace(x=1) %}{% for i in range(3) %}{% set n.x = n.x + 1 %}{% endfor %}{{ n.x }}"),
+            "4");
+  EXPECT_EQ(render("{% for k, v in {'a': 1, 'b': [2]}.items() %}{{ k }}={{ v }};{% endfor %}"), "a=1;b=[2];");
+  EXPECT_EQ(render("{% for i in range(9) %}{% if i == 1 %}{% continue %}{% elif i > 3 %}{% break %}{% endif %}{{ i "
+                   "}}{% endfor %}"),
+            "023");
+  EXPECT_EQ(render("{% for i in [1,2,3] %}{% for j in 'ab' %}{{ j }}{{ loop.index }}{% endfor %}{{ loop.revindex }}{% "
+                   "endfor %}"),
+            "a1b23a1b22a1b21");
+}
+
+// Fails when an operator binds, or computes, otherwise than in Python.
+TEST(Chat, Expressions) {
+  EXPECT_EQ(
+      render("{{ 1 + 2 * 3 - 4 // -3 }} {{ -7 % 3 }} {{ -7 // 2 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ 1e20 }} {{ 1.0 }}"),
+      "9 2 -4 3.5 1024 1e+20 1.0");
+  EXPECT_EQ(render("{{ 'a' ~ 1 ~ none ~ true }} {{ 'ab' * 2 }} {{ [1] + [2] }} {{ ('a', 'b') }} {{ (1,) }}"),
+            "a1NoneTrue abab [1, 2] ('a', 'b') (1,)");
+  EXPECT_EQ(render("{{ not 1 == 2 and 3 in [3] or x }} {{ 1 < 2 < 3 }} {{ 1 < 2 > 2 }} {{ 'b' not in 'abc' }}"),
+            "True True False False");
+  EXPECT_EQ(render("{{ 'a' if 0 else 'b' if 0 else 'c' }}{{ 'x' if 0 }}{{ 0 or 'y' }}{{ 1 and 'z' }}"), "cyz");
+  EXPECT_EQ(
+      render("{{ messages[0]['content'] }}{{ messages[-1].content[0] }}{{ messages[1:]|length }}{{ 'abcd'[::-1] }}"
+             "{{ 'abcd'[-3:-1] }}{{ [1,2,3,4][::2] }}{{ messages.1.role }}"),
+      " Hi Ü2dcbabc[1, 3]assistant");
+  EXPECT_EQ(render(R"({{ "a\n\"\x41\u00fc\U0001F600" 'b' }})"),
+            "a\n\"A\xc3\xbc\xf0\x9f\x98\x80"
+            "b");
+}
+
+// Fails when a filter, a test or a method differs from Python's or Jinja's.
+TEST(Chat, Filters) {
+  EXPECT_EQ(render("{{ ' a '|trim }}|{{ 'xax'|trim('x') }}|{{ 'aB'|upper }}{{ 'aB'|lower }}{{ 'ab cd'|title }}{{ "
+                   "'ab'|capitalize }}"),
+            "a|a|ABabAb CdAb");
+  EXPECT_EQ(
+      render(
+          "{{ nothing|default('d') }}{{ ''|default('e', true) }}{{ nothing|length }}{{ [1, 2]|first }}{{ [1, 2]|last }}"
+          "{{ {'a': 1}|items|list }}{{ [1, 2]|join('-') }}{{ messages|map(attribute='role')|join(',') }}"),
+      "de012[('a', 1)]1-2user,assistant,user");
+  EXPECT_EQ(render("{{ messages|selectattr('role', 'equalto', 'user')|list|length }}{{ messages|rejectattr('role', "
+                   "'eq', 'user')|list|length }}"
+                   "{{ [1, 2, 3]|select('odd')|list }}{{ '12'|int + 1 }}{{ 'abc'|reverse }}"),
+            "21[1, 3]13cba");
+  EXPECT_EQ(
+      render(
+          R"({{ {'a': [1, 2.5, none, true], 'ü': '"\n</'}|tojson }}{{ {'b': [1], 'a': {}}|tojson(indent=2) }}{{ 'ü'|tojson(ensure_ascii=true) }})"),
+      "{\"a\": [1, 2.5, null, true], \"ü\": \"\\\"\\n</\"}{\n  \"b\": [\n    1\n  ],\n  \"a\": {}\n}\"\\u00fc\"");
+  EXPECT_EQ(render("{{ 'a b  c'.split() }}{{ 'a,b,c'.split(',', 1) }}{{ '</t>x</t>y'.split('</t>')[-1] }}{{ "
+                   "'xxabx'.lstrip('x') }}"
+                   "{{ ' a'.strip().startswith('a') }}{{ 'ab'.endswith(('x', 'b')) }}{{ 'aXbX'.replace('X', '') }}{{ "
+                   "'ß'.upper() }}"),
+            "['a', 'b', 'c']['a', 'b,c']yabxTrueTrueabSS");
+  EXPECT_EQ(render("{{ x is defined }}{{ messages is defined }}{{ none is none }}{{ 'a' is string }}{{ {} is mapping }}"
+                   "{{ [] is iterable }}{{ 1 is iterable }}{{ 3 is odd }}{{ 3 is not even }}{{ 4 is divisibleby 2 }}{{ "
+                   "[] is sequence }}"),
+            "FalseTrueTrueTrueTrueTrueFalseTrueTrueTrueTrue");
+}
+
+// Fails when a macro sees other names, or a block that is set is printed.
+TEST(Chat, MacrosAndBlocks) {
+  EXPECT_EQ(
+      render("{% macro f(a, b='x') %}[{{ a }}{{ b }}{{ c }}]{% endmacro %}{% set c = 1 %}{{ f(1) }}{{ f(b=2, a=3) }}"),
+      "[1x1][321]");
+  EXPECT_EQ(render("{% macro f(n) %}{{ n }}{% if n %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(3) }}"), "3210");
+  EXPECT_EQ(render("{% set x %} a{{ 1 }} {% endset %}<{{ x }}>{% generation %}g{% endgeneration %}{{ bos_token }}"),
+            "< a1 >g<s>");
+}
+
+// Fails when a construct that is not known is left out in silence, or its line is not told.
+TEST(Chat, OutsideTheSubset) {
+  for (const auto& [text, named] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"a\n{% include 'x' %}", "line 2: the tag \"include\""},
+           {"\n\n{{ 1|batch(2) }}", "line 3: the filter \"batch\""},
+           {"{{ 1 is escaped }}", "the test \"escaped\""},
+           {"{{ 'a'.encode() }}", "the method \"encode\""},
+           {"{{ [1].append(2) }}", "the method \"append\""},
+           {"{{ lipsum() }}", "the function \"lipsum\""},
+           {"{{ '%s' % 1 }}", "formatting"},
+           {"{{ 9223372036854775807 + 1 }}", "64 bits"},
+           {"{% for x in [1] recursive %}{% endfor %}", "recursive"},
+           {"{{ f(*a) }}", "a call with *"}}) {
+    EXPECT_ERROR(render(text), unsupported, named);
+  }
+  EXPECT_ERROR(render("{{ 1"), corrupt, "line 1");
+  EXPECT_ERROR(render("\n{% if 1 %}"), corrupt, "endif");
+  EXPECT_ERROR(render("{{ 1 + }}"), corrupt, "'}}'");
+  EXPECT_ERROR(render("{% endfor %}"), corrupt, "endfor");
+  EXPECT_ERROR(render("{% break %}"), corrupt, "break");
+  EXPECT_ERROR(render("\n{{ raise_exception('No ' ~ 1) }}"), invalid_argument,
+               "line 2: the model's template refuses these messages: No 1");
+  EXPECT_ERROR(render("{{ x.y }}"), invalid_argument, "\"x\" is undefined");
+  EXPECT_ERROR(render("{{ 1 // 0 }}"), invalid_argument, "zero");
+  EXPECT_ERROR(render("{{ 'a' + 1 }}"), invalid_argument, "str + int");
+  EXPECT_ERROR(render("{{ messages[0]._x }}"), invalid_argument, "not safe");
+}
+
+// Fails when a hostile template takes the stack, the memory or for ever.
+TEST(Chat, Limits) {
+  const auto many = [](const std::string& text, int times) {
+    std::string out;
+    for (int i = 0; i < times; ++i) out += text;
+    return out;
+  };
+  EXPECT_ERROR(render("{{ " + many("(", 5000) + "1" + many(")", 5000) + " }}"), corrupt, "too deep");
+  EXPECT_ERROR(render("{{ 1" + many("+1", 5000) + " }}"), corrupt, "too long");
+  EXPECT_ERROR(render("{{ a" + many(".a", 5000) + " }}"), corrupt, "too long");
+  EXPECT_ERROR(render(many("{% if 1 %}", 500)), corrupt, "too deep");
+  EXPECT_ERROR(render("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"), unsupported, "depth");
+  const std::string loops = many("{% for i in range(100000) %}", 5);
+  EXPECT_ERROR(render(loops + many("{% endfor %}", 5)), unsupported, "more than is allowed");
+  EXPECT_ERROR(render("{% for i in range(99999) %}" + many("{{ i == i }}", 99) + "{% endfor %}"), unsupported, "steps");
+  EXPECT_ERROR(render("{% set n = namespace(x='a') %}{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}"),
+               unsupported, "memory");
+  EXPECT_ERROR(render("{{ 'ab' * 9223372036854775807 }}"), unsupported, "memory");
+  EXPECT_ERROR(render("{% set n = namespace(x=[]) %}{% for i in range(200) %}{% set n.x = [n.x] %}{% endfor %}"),
+               unsupported, "nested too deep");
+  EXPECT_ERROR(render("{% set n = namespace() %}{% set n.n = n %}"), unsupported, "namespace");
+  EXPECT_ERROR(
+      render("{% set n = namespace(x=[1]) %}{% for i in range(90) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x }}"),
+      unsupported, "more than is allowed");
+}
+
+// Fails when the template or a token is looked for elsewhere than transformers does.
+TEST(Chat, Folder) {
+  const TemporaryFolder folder;
+  const std::vector<Message> hello{{.role = "user", .content = "a\xff"}};
+  EXPECT_FALSE(ChatTemplate::load(folder.path()).has_value());
+  folder.write("tokenizer_config.json", R"({"bos_token":{"content":"<b>"},"eos_token":"</b>","pad_token":null,
+    "chat_template":"{{ bos_token }}{{ messages[0].content }}{{ eos_token }}{{ pad_token }}{{ add_generation_prompt }}{{ tools }}"})");
+  EXPECT_EQ(ChatTemplate::load(folder.path())->apply(hello), "<b>a\xef\xbf\xbd</b>TrueNone");
+  EXPECT_EQ(ChatTemplate::load(folder.path())->apply(hello, false), "<b>a\xef\xbf\xbd</b>FalseNone");
+  folder.write("special_tokens_map.json", R"({"bos_token":"no","unk_token":"<u>"})");
+  folder.write("chat_template.jinja", "{{ bos_token }}{{ unk_token }}");
+  EXPECT_EQ(ChatTemplate::load(folder.path())->apply(hello), "<b><u>");
+  const TemporaryFolder named;
+  named.write(
+      "tokenizer_config.json",
+      R"({"chat_template":[{"name":"default","template":"d"},{"name":"tool_use","template":"t{{ tools|length }}"}]})");
+  EXPECT_EQ(ChatTemplate::load(named.path())->apply(hello), "d");
+  EXPECT_EQ(ChatTemplate::load(named.path())->apply_json(R"({"messages":[],"tools":[{}]})"), "t1");
+  named.write("tokenizer_config.json", R"({"chat_template":[{"name":"other","template":"d"}]})");
+  EXPECT_ERROR(ChatTemplate::load(named.path()), corrupt, "default");
+  named.write("tokenizer_config.json", R"({"chat_template":7})");
+  EXPECT_ERROR(ChatTemplate::load(named.path()), corrupt, "chat_template");
+  EXPECT_ERROR(ChatTemplate::parse("").apply_json("[]"), corrupt, "messages");
+}
+
+}  // namespace
+}  // namespace anyaccel::llm

@@ -1,0 +1,184 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "anyaccel/llm/config.h"
+#include "unit/llm/temporary_folder.h"
+#include "unit/support/expect_error.h"
+
+namespace anyaccel::llm {
+namespace {
+
+ModelConfig read(const TemporaryFolder& folder, const std::string& type, const std::string& more) {
+  folder.write("config.json", R"({"model_type":")" + type +
+                                  R"(","vocab_size":10,"hidden_size":8,"intermediate_size":16,"num_hidden_layers":3,)" +
+                                  R"("num_attention_heads":2,"num_key_value_heads":2,"head_dim":4)" + more + "}");
+  return ModelConfig::read(folder.path());
+}
+
+using Windows = std::vector<std::int64_t>;
+
+// Fails when a family's window is put on other layers than transformers puts it on, or null is taken for its default.
+TEST(Families, Windows) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(read(folder, "mistral", "").windows, Windows(3, 4096));
+  EXPECT_TRUE(read(folder, "mistral", R"(,"sliding_window":null)").windows.empty());
+  EXPECT_EQ(read(folder, "qwen2", R"(,"use_sliding_window":true,"sliding_window":5,"max_window_layers":1)").windows,
+            (Windows{0, 5, 5}));
+  EXPECT_EQ(read(folder, "qwen3",
+                 R"(,"use_sliding_window":true,"sliding_window":5,)"
+                 R"("layer_types":["sliding_attention","full_attention","full_attention"])")
+                .windows,
+            (Windows{5, 0, 0}));
+  for (const std::int64_t positions : read(folder, "qwen2", R"(,"sliding_window":5,"max_window_layers":1)").windows) {
+    EXPECT_EQ(positions, 0);
+  }
+  EXPECT_THAT(read(folder, "llama", R"(,"sliding_window":5)").windows, testing::IsEmpty());
+}
+
+// Fails when a layer type that we lack is run as another, or a list of the wrong length is read.
+TEST(Families, LayerTypes) {
+  const TemporaryFolder folder;
+  EXPECT_ERROR(read(folder, "qwen3", R"(,"layer_types":["full_attention","linear_attention","full_attention"])"),
+               unsupported, "linear_attention");
+  EXPECT_ERROR(read(folder, "qwen3", R"(,"layer_types":["full_attention"])"), corrupt, "layer_types");
+}
+
+// Fails when longrope's factors, which index each rotated pair, are believed without counting them.
+TEST(Families, LongRope) {
+  const TemporaryFolder folder;
+  const std::string rope = R"(,"original_max_position_embeddings":64,"rope_scaling":{"type":"longrope",)";
+  const auto good = read(folder, "phi3", rope + R"("short_factor":[1,2],"long_factor":[3,4]})");
+  EXPECT_EQ(good.rope.long_factor, (std::vector<double>{3, 4}));
+  EXPECT_NEAR(good.rope.attention_factor, std::sqrt(1 + std::log(4096.0 / 64) / std::log(64.0)), 1e-12);
+  EXPECT_ERROR(read(folder, "phi3", rope + R"("short_factor":[1,2],"long_factor":[3]})"), corrupt, "long_factor");
+  EXPECT_ERROR(read(folder, "phi3", rope + R"("short_factor":[1,0],"long_factor":[3,4]})"), corrupt, "short_factor");
+  EXPECT_ERROR(read(folder, "llama", R"(,"partial_rotary_factor":0.5)"), unsupported, "partial_rotary_factor");
+}
+
+// Fails when Phi-3's default, which stands above what the rotation's object says, is not transformers'.
+TEST(Families, LongRopeOfPhi3WithoutItsLength) {
+  const TemporaryFolder folder;
+  const std::string factors = R"("short_factor":[1,2],"long_factor":[3,4]})";
+  const std::string positions = R"(,"max_position_embeddings":131072,"rope_scaling":{"type":"longrope",)";
+  EXPECT_EQ(read(folder, "phi3", positions + factors).rope.original_max_positions, 4096);
+  EXPECT_EQ(read(folder, "phi3", positions + R"("original_max_position_embeddings":8192,)" + factors)
+                .rope.original_max_positions,
+            4096);
+  EXPECT_EQ(read(folder, "llama", positions + R"("original_max_position_embeddings":8192,)" + factors)
+                .rope.original_max_positions,
+            8192);
+}
+
+// Fails when ids that end a chat model's turn, which generation_config.json alone has, are not used, or go unchecked.
+TEST(Families, GenerationConfig) {
+  const TemporaryFolder folder;
+  folder.write("generation_config.json", R"({"eos_token_id":[3,4]})");
+  EXPECT_EQ(read(folder, "llama", R"(,"eos_token_id":2)").eos_token_ids, (Windows{3, 4}));
+  folder.write("generation_config.json", "{}");
+  EXPECT_EQ(read(folder, "llama", R"(,"eos_token_id":2)").eos_token_ids, (Windows{2}));
+  folder.write("generation_config.json", R"({"eos_token_id":10})");
+  EXPECT_ERROR(read(folder, "llama", ""), corrupt, "generation_config.json");
+}
+
+// Fails when a checkpoint that has no ids of its own does not end where transformers' class says, or gets them against its
+// will, or one that its vocabulary lacks.
+TEST(Families, EndOfTextOfTheClass) {
+  const TemporaryFolder folder;
+  const std::string sizes = R"(,"ffn_dim":16,"word_embed_proj_dim":8)";
+  EXPECT_EQ(read(folder, "opt", sizes).eos_token_ids, (Windows{2}));
+  EXPECT_EQ(read(folder, "opt", sizes).bos_token_id, 2);
+  EXPECT_THAT(read(folder, "opt", sizes + R"(,"eos_token_id":null)").eos_token_ids, testing::IsEmpty());
+  EXPECT_EQ(read(folder, "opt", sizes + R"(,"bos_token_id":null)").bos_token_id, -1);
+  EXPECT_EQ(read(folder, "opt", sizes + R"(,"eos_token_id":3)").eos_token_ids, (Windows{3}));
+  EXPECT_THAT(read(folder, "gpt2", R"(,"n_embd":8,"n_layer":1,"n_head":2)").eos_token_ids, testing::IsEmpty());
+}
+
+// Fails when a key that a family does not look at refuses its checkpoints: a Gemma 2's may have both.
+TEST(Families, ActivationOfItsOwnKey) {
+  const TemporaryFolder folder;
+  const std::string gelu = R"(,"hidden_act":"gelu_pytorch_tanh")";
+  EXPECT_EQ(read(folder, "gemma2", gelu + R"(,"hidden_activation":"gelu_pytorch_tanh")").activation,
+            Activation::gelu_tanh);
+  EXPECT_EQ(read(folder, "gemma3_text", gelu).activation, Activation::gelu_tanh);
+  EXPECT_ERROR(read(folder, "llama", gelu), unsupported, "hidden_act");
+  EXPECT_EQ(read(folder, "gpt2", R"(,"n_embd":8,"n_layer":1,"n_head":2,"activation_function":"gelu_fast")").activation,
+            Activation::gelu_tanh);
+}
+
+// Fails when experts are put into other layers than transformers has them in, or more are chosen than there are.
+TEST(Families, Experts) {
+  const TemporaryFolder folder;
+  const std::string four = R"(,"num_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":6)";
+  EXPECT_EQ(read(folder, "qwen3_moe", four + R"(,"decoder_sparse_step":2)").expert_layers,
+            (std::vector<bool>{false, true, false}));
+  EXPECT_EQ(read(folder, "qwen3_moe", four + R"(,"mlp_only_layers":[0,7])").expert_layers,
+            (std::vector<bool>{false, true, true}));
+  EXPECT_EQ(read(folder, "mixtral", R"(,"num_local_experts":3)").expert_layers, (std::vector<bool>{true, true, true}));
+  EXPECT_ERROR(read(folder, "mixtral", R"(,"num_local_experts":2,"num_experts_per_tok":3)"), corrupt, "experts");
+}
+
+// Fails when a Gemma's value that the file leaves out, or has as null, is not transformers'.
+TEST(Families, Gemma) {
+  const TemporaryFolder folder;
+  const auto two = read(folder, "gemma2", R"(,"final_logit_softcapping":null)");
+  EXPECT_EQ(two.attention_softcap, 50.0);
+  EXPECT_EQ(two.logit_softcap, 0.0);
+  EXPECT_EQ(two.windows, (Windows{4096, 0, 4096}));
+  const auto three = read(folder, "gemma3_text", R"(,"sliding_window_pattern":3,"rope_local_base_freq":500)");
+  EXPECT_EQ(three.windows, (Windows{4096, 4096, 0}));
+  EXPECT_EQ(three.window_rope_theta, 500.0);
+  EXPECT_EQ(three.rope.theta, 1e6);
+  EXPECT_ERROR(read(folder, "gemma2", R"(,"hidden_activation":"relu")"), unsupported, "relu");
+  EXPECT_ERROR(read(folder, "gemma2", R"(,"attn_logit_softcapping":0)"), corrupt, "attn_logit_softcapping");
+}
+
+// Fails when GPT-2's own keys are not read, or what its file leaves out is not as transformers has it.
+TEST(Families, Gpt2) {
+  const TemporaryFolder folder;
+  const auto gpt2 = [&](const std::string& more) {
+    folder.write("config.json",
+                 R"({"model_type":"gpt2","vocab_size":10,"n_embd":12,"n_layer":2,"n_head":4)" + more + "}");
+    return ModelConfig::read(folder.path());
+  };
+  const ModelConfig plain = gpt2(R"(,"n_inner":null)");
+  EXPECT_EQ(plain.intermediate_size, 48);
+  EXPECT_EQ(plain.head_dim, 3);  // odd: nothing is rotated
+  EXPECT_EQ(plain.num_kv_heads, 4);
+  EXPECT_EQ(plain.max_positions, 1024);
+  EXPECT_TRUE(plain.tie_word_embeddings);
+  EXPECT_EQ(plain.activation, Activation::gelu_tanh);
+  EXPECT_EQ(gpt2(R"(,"n_inner":7,"n_positions":9)").intermediate_size, 7);
+  EXPECT_EQ(plain.parameter_count(), (10 + 1024 + 2) * 12 + 2 * (4 * 12 * 12 + 48 + 2 * 12 * 48 + 60 + 2 * 2 * 12));
+  EXPECT_ERROR(gpt2(R"(,"activation_function":"quick_gelu")"), unsupported, "quick_gelu");
+  EXPECT_ERROR(gpt2(R"(,"add_cross_attention":true)"), unsupported, "add_cross_attention");
+  EXPECT_ERROR(gpt2(R"(,"n_positions":0)"), corrupt, "n_positions");
+  folder.write("config.json", R"({"model_type":"gpt2","vocab_size":10,"n_embd":10,"n_layer":2,"n_head":4})");
+  EXPECT_ERROR(ModelConfig::read(folder.path()), corrupt, "4 heads");
+}
+
+// Fails when an OPT's option is not read: 350m has its norms behind and narrow embeddings, Galactica no biases.
+TEST(Families, Opt) {
+  const TemporaryFolder folder;
+  const auto plain = read(folder, "opt", R"(,"ffn_dim":12)");
+  EXPECT_EQ(plain.intermediate_size, 12);
+  EXPECT_EQ(plain.position_offset, 2);
+  EXPECT_TRUE(plain.norms_before && plain.final_norm && plain.mlp_bias && plain.tie_word_embeddings);
+  EXPECT_EQ(plain.activation, Activation::relu);
+  const auto small = read(folder, "opt", R"(,"ffn_dim":12,"do_layer_norm_before":false,"word_embed_proj_dim":6)");
+  EXPECT_FALSE(small.norms_before || small.final_norm);
+  EXPECT_EQ(small.embedding_width(), 6);
+  const auto bare = read(folder, "opt", R"(,"ffn_dim":12,"enable_bias":false,"layer_norm_elementwise_affine":false)");
+  EXPECT_FALSE(bare.qkv_bias || bare.output_bias || bare.mlp_bias || bare.norm_weights);
+  EXPECT_ERROR(read(folder, "opt", ""), corrupt, "ffn_dim");
+}
+
+// Fails when a model is written as a Llama that is none.
+TEST(Families, OnlyLlamaIsWritten) {
+  const TemporaryFolder folder;
+  EXPECT_ERROR(read(folder, "qwen2", "").to_json(), unsupported, "qwen2");
+}
+
+}  // namespace
+}  // namespace anyaccel::llm

@@ -1,0 +1,138 @@
+#include "llm/parallel/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "unit/support/expect_error.h"
+
+namespace anyaccel::llm {
+namespace {
+
+ModelConfig grouped(std::int64_t heads, std::int64_t kv_heads) {
+  ModelConfig config;
+  config.num_heads = heads;
+  config.num_kv_heads = kv_heads;
+  config.head_dim = 8;
+  config.hidden_size = 32;
+  config.intermediate_size = 50;
+  config.vocab_size = 65;
+  return config;
+}
+
+// Fails when parts overlap, leave a gap, or differ by more than one.
+TEST(ParallelPlan, BalancedPartsAreTheWhole) {
+  EXPECT_EQ(balanced(10, 0, 3), (Slice{0, 4}));
+  EXPECT_EQ(balanced(10, 1, 3), (Slice{4, 3}));
+  EXPECT_EQ(balanced(10, 2, 3), (Slice{7, 3}));
+}
+
+// Fails when a query head is lost or done twice, is apart from its key head, or when the heads of a rank do not divide among its key heads.
+TEST(ParallelPlan, EveryQueryHeadOnceWithItsKey) {
+  for (const auto& [heads, kv] :
+       {std::pair{8, 8}, std::pair{8, 2}, std::pair{12, 3}, std::pair{9, 3}, std::pair{14, 2}, std::pair{4, 1}}) {
+    for (int size = 1; size <= 4; ++size) {
+      std::int64_t next = 0;
+      for (int rank = 0; rank < size; ++rank) {
+        const HeadShare share = share_heads(heads, kv, rank, size);
+        EXPECT_EQ(share.query.begin, next);
+        next += share.query.count;
+        ASSERT_GT(share.query.count, 0);
+        EXPECT_EQ(share.query.count % share.key.count, 0);
+        const std::int64_t group = heads / kv;
+        EXPECT_EQ(share.query.begin / group, share.key.begin);
+        EXPECT_EQ((share.query.begin + share.query.count - 1) / group, share.key.begin + share.key.count - 1);
+      }
+      EXPECT_EQ(next, heads);
+    }
+  }
+}
+
+// Fails when a fused matrix is cut as one piece, a part is taken from the wrong dimension, or sizes of the rank's model are others.
+TEST(ParallelPlan, FusedRowsAndVocabulary) {
+  const std::vector<TensorShape> shapes = {{"model.embed_tokens.weight", {65, 32}},
+                                           {"model.layers.0.self_attn.qkv_proj.weight", {64, 32}},
+                                           {"model.layers.0.self_attn.o_proj.weight", {32, 32}},
+                                           {"model.layers.0.mlp.gate_up_proj.weight", {100, 32}},
+                                           {"model.norm.weight", {32}}};
+  const ParallelPlan plan = make_plan(grouped(4, 2), shapes, 1, 2);
+  EXPECT_EQ(plan.find("model.embed_tokens.weight")->parts, (std::vector<Slice>{{33, 32}}));
+  EXPECT_EQ(plan.find("model.layers.0.self_attn.qkv_proj.weight")->parts,
+            (std::vector<Slice>{{16, 16}, {40, 8}, {56, 8}}));
+  const TensorPlan& output = *plan.find("model.layers.0.self_attn.o_proj.weight");
+  EXPECT_EQ(output.dim, 1U);
+  EXPECT_EQ(output.local_shape(), (std::vector<std::int64_t>{32, 16}));
+  EXPECT_EQ(plan.find("model.layers.0.mlp.gate_up_proj.weight")->parts, (std::vector<Slice>{{25, 25}, {75, 25}}));
+  EXPECT_EQ(plan.find("model.norm.weight")->style, ShardStyle::replicated);
+  EXPECT_EQ(plan.local.num_heads, 2);
+  EXPECT_EQ(plan.local.num_kv_heads, 1);
+  EXPECT_EQ(plan.local.intermediate_size, 25);
+  EXPECT_EQ(plan.local.vocab_size, 32);
+}
+
+// Fails when the bias behind a sum is added by every rank.
+TEST(ParallelPlan, BiasOfASumOnOneRank) {
+  const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.down_proj.bias", {32}}};
+  EXPECT_TRUE(make_plan(grouped(4, 2), shapes, 0, 2).tensors[0].present);
+  EXPECT_FALSE(make_plan(grouped(4, 2), shapes, 1, 2).tensors[0].present);
+}
+
+// Fails when GPT-2's matrices, stored with a row per input, are cut as the others.
+TEST(ParallelPlan, TurnedMatrices) {
+  ModelConfig config = grouped(4, 4);
+  config.model_type = "gpt2";
+  const std::vector<TensorShape> shapes = {{"transformer.h.0.mlp.c_fc.weight", {32, 50}},
+                                           {"transformer.h.0.mlp.c_proj.weight", {50, 32}}};
+  const ParallelPlan plan = make_plan(config, shapes, 0, 2);
+  EXPECT_EQ(plan.tensors[0].dim, 1U);
+  EXPECT_EQ(plan.tensors[1].dim, 0U);
+}
+
+// Fails when experts are cut by the size of the dense layers.
+TEST(ParallelPlan, Experts) {
+  ModelConfig config = grouped(4, 4);
+  config.num_experts = 2;
+  config.expert_size = 24;
+  const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.experts.1.gate_proj.weight", {24, 32}}};
+  const ParallelPlan plan = make_plan(config, shapes, 1, 2);
+  EXPECT_EQ(plan.tensors[0].parts, (std::vector<Slice>{{12, 12}}));
+  EXPECT_EQ(plan.local.expert_size, 12);
+}
+
+// Fails when a block that a rule takes back is split all the same, or a rule that cannot be followed is not refused by the weight's name.
+TEST(ParallelPlan, Rules) {
+  const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.up_proj.weight", {50, 32}},
+                                           {"model.layers.0.mlp.down_proj.weight", {32, 50}}};
+  const ModelConfig config = grouped(4, 2);
+  const ParallelPlan whole = make_plan(config, shapes, 0, 2, {{"*.mlp.*", ShardStyle::replicated}});
+  EXPECT_FALSE(whole.feed_forward);
+  EXPECT_EQ(whole.local.intermediate_size, 50);
+  EXPECT_ERROR(make_plan(config, shapes, 0, 2, {{"*up_proj*", ShardStyle::row}}), invalid_argument,
+               "weight model.layers.0.mlp.up_proj.weight cannot be split so; got row");
+  EXPECT_ERROR(make_plan(config, shapes, 0, 2, {{"*up_proj*", ShardStyle::replicated}}), invalid_argument,
+               "weight model.layers.0.mlp.down_proj.weight is not split as the others");
+}
+
+// Fails when a pattern fits too much or too little, or one of many stars from a config.json is never done.
+TEST(ParallelPlan, Patterns) {
+  const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.up_proj.weight", {50, 32}},
+                                           {"model.layers.0.mlp.down_proj.weight", {32, 50}}};
+  const auto taken = [&](const std::string& pattern) {
+    return !make_plan(grouped(4, 2), shapes, 0, 2, {{pattern, ShardStyle::replicated}}).feed_forward;
+  };
+  for (const char* fits : {"*", "model.layers.0.mlp.*", "*.weight", "*mlp*weight", "**proj.weight*", "model*l*p*proj*"})
+    EXPECT_TRUE(taken(fits)) << fits;
+  for (const char* other : {"", "model", "*.bias", "weight", "model.layers.1*", "*mlp*mlp*"})
+    EXPECT_FALSE(taken(other)) << other;
+  std::string stars = "*";
+  for (int i = 0; i < 40; ++i) stars += "a*";
+  const std::vector<TensorShape> long_name = {{std::string(4000, 'a') + ".weight", {1}}};
+  make_plan(grouped(4, 2), long_name, 0, 2, {{stars + "b", ShardStyle::replicated}});
+}
+
+// Fails when a rank without any head is only seen when it computes.
+TEST(ParallelPlan, TooManyRanks) {
+  EXPECT_ERROR(make_plan(grouped(4, 2), {{"model.layers.0.self_attn.q_proj.weight", {32, 32}}}, 0, 5), invalid_argument,
+               "weight model.layers.0.self_attn.q_proj.weight has nothing for some of the ranks; got 5 ranks");
+}
+
+}  // namespace
+}  // namespace anyaccel::llm

@@ -1,0 +1,225 @@
+#include "llm/quantize/weights.h"
+
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <c10/core/GradMode.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "anyaccel/llm/generate.h"
+#include "anyaccel/llm/model.h"
+#include "llm/model/llama.h"
+#include "llm/model/state.h"
+#include "unit/llm/temporary_folder.h"
+#include "unit/support/expect_error.h"
+
+namespace anyaccel::llm {
+namespace {
+
+ModelConfig small(bool tied = false) {
+  ModelConfig config;
+  config.vocab_size = 50;
+  config.hidden_size = 64;
+  config.intermediate_size = 96;
+  config.num_layers = 2;
+  config.num_heads = 4;
+  config.num_kv_heads = 2;
+  config.head_dim = 16;
+  config.max_positions = 64;
+  config.initializer_range = 0.1;
+  config.tie_word_embeddings = tied;
+  return config;
+}
+
+/// A cache and a checkpoint of a test's own.
+class Quantize : public testing::Test {
+ protected:
+  Quantize() {
+    setenv("ANYACCEL_MODEL_CACHE", (cache_.path() / "models").c_str(), 1);
+    Model::create(small(), 3).save(folder_.path());
+  }
+  ~Quantize() override { unsetenv("ANYACCEL_MODEL_CACHE"); }
+
+  std::vector<std::filesystem::path> cached() const {
+    std::vector<std::filesystem::path> out;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(cache_.path() / "models", ignored))
+      out.push_back(entry);
+    return out;
+  }
+  Model load(int bits, std::int64_t group = 0) const {
+    return Model::load(folder_.path(), LoadOptions{.bits = bits, .group = group});
+  }
+  double distance(const Model& model) const {
+    const std::vector<std::int64_t> ids = {1, 2, 3, 4, 5, 6, 7, 8};
+    const at::Tensor want = Model::load(folder_.path()).logits(ids);
+    return model.logits(ids).sub(want).abs().max().item<double>() / want.abs().max().item<double>();
+  }
+
+  TemporaryFolder cache_, folder_;
+  c10::AutoGradMode no_gradient_{false};
+};
+
+// Breaks when the largest group that fits is not taken, or one that does not fit is.
+TEST_F(Quantize, GroupsDivideTheInputs) {
+  EXPECT_EQ(group_size(576, 0), 64);
+  EXPECT_EQ(group_size(1536, 0), 128);
+  EXPECT_EQ(group_size(96, 0), 32);
+  EXPECT_EQ(group_size(40, 0), 0);
+  EXPECT_EQ(group_size(576, 192), 192);
+  EXPECT_EQ(group_size(576, 128), 0);
+  EXPECT_EQ(group_size(576, 48), 0);
+}
+
+// Breaks when a value is rounded to the wrong step, or packing and unpacking disagree about a place.
+TEST_F(Quantize, ValuesAreNear) {
+  at::Tensor weight = at::randn({7, 192});
+  weight[3].narrow(0, 32, 32).zero_();  // a group of zeros has no scale
+  for (const std::int64_t group : {32, 64, 192}) {
+    const at::Tensor greatest =
+        weight.view({7, -1, group}).abs().amax(-1, true).expand({7, 192 / group, group}).reshape({7, 192});
+    const QuantizedMatrix eight = quantize(weight, 8, group);
+    EXPECT_TRUE(dequantize(eight.weight, eight.scales, 0, 7)
+                    .sub(weight)
+                    .abs()
+                    .le(greatest.mul(0.501 / 127))
+                    .all()
+                    .item<bool>());
+    const QuantizedMatrix four = quantize(weight, 4, group);
+    EXPECT_EQ(four.weight.size(1), 96);
+    // Half a step where nothing is cut off; the shortest scale, 0.84, has 7 steps on the side that is not the farthest.
+    EXPECT_TRUE(dequantize(four.weight, four.scales, 0, 7)
+                    .sub(weight)
+                    .abs()
+                    .le(greatest.mul(2.2 / 8).add(1e-7))
+                    .all()
+                    .item<bool>());
+    EXPECT_LT(dequantize(four.weight, four.scales, 0, 7).sub(weight).square().mean().item<double>(), 0.012);
+    EXPECT_TRUE(at::equal(dequantize(four.weight, four.scales, 2, 3),
+                          dequantize(four.weight, four.scales, 0, 7).narrow(0, 2, 3)));
+  }
+}
+
+// Breaks when a large matrix, which is done in pieces, loses or repeats rows at their edges.
+TEST_F(Quantize, PiecesAreTheWhole) {
+  const at::Tensor weight = at::randn({4500, 64});
+  for (const int bits : {8, 4}) {
+    const QuantizedMatrix all = quantize(weight, bits, 64);
+    EXPECT_EQ(all.weight.size(0), 4500);
+    for (const std::int64_t row : {0, 4095, 4096, 4499}) {
+      const QuantizedMatrix one = quantize(weight.narrow(0, row, 1), bits, 64);
+      EXPECT_TRUE(at::equal(all.weight[row], one.weight[0]) && at::equal(all.scales.scales[row], one.scales.scales[0]));
+    }
+  }
+}
+
+// Breaks when integer weights on the grid do not come back, for each place of a block.
+TEST_F(Quantize, ExactValuesStay) {
+  const at::Tensor q = at::randint(-8, 8, {5, 128});
+  for (const std::int64_t group : {32, 128}) {
+    at::Tensor weight = q.to(c10::kFloat).mul(0.25);
+    weight.view({5, -1, group}).select(2, 0).fill_(-2);  // the farthest of each group, so that the scale is 0.25
+    const QuantizedMatrix made = quantize(weight, 4, group);
+    EXPECT_TRUE(at::equal(dequantize(made.weight, made.scales, 0, 5), weight));
+  }
+}
+
+// Breaks when the op reads another format than the plain pass, or a scale stands at the wrong output.
+TEST_F(Quantize, BothPassesAgree) {
+  for (const int bits : {8, 4}) {
+    for (const std::int64_t group : {0, 32}) {
+      const Model model = load(bits, group);
+      ModelState& state = *model.state();
+      std::vector<std::int64_t> ids = {3, 1, 4, 1, 5, 9, 2, 6};
+      KvCache cache(state.local, 1, 8, c10::kFloat);
+      const at::Tensor got =
+          llama_forward(state.weights, state.local, state.rope, ids_on_device(state.config, ids, "test"), &cache);
+      EXPECT_TRUE(at::allclose(got.squeeze(0).to(c10::Device(c10::kCPU)), model.logits(ids), 2e-4, 2e-3));
+    }
+  }
+}
+
+// Breaks when a matrix is quantized far too coarsely, or its scales are lost.
+TEST_F(Quantize, LogitsAreNearTheFloatModels) {
+  EXPECT_LT(distance(load(8)), 0.02);
+  EXPECT_LT(distance(load(4)), 0.3);
+  EXPECT_GT(distance(load(4)), 1e-4);
+}
+
+// Breaks when the second load does not read the file, or reads something else than was made.
+TEST_F(Quantize, IsKeptForTheNextTime) {
+  const at::Tensor first = load(4).logits({1, 2, 3});
+  ASSERT_EQ(cached().size(), 1U);
+  const auto before = std::filesystem::last_write_time(cached()[0]);
+  std::filesystem::last_write_time(cached()[0], before - std::chrono::hours(1));
+  EXPECT_TRUE(at::equal(load(4).logits({1, 2, 3}), first));
+  EXPECT_GT(std::filesystem::last_write_time(cached()[0]), before - std::chrono::minutes(30));  // a use is noted
+  load(8);
+  EXPECT_EQ(cached().size(), 2U);
+  Model::load(folder_.path(), LoadOptions{.bits = 4, .group = 32, .cache = false});
+  EXPECT_EQ(cached().size(), 2U);
+}
+
+// Breaks when another checkpoint of the same name gets the old one's integers.
+TEST_F(Quantize, AnotherCheckpointIsNotMistaken) {
+  load(8);
+  Model::create(small(), 4).save(folder_.path());
+  EXPECT_LT(distance(load(8)), 0.02);
+}
+
+// Breaks when a damaged file is believed, or is in the way for ever.
+TEST_F(Quantize, DamageIsNoticed) {
+  const at::Tensor right = load(8).logits({1, 2, 3});
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{100}, static_cast<std::size_t>(std::filesystem::file_size(cached()[0])) - 8}) {
+    std::filesystem::resize_file(cached()[0], size);
+    EXPECT_TRUE(at::equal(load(8).logits({1, 2, 3}), right));
+    EXPECT_GT(std::filesystem::file_size(cached()[0]), size);
+  }
+}
+
+// Breaks when the cache grows without end, or what was used last goes first.
+TEST_F(Quantize, OldFilesMakeRoom) {
+  load(8);
+  const auto first = cached()[0];
+  std::filesystem::last_write_time(first, std::filesystem::last_write_time(first) - std::chrono::hours(1));
+  setenv("ANYACCEL_MODEL_CACHE_SIZE", std::to_string(std::filesystem::file_size(first) + 100).c_str(), 1);
+  load(4);
+  unsetenv("ANYACCEL_MODEL_CACHE_SIZE");
+  ASSERT_EQ(cached().size(), 1U);
+  EXPECT_NE(cached()[0], first);
+}
+
+// Breaks when others could have written what is read as weights.
+TEST_F(Quantize, OthersFoldersAreNotUsed) {
+  load(8);
+  std::filesystem::permissions(cache_.path() / "models", std::filesystem::perms::all);
+  std::filesystem::remove(cached()[0]);
+  load(8);
+  EXPECT_TRUE(cached().empty());
+}
+
+// Breaks when the embedding of a tied head is quantized with it.
+TEST_F(Quantize, TiedHeadsLeaveTheEmbedding) {
+  Model::create(small(true), 3).save(folder_.path());
+  for (int time = 0; time < 2; ++time) {
+    const Model model = load(8);
+    EXPECT_EQ(model.state()->weights.embedding.scalar_type(), c10::kFloat);
+    EXPECT_EQ(model.state()->weights.head.scalar_type(), c10::kChar);
+    EXPECT_LT(distance(model), 0.02);
+  }
+}
+
+// Breaks when what cannot be done is done somehow.
+TEST_F(Quantize, Refusals) {
+  EXPECT_ERROR(load(5), invalid_argument, "so many bits; got 5, want 4 or 8");
+  EXPECT_ERROR(load(4, 48), invalid_argument, "a multiple of 32");
+  EXPECT_ERROR(load(8).save(folder_.path()), unsupported, "integers");
+}
+
+}  // namespace
+}  // namespace anyaccel::llm

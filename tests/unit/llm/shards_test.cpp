@@ -1,0 +1,93 @@
+#include "llm/parallel/shards.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <map>
+
+#include "anyaccel/llm/model.h"
+#include "llm/model/weights.h"
+#include "unit/llm/small_config.h"
+#include "unit/llm/temporary_folder.h"
+
+namespace anyaccel::llm {
+namespace {
+
+// Fails when the ranks' parts of a fused matrix, put together by its parts, are not the whole.
+TEST(Shards, PartsPutTogetherAreTheWhole) {
+  ModelConfig config;
+  config.num_heads = 6;
+  config.num_kv_heads = 3;
+  config.head_dim = 2;
+  const at::Tensor whole = at::arange(24 * 5).view({24, 5});
+  std::vector<at::Tensor> query, key, value;
+  for (int rank = 0; rank < 2; ++rank) {
+    const ParallelPlan plan = make_plan(config, {{"model.layers.0.self_attn.qkv_proj.weight", {24, 5}}}, rank, 2);
+    const at::Tensor part = at::empty(plan.tensors[0].local_shape(), whole.options());
+    copy_part(part, whole, plan.tensors[0]);
+    const auto heads = part.split({plan.local.num_heads * 2, plan.local.num_kv_heads * 2, plan.local.num_kv_heads * 2});
+    query.push_back(heads[0]);
+    key.push_back(heads[1]);
+    value.push_back(heads[2]);
+  }
+  EXPECT_TRUE(at::cat({at::cat(query), at::cat(key), at::cat(value)}).equal(whole));
+}
+
+/// Takes from this process every page of a mapped file's tensor that lies wholly in other ranks' parts; a read of it ends the process.
+/// Returns how many.
+std::size_t forbid_other_parts(const at::Tensor& whole, const TensorPlan& plan) {
+  constexpr std::uintptr_t kPage = 4096;
+  const auto first = reinterpret_cast<std::uintptr_t>(whole.const_data_ptr());
+  const std::uintptr_t end = first + whole.nbytes(), item = whole.element_size();
+  const auto columns = static_cast<std::uintptr_t>(whole.dim() > 1 ? whole.size(1) : 1);
+  const auto own = [&](std::uintptr_t address) {
+    const std::uintptr_t place = (address - first) / item;
+    const auto at = static_cast<std::int64_t>(plan.dim == 0 ? place / columns : place % columns);
+    return std::any_of(plan.parts.begin(), plan.parts.end(),
+                       [&](const Slice& part) { return at >= part.begin && at < part.begin + part.count; });
+  };
+  std::size_t pages = 0;
+  for (std::uintptr_t page = (first + kPage - 1) / kPage * kPage; page + kPage <= end; page += kPage) {
+    bool other = true;
+    for (std::uintptr_t address = page; other && address < page + kPage; address += item) other = !own(address);
+    if (!other) continue;
+    EXPECT_EQ(::mprotect(reinterpret_cast<void*>(page), kPage, PROT_NONE), 0);
+    ++pages;
+  }
+  return pages;
+}
+
+// Ends with a fault when loading a rank's part reads what only other ranks have, be it rows, columns or tokens.
+TEST(Shards, OtherRanksPartsAreNotRead) {
+  ModelConfig config = small_config();
+  config.vocab_size = 512;
+  config.num_layers = 1;
+  config.num_heads = config.num_kv_heads = 2;
+  config.head_dim = 2048;
+  config.intermediate_size = 4096;
+  const TemporaryFolder folder;
+  Model::create(config, 1).save(folder.path());
+  for (int rank = 0; rank < 2; ++rank) {
+    const Checkpoint checkpoint(folder.path());
+    const ParallelPlan plan = make_plan(config, tensor_shapes(config), rank, 2);
+    std::map<ShardStyle, std::size_t> pages;
+    for (const TensorPlan& tensor : plan.tensors) {
+      if (tensor.parts.empty()) continue;
+      pages[tensor.style] += forbid_other_parts(checkpoint.tensor(tensor.name, tensor.shape), tensor);
+    }
+    EXPECT_GT(pages[ShardStyle::column], 100U);
+    EXPECT_GT(pages[ShardStyle::row], 30U);
+    EXPECT_GT(pages[ShardStyle::vocabulary], 2U);
+    Weights weights = make_weights(plan.local, c10::kFloat, c10::kCPU);
+    load_part(weights, plan, checkpoint);
+    const at::Tensor down = checkpoint.tensor("model.layers.0.mlp.down_proj.weight", {16, 4096});
+    EXPECT_TRUE(weights.layers[0].down.equal(down.narrow(1, rank * 2048, 2048)));
+  }
+}
+
+}  // namespace
+}  // namespace anyaccel::llm
