@@ -5,8 +5,9 @@
 
 namespace anyaccel::llm {
 
-/// While it lives, the first SIGINT or SIGTERM sets a flag; the second one ends the process as usual. One at a time in
-/// a process; the former handlers come back at the end.
+/// While it lives, the first SIGINT or SIGTERM sets a flag; the same signal a second or more later ends the process as
+/// usual. Within the second it is the same wish, which came on two ways (a launcher passes on what its process group
+/// got). One at a time in a process; the former handlers come back at the end.
 class StopSignal {
  public:
   enum class Watch {
