@@ -121,7 +121,9 @@ class Generate(SmallModelTest):
         environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"])
         command = ["anyaccel", "launch", "-q", "--oversubscribe", "--num_accelerators", "2", "anyaccel", "generate", "--model", self.model,
                    "--tensor-parallel", "auto", "--prompt", "line", "--greedy", "-n", str(LONG)]
-        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as program:
+        # Unbuffered: what Python has read ahead communicate() does not give back.
+        with subprocess.Popen(command, bufsize=0, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              start_new_session=True) as program:
             try:
                 text = program.stdout.read(8)
                 os.killpg(program.pid, signal.SIGINT)
@@ -140,7 +142,7 @@ class Generate(SmallModelTest):
         path = self.prompts(json.dumps({"prompt_ids": [108] * (LONG - 1)}) + "\nline\nline\n")
         environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"])
         with subprocess.Popen(["anyaccel", "generate", "--model", self.model, "--prompts", path, "--json", "--greedy", "-n", str(LONG),
-                               "--batch-size", "2"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+                               "--batch-size", "2"], bufsize=0, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
             try:
                 first = json.loads(program.stdout.readline())
                 program.send_signal(signal.SIGINT)
