@@ -31,12 +31,16 @@ class Model {
   /// Throws `not_found`, `io`, `unsupported` naming what is not Llama, or `corrupt` naming file and tensor.
   static Model load(const std::filesystem::path& folder, c10::ScalarType dtype = c10::kFloat);
   /// The same, with weights as integers if wanted: a half or a quarter of bfloat16's bytes, which is what a new token waits for.
-  /// Embedding, norms, biases and experts stay in `dtype`. Throws `invalid_argument` for other bits or groups too.
+  /// Embedding, norms, biases and experts stay in `dtype`. Throws `invalid_argument` for other bits or groups, or a
+  /// checkpoint whose weights are integers already. Such ones are read as they are: GPTQ and AWQ ("gemm") of 4 bits, GPTQ
+  /// of 8, compressed-tensors of 4 and 8. Where inputs that are no neighbours share a scale, a group is no multiple of 32,
+  /// or 8 bits have zeros, they become `dtype`.
   static Model load(const std::filesystem::path& folder, const LoadOptions& options);
   /// The same by all ranks of a job together, as the launcher's variables name them: each reads and holds its part of the
   /// weights, and logits() and generate() are calls of all ranks with the same arguments and results. `plan_file`: a JSON
   /// object of patterns of names to column, row, vocabulary or replicated; empty: what config.json says, or none.
-  /// Throws what comm::init_process_group() throws too, and `invalid_argument` naming the weight that cannot be split.
+  /// Integers of a checkpoint become `dtype`. Throws what comm::init_process_group() throws too, and `invalid_argument`
+  /// naming the weight that cannot be split.
   static Model load_parallel(const std::filesystem::path& folder, c10::ScalarType dtype = c10::kFloat,
                              const std::filesystem::path& plan_file = {});
   /// New float32 weights drawn from `seed`; the same ones on every accelerator.
@@ -44,6 +48,8 @@ class Model {
 
   const ModelConfig& config() const noexcept;
   c10::ScalarType dtype() const noexcept;
+  /// Whether matrices are integers, because they were to be or because the checkpoint has them so.
+  bool quantized() const noexcept;
   /// Of the whole model.
   std::int64_t parameter_count() const;
   /// Of those that hold the model together: 0 and 1 where it is whole.

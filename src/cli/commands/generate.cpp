@@ -106,7 +106,7 @@ void run_many(const Run& run, Context& context) {
     if (first) print_result(prompt, one.result, run.arguments.prompts, run.arguments.json, run.tokenizer != nullptr);
   };
   // Integer weights meet the rows of several sequences in another precision than one sequence's.
-  const bool together = run.options.speculation.tokens == 0 && run.arguments.options.quantize.empty();
+  const bool together = run.options.speculation.tokens == 0 && !run.model.quantized();
   const std::int64_t usual = together ? 8 : 1;
   llm::generate_batch(run.model, run.tokenizer, ids, run.options, run.arguments.batch_size.value_or(usual), on_result,
                       run.stop.flag());
@@ -159,7 +159,7 @@ void add_generate(CLI::App& command, Context& context) {
   prompts->type_name("FILE")->excludes(prompt)->excludes(ids);
   command
       .add_option("--batch-size", a.batch_size,
-                  "Prompts of --prompts that are computed together [8, or 1 with --quantize]")
+                  "Prompts of --prompts that are computed together [8, or 1 where weights are integers]")
       ->needs(prompts);
   command.add_flag("--raw", a.raw, "Continue the prompt as it stands, without the model's chat template");
   command.add_option("--logits-out", a.logits_out, "Write the prompt's logits to this .npy file and end")

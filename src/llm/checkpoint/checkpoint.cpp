@@ -63,6 +63,12 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
   }
 }
 
+at::Tensor Checkpoint::tensor(const std::string& name) const {
+  const auto it = where_.find(name);
+  if (it == where_.end()) corrupt(folder_.string() + " lacks tensor \"" + name + "\"");
+  return it->second->tensor(name);
+}
+
 at::Tensor Checkpoint::tensor(const std::string& name, at::IntArrayRef shape) const {
   const auto it = where_.find(name);
   if (it == where_.end())

@@ -3,6 +3,7 @@
 #include "anyaccel/error.h"
 #include "base/file_group.h"
 #include "llm/checkpoint/config_json.h"
+#include "llm/checkpoint/stored_config.h"
 
 namespace anyaccel::llm {
 
@@ -34,9 +35,6 @@ void check_shared(const JsonReader& in, const Family& family) {
   const bool heard = family.keys.activation == std::string_view(kSharedActivation);
   if (heard && activation != "silu" && activation != "swish") {
     unsupported_config(in.source(), kSharedActivation, activation, "\"silu\"");
-  }
-  if (in.has("quantization_config")) {
-    unsupported_config(in.source(), "quantization_config", "a quantized checkpoint", "plain floating-point weights");
   }
 }
 
@@ -77,6 +75,7 @@ ModelConfig model_config(const Json& object, const std::string& source) {
   const JsonReader in(object, source);
   const Family& family = find_family(in, object);
   check_shared(in, family);
+  stored_config(object, source);  // weights of a form that is not read are told before anything else is
   ModelConfig config;
   config.model_type = family.model_type;
   config.vocab_size = in.required_integer("vocab_size", 1, kMaxSize);

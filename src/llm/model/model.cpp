@@ -5,12 +5,12 @@
 
 #include "anyaccel/accelerator.h"
 #include "base/file.h"
-#include "llm/checkpoint/checkpoint.h"
 #include "llm/model/decode_step.h"
 #include "llm/model/llama.h"
 #include "llm/model/state.h"
 #include "llm/parallel/plan_file.h"
 #include "llm/parallel/shards.h"
+#include "llm/quantize/stored_weights.h"
 #include "llm/quantize/weights.h"
 #include "llm/support/host_random.h"
 
@@ -23,13 +23,20 @@ Model Model::load(const std::filesystem::path& folder, c10::ScalarType dtype) {
 Model Model::load(const std::filesystem::path& folder, const LoadOptions& options) {
   check_quantization(options);
   const c10::AutoGradMode no_gradient(false);
-  const Checkpoint checkpoint(folder);  // before the configuration: a wrong folder is then reported as such
+  const StoredWeights stored(folder);  // before the configuration: a wrong folder is then reported as such
   const auto config = ModelConfig::read(folder);
-  check_shapes(config, checkpoint);  // before a wrong size asks for more memory than there is
+  if (stored.quantized() && options.bits) {
+    throw Error(ErrorCode::invalid_argument, "Model::load",
+                {.what = "the weights in " + folder.string() + " are integers already",
+                 .got = std::to_string(options.bits) + " bits",
+                 .want = "no quantization"});
+  }
+  check_shapes(config, stored);  // before a wrong size asks for more memory than there is
   auto state = std::make_shared<ModelState>(config, options.dtype);
-  const auto cached = options.bits && options.cache ? quantized_file(folder, options) : std::filesystem::path();
+  const bool integers = options.bits || stored.quantized();
+  const auto cached = integers && options.cache ? quantized_file(folder, options) : std::filesystem::path();
   if (cached.empty() || !load_quantized(state->weights, cached, folder, options)) {
-    ::anyaccel::llm::load(state->weights, state->config, checkpoint);
+    ::anyaccel::llm::load(state->weights, state->config, stored);
     if (options.bits) quantize(state->weights, options);
     if (!cached.empty()) save_quantized(state->weights, cached, folder, options);
   }
@@ -38,14 +45,14 @@ Model Model::load(const std::filesystem::path& folder, const LoadOptions& option
 
 Model Model::load_parallel(const std::filesystem::path& folder, c10::ScalarType dtype,
                            const std::filesystem::path& plan_file) {
-  const Checkpoint checkpoint(folder);
+  const StoredWeights stored(folder);
   const auto config = ModelConfig::read(folder);
-  check_shapes(config, checkpoint);
+  check_shapes(config, stored);
   comm::ProcessGroup group = comm::init_process_group();
   const ParallelPlan plan =
       make_plan(config, tensor_shapes(config), group.rank(), group.size(), read_style_rules(folder, plan_file));
   auto state = std::make_shared<ModelState>(config, plan.local, dtype);
-  load_part(state->weights, plan, checkpoint);
+  load_part(state->weights, plan, stored);
   state->weights.shards = std::make_shared<Shards>(std::move(group), config, plan);
   // All ranks go the same way: the sums that they exchange have another type on the other one.
   Weights::Step& step = *state->weights.step;
@@ -70,6 +77,7 @@ Model Model::create(const ModelConfig& config, std::uint64_t seed) {
 
 const ModelConfig& Model::config() const noexcept { return state_->config; }
 c10::ScalarType Model::dtype() const noexcept { return state_->dtype; }
+bool Model::quantized() const noexcept { return state_->weights.quantized; }
 std::int64_t Model::parameter_count() const { return state_->config.parameter_count(); }
 
 void check_ids(const ModelConfig& config, const std::vector<std::int64_t>& ids, const char* where) {
@@ -111,8 +119,7 @@ at::Tensor Model::logits(const std::vector<std::int64_t>& ids) const {
 void Model::save(const std::filesystem::path& folder) const {
   if (ranks() > 1) throw Error(ErrorCode::unsupported, "Model::save", {.what = "this is one rank's part of a model"});
   if (state_->weights.quantized) {
-    throw Error(ErrorCode::unsupported, "Model::save",
-                {.what = "the weights are integers, which are kept in the cache alone"});
+    throw Error(ErrorCode::unsupported, "Model::save", {.what = "the weights are integers, which are not written"});
   }
   std::filesystem::create_directories(folder);
   AtomicFile config(folder / "config.json");

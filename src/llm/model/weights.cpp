@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "llm/checkpoint/checkpoint.h"
+#include "llm/quantize/stored_weights.h"
 #include "llm/support/host_random.h"
 
 namespace anyaccel::llm {
@@ -163,19 +163,11 @@ std::vector<Parameter> parameters(const Weights& weights) {
   return out;
 }
 
-void check_shapes(const ModelConfig& config, const Checkpoint& checkpoint) {
+void check_shapes(const ModelConfig& config, const StoredWeights& stored) {
   const auto shapes = make_weights(config, c10::kFloat, c10::Device(c10::kMeta));
   // One after the other: the first that is not there ends it, however many experts the configuration speaks of.
-  visit_tensors(shapes, config, [&](const std::string& name, const at::Tensor& tensor) {
-    checkpoint.tensor(stored_name(checkpoint, name), tensor.sizes());
-  });
-}
-
-void load(Weights& weights, const ModelConfig& config, const Checkpoint& checkpoint) {
-  const c10::AutoGradMode no_gradient(false);
-  visit_tensors(weights, config, [&](const std::string& name, const at::Tensor& tensor) {
-    tensor.copy_(checkpoint.tensor(stored_name(checkpoint, name), tensor.sizes()));
-  });
+  visit_tensors(shapes, config,
+                [&](const std::string& name, const at::Tensor& tensor) { stored.check(name, tensor.sizes()); });
 }
 
 }  // namespace anyaccel::llm

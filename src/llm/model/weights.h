@@ -18,6 +18,7 @@ class Checkpoint;
 class DecodeStep;
 class HostRandom;
 class Shards;
+class StoredWeights;
 
 /// One decoder layer. Query, key and value share one matrix, gate and up another: fewer, larger products. Without a gate
 /// gate_up is up alone.
@@ -87,9 +88,10 @@ void each_matrix(Weights& weights,
                  const std::function<void(const std::string& name, at::Tensor& weight, Scales& scales)>& function);
 
 /// Throws `corrupt` when a checkpoint lacks a tensor of the configuration or has it in another shape. Takes no memory.
-void check_shapes(const ModelConfig& config, const Checkpoint& checkpoint);
+void check_shapes(const ModelConfig& config, const StoredWeights& stored);
 
-/// Copies a checkpoint's tensors in, converting dtype. Throws `corrupt` for missing or misshapen ones.
-void load(Weights& weights, const ModelConfig& config, const Checkpoint& checkpoint);
+/// Copies a checkpoint's tensors in, converting dtype; matrices that it holds as integers stay so where they can. Throws `corrupt` for
+/// missing or misshapen ones.
+void load(Weights& weights, const ModelConfig& config, const StoredWeights& stored);
 
 }  // namespace anyaccel::llm

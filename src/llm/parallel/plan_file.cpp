@@ -4,8 +4,8 @@
 
 #include "anyaccel/error.h"
 #include "anyaccel/llm/parallel.h"
-#include "llm/checkpoint/checkpoint.h"
 #include "llm/parallel/shards.h"
+#include "llm/quantize/stored_weights.h"
 #include "llm/support/json.h"
 
 namespace anyaccel::llm {
@@ -61,9 +61,9 @@ std::vector<StyleRule> read_style_rules(const std::filesystem::path& folder, con
 
 std::vector<PlannedTensor> parallel_plan(const std::filesystem::path& folder, int ranks,
                                          const std::filesystem::path& plan_file) {
-  const Checkpoint checkpoint(folder);
+  const StoredWeights stored(folder);
   const ModelConfig config = ModelConfig::read(folder);
-  check_shapes(config, checkpoint);
+  check_shapes(config, stored);
   const auto shapes = tensor_shapes(config);
   const auto rules = read_style_rules(folder, plan_file);
   std::vector<PlannedTensor> out;

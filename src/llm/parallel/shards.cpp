@@ -7,6 +7,8 @@
 
 #include <unordered_map>
 
+#include "llm/quantize/stored_weights.h"
+
 namespace anyaccel::llm {
 
 Shards::Shards(comm::ProcessGroup group, const ModelConfig& config, const ParallelPlan& plan)
@@ -69,14 +71,14 @@ void copy_part(const at::Tensor& target, const at::Tensor& whole, const TensorPl
   }
 }
 
-void load_part(Weights& weights, const ParallelPlan& plan, const Checkpoint& checkpoint) {
+void load_part(Weights& weights, const ParallelPlan& plan, const StoredWeights& stored) {
   const c10::AutoGradMode no_gradient(false);
   std::unordered_map<std::string, const TensorPlan*> plans;
   for (const TensorPlan& tensor : plan.tensors) plans[tensor.name] = &tensor;
   visit_tensors(weights, plan.local, [&](const std::string& name, const at::Tensor& tensor) {
     const TensorPlan& part = *plans.at(name);
     if (part.present) {
-      copy_part(tensor, checkpoint.tensor(stored_name(checkpoint, name), part.shape), part);
+      copy_part(tensor, stored.floats(name, part.shape), part);
     } else {
       tensor.zero_();
     }

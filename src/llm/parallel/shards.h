@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "anyaccel/comm.h"
-#include "llm/checkpoint/checkpoint.h"
 #include "llm/model/weights.h"
 #include "llm/parallel/plan.h"
 
@@ -43,7 +42,7 @@ std::vector<TensorShape> tensor_shapes(const ModelConfig& config);
 /// Copies the rank's part of a tensor; no byte of the others' parts is read.
 void copy_part(const at::Tensor& target, const at::Tensor& whole, const TensorPlan& plan);
 
-/// Copies the rank's parts of a checkpoint's tensors in. Throws as load() does.
-void load_part(Weights& weights, const ParallelPlan& plan, const Checkpoint& checkpoint);
+/// Copies the rank's parts of a checkpoint's tensors in; those of integer matrices as floats. Throws as load() does.
+void load_part(Weights& weights, const ParallelPlan& plan, const StoredWeights& stored);
 
 }  // namespace anyaccel::llm

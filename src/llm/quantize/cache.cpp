@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* format = "1";  // of what is written: another one is another name
+constexpr const char* format = "2";  // of what is written: another one is another name
 constexpr std::int64_t default_size = std::int64_t{32} << 30;
 
 void warn(const std::string& text) { log(LogLevel::warning, "model cache: " + text); }
@@ -129,6 +129,10 @@ void find_matrix(const SafetensorsFile& file, const std::string& name, at::Tenso
     unfit(name);
   found.push_back({&weight, value});
   found.push_back({&scales.scales, factor});
+  if (!file.contains(name + ".zeros")) return;
+  const at::Tensor zeros = file.tensor(name + ".zeros");
+  if (!bytes || zeros.scalar_type() != c10::kByte || zeros.sizes() != factor.sizes()) unfit(name);
+  found.push_back({&scales.zeros, zeros});
 }
 
 }  // namespace
@@ -182,6 +186,7 @@ void save_quantized(Weights& weights, const fs::path& path, const fs::path& fold
     each_matrix(weights, [&](const std::string& name, at::Tensor& /*weight*/, Scales& scales) {
       if (!scales.scales.defined()) return;
       tensors.emplace_back(name + ".scales", scales.scales);
+      if (scales.zeros.defined()) tensors.emplace_back(name + ".zeros", scales.zeros);
     });
     AtomicFile file(path);
     write_safetensors(file, tensors, {{"identity", identity(folder, options)}});

@@ -28,14 +28,6 @@ std::int64_t inputs_of(const at::Tensor& weight) { return weight.size(1) * (is_i
 
 std::int64_t block_of(std::int64_t group) { return group % 64 == 0 ? 64 : 32; }
 
-/// q [outputs, inputs], 0..15 as uint8, in blocks.
-at::Tensor pack(const at::Tensor& q, std::int64_t block) {
-  // Of a block: byte of the word, nibble of the byte, word.
-  const at::Tensor planes = q.view({q.size(0), q.size(1) / block, 2, 2, block / 4});
-  const at::Tensor bytes = planes.select(3, 0).bitwise_or(planes.select(3, 1).mul(16));
-  return bytes.transpose(2, 3).reshape({q.size(0), q.size(1) / 2});
-}
-
 at::Tensor unpack(const at::Tensor& weight, std::int64_t block) {
   const at::Tensor bytes = weight.view({weight.size(0), 2 * weight.size(1) / block, block / 4, 2}).transpose(2, 3);
   return at::stack({bytes.bitwise_and(15), bytes.floor_divide(16)}, 3).reshape({weight.size(0), 2 * weight.size(1)});
@@ -74,6 +66,14 @@ std::int64_t group_size(std::int64_t inputs, std::int64_t wanted) {
     if (inputs % group == 0) return group;
   }
   return 0;
+}
+
+at::Tensor pack_int4(const at::Tensor& q, std::int64_t group) {
+  const std::int64_t block = block_of(group);
+  // Of a block: byte of the word, nibble of the byte, word.
+  const at::Tensor planes = q.view({q.size(0), q.size(1) / block, 2, 2, block / 4});
+  const at::Tensor bytes = planes.select(3, 0).bitwise_or(planes.select(3, 1).mul(16));
+  return bytes.transpose(2, 3).reshape({q.size(0), q.size(1) / 2});
 }
 
 QuantizedMatrix quantize(const at::Tensor& weight, int bits, std::int64_t group) {
@@ -115,7 +115,7 @@ QuantizedMatrix quantize(const at::Tensor& weight, int bits, std::int64_t group)
     best_scale = at::where(better, scale, best_scale);
     best_error = at::where(better, error, best_error);
   }
-  return {pack(best_q.to(c10::kByte).view(weight.sizes()), block_of(group)), {best_scale.squeeze(-1).contiguous(), {}}};
+  return {pack_int4(best_q.to(c10::kByte).view(weight.sizes()), group), {best_scale.squeeze(-1).contiguous(), {}}};
 }
 
 at::Tensor dequantize(const at::Tensor& weight, const Scales& scales, std::int64_t begin, std::int64_t count) {

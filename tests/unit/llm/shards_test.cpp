@@ -11,6 +11,7 @@
 
 #include "anyaccel/llm/model.h"
 #include "llm/model/weights.h"
+#include "llm/quantize/stored_weights.h"
 #include "unit/llm/small_config.h"
 #include "unit/llm/temporary_folder.h"
 
@@ -72,19 +73,19 @@ TEST(Shards, OtherRanksPartsAreNotRead) {
   const TemporaryFolder folder;
   Model::create(config, 1).save(folder.path());
   for (int rank = 0; rank < 2; ++rank) {
-    const Checkpoint checkpoint(folder.path());
+    const StoredWeights stored(folder.path());
     const ParallelPlan plan = make_plan(config, tensor_shapes(config), rank, 2);
     std::map<ShardStyle, std::size_t> pages;
     for (const TensorPlan& tensor : plan.tensors) {
       if (tensor.parts.empty()) continue;
-      pages[tensor.style] += forbid_other_parts(checkpoint.tensor(tensor.name, tensor.shape), tensor);
+      pages[tensor.style] += forbid_other_parts(stored.floats(tensor.name, tensor.shape), tensor);
     }
     EXPECT_GT(pages[ShardStyle::column], 100U);
     EXPECT_GT(pages[ShardStyle::row], 30U);
     EXPECT_GT(pages[ShardStyle::vocabulary], 2U);
     Weights weights = make_weights(plan.local, c10::kFloat, c10::kCPU);
-    load_part(weights, plan, checkpoint);
-    const at::Tensor down = checkpoint.tensor("model.layers.0.mlp.down_proj.weight", {16, 4096});
+    load_part(weights, plan, stored);
+    const at::Tensor down = stored.floats("model.layers.0.mlp.down_proj.weight", {16, 4096});
     EXPECT_TRUE(weights.layers[0].down.equal(down.narrow(1, rank * 2048, 2048)));
   }
 }

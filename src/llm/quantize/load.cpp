@@ -1,0 +1,73 @@
+#include <ATen/ops/cat.h>
+#include <c10/core/GradMode.h>
+
+#include <map>
+#include <vector>
+
+#include "llm/model/weights.h"
+#include "llm/quantize/stored_weights.h"
+
+namespace anyaccel::llm {
+
+namespace {
+
+struct Piece {
+  std::string name;
+  at::Tensor target;  ///< rows of the matrix that it belongs to
+};
+
+bool alike(const QuantizedMatrix& one, const QuantizedMatrix& other) {
+  return one.weight.scalar_type() == other.weight.scalar_type() && one.weight.size(1) == other.weight.size(1) &&
+         one.scales.scales.size(1) == other.scales.scales.size(1);
+}
+
+/// The pieces of a matrix below each other; nothing where one has no form that they all share.
+std::optional<QuantizedMatrix> join(const StoredWeights& stored, const std::vector<Piece>& pieces, std::int64_t rows) {
+  std::vector<at::Tensor> weights, scales, zeros;
+  std::optional<QuantizedMatrix> first;
+  for (const Piece& piece : pieces) {
+    const auto part = stored.integers(piece.name, piece.target.sizes());
+    if (!part || (first && !alike(*first, *part))) return std::nullopt;
+    if (!first) first = part;
+    rows -= part->weight.size(0);
+    weights.push_back(part->weight);
+    scales.push_back(part->scales.scales);
+    if (part->scales.zeros.defined()) zeros.push_back(part->scales.zeros);
+  }
+  if (rows != 0) return std::nullopt;  // the others are floats
+  QuantizedMatrix out{at::cat(weights), {at::cat(scales), {}}};
+  if (!zeros.empty()) out.scales.zeros = at::cat(zeros);
+  if (out.scales.zeros.defined() && out.scales.zeros.eq(8).all().item<bool>()) out.scales.zeros.reset();
+  return out;
+}
+
+}  // namespace
+
+void load(Weights& weights, const ModelConfig& config, const StoredWeights& stored) {
+  const c10::AutoGradMode no_gradient(false);
+  std::map<const void*, std::vector<Piece>> pieces;  // by the matrix's memory
+  visit_tensors(weights, config, [&](const std::string& name, const at::Tensor& tensor) {
+    if (stored.is_integer(name)) {
+      pieces[tensor.storage().unsafeGetStorageImpl()].push_back({name, tensor});
+    } else {
+      tensor.copy_(stored.floats(name, tensor.sizes()));
+    }
+  });
+  each_matrix(weights, [&](const std::string&, at::Tensor& weight, Scales& scales) {
+    const auto found = pieces.find(weight.storage().unsafeGetStorageImpl());
+    if (found == pieces.end()) return;
+    const auto made = join(stored, found->second, weight.size(0));
+    if (!made) return;
+    const c10::Device device = weight.device();
+    weight = made->weight.to(device);
+    scales.scales = made->scales.scales.to(device);
+    if (made->scales.zeros.defined()) scales.zeros = made->scales.zeros.to(device);
+    weights.quantized = true;
+    pieces.erase(found);
+  });
+  for (const auto& [matrix, all] : pieces) {
+    for (const Piece& piece : all) piece.target.copy_(stored.floats(piece.name, piece.target.sizes()));
+  }
+}
+
+}  // namespace anyaccel::llm
