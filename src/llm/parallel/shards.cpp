@@ -20,7 +20,7 @@ Shards::Shards(comm::ProcessGroup group, const ModelConfig& config, const Parall
       tokens_(plan.tokens) {}
 
 at::Tensor Shards::add_up(const at::Tensor& part) {
-  const at::Tensor sum = part.contiguous();
+  at::Tensor sum = part.contiguous();
   group_.all_reduce(sum);
   return sum;
 }

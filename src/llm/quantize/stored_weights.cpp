@@ -19,7 +19,7 @@ constexpr int word_bits = 32;
 
 /// int32 [.., words] to uint8 [.., values], the lowest bits first.
 at::Tensor unpack_words(const at::Tensor& words, int bits) {
-  const at::Tensor bytes = words.contiguous().view(c10::kByte);
+  at::Tensor bytes = words.contiguous().view(c10::kByte);
   if (bits == 8) return bytes;
   return at::stack({bytes.bitwise_and(15), bytes.floor_divide(16)}, -1).flatten(-2);
 }

@@ -86,7 +86,7 @@ TEST(Shards, OtherRanksPartsAreNotRead) {
     Weights weights = make_weights(plan.local, c10::kFloat, c10::kCPU);
     load_part(weights, plan, stored);
     const at::Tensor down = stored.floats("model.layers.0.mlp.down_proj.weight", {16, 4096});
-    EXPECT_TRUE(weights.layers[0].down.equal(down.narrow(1, rank * 2048, 2048)));
+    EXPECT_TRUE(weights.layers[0].down.equal(down.narrow(1, rank * std::int64_t{2048}, 2048)));
   }
 }
 
