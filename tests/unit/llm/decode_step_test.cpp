@@ -10,21 +10,14 @@
 #include "anyaccel/sdk/op_builder.h"
 #include "llm/model/llama.h"
 #include "llm/model/state.h"
+#include "unit/llm/small_config.h"
 
 namespace anyaccel::llm {
 namespace {
 
 ModelConfig small() {
-  ModelConfig config;
-  config.vocab_size = 20;
-  config.hidden_size = 16;
-  config.intermediate_size = 24;
-  config.num_layers = 2;
-  config.num_heads = 4;
-  config.num_kv_heads = 2;
-  config.head_dim = 4;
+  ModelConfig config = small_config();
   config.max_positions = 64;
-  config.initializer_range = 0.3;
   return config;
 }
 
