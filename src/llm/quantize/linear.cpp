@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "anyaccel/accelerator.h"
+#include "llm/quantize/integer_ops.h"
 
 namespace anyaccel::llm {
 
@@ -21,6 +22,8 @@ namespace {
 constexpr std::int64_t piece_values = 4 << 20;  // of a matrix that is widened piece by piece: 16 MiB
 constexpr std::int64_t quantized_at_once = 1 << 18;
 constexpr std::int64_t many_rows = 32;
+constexpr std::int64_t few_rows =
+    16;  // that read the integers themselves; more are multiplied with floats made of them
 
 bool is_int4(const at::Tensor& weight) { return weight.scalar_type() == c10::kByte; }
 
@@ -34,26 +37,37 @@ at::Tensor unpack(const at::Tensor& weight, std::int64_t block) {
 }
 
 /// Whether products of many rows of this type are worth to be done in float32, piece by piece.
-bool is_slow(const at::Tensor& weight) {
-  if (weight.scalar_type() != c10::kBFloat16 && weight.scalar_type() != c10::kHalf) return false;
-  return !get_accelerator().dtype_support(weight.scalar_type()).fast;
+bool is_slow(c10::ScalarType type) {
+  if (type != c10::kBFloat16 && type != c10::kHalf) return false;
+  return !get_accelerator().dtype_support(type).fast;
+}
+
+/// Rows of floats that the weight stands for.
+at::Tensor piece_of(const at::Tensor& weight, const Scales& scales, std::int64_t begin, std::int64_t count,
+                    c10::ScalarType type) {
+  if (!scales.scales.defined()) return weight.narrow(0, begin, count).to(type);
+  if (has_integer_ops(weight)) return dequantize_by_op(weight, scales, begin, count, type);
+  return dequantize(weight, scales, begin, count).to(type);
 }
 
 at::Tensor linear_in_pieces(const at::Tensor& x, const at::Tensor& weight, const Scales& scales,
                             const at::Tensor& bias) {
-  const at::Tensor wide = x.to(c10::kFloat);
+  const c10::ScalarType type = is_slow(x.scalar_type()) ? c10::kFloat : x.scalar_type();
+  const at::Tensor wide = x.to(type);
   const std::int64_t outputs = weight.size(0);
   const std::int64_t step = std::max<std::int64_t>(64, piece_values / inputs_of(weight));
+  const auto part = [&](std::int64_t begin, std::int64_t count) {
+    std::optional<at::Tensor> added;
+    if (bias.defined()) added = bias.narrow(0, begin, count).to(type);
+    return at::linear(wide, piece_of(weight, scales, begin, count, type), added);
+  };
+  if (step >= outputs) return part(0, outputs).to(x.scalar_type());
   std::vector<std::int64_t> shape = x.sizes().vec();
   shape.back() = outputs;
   at::Tensor out = at::empty(shape, x.options());
   for (std::int64_t begin = 0; begin < outputs; begin += step) {
     const std::int64_t count = std::min(step, outputs - begin);
-    const at::Tensor piece = scales.scales.defined() ? dequantize(weight, scales, begin, count)
-                                                     : weight.narrow(0, begin, count).to(c10::kFloat);
-    std::optional<at::Tensor> part;
-    if (bias.defined()) part = bias.narrow(0, begin, count).to(c10::kFloat);
-    out.narrow(-1, begin, count).copy_(at::linear(wide, piece, part));
+    out.narrow(-1, begin, count).copy_(part(begin, count));
   }
   return out;
 }
@@ -77,6 +91,7 @@ at::Tensor pack_int4(const at::Tensor& q, std::int64_t group) {
 }
 
 QuantizedMatrix quantize(const at::Tensor& weight, int bits, std::int64_t group) {
+  if (has_integer_ops(weight)) return quantize_by_op(weight.contiguous(), bits, group);
   // In pieces that stay in a cache: each value is read some thirty times.
   const std::int64_t step = std::max<std::int64_t>(1, quantized_at_once / weight.size(1));
   if (weight.size(0) > step) {
@@ -119,6 +134,7 @@ QuantizedMatrix quantize(const at::Tensor& weight, int bits, std::int64_t group)
 }
 
 at::Tensor dequantize(const at::Tensor& weight, const Scales& scales, std::int64_t begin, std::int64_t count) {
+  if (has_integer_ops(weight)) return dequantize_by_op(weight, scales, begin, count, c10::kFloat);
   const at::Tensor factor = scales.scales.narrow(0, begin, count).unsqueeze(-1);
   const std::int64_t groups = scales.scales.size(1), inputs = inputs_of(weight);
   at::Tensor q = weight.narrow(0, begin, count);
@@ -132,9 +148,13 @@ at::Tensor dequantize(const at::Tensor& weight, const Scales& scales, std::int64
 }
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const Scales& scales, const at::Tensor& bias) {
-  const bool pieces = scales.scales.defined() ||
-                      (!c10::GradMode::is_enabled() && x.numel() / x.size(-1) >= many_rows && is_slow(weight));
-  if (pieces) return linear_in_pieces(x, weight, scales, bias);
+  const std::int64_t rows = x.numel() / std::max<std::int64_t>(1, x.size(-1));
+  const bool gradient = c10::GradMode::is_enabled();
+  const bool integers = scales.scales.defined();
+  if (integers && !gradient && rows <= few_rows && has_integer_ops(weight))
+    return linear_by_op(x, weight, scales, bias);
+  if (integers || (!gradient && rows >= many_rows && is_slow(weight.scalar_type())))
+    return linear_in_pieces(x, weight, scales, bias);
   return at::linear(x, weight, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt);
 }
 

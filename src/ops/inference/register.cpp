@@ -1,4 +1,4 @@
-// Registers torch.ops.anyaccel.inference_decode and inference_linear: schemas, checks, threads, meta kernels.
+// Registers torch.ops.anyaccel.inference_decode: schema, checks, threads, meta kernel.
 #include "ATen/ops/empty.h"
 #include "ATen/ops/to.h"
 #include "ops/inference/given.h"

@@ -8,7 +8,24 @@ namespace {
 #include "ops/support/inference/words_isa.h"
 
 constexpr std::int64_t pair = 2 * Vec::width;  // inputs of one step of the float formats
-constexpr std::int64_t ahead = 1024;           // bytes that are asked for early
+
+/// Asks early for the weights that come after a tile's, a part with each step of the tile: with rows that are shorter than a page
+/// the processor's own prefetching, which follows each of the rows, is late at every row's end.
+class Ahead {
+ public:
+  /// Of a tile of `bytes` at `weights`, which are gone through in steps of `step_bytes`.
+  Ahead(const void* weights, std::int64_t bytes, std::int64_t step_bytes)
+      : at_(static_cast<const char*>(weights) + (bytes > nearest ? bytes : nearest)), step_(step_bytes) {}
+  void step() {
+    for (std::int64_t i = 0; i < step_; i += 64) __builtin_prefetch(at_ + i, 0, 3);
+    at_ += step_;
+  }
+
+ private:
+  static constexpr std::int64_t nearest = 4096;
+  const char* at_;
+  std::int64_t step_;
+};
 
 inline std::int64_t rounded(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
 
@@ -44,8 +61,10 @@ inline __attribute__((always_inline)) void float_tile(const T* w, std::int64_t i
     }
   };
   std::int64_t i = 0;
+  constexpr std::int64_t element = sizeof(T);
+  Ahead ahead(w, outputs * inputs * element, outputs * pair * element);
   for (; i + pair <= inputs; i += pair) {
-    for (int o = 0; o < outputs; ++o) __builtin_prefetch(w + o * inputs + i + ahead / sizeof(T), 0, 3);
+    ahead.step();
     step(w + i, inputs, i);
   }
   if (i < inputs) {
@@ -121,7 +140,9 @@ inline __attribute__((always_inline)) void int8_tile(const Matrix& m, std::int64
   TileScales scales{m.scales + output * groups, groups, m.group / block, m.group / block};
   const std::int16_t* words = x.words;
   Vec sum[4] = {Vec::of(0), Vec::of(0), Vec::of(0), Vec::of(0)};
+  Ahead ahead(w, outputs * inputs, outputs * block);
   for (std::int64_t i = 0; i < inputs; i += block, w += block, words += block) {
+    ahead.step();
     const float scale = x.scales[i / word_block];
     for (int o = 0; o < outputs; ++o) {
       Words exact = Words::zero();
@@ -170,7 +191,9 @@ inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64
     }
   };
   std::int64_t i = 0;
+  Ahead ahead(w, outputs * row, outputs * step4 / 2);
   for (; i + step4 <= m.inputs; i += step4, w += step4 / 2) {
+    ahead.step();
     step(i, w, row, paired);
     if (paired)
       scales.at += 2;
