@@ -43,7 +43,7 @@ inline void widen4(const Matrix& m, std::int64_t output, T* to) {
   const std::int64_t first = output * (m.inputs / m.group);
   for (std::int64_t begin = 0, group = first; begin < m.inputs; begin += m.group, ++group) {
     const std::int32_t zero = m.zeros ? m.zeros[group] : 8;
-    for (std::int64_t i = begin; i < begin + m.group; i += 4 * words)
+    for (std::int64_t i = begin; i < begin + m.group; i += std::int64_t{4} * words)
       widen_block<words>(w + i / 2, zero, m.scales[group], to + i);
   }
 }
