@@ -65,6 +65,14 @@ class Slots {
   Slots& linear(const at::Tensor& weight, const Scales& scales, const at::Tensor& bias) {
     return add(weight).add(scales.scales).add(scales.zeros).add(bias);
   }
+  /// Matrices that lie apart, and the bias that they have together.
+  void parts(const std::vector<at::Tensor>& parts, const at::Tensor& bias) {
+    std::int64_t begin = 0;
+    for (const at::Tensor& part : parts) {
+      linear(part, {}, bias.defined() ? bias.narrow(0, begin, part.size(0)) : bias);
+      begin += part.size(0);
+    }
+  }
 
  private:
   c10::List<std::optional<at::Tensor>>& list_;
@@ -99,12 +107,18 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
   const auto add_layer = [](List& list, const LayerWeights& layer) {
     Slots slots(list);
     slots.add(layer.input_norm).add(layer.input_norm_bias);
-    slots.linear(layer.qkv, layer.qkv_scales, layer.qkv_bias).none(2 * 4);
+    if (layer.qkv.defined())
+      slots.linear(layer.qkv, layer.qkv_scales, layer.qkv_bias).none(2 * 4);
+    else
+      slots.parts(layer.qkv_parts, layer.qkv_bias);
     slots.add(layer.query_norm).none(1).add(layer.key_norm).none(1);
     slots.linear(layer.output, layer.output_scales, layer.output_bias);
     slots.add(layer.after_attention).none(1);
     slots.add(layer.post_norm).add(layer.post_norm_bias);
-    slots.linear(layer.gate_up, layer.gate_up_scales, layer.gate_up_bias).none(4);
+    if (layer.gate_up.defined())
+      slots.linear(layer.gate_up, layer.gate_up_scales, layer.gate_up_bias).none(4);
+    else
+      slots.parts(layer.gate_up_parts, layer.gate_up_bias);
     slots.linear(layer.down, layer.down_scales, layer.down_bias);
     slots.add(layer.after_feed_forward).none(1);
   };

@@ -141,7 +141,8 @@ at::Tensor attend(const ModelConfig& config, const at::Tensor& query, at::Tensor
 
 at::Tensor attention(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x, const at::Tensor& cos,
                      const at::Tensor& sin, std::int64_t index, std::vector<Part>& parts) {
-  at::Tensor qkv = linear(x, layer.qkv, layer.qkv_scales, layer.qkv_bias);
+  at::Tensor qkv = layer.qkv.defined() ? linear(x, layer.qkv, layer.qkv_scales, layer.qkv_bias)
+                                       : linear(x, layer.qkv_parts, layer.qkv_bias);
   if (config.query_key_norm) qkv = normalize_heads(layer, config, qkv);
   const auto [query, key, value] = config.learned_positions
                                        ? split_heads(qkv, config)
@@ -178,8 +179,10 @@ at::Tensor inner_values(const at::Tensor& gate_up, const ModelConfig& config) {
 
 at::Tensor feed_forward(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x) {
   if (layer.router.defined()) return run_experts(layer, config, x);
-  return linear(inner_values(linear(x, layer.gate_up, layer.gate_up_scales, layer.gate_up_bias), config), layer.down,
-                layer.down_scales, layer.down_bias);
+  const at::Tensor gate_up = layer.gate_up.defined()
+                                 ? linear(x, layer.gate_up, layer.gate_up_scales, layer.gate_up_bias)
+                                 : linear(x, layer.gate_up_parts, layer.gate_up_bias);
+  return linear(inner_values(gate_up, config), layer.down, layer.down_scales, layer.down_bias);
 }
 
 }  // namespace

@@ -36,7 +36,10 @@ Model Model::load(const std::filesystem::path& folder, const LoadOptions& option
   const bool integers = options.bits || stored.quantized();
   const auto cached = integers && options.cache ? quantized_file(folder, options) : std::filesystem::path();
   if (cached.empty() || !load_quantized(state->weights, cached, folder, options)) {
-    ::anyaccel::llm::load(state->weights, state->config, stored);
+    if (integers)
+      ::anyaccel::llm::load(state->weights, state->config, stored);
+    else
+      load_mapped(state->weights, state->config, stored);
     if (options.bits) quantize(state->weights, options);
     if (!cached.empty()) save_quantized(state->weights, cached, folder, options);
   }

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace anyaccel::llm {
 
@@ -39,5 +40,7 @@ at::Tensor dequantize(const at::Tensor& weight, const Scales& scales, std::int64
 
 /// x weight^T + bias (undefined: none), of x's dtype. Differentiable where the weight is float.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const Scales& scales, const at::Tensor& bias);
+/// The same with a float matrix that lies in parts, one below the other.
+at::Tensor linear(const at::Tensor& x, const std::vector<at::Tensor>& parts, const at::Tensor& bias);
 
 }  // namespace anyaccel::llm

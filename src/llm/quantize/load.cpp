@@ -15,6 +15,10 @@ struct Piece {
   std::string name;
   at::Tensor target;  ///< rows of the matrix that it belongs to
 };
+/// By the memory of the matrix.
+using Pieces = std::map<const void*, std::vector<Piece>>;
+
+const void* memory_of(const at::Tensor& tensor) { return tensor.storage().unsafeGetStorageImpl(); }
 
 bool alike(const QuantizedMatrix& one, const QuantizedMatrix& other) {
   return one.weight.scalar_type() == other.weight.scalar_type() && one.weight.size(1) == other.weight.size(1) &&
@@ -41,20 +45,47 @@ std::optional<QuantizedMatrix> join(const StoredWeights& stored, const std::vect
   return out;
 }
 
+/// What the file has in this place, where it can be used as it lies there.
+std::optional<at::Tensor> in_place(const StoredWeights& stored, const Piece& piece) {
+  const at::Tensor value = stored.floats(piece.name, piece.target.sizes());
+  const bool same = value.scalar_type() == piece.target.scalar_type() && piece.target.is_cpu();
+  return same && piece.target.is_contiguous() ? std::optional<at::Tensor>(value) : std::nullopt;
+}
+
+/// A whole tensor that is one in the file, or the parts of a matrix that are some there. False: it must be copied.
+bool use_in_place(const StoredWeights& stored, const std::vector<Piece>& pieces, at::Tensor& tensor,
+                  std::vector<at::Tensor>* parts) {
+  if (pieces.size() > 1 && !parts) return false;
+  std::vector<at::Tensor> found;
+  for (const Piece& piece : pieces) {
+    const auto value = in_place(stored, piece);
+    if (!value) return false;
+    found.push_back(*value);
+  }
+  if (found.size() > 1) {
+    *parts = std::move(found);
+    tensor.reset();
+    return true;
+  }
+  if (found[0].sizes() != tensor.sizes()) return false;
+  tensor = found[0];
+  return true;
+}
+
 }  // namespace
 
 void load(Weights& weights, const ModelConfig& config, const StoredWeights& stored) {
   const c10::AutoGradMode no_gradient(false);
-  std::map<const void*, std::vector<Piece>> pieces;  // by the matrix's memory
+  Pieces pieces;
   visit_tensors(weights, config, [&](const std::string& name, const at::Tensor& tensor) {
     if (stored.is_integer(name)) {
-      pieces[tensor.storage().unsafeGetStorageImpl()].push_back({name, tensor});
+      pieces[memory_of(tensor)].push_back({name, tensor});
     } else {
       tensor.copy_(stored.floats(name, tensor.sizes()));
     }
   });
   each_matrix(weights, [&](const std::string&, at::Tensor& weight, Scales& scales) {
-    const auto found = pieces.find(weight.storage().unsafeGetStorageImpl());
+    const auto found = pieces.find(memory_of(weight));
     if (found == pieces.end()) return;
     const auto made = join(stored, found->second, weight.size(0));
     if (!made) return;
@@ -68,6 +99,28 @@ void load(Weights& weights, const ModelConfig& config, const StoredWeights& stor
   for (const auto& [matrix, all] : pieces) {
     for (const Piece& piece : all) piece.target.copy_(stored.floats(piece.name, piece.target.sizes()));
   }
+}
+
+void load_mapped(Weights& weights, const ModelConfig& config, const StoredWeights& stored) {
+  const c10::AutoGradMode no_gradient(false);
+  Pieces pieces;
+  visit_tensors(weights, config, [&](const std::string& name, const at::Tensor& tensor) {
+    pieces[memory_of(tensor)].push_back({name, tensor});
+  });
+  std::map<const at::Tensor*, std::vector<at::Tensor>*> parts;
+  for (LayerWeights& layer : weights.layers) {
+    parts[&layer.qkv] = &layer.qkv_parts;
+    parts[&layer.gate_up] = &layer.gate_up_parts;
+  }
+  const bool tied = weights.head.is_same(weights.embedding);
+  each_parameter(weights, [&](const std::string&, at::Tensor& tensor) {
+    const auto found = pieces.find(memory_of(tensor));
+    if (found == pieces.end()) return;
+    const auto place = parts.find(&tensor);
+    if (use_in_place(stored, found->second, tensor, place == parts.end() ? nullptr : place->second)) return;
+    for (const Piece& piece : found->second) piece.target.copy_(stored.floats(piece.name, piece.target.sizes()));
+  });
+  if (tied) weights.head = weights.embedding;
 }
 
 }  // namespace anyaccel::llm
