@@ -112,10 +112,15 @@ class Model:
 
     def run(self, x, keys, values, past):
         """Logits of the rows of x behind `past` positions; the caches change."""
+        return self.run_segments(x, keys, values, [past], [len(x)])
+
+    def run_segments(self, x, keys, values, past, count):
+        """The same of several sequences: their caches, positions and rows one behind the other."""
         rows = x.to(DEVICE, copy=True)
         logits = torch.full((len(x), self.vocab), 7.0, device=DEVICE)
         flags = self.gated + 2 * self.norms_after + 4
-        decode(rows, self.flat, keys, values, self.angles(past, len(x)), past,
+        angles = [torch.cat(each) for each in zip(*(self.angles(*place) for place in zip(past, count)))]
+        decode(rows, self.flat, keys, values, angles, past, count,
                [self.heads, self.kv_heads, self.dim, NORMS.index(self.norm), list(GATES).index(self.gate), flags],
                self.windows if self.window else [], [1e-5, self.softcap, *self.scales], logits)
         return logits.cpu()
@@ -210,6 +215,29 @@ def test_rows_have_the_same_bits_alone(kind):
     assert all(torch.equal(a, b) for a, b in zip(keys + values, again + more))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sequences_have_the_same_bits_alone(kind, dtype):
+    # breaks when a row sees another sequence's positions, or caches of several sizes are mixed up, or a row's sums depend on them
+    model = Model(dtype, **KINDS[kind])
+    capacities, pasts = [7, 16, 9], [0, 11, 3]
+    caches, singles = [], []
+    for capacity, past in zip(capacities, pasts):
+        keys, values = model.caches(capacity), model.caches(capacity)
+        if past:
+            model.run(torch.randn(past, model.hidden, generator=model.random), keys, values, 0)
+        caches.append((keys, values))
+        singles.append(([each.clone() for each in keys], [each.clone() for each in values]))
+    for count in ([5, 1, 4], [1, 1, 1], [1, 3, 1]):
+        x = torch.randn(sum(count), model.hidden, generator=model.random)
+        got = model.run_segments(x, sum((keys for keys, _ in caches), []), sum((values for _, values in caches), []), pasts, count)
+        alone = [model.run(rows, *singles[i], pasts[i]) for i, rows in enumerate(x.split(count))]
+        assert torch.equal(got, torch.cat(alone))
+        pasts = [past + more for past, more in zip(pasts, count)]
+    for ours, theirs in zip(caches, singles):
+        assert all(torch.equal(a, b) for a, b in zip(ours[0] + ours[1], theirs[0] + theirs[1]))
+
+
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "int4 zeros"])
 def test_halves_are_the_whole(kind):
     # breaks when what ranks that hold a layer together would add up is not what the whole pass adds
@@ -226,11 +254,12 @@ def test_halves_are_the_whole(kind):
         for half in (1, 2):
             change = torch.full_like(rows, 7)
             before = rows.clone()
-            decode(rows, model.flat[i * slots:(i + 1) * slots] + [None] * 6, halves_keys[i:i + 1], halves_values[i:i + 1], model.angles(0, 3), 0, sizes, [],
+            decode(rows, model.flat[i * slots:(i + 1) * slots] + [None] * 6, halves_keys[i:i + 1], halves_values[i:i + 1], model.angles(0, 3), [0], [3], sizes, [],
                    [1e-5, 0.0, model.scales[i]], None, change, half)
             assert torch.equal(rows, before)
             rows += change
-    decode(rows, model.flat[-6:], [], [], [], 0, sizes, [], [1e-5, 0.0], logits)
+    # without layers no position is looked at
+    decode(rows, model.flat[-6:], [], [], [], [(1 << 63) - 1], [3], sizes, [], [1e-5, 0.0], logits)
     torch.testing.assert_close(logits.cpu(), want, rtol=1e-5, atol=1e-5)
     assert all(torch.equal(a, b) for a, b in zip(keys + values, halves_keys + halves_values))
 
@@ -244,11 +273,12 @@ def test_refusals():
         keys, values = model.caches(capacity), model.caches(capacity)
         flat = list(model.flat)
         arguments = {"flat": flat, "keys": keys, "values": values, "sizes": [4, 2, 16, 0, 0, 5], "numbers": [1e-5, 0.0, 0.2, 0.2],
-                     "logits": torch.zeros(len(rows), model.vocab, device=DEVICE), "angles": model.angles(past, len(rows)), "windows": []}
+                     "logits": torch.zeros(len(rows), model.vocab, device=DEVICE), "angles": model.angles(past, len(rows)), "windows": [],
+                     "past": [past], "rows": [len(rows)]}
         change(arguments)
         with pytest.raises((ValueError, RuntimeError), match=words):
-            decode(rows.to(DEVICE), arguments["flat"], arguments["keys"], arguments["values"], arguments["angles"], past, arguments["sizes"],
-                   arguments["windows"], arguments["numbers"], arguments["logits"])
+            decode(rows.to(DEVICE), arguments["flat"], arguments["keys"], arguments["values"], arguments["angles"], arguments["past"], arguments["rows"],
+                   arguments["sizes"], arguments["windows"], arguments["numbers"], arguments["logits"])
             accelerator.synchronize()
 
     refused("no room", lambda a: None, past=3)
@@ -267,6 +297,26 @@ def test_refusals():
     refused("divide", lambda a: a["sizes"].__setitem__(1, 3))
     refused("out of range", lambda a: a["sizes"].__setitem__(2, 1 << 40))
     refused("lists", lambda a: a["numbers"].pop())
+    refused("lists", lambda a: a["past"].append(0))
+    refused("lists", lambda a: a.update(past=[0, 0], rows=[1, 1]))
+    refused("lists", lambda a: a["values"].pop())
+
+    def two(past=(0, 0), count=(1, 1), capacity=4):
+        """Another sequence behind the first one."""
+        def change(a):
+            a.update(past=list(past), rows=list(count), keys=a["keys"] + model.caches(capacity), values=a["values"] + model.caches(capacity))
+        return change
+
+    for count in ((1, 2), (2, 0), (0, 2), (-1, 3), (3, -1), (1 << 62, -(1 << 62) + 2)):
+        refused("rows are not those of x", two(count=count))
+    for past, capacity in ((-1, 4), (4, 4), (2, 2), (1 << 62, 4), ((1 << 63) - 1, 4), (0, 0)):
+        refused("no room", two(past=(0, past), capacity=capacity))
+    refused("rows are not those of x", lambda a: a.update(past=[], rows=[], keys=[], values=[]))
+    nothing = torch.zeros(1, 0, 1 << 58, 16, device=DEVICE)  # as many elements as a cache that has overflowed
+    refused("cache has another shape", lambda a: a.update(keys=[nothing] * 2, values=[nothing] * 2, past=[1 << 40]))
+    second = model.caches(5)
+    refused("cache has another shape", lambda a: (two()(a), a["keys"].__setitem__(3, second[0])))
+    refused("cache has another shape", lambda a: (two()(a), a["values"].__setitem__(2, second[0])))
     refused("angles", lambda a: a["angles"].pop())
     refused("logits", lambda a: a.__setitem__("logits", torch.zeros(2, 40, device=DEVICE)))
 
@@ -275,6 +325,6 @@ def test_schema():
     # breaks when the schema says otherwise what changes, or there is no meta kernel
     model = Model(layers=1)
     keys, values = model.caches(4), model.caches(4)
-    arguments = (torch.randn(2, model.hidden, device=DEVICE), model.flat, keys, values, model.angles(0, 2), 0, [4, 2, 16, 0, 0, 5], [],
+    arguments = (torch.randn(2, model.hidden, device=DEVICE), model.flat, keys, values, model.angles(0, 2), [0], [2], [4, 2, 16, 0, 0, 5], [],
                  [1e-5, 0.0, 0.25], torch.zeros(2, model.vocab, device=DEVICE))
     torch.library.opcheck(decode.default, arguments, test_utils=("test_schema", "test_faketensor"))

@@ -25,7 +25,7 @@ struct Arguments {
   ParallelOptions parallel;
   SpeculationOptions speculation;
   std::string prompt, prompt_ids, prompts, logits_out;
-  std::optional<std::int64_t> batch_size;
+  std::int64_t batch_size = 8;
   bool raw = false, json = false;
 };
 
@@ -106,11 +106,7 @@ void run_many(const Run& run, Context& context) {
     if (one.result.finish == llm::FinishReason::interrupted) context.exit_code = kInterrupted;
     if (first) print_result(prompt, one.result, run.arguments.prompts, run.arguments.json, run.tokenizer != nullptr);
   };
-  // Integer weights meet the rows of several sequences in another precision than one sequence's.
-  const bool together = run.options.speculation.tokens == 0 && !run.model.quantized();
-  const std::int64_t usual = together ? 8 : 1;
-  llm::generate_batch(run.model, run.tokenizer, ids, run.options, run.arguments.batch_size.value_or(usual), on_result,
-                      run.stop.flag());
+  llm::generate_batch(run.model, run.tokenizer, ids, run.options, run.arguments.batch_size, on_result, run.stop.flag());
   run.model.barrier();
   if (told < prompts.size()) context.exit_code = kInterrupted;
   if (failed && context.exit_code == 0) context.exit_code = 1;
@@ -158,9 +154,8 @@ void add_generate(CLI::App& command, Context& context) {
                                      "File of prompts (-: standard input): a text per line, or a line of JSON with "
                                      "\"prompt\" or \"prompt_ids\"");
   prompts->type_name("FILE")->excludes(prompt)->excludes(ids);
-  command
-      .add_option("--batch-size", a.batch_size,
-                  "Prompts of --prompts that are computed together [8, or 1 where weights are integers]")
+  command.add_option("--batch-size", a.batch_size, "Prompts of --prompts that are computed together")
+      ->capture_default_str()
       ->needs(prompts);
   command.add_flag("--raw", a.raw, "Continue the prompt as it stands, without the model's chat template");
   command.add_option("--logits-out", a.logits_out, "Write the prompt's logits to this .npy file and end")

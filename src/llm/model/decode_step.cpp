@@ -1,5 +1,6 @@
 #include "llm/model/decode_step.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
@@ -23,8 +24,9 @@ constexpr std::int64_t most_head_dim = 512;
 constexpr int behind_layers = 6;  // a norm and the head
 constexpr const char* op_builder = "DecoderInferenceBuilder";
 using Decode = void(const at::Tensor&, const c10::List<std::optional<at::Tensor>>&, at::TensorList, at::TensorList,
-                    at::TensorList, std::int64_t, at::IntArrayRef, at::IntArrayRef, at::ArrayRef<double>,
-                    const std::optional<at::Tensor>&, const std::optional<at::Tensor>&, std::int64_t);
+                    at::TensorList, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef,
+                    at::ArrayRef<double>, const std::optional<at::Tensor>&, const std::optional<at::Tensor>&,
+                    std::int64_t);
 
 const c10::TypedOperatorHandle<Decode>& decode_op() {
   static const auto op = ops::load_op<Decode>(op_builder, "inference_decode");
@@ -92,7 +94,7 @@ const DecodeStep* DecodeStep::of(const Weights& weights, const ModelConfig& conf
   return slot.step.get();
 }
 
-bool DecodeStep::takes(std::int64_t batch, std::int64_t time) { return batch == 1 && time <= most_rows; }
+bool DecodeStep::takes(std::int64_t rows) { return rows <= most_rows; }
 
 std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const ModelConfig& config) {
   const at::Tensor& first = weights.embedding;
@@ -152,45 +154,77 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
   return step;
 }
 
-std::vector<at::Tensor> DecodeStep::angles(RopeTables& rope, std::int64_t past, std::int64_t time) const {
+namespace {
+
+/// What the op is told of a pass's sequences, and their new tokens' embeddings, which it changes.
+struct Rows {
+  at::Tensor x;
+  std::vector<std::int64_t> past, rows;
+
+  Rows(const at::Tensor& embedded, const std::vector<Segment>& segments)
+      : x(embedded.to(c10::kFloat, /*non_blocking=*/false, /*copy=*/true).view({embedded.size(1), embedded.size(2)})) {
+    for (const Segment& segment : segments) {
+      segment.cache->check_room(segment.time);
+      past.push_back(segment.cache->length());
+      rows.push_back(segment.time);
+    }
+  }
+};
+
+}  // namespace
+
+std::vector<at::Tensor> DecodeStep::angles(RopeTables& rope, const std::vector<Segment>& segments) const {
   std::vector<at::Tensor> out;
-  const auto add = [&](const std::pair<at::Tensor, at::Tensor>& rows) {
-    out.push_back(rows.first);
-    out.push_back(rows.second);
+  const auto add = [&](const auto& rows_of) {
+    std::vector<at::Tensor> cosines, sines;
+    for (const Segment& segment : segments) {
+      auto [cos, sin] = rows_of(segment.cache->length(), segment.time);
+      cosines.push_back(std::move(cos));
+      sines.push_back(std::move(sin));
+    }
+    out.push_back(segments.size() == 1 ? cosines[0] : at::cat(cosines));
+    out.push_back(segments.size() == 1 ? sines[0] : at::cat(sines));
   };
-  if (rotates_) add(rope.rows(past, time));
-  if (window_angles_) add(rope.window_rows(past, time));
+  if (rotates_) add([&](std::int64_t past, std::int64_t time) { return rope.rows(past, time); });
+  if (window_angles_) add([&](std::int64_t past, std::int64_t time) { return rope.window_rows(past, time); });
   return out;
 }
 
-at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, KvCache& cache) const {
-  const std::int64_t past = cache.length(), time = x.size(1);
-  cache.check_room(time);
-  const at::Tensor rows = x.to(c10::kFloat, /*non_blocking=*/false, /*copy=*/true).view({time, x.size(2)});
-  const at::Tensor logits = at::empty({time, outputs_}, rows.options());
-  decode_op().call(rows, weights_, cache.keys(), cache.values(), angles(rope, past, time), past, sizes_, windows_,
+at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments) const {
+  const Rows rows(x, segments);
+  std::vector<at::Tensor> keys, values;
+  for (const Segment& segment : segments) {
+    keys.insert(keys.end(), segment.cache->keys().begin(), segment.cache->keys().end());
+    values.insert(values.end(), segment.cache->values().begin(), segment.cache->values().end());
+  }
+  const at::Tensor logits = at::empty({rows.x.size(0), outputs_}, rows.x.options());
+  decode_op().call(rows.x, weights_, keys, values, angles(rope, segments), rows.past, rows.rows, sizes_, windows_,
                    numbers_, logits, std::nullopt, 0);
   return logits.unsqueeze(0);
 }
 
-at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, KvCache& cache, Shards& shards) const {
-  const std::int64_t past = cache.length(), time = x.size(1);
-  cache.check_room(time);
-  const std::vector<at::Tensor> turns = angles(rope, past, time);
-  const at::Tensor rows = x.to(c10::kFloat, /*non_blocking=*/false, /*copy=*/true).view({time, x.size(2)});
-  const at::Tensor change = at::empty_like(rows);
+at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments,
+                           Shards& shards) const {
+  const Rows rows(x, segments);
+  const std::vector<at::Tensor> turns = angles(rope, segments);
+  const at::Tensor change = at::empty_like(rows.x);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
+    std::vector<at::Tensor> keys, values;
+    for (const Segment& segment : segments) {
+      keys.push_back(segment.cache->keys()[i]);
+      values.push_back(segment.cache->values()[i]);
+    }
     const double numbers[] = {numbers_[0], numbers_[1], numbers_[2 + i]};
     const at::IntArrayRef window = windows_.empty() ? at::IntArrayRef() : at::IntArrayRef(windows_[i]);
     for (const std::int64_t half : {1, 2}) {
-      decode_op().call(rows, layers_[i], cache.keys()[i], cache.values()[i], turns, past, sizes_, window, numbers,
+      decode_op().call(rows.x, layers_[i], keys, values, turns, rows.past, rows.rows, sizes_, window, numbers,
                        std::nullopt, change, half);
-      rows.add_(half == 1 ? shards.after_attention(change) : shards.after_feed_forward(change));
+      rows.x.add_(half == 1 ? shards.after_attention(change) : shards.after_feed_forward(change));
     }
   }
-  const at::Tensor logits = at::empty({time, outputs_}, rows.options());
+  const at::Tensor logits = at::empty({rows.x.size(0), outputs_}, rows.x.options());
   const double numbers[] = {numbers_[0], numbers_[1]};
-  decode_op().call(rows, last_, {}, {}, {}, past, sizes_, {}, numbers, logits, std::nullopt, 0);
+  decode_op().call(rows.x, last_, {}, {}, {}, rows.past, rows.rows, sizes_, {}, numbers, logits, std::nullopt, 0);
   return shards.all_logits(logits.unsqueeze(0));
 }
 

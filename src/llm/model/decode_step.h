@@ -12,9 +12,9 @@
 
 namespace anyaccel::llm {
 
-class KvCache;
 class RopeTables;
 class Shards;
+struct Segment;
 struct Weights;
 
 /// A model's weights in the order that the op `inference_decode` reads them. They are the model's own, not copies: weights that are
@@ -27,20 +27,21 @@ class DecodeStep {
   /// The one of these weights, made when it is first asked for; null where there is none.
   static const DecodeStep* of(const Weights& weights, const ModelConfig& config);
 
-  /// Whether a pass over so many rows goes this way.
-  static bool takes(std::int64_t batch, std::int64_t time);
+  /// Whether a pass over so many new tokens, of all its sequences together, can go this way.
+  static bool takes(std::int64_t rows);
 
-  /// `x`: embedded tokens [1, time, hidden]. Float32 logits [1, time, vocab], in front of the soft cap. The new positions are
-  /// stored in `cache` but do not count yet.
-  at::Tensor run(const at::Tensor& x, RopeTables& rope, KvCache& cache) const;
+  /// `x`: embedded tokens [1, rows, hidden], of the first segment, then of the second one, ... Float32 logits [1, rows, vocab], in
+  /// front of the soft cap. The new positions are stored in the segments' caches, of one sequence each, but do not count yet. A
+  /// token's logits have the same bits whatever tokens and sequences are beside it.
+  at::Tensor run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments) const;
   /// The same where ranks hold the model together: half a layer at a time, whose sums go over the ranks.
-  at::Tensor run(const at::Tensor& x, RopeTables& rope, KvCache& cache, Shards& shards) const;
+  at::Tensor run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments, Shards& shards) const;
 
  private:
   DecodeStep() = default;
 
   using List = c10::List<std::optional<at::Tensor>>;
-  std::vector<at::Tensor> angles(RopeTables& rope, std::int64_t past, std::int64_t time) const;
+  std::vector<at::Tensor> angles(RopeTables& rope, const std::vector<Segment>& segments) const;
 
   List weights_;              ///< of all layers, then what comes behind them
   std::vector<List> layers_;  ///< where ranks hold the model together: of each layer

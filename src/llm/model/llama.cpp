@@ -301,21 +301,72 @@ at::Tensor run_layers(const Weights& weights, const ModelConfig& config, RopeTab
   return x;
 }
 
+std::vector<Part> parts_of(const std::vector<Segment>& segments, c10::Device device) {
+  std::vector<Part> parts;
+  std::int64_t begin = 0;
+  for (const Segment& segment : segments) {
+    const std::int64_t past = segment.cache->length();
+    parts.push_back({segment.cache, past, begin, segment.time, Masks(past, segment.time, device)});
+    begin += segment.time;
+  }
+  return parts;
+}
+
+/// Logits of all of few new tokens [1, rows, vocab], all layers in one op.
+at::Tensor run_step(const DecodeStep& step, const Weights& weights, const ModelConfig& config, RopeTables& rope,
+                    const at::Tensor& ids, const std::vector<Segment>& segments) {
+  const at::Tensor x = embed(weights, config, ids, parts_of(segments, ids.device()));
+  const at::Tensor logits = weights.shards ? step.run(x, rope, segments, *weights.shards) : step.run(x, rope, segments);
+  for (const Segment& segment : segments) segment.cache->advance(segment.time);
+  return soft_cap(logits, config.logit_softcap);
+}
+
+/// The segments' last logits [1, segments, vocab], in one pass.
+at::Tensor run_segments(const DecodeStep* step, const Weights& weights, const ModelConfig& config, RopeTables& rope,
+                        const at::Tensor& ids, const std::vector<Segment>& segments) {
+  const bool few = step && DecodeStep::takes(ids.size(1));
+  std::vector<Part> parts = parts_of(segments, ids.device());
+  const at::Tensor rows = few ? run_step(*step, weights, config, rope, ids, segments)
+                              : run_layers(weights, config, rope, ids, parts, nullptr);
+  std::vector<at::Tensor> last;
+  for (const Part& part : parts) last.push_back(rows.narrow(1, part.begin + part.time - 1, 1));
+  return few ? joined(last, 1) : last_logits(weights, config, joined(last, 1));
+}
+
+/// Numbers of the segments that each pass takes. Where there is an op, each goes the way that it goes alone, those of few tokens as
+/// many at once as the op takes: then what a sequence gets does not depend on the others, to the bit.
+std::vector<std::vector<std::size_t>> passes_of(bool has_step, const std::vector<Segment>& segments) {
+  std::vector<std::vector<std::size_t>> passes, plain;
+  std::int64_t rows = 0;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const std::int64_t time = segments[i].time;
+    if (has_step && !DecodeStep::takes(time)) {
+      plain.push_back({i});
+      continue;
+    }
+    if (passes.empty() || (has_step && !DecodeStep::takes(rows + time))) {
+      passes.emplace_back();
+      rows = 0;
+    }
+    passes.back().push_back(i);
+    rows += time;
+  }
+  passes.insert(passes.end(), plain.begin(), plain.end());
+  return passes;
+}
+
 }  // namespace
 
 at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, RopeTables& rope, const at::Tensor& ids,
                          KvCache* cache, bool last_only, const DropoutMasks* masks) {
   const std::int64_t past = cache ? cache->length() : 0;
   const std::int64_t time = ids.size(1);
-  std::vector<Part> parts = {{cache, past, 0, time, Masks(past, time, ids.device())}};
-  const bool few = cache && !masks && DecodeStep::takes(ids.size(0), time) && !c10::GradMode::is_enabled();
+  const bool few = cache && !masks && ids.size(0) == 1 && DecodeStep::takes(time) && !c10::GradMode::is_enabled();
   if (const DecodeStep* step = few ? DecodeStep::of(weights, config) : nullptr) {
-    const at::Tensor in = embed(weights, config, ids, parts);
-    at::Tensor logits = weights.shards ? step->run(in, rope, *cache, *weights.shards) : step->run(in, rope, *cache);
-    cache->advance(time);
-    if (last_only) logits = logits.narrow(1, time - 1, 1);
-    return soft_cap(logits, config.logit_softcap);
+    const at::Tensor logits = run_step(*step, weights, config, rope, ids, {{cache, time}});
+    return last_only ? logits.narrow(1, time - 1, 1) : logits;
   }
+  std::vector<Part> parts = {{cache, past, 0, time, Masks(past, time, ids.device())}};
   at::Tensor x = run_layers(weights, config, rope, ids, parts, masks);
   if (last_only) x = x.narrow(1, time - 1, 1);
   return last_logits(weights, config, x);
@@ -323,17 +374,25 @@ at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, Rope
 
 at::Tensor llama_forward_segments(const Weights& weights, const ModelConfig& config, RopeTables& rope,
                                   const at::Tensor& ids, const std::vector<Segment>& segments) {
-  std::vector<Part> parts;
-  std::int64_t begin = 0;
-  std::vector<at::Tensor> last;
-  for (const Segment& segment : segments) {
-    const std::int64_t past = segment.cache->length();
-    parts.push_back({segment.cache, past, begin, segment.time, Masks(past, segment.time, ids.device())});
-    begin += segment.time;
+  const DecodeStep* step = c10::GradMode::is_enabled() ? nullptr : DecodeStep::of(weights, config);
+  const auto passes = passes_of(step != nullptr, segments);
+  if (passes.size() == 1) return run_segments(step, weights, config, rope, ids, segments).squeeze(0);
+  std::vector<std::int64_t> times;
+  for (const Segment& segment : segments) times.push_back(segment.time);
+  const std::vector<at::Tensor> own_ids = ids.split_with_sizes(times, 1);
+  std::vector<at::Tensor> logits(segments.size());
+  for (const auto& pass : passes) {
+    std::vector<at::Tensor> pass_ids;
+    std::vector<Segment> pass_segments;
+    for (const std::size_t i : pass) {
+      pass_ids.push_back(own_ids[i]);
+      pass_segments.push_back(segments[i]);
+    }
+    const at::Tensor rows = run_segments(step, weights, config, rope, joined(pass_ids, 1), pass_segments);
+    for (std::size_t k = 0; k < pass.size(); ++k)
+      logits[pass[k]] = rows.narrow(1, static_cast<std::int64_t>(k), 1).to(c10::kFloat);
   }
-  const at::Tensor x = run_layers(weights, config, rope, ids, parts, nullptr);
-  for (const Part& part : parts) last.push_back(x.narrow(1, part.begin + part.time - 1, 1));
-  return last_logits(weights, config, joined(last, 1)).squeeze(0);
+  return at::cat(logits, 1).squeeze(0);
 }
 
 }  // namespace anyaccel::llm

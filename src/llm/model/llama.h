@@ -55,7 +55,8 @@ at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, Rope
                          KvCache* cache = nullptr, bool last_only = false, const DropoutMasks* masks = nullptr);
 
 /// The logits after each of several sequences, [sequences, vocab], computed together: `ids` [1, all] are the first one's
-/// next tokens, then the second one's, and so on. Nothing is padded, and none sees another.
+/// next tokens, then the second one's, and so on. Nothing is padded, and none sees another. Where there is a DecodeStep a
+/// sequence's have the bits that llama_forward() gives it alone.
 at::Tensor llama_forward_segments(const Weights& weights, const ModelConfig& config, RopeTables& rope,
                                   const at::Tensor& ids, const std::vector<Segment>& segments);
 

@@ -88,6 +88,47 @@ std::int64_t size_at(const DecoderGiven& g, std::size_t i, std::int64_t least, s
   return g.sizes[i];
 }
 
+Values cache_values(const Decoder& d, const Segment& segment, const Tensor& cache) {
+  check_contiguous(where, "a cache", cache);
+  if (cache.sizes() != at::IntArrayRef({1, d.kv_heads, segment.capacity, d.head_dim}))
+    refuse(where, "a cache has another shape", words(cache),
+           "[1, kv_heads, capacity, head_dim] as the first one's of its segment");
+  return {cache.mutable_data_ptr(), element_of(where, "a cache", cache)};
+}
+
+Cache make_cache(const Decoder& d, const Segment& segment, const Tensor& keys, const Tensor& values) {
+  const Cache cache{cache_values(d, segment, keys), cache_values(d, segment, values)};
+  if (cache.keys.type != cache.values.type)
+    refuse(where, "keys and values differ in dtype", words(values), words(keys));
+  return cache;
+}
+
+/// `layers`: of which each segment has caches.
+std::vector<Segment> make_segments(const DecoderGiven& g, std::size_t layers) {
+  std::vector<Segment> segments;
+  std::int64_t begin = 0;
+  for (std::size_t s = 0; s < g.rows.size(); ++s) {
+    Segment segment{layers ? g.past[s] : 0, begin, g.rows[s], 0};  // without layers nothing is seen
+    if (segment.rows < 1 || segment.rows > g.x.size(0) - begin)
+      refuse(where, "the segments' rows are not those of x", c10::str(g.rows), std::to_string(g.x.size(0)) + " in all");
+    begin += segment.rows;
+    if (layers) {
+      const Tensor& first = g.keys[s * layers];
+      if (first.dim() != 4 || first.size(0) != 1)
+        refuse(where, "a cache has another shape", words(first), "[1, kv_heads, capacity, head_dim]");
+      segment.capacity = first.size(2);
+      if (segment.past < 0 || segment.past > segment.capacity - segment.rows)
+        refuse(where, "the caches have no room",
+               std::to_string(segment.past) + " + " + std::to_string(segment.rows) + " positions",
+               "at most " + std::to_string(segment.capacity));
+    }
+    segments.push_back(segment);
+  }
+  if (begin != g.x.size(0))
+    refuse(where, "the segments' rows are not those of x", c10::str(g.rows), std::to_string(g.x.size(0)) + " in all");
+  return segments;
+}
+
 DecoderLayer make_layer(const DecoderGiven& g, Decoder& d, Weights& weights, std::size_t i, NormKind kind, float eps) {
   DecoderLayer layer{};
   layer.input_norm = weights.norm("an input norm", kind, d.hidden, eps);
@@ -119,14 +160,9 @@ DecoderLayer make_layer(const DecoderGiven& g, Decoder& d, Weights& weights, std
   }
   layer.down = weights.one("a down projection", d.inner, d.hidden);
   layer.after_feed_forward = weights.norm("a norm after the feed-forward part", kind, d.hidden, eps);
-  for (const auto& [cache, values] : {std::pair{&g.keys[i], &layer.keys}, {&g.values[i], &layer.values}}) {
-    check_contiguous(where, "a cache", *cache);
-    if (cache->numel() != d.kv_heads * d.capacity * d.head_dim || cache->size(-1) != d.head_dim)
-      refuse(where, "a cache has another shape", words(*cache), "[1, kv_heads, capacity, head_dim] as the first one's");
-    *values = {cache->mutable_data_ptr(), element_of(where, "a cache", *cache)};
-  }
-  if (layer.keys.type != layer.values.type)
-    refuse(where, "keys and values differ in dtype", words(g.values[i]), words(g.keys[i]));
+  const std::size_t layers = g.numbers.size() - 2;
+  for (std::size_t s = 0; s < d.segments.size(); ++s)
+    layer.caches.push_back(make_cache(d, d.segments[s], g.keys[s * layers + i], g.values[s * layers + i]));
   layer.window = g.windows.empty() ? 0 : g.windows[i];
   const std::size_t which = layer.window > 0 && g.angles.size() == 4 ? 2 : 0;
   if (d.half) {
@@ -176,19 +212,21 @@ Decoder make_decoder(const DecoderGiven& g) {
   check_contiguous(where, "x", g.x);
   if (g.x.dim() != 2 || g.x.scalar_type() != at::kFloat || g.x.size(0) < 1 || g.x.size(0) > most_rows)
     refuse(where, "x does not fit", words(g.x), "float32 [1 to " + std::to_string(most_rows) + " rows, hidden]");
-  const std::size_t layers = g.keys.size();
+  const std::size_t layers = g.numbers.size() < 2 ? 0 : g.numbers.size() - 2;
   if (g.half < 0 || g.half > 2 || (g.half && layers != 1))
     refuse(where, "there is no such half of the layers", std::to_string(g.half) + " of " + std::to_string(layers),
            "0 for all, 1 for the attention or 2 for the feed-forward part of one layer");
   if (g.half && (!given(g.change) || g.change->scalar_type() != at::kFloat || g.change->sizes() != g.x.sizes()))
     refuse(where, "the change does not fit", g.change ? words(*g.change) : "none", "float32 of the shape of x");
   if (g.half) check_contiguous(where, "change", *g.change);
-  if (g.sizes.size() != 6 || g.values.size() != layers || g.numbers.size() != 2 + layers ||
-      (!g.windows.empty() && g.windows.size() != layers))
-    refuse(
-        where, "the lists' lengths do not fit",
-        c10::str(g.sizes.size(), ", ", layers, ", ", g.values.size(), ", ", g.numbers.size(), ", ", g.windows.size()),
-        "6 sizes, a key and a value cache for each layer, 2 + layers numbers, no windows or one for each");
+  const std::size_t caches = g.rows.size() * layers;
+  if (g.sizes.size() != 6 || g.past.size() != g.rows.size() || g.keys.size() != caches || g.values.size() != caches ||
+      g.numbers.size() != 2 + layers || (!g.windows.empty() && g.windows.size() != layers))
+    refuse(where, "the lists' lengths do not fit",
+           c10::str(g.sizes.size(), ", ", g.past.size(), ", ", g.rows.size(), ", ", g.keys.size(), ", ",
+                    g.values.size(), ", ", g.numbers.size(), ", ", g.windows.size()),
+           "6 sizes, past and rows of each segment, a key and a value cache for each of its layers, 2 + layers "
+           "numbers, no windows or one for each layer");
   const std::size_t wanted = layers * slots_of_layer + 2 + 4;
   if (g.weights.size() != wanted)
     refuse(where, "there is another number of weights", std::to_string(g.weights.size()), std::to_string(wanted));
@@ -208,15 +246,7 @@ Decoder make_decoder(const DecoderGiven& g) {
            "a divisor of " + std::to_string(d.heads));
   const auto eps = static_cast<float>(g.numbers[0]);
   d.softcap = static_cast<float>(g.numbers[1]);
-  if (layers && (g.keys[0].dim() != 4 || g.keys[0].size(0) != 1))
-    refuse(where, "a cache has another shape", words(g.keys[0]), "[1, kv_heads, capacity, head_dim]");
-  d.capacity = layers ? g.keys[0].size(2) : 0;
-  if (!layers) {
-    // The head alone.
-  } else if (g.past < 0 || g.past + g.x.size(0) > d.capacity)
-    refuse(where, "the caches have no room",
-           std::to_string(g.past) + " + " + std::to_string(g.x.size(0)) + " positions",
-           "at most " + std::to_string(d.capacity));
+  d.segments = make_segments(g, layers);
   if (!g.angles.empty()) {
     d.half = g.angles[0].dim() == 2 ? g.angles[0].size(1) : -1;
     for (const Tensor& angle : g.angles) {

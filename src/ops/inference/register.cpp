@@ -9,30 +9,29 @@ namespace anyaccel::ops {
 namespace {
 
 void decode(const Tensor& x, const OptionalTensors& weights, at::TensorList keys, at::TensorList values,
-            at::TensorList angles, std::int64_t past, at::IntArrayRef sizes, at::IntArrayRef windows,
-            at::ArrayRef<double> numbers, const std::optional<Tensor>& logits, const std::optional<Tensor>& change,
-            std::int64_t half) {
+            at::TensorList angles, at::IntArrayRef past, at::IntArrayRef rows, at::IntArrayRef sizes,
+            at::IntArrayRef windows, at::ArrayRef<double> numbers, const std::optional<Tensor>& logits,
+            const std::optional<Tensor>& change, std::int64_t half) {
   const Decoder decoder =
-      make_decoder({x, weights, keys, values, angles, past, sizes, windows, numbers, logits, change, half});
+      make_decoder({x, weights, keys, values, angles, past, rows, sizes, windows, numbers, logits, change, half});
   const std::int64_t threads = task_threads();
-  const Tensor scratch =
-      at::empty({decoder_scratch(decoder, x.size(0), past, threads) + 64}, at::TensorOptions(at::kByte));
+  const Tensor scratch = at::empty({decoder_scratch(decoder, threads) + 64}, at::TensorOptions(at::kByte));
   auto address = reinterpret_cast<std::uintptr_t>(scratch.mutable_data_ptr());
   address = (address + 63) / 64 * 64;
   float* out = decoder.head.matrix.outputs ? static_cast<float*>(changed_memory(*logits)) : nullptr;
   float* const part = half ? static_cast<float*>(changed_memory(*change)) : nullptr;
-  run_decoder(best_isa(), decoder, static_cast<float*>(half ? x.data_ptr() : changed_memory(x)), x.size(0), past, out,
+  run_decoder(best_isa(), decoder, static_cast<float*>(half ? x.data_ptr() : changed_memory(x)), out,
               reinterpret_cast<void*>(address), threads, static_cast<Half>(half), part);
 }
 
-void decode_meta(const Tensor&, const OptionalTensors&, at::TensorList, at::TensorList, at::TensorList, std::int64_t,
-                 at::IntArrayRef, at::IntArrayRef, at::ArrayRef<double>, const std::optional<Tensor>&,
+void decode_meta(const Tensor&, const OptionalTensors&, at::TensorList, at::TensorList, at::TensorList, at::IntArrayRef,
+                 at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, at::ArrayRef<double>, const std::optional<Tensor>&,
                  const std::optional<Tensor>&, std::int64_t) {}
 
 constexpr const char* decode_schema =
-    "inference_decode(Tensor(a!) x, Tensor?[] weights, Tensor(b!)[] keys, Tensor(c!)[] values, Tensor[] angles, int "
-    "past, "
-    "int[] sizes, int[] windows, float[] numbers, Tensor(d!)? logits=None, Tensor(e!)? change=None, int half=0) -> ()";
+    "inference_decode(Tensor(a!) x, Tensor?[] weights, Tensor(b!)[] keys, Tensor(c!)[] values, Tensor[] angles, "
+    "int[] past, int[] rows, int[] sizes, int[] windows, float[] numbers, Tensor(d!)? logits=None, "
+    "Tensor(e!)? change=None, int half=0) -> ()";
 
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) { m.def(decode_schema); }
 TORCH_LIBRARY_IMPL(anyaccel, CPU, m) { m.impl("inference_decode", decode); }

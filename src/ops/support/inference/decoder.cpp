@@ -1,6 +1,7 @@
 #include "ops/support/inference/decoder.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -39,11 +40,14 @@ std::int64_t outputs_of(const std::vector<Part>& parts) {
 
 /// Memory of a pass: what all threads share, and what each has for itself.
 struct Plan {
-  std::int64_t qkv, mixed, inner, change, shared;
+  std::int64_t rows, qkv, mixed, inner, change, shared;
   std::int64_t normed, prepared, scores, products, own;
   std::int64_t qkv_columns, mixed_columns, prepared_size = 0;
 
-  Plan(const Decoder& d, std::int64_t rows, std::int64_t past) {
+  explicit Plan(const Decoder& d) {
+    rows = d.segments.empty() ? 0 : d.segments.back().begin + d.segments.back().rows;
+    std::int64_t seen = 0;
+    for (const Segment& each : d.segments) seen = std::max(seen, each.past + each.rows);
     qkv_columns = d.layers.empty() ? 0 : outputs_of(d.layers[0].qkv);
     mixed_columns = d.heads * d.head_dim;
     const auto floats = [&](std::int64_t& at, std::int64_t count) {
@@ -70,20 +74,19 @@ struct Plan {
     normed = floats(own, rows * d.hidden);
     prepared = own;
     own += rounded(prepared_size, 64);
-    scores = floats(own, past + rows + 128);
+    scores = floats(own, seen + 128);
     products = floats(own, 2 * rows * most_task_outputs);
   }
 };
 
 class Pass {
  public:
-  Pass(Isa isa, const Decoder& d, float* x, std::int64_t rows, std::int64_t past, float* logits, char* scratch,
-       const Plan& plan, Team& team, Half half, float* change)
+  Pass(Isa isa, const Decoder& d, float* x, float* logits, char* scratch, const Plan& plan, Team& team, Half half,
+       float* change)
       : isa_(isa),
         d_(d),
         x_(x),
-        rows_(rows),
-        past_(past),
+        rows_(plan.rows),
         logits_(logits),
         plan_(plan),
         team_(team),
@@ -99,6 +102,8 @@ class Pass {
     prepared_ = own + plan.prepared;
     scores_ = floats(own + plan.scores);
     products_ = floats(own + plan.products);
+    for (std::size_t i = 0; i < d.segments.size(); ++i)
+      std::fill_n(segment_of_.begin() + d.segments[i].begin, d.segments[i].rows, i);
   }
 
   void run() {
@@ -189,6 +194,13 @@ class Pass {
     });
   }
 
+  const Segment& segment_of(std::int64_t row) const { return d_.segments[segment_of_[static_cast<std::size_t>(row)]]; }
+  const Cache& cache_of(const DecoderLayer& layer, std::int64_t row) const {
+    return layer.caches[segment_of_[static_cast<std::size_t>(row)]];
+  }
+  /// Where a row stands in its sequence.
+  std::int64_t position_of(std::int64_t row) const { return segment_of(row).past + row - segment_of(row).begin; }
+
   float* qkv_head(std::int64_t row, std::int64_t head) { return qkv_ + row * plan_.qkv_columns + head * d_.head_dim; }
 
   void position_head(const DecoderLayer& layer, const Norm& norm, std::int64_t row, float* head) {
@@ -201,21 +213,23 @@ class Pass {
     project({layer.qkv.data(), layer.qkv.size()}, qkv_, false, normed_);
     team_.tasks(rows_ * d_.kv_heads, [&](std::int64_t task) {
       const std::int64_t row = task / d_.kv_heads, head = task % d_.kv_heads;
-      const std::int64_t at = (head * d_.capacity + past_ + row) * d_.head_dim;
+      const Cache& cache = cache_of(layer, row);
+      const std::int64_t at = (head * segment_of(row).capacity + position_of(row)) * d_.head_dim;
       float* key = qkv_head(row, d_.heads + head);
       position_head(layer, layer.key_norm, row, key);
-      store_row(isa_, key, d_.head_dim, layer.keys, at);
-      store_row(isa_, qkv_head(row, d_.heads + d_.kv_heads + head), d_.head_dim, layer.values, at);
+      store_row(isa_, key, d_.head_dim, cache.keys, at);
+      store_row(isa_, qkv_head(row, d_.heads + d_.kv_heads + head), d_.head_dim, cache.values, at);
     });
     team_.tasks(rows_ * d_.heads, [&](std::int64_t task) {
-      const std::int64_t row = task / d_.heads, head = task % d_.heads, end = past_ + row + 1;
+      const std::int64_t row = task / d_.heads, head = task % d_.heads, end = position_of(row) + 1;
+      const Cache& cache = cache_of(layer, row);
       const std::int64_t offset =
-          head / (d_.heads / d_.kv_heads) * d_.capacity * d_.head_dim * size_of(layer.keys.type);
+          head / (d_.heads / d_.kv_heads) * segment_of(row).capacity * d_.head_dim * size_of(cache.keys.type);
       float* query = qkv_head(row, head);
       position_head(layer, layer.query_norm, row, query);
       attend_row(isa_,
-                 {static_cast<const char*>(layer.keys.data) + offset,
-                  static_cast<const char*>(layer.values.data) + offset, layer.keys.type, d_.head_dim,
+                 {static_cast<const char*>(cache.keys.data) + offset,
+                  static_cast<const char*>(cache.values.data) + offset, cache.keys.type, d_.head_dim,
                   layer.window > 0 ? std::max<std::int64_t>(0, end - layer.window) : 0, end, layer.scale, d_.softcap},
                  query, scores_, mixed_ + row * plan_.mixed_columns + head * d_.head_dim);
     });
@@ -251,7 +265,7 @@ class Pass {
   Isa isa_;
   const Decoder& d_;
   float* x_;
-  std::int64_t rows_, past_;
+  std::int64_t rows_;
   float* logits_;
   const Plan& plan_;
   Team& team_;
@@ -259,20 +273,21 @@ class Pass {
   float* out_;
   float *qkv_, *mixed_, *inner_, *change_, *normed_, *scores_, *products_;
   char* prepared_;
+  std::array<std::size_t, most_rows> segment_of_{};
 };
 
 }  // namespace
 
-std::int64_t decoder_scratch(const Decoder& decoder, std::int64_t rows, std::int64_t past, std::int64_t threads) {
-  const Plan plan(decoder, rows, past);
+std::int64_t decoder_scratch(const Decoder& decoder, std::int64_t threads) {
+  const Plan plan(decoder);
   return plan.shared + threads * plan.own;
 }
 
-void run_decoder(Isa isa, const Decoder& decoder, float* x, std::int64_t rows, std::int64_t past, float* logits,
-                 void* scratch, std::int64_t threads, Half half, float* change) {
-  const Plan plan(decoder, rows, past);
+void run_decoder(Isa isa, const Decoder& decoder, float* x, float* logits, void* scratch, std::int64_t threads,
+                 Half half, float* change) {
+  const Plan plan(decoder);
   run_team(threads, [&](Team& team) {
-    Pass(isa, decoder, x, rows, past, logits, static_cast<char*>(scratch), plan, team, half, change).run();
+    Pass(isa, decoder, x, logits, static_cast<char*>(scratch), plan, team, half, change).run();
   });
 }
 
