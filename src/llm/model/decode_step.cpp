@@ -148,6 +148,8 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
     step->numbers_.push_back(config.scale_by_layer ? scale / static_cast<double>(i + 1) : scale);
   }
   step->outputs_ = weights.head.size(0);
+  const auto rows = ops::load_op<std::int64_t(c10::ScalarType)>(op_builder, "inference_decode_rows").call(type);
+  step->prompt_rows_ = rows > most_rows && config.num_experts == 0 ? rows : 0;
   step->rotates_ = !config.learned_positions;
   step->window_angles_ = step->rotates_ && std::any_of(config.windows.begin(), config.windows.end(),
                                                        [](std::int64_t window) { return window > 0; });
@@ -190,20 +192,21 @@ std::vector<at::Tensor> DecodeStep::angles(RopeTables& rope, const std::vector<S
   return out;
 }
 
-at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments) const {
+at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments,
+                           bool last_only) const {
   const Rows rows(x, segments);
   std::vector<at::Tensor> keys, values;
   for (const Segment& segment : segments) {
     keys.insert(keys.end(), segment.cache->keys().begin(), segment.cache->keys().end());
     values.insert(values.end(), segment.cache->values().begin(), segment.cache->values().end());
   }
-  const at::Tensor logits = at::empty({rows.x.size(0), outputs_}, rows.x.options());
+  const at::Tensor logits = at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
   decode_op().call(rows.x, weights_, keys, values, angles(rope, segments), rows.past, rows.rows, sizes_, windows_,
                    numbers_, logits, std::nullopt, 0);
   return logits.unsqueeze(0);
 }
 
-at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments,
+at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments, bool last_only,
                            Shards& shards) const {
   const Rows rows(x, segments);
   const std::vector<at::Tensor> turns = angles(rope, segments);
@@ -222,7 +225,7 @@ at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vec
       rows.x.add_(half == 1 ? shards.after_attention(change) : shards.after_feed_forward(change));
     }
   }
-  const at::Tensor logits = at::empty({rows.x.size(0), outputs_}, rows.x.options());
+  const at::Tensor logits = at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
   const double numbers[] = {numbers_[0], numbers_[1]};
   decode_op().call(rows.x, last_, {}, {}, {}, rows.past, rows.rows, sizes_, {}, numbers, logits, std::nullopt, 0);
   return shards.all_logits(logits.unsqueeze(0));

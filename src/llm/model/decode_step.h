@@ -29,13 +29,17 @@ class DecodeStep {
 
   /// Whether a pass over so many new tokens, of all its sequences together, can go this way.
   static bool takes(std::int64_t rows);
+  /// New tokens of one sequence that a pass of many can go this way with; 0: prompts go another way.
+  std::int64_t prompt_rows() const { return prompt_rows_; }
 
   /// `x`: embedded tokens [1, rows, hidden], of the first segment, then of the second one, ... Float32 logits [1, rows, vocab], in
   /// front of the soft cap. The new positions are stored in the segments' caches, of one sequence each, but do not count yet. A
   /// token's logits have the same bits whatever tokens and sequences are beside it.
-  at::Tensor run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments) const;
+  /// `last_only`: of each segment's last token, [1, segments, vocab].
+  at::Tensor run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments, bool last_only) const;
   /// The same where ranks hold the model together: half a layer at a time, whose sums go over the ranks.
-  at::Tensor run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments, Shards& shards) const;
+  at::Tensor run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments, bool last_only,
+                 Shards& shards) const;
 
  private:
   DecodeStep() = default;
@@ -48,7 +52,7 @@ class DecodeStep {
   List last_;                 ///< and what comes behind them
   std::vector<std::int64_t> sizes_, windows_;
   std::vector<double> numbers_;
-  std::int64_t outputs_ = 0;
+  std::int64_t outputs_ = 0, prompt_rows_ = 0;
   bool rotates_ = true, window_angles_ = false;
 };
 

@@ -312,25 +312,48 @@ std::vector<Part> parts_of(const std::vector<Segment>& segments, c10::Device dev
   return parts;
 }
 
-/// Logits of all of few new tokens [1, rows, vocab], all layers in one op.
+/// Logits of new tokens [1, rows or segments, vocab], all layers in one op.
 at::Tensor run_step(const DecodeStep& step, const Weights& weights, const ModelConfig& config, RopeTables& rope,
-                    const at::Tensor& ids, const std::vector<Segment>& segments) {
+                    const at::Tensor& ids, const std::vector<Segment>& segments, bool last_only) {
   const at::Tensor x = embed(weights, config, ids, parts_of(segments, ids.device()));
-  const at::Tensor logits = weights.shards ? step.run(x, rope, segments, *weights.shards) : step.run(x, rope, segments);
+  const at::Tensor logits = weights.shards ? step.run(x, rope, segments, last_only, *weights.shards)
+                                           : step.run(x, rope, segments, last_only);
   for (const Segment& segment : segments) segment.cache->advance(segment.time);
   return soft_cap(logits, config.logit_softcap);
+}
+
+/// The same of a sequence's many, as many at a time as the op takes.
+at::Tensor run_prompt(const DecodeStep& step, const Weights& weights, const ModelConfig& config, RopeTables& rope,
+                      const at::Tensor& ids, KvCache& cache, bool last_only) {
+  std::vector<at::Tensor> logits;
+  for (const at::Tensor& piece : ids.split(step.prompt_rows(), 1)) {
+    const at::Tensor rows = run_step(step, weights, config, rope, piece, {{&cache, piece.size(1)}}, last_only);
+    if (last_only) logits.clear();
+    logits.push_back(rows);
+  }
+  return joined(logits, 1);
+}
+
+/// Whether a prompt of so many tokens goes through the op.
+bool takes_prompt(const DecodeStep* step, const ModelConfig& config, std::int64_t time) {
+  if (!step || step->prompt_rows() == 0) return false;
+  // These turn the first tokens of a long prompt otherwise than they would turn them alone.
+  const bool by_length = config.rope.type == RopeType::dynamic || config.rope.type == RopeType::longrope;
+  return time <= step->prompt_rows() || !by_length;
 }
 
 /// The segments' last logits [1, segments, vocab], in one pass.
 at::Tensor run_segments(const DecodeStep* step, const Weights& weights, const ModelConfig& config, RopeTables& rope,
                         const at::Tensor& ids, const std::vector<Segment>& segments) {
-  const bool few = step && DecodeStep::takes(ids.size(1));
+  if (step && DecodeStep::takes(ids.size(1)))
+    return run_step(*step, weights, config, rope, ids, segments, /*last_only=*/true);
+  if (segments.size() == 1 && takes_prompt(step, config, ids.size(1)))
+    return run_prompt(*step, weights, config, rope, ids, *segments[0].cache, /*last_only=*/true);
   std::vector<Part> parts = parts_of(segments, ids.device());
-  const at::Tensor rows = few ? run_step(*step, weights, config, rope, ids, segments)
-                              : run_layers(weights, config, rope, ids, parts, nullptr);
+  const at::Tensor rows = run_layers(weights, config, rope, ids, parts, nullptr);
   std::vector<at::Tensor> last;
   for (const Part& part : parts) last.push_back(rows.narrow(1, part.begin + part.time - 1, 1));
-  return few ? joined(last, 1) : last_logits(weights, config, joined(last, 1));
+  return last_logits(weights, config, joined(last, 1));
 }
 
 /// Numbers of the segments that each pass takes. Where there is an op, each goes the way that it goes alone, those of few tokens as
@@ -361,10 +384,14 @@ at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, Rope
                          KvCache* cache, bool last_only, const DropoutMasks* masks) {
   const std::int64_t past = cache ? cache->length() : 0;
   const std::int64_t time = ids.size(1);
-  const bool few = cache && !masks && ids.size(0) == 1 && DecodeStep::takes(time) && !c10::GradMode::is_enabled();
-  if (const DecodeStep* step = few ? DecodeStep::of(weights, config) : nullptr) {
-    const at::Tensor logits = run_step(*step, weights, config, rope, ids, {{cache, time}});
-    return last_only ? logits.narrow(1, time - 1, 1) : logits;
+  const bool step_may = !masks && ids.size(0) == 1 && !c10::GradMode::is_enabled();
+  if (const DecodeStep* step = step_may ? DecodeStep::of(weights, config) : nullptr) {
+    if (cache && DecodeStep::takes(time)) return run_step(*step, weights, config, rope, ids, {{cache, time}}, last_only);
+    if (takes_prompt(step, config, time)) {
+      std::optional<KvCache> own;
+      if (!cache) own.emplace(config, 1, time, weights.embedding.scalar_type());
+      return run_prompt(*step, weights, config, rope, ids, cache ? *cache : *own, last_only);
+    }
   }
   std::vector<Part> parts = {{cache, past, 0, time, Masks(past, time, ids.device())}};
   at::Tensor x = run_layers(weights, config, rope, ids, parts, masks);

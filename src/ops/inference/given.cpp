@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "ops/support/inference/prefill.h"
+
 namespace anyaccel::ops {
 namespace {
 
@@ -210,8 +212,8 @@ Matrix make_matrix(const char* op, const char* name, const Tensor& weight, const
 
 Decoder make_decoder(const DecoderGiven& g) {
   check_contiguous(where, "x", g.x);
-  if (g.x.dim() != 2 || g.x.scalar_type() != at::kFloat || g.x.size(0) < 1 || g.x.size(0) > most_rows)
-    refuse(where, "x does not fit", words(g.x), "float32 [1 to " + std::to_string(most_rows) + " rows, hidden]");
+  if (g.x.dim() != 2 || g.x.scalar_type() != at::kFloat || g.x.size(0) < 1 || g.x.size(0) > most_prefill_rows)
+    refuse(where, "x does not fit", words(g.x), "float32 [1 to " + std::to_string(most_prefill_rows) + " rows, hidden]");
   const std::size_t layers = g.numbers.size() < 2 ? 0 : g.numbers.size() - 2;
   if (g.half < 0 || g.half > 2 || (g.half && layers != 1))
     refuse(where, "there is no such half of the layers", std::to_string(g.half) + " of " + std::to_string(layers),
@@ -269,11 +271,13 @@ Decoder make_decoder(const DecoderGiven& g) {
   d.final_norm = weights.norm("the last norm", kind, d.hidden, final_norm ? eps : -1.0F);
   if (auto head = weights.part("the head", d.hidden)) d.head = *head;
   if (d.head.matrix.outputs == 0) return d;
-  if (!given(g.logits)) refuse(where, "there are no logits to write", "none", "float32 [rows, outputs of the head]");
+  constexpr const char* wanted_logits = "float32 [rows, or segments for their last rows, outputs of the head]";
+  if (!given(g.logits)) refuse(where, "there are no logits to write", "none", wanted_logits);
   check_contiguous(where, "logits", *g.logits);
-  if (g.logits->scalar_type() != at::kFloat || g.logits->dim() != 2 || g.logits->size(0) != g.x.size(0) ||
-      g.logits->size(1) != d.head.matrix.outputs)
-    refuse(where, "logits do not fit", words(*g.logits), "float32 [rows, outputs of the head]");
+  if (g.logits->scalar_type() != at::kFloat || g.logits->dim() != 2 || g.logits->size(1) != d.head.matrix.outputs ||
+      (g.logits->size(0) != g.x.size(0) && g.logits->size(0) != static_cast<std::int64_t>(g.rows.size())))
+    refuse(where, "logits do not fit", words(*g.logits), wanted_logits);
+  d.last_only = g.logits->size(0) != g.x.size(0);
   return d;
 }
 

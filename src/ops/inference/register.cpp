@@ -2,6 +2,8 @@
 #include "ATen/ops/empty.h"
 #include "ATen/ops/to.h"
 #include "ops/inference/given.h"
+#include "ops/support/inference/panels.h"
+#include "ops/support/inference/prefill.h"
 #include "ops/support/tasks.h"
 #include "torch/library.h"
 
@@ -15,13 +17,17 @@ void decode(const Tensor& x, const OptionalTensors& weights, at::TensorList keys
   const Decoder decoder =
       make_decoder({x, weights, keys, values, angles, past, rows, sizes, windows, numbers, logits, change, half});
   const std::int64_t threads = task_threads();
-  const Tensor scratch = at::empty({decoder_scratch(decoder, threads) + 64}, at::TensorOptions(at::kByte));
+  const bool many = x.size(0) > most_rows;
+  const Isa isa = best_isa();
+  const std::int64_t bytes = many ? prefill_scratch(isa, decoder, threads) : decoder_scratch(decoder, threads);
+  const Tensor scratch = at::empty({bytes + 64}, at::TensorOptions(at::kByte));
   auto address = reinterpret_cast<std::uintptr_t>(scratch.mutable_data_ptr());
   address = (address + 63) / 64 * 64;
   float* out = decoder.head.matrix.outputs ? static_cast<float*>(changed_memory(*logits)) : nullptr;
   float* const part = half ? static_cast<float*>(changed_memory(*change)) : nullptr;
-  run_decoder(best_isa(), decoder, static_cast<float*>(half ? x.data_ptr() : changed_memory(x)), out,
-              reinterpret_cast<void*>(address), threads, static_cast<Half>(half), part);
+  auto* const in = static_cast<float*>(half ? x.data_ptr() : changed_memory(x));
+  auto* const run = many ? run_prefill : run_decoder;
+  run(isa, decoder, in, out, reinterpret_cast<void*>(address), threads, static_cast<Half>(half), part);
 }
 
 void decode_meta(const Tensor&, const OptionalTensors&, at::TensorList, at::TensorList, at::TensorList, at::IntArrayRef,
@@ -33,7 +39,16 @@ constexpr const char* decode_schema =
     "int[] past, int[] rows, int[] sizes, int[] windows, float[] numbers, Tensor(d!)? logits=None, "
     "Tensor(e!)? change=None, int half=0) -> ()";
 
-TORCH_LIBRARY_FRAGMENT(anyaccel, m) { m.def(decode_schema); }
+/// Rows of one call that are faster here than LibTorch's own products, for a model of this type.
+std::int64_t decode_rows(at::ScalarType dtype) {
+  const Element model = dtype == at::kBFloat16 ? Element::bf16 : dtype == at::kHalf ? Element::fp16 : Element::f32;
+  return panels_pay(best_isa(), model) ? most_prefill_rows : most_rows;
+}
+
+TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
+  m.def(decode_schema);
+  m.def("inference_decode_rows(ScalarType dtype) -> int", decode_rows);
+}
 TORCH_LIBRARY_IMPL(anyaccel, CPU, m) { m.impl("inference_decode", decode); }
 TORCH_LIBRARY_IMPL(anyaccel, Meta, m) { m.impl("inference_decode", decode_meta); }
 

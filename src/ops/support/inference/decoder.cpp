@@ -112,10 +112,7 @@ class Pass {
       if (half_ != Half::attention) feed_forward(layer);
     }
     if (d_.head.matrix.outputs == 0) return;
-    const bool normed = d_.final_norm.eps >= 0;
-    if (normed) norm_rows(d_.final_norm);
-    prepare(d_.head.matrix, normed ? normed_ : x_);
-    project({&d_.head, 1}, logits_, false);
+    logits();
   }
 
  private:
@@ -130,6 +127,23 @@ class Pass {
       norm_row(isa_, norm, x_ + r * d_.hidden, d_.hidden, normed_ + r * d_.hidden);
   }
   void prepare(const Matrix& matrix, const float* from) { prepare_rows(isa_, matrix, from, rows_, prepared_); }
+
+  void logits() {
+    if (d_.last_only) rows_ = static_cast<std::int64_t>(d_.segments.size());
+    for (std::int64_t r = 0; r < rows_; ++r) {
+      const std::int64_t row = d_.last_only ? last_row(r) : r;
+      if (d_.final_norm.eps >= 0)
+        norm_row(isa_, d_.final_norm, x_ + row * d_.hidden, d_.hidden, normed_ + r * d_.hidden);
+      else
+        std::memcpy(normed_ + r * d_.hidden, x_ + row * d_.hidden, static_cast<std::size_t>(d_.hidden) * 4);
+    }
+    prepare(d_.head.matrix, normed_);
+    project({&d_.head, 1}, logits_, false);
+  }
+  std::int64_t last_row(std::int64_t segment) const {
+    const Segment& of = d_.segments[static_cast<std::size_t>(segment)];
+    return of.begin + of.rows - 1;
+  }
 
   /// Prepares again where a part reads rows in another form.
   void prepare_for(const Matrix& matrix, const Matrix*& last, const float* from) {

@@ -47,6 +47,7 @@ struct Decoder {
   std::vector<DecoderLayer> layers;
   Norm final_norm;  ///< weight and bias null, kind rms and eps negative: none
   Part head;        ///< no outputs: the rows are left as they come out of the layers
+  bool last_only;   ///< logits of each segment's last row alone
 };
 
 /// What of the layers a pass goes through; halves are for ranks that hold a layer together, and have one layer.
