@@ -17,8 +17,6 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Rows that one call of the op takes.
-constexpr std::int64_t most_rows = 16;
 constexpr std::int64_t most_head_dim = 512;
 
 constexpr int behind_layers = 6;  // a norm and the head
@@ -93,8 +91,6 @@ const DecodeStep* DecodeStep::of(const Weights& weights, const ModelConfig& conf
   }
   return slot.step.get();
 }
-
-bool DecodeStep::takes(std::int64_t rows) { return rows <= most_rows; }
 
 std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const ModelConfig& config) {
   const at::Tensor& first = weights.embedding;

@@ -27,8 +27,9 @@ class DecodeStep {
   /// The one of these weights, made when it is first asked for; null where there is none.
   static const DecodeStep* of(const Weights& weights, const ModelConfig& config);
 
-  /// Whether a pass over so many new tokens, of all its sequences together, can go this way.
-  static bool takes(std::int64_t rows);
+  /// New tokens of all sequences together that a pass takes and that have the same bits together and alone.
+  static constexpr std::int64_t most_rows = 16;
+  static bool takes(std::int64_t rows) { return rows <= most_rows; }
   /// New tokens of one sequence that a pass of many can go this way with; 0: prompts go another way.
   std::int64_t prompt_rows() const { return prompt_rows_; }
 

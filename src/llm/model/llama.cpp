@@ -322,11 +322,11 @@ at::Tensor run_step(const DecodeStep& step, const Weights& weights, const ModelC
   return soft_cap(logits, config.logit_softcap);
 }
 
-/// The same of a sequence's many, as many at a time as the op takes.
-at::Tensor run_prompt(const DecodeStep& step, const Weights& weights, const ModelConfig& config, RopeTables& rope,
-                      const at::Tensor& ids, KvCache& cache, bool last_only) {
+/// The same of a sequence's many, so many at a time.
+at::Tensor run_pieces(const DecodeStep& step, const Weights& weights, const ModelConfig& config, RopeTables& rope,
+                      const at::Tensor& ids, KvCache& cache, bool last_only, std::int64_t rows_at_once) {
   std::vector<at::Tensor> logits;
-  for (const at::Tensor& piece : ids.split(step.prompt_rows(), 1)) {
+  for (const at::Tensor& piece : ids.split(rows_at_once, 1)) {
     const at::Tensor rows = run_step(step, weights, config, rope, piece, {{&cache, piece.size(1)}}, last_only);
     if (last_only) logits.clear();
     logits.push_back(rows);
@@ -348,7 +348,7 @@ at::Tensor run_segments(const DecodeStep* step, const Weights& weights, const Mo
   if (step && DecodeStep::takes(ids.size(1)))
     return run_step(*step, weights, config, rope, ids, segments, /*last_only=*/true);
   if (segments.size() == 1 && takes_prompt(step, config, ids.size(1)))
-    return run_prompt(*step, weights, config, rope, ids, *segments[0].cache, /*last_only=*/true);
+    return run_pieces(*step, weights, config, rope, ids, *segments[0].cache, /*last_only=*/true, step->prompt_rows());
   std::vector<Part> parts = parts_of(segments, ids.device());
   const at::Tensor rows = run_layers(weights, config, rope, ids, parts, nullptr);
   std::vector<at::Tensor> last;
@@ -386,11 +386,13 @@ at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, Rope
   const std::int64_t time = ids.size(1);
   const bool step_may = !masks && ids.size(0) == 1 && !c10::GradMode::is_enabled();
   if (const DecodeStep* step = step_may ? DecodeStep::of(weights, config) : nullptr) {
-    if (cache && DecodeStep::takes(time)) return run_step(*step, weights, config, rope, ids, {{cache, time}}, last_only);
+    // Guesses that are checked: each has the bits that it would have one by one, however many they are.
+    if (cache && (!last_only || DecodeStep::takes(time)))
+      return run_pieces(*step, weights, config, rope, ids, *cache, last_only, DecodeStep::most_rows);
     if (takes_prompt(step, config, time)) {
       std::optional<KvCache> own;
       if (!cache) own.emplace(config, 1, time, weights.embedding.scalar_type());
-      return run_prompt(*step, weights, config, rope, ids, cache ? *cache : *own, last_only);
+      return run_pieces(*step, weights, config, rope, ids, cache ? *cache : *own, last_only, step->prompt_rows());
     }
   }
   std::vector<Part> parts = {{cache, past, 0, time, Masks(past, time, ids.device())}};
