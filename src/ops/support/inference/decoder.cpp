@@ -107,9 +107,10 @@ class Pass {
   }
 
   void run() {
-    for (const DecoderLayer& layer : d_.layers) {
-      if (half_ != Half::feed_forward) attention(layer);
-      if (half_ != Half::attention) feed_forward(layer);
+    for (std::size_t i = 0; i < d_.layers.size(); ++i) {
+      if (half_ != Half::feed_forward) attention(d_.layers[i]);
+      if (half_ == Half::attention) continue;
+      feed_forward(d_.layers[i], i + 1 < d_.layers.size() ? d_.layers[i + 1].qkv[0].matrix : d_.head.matrix);
     }
     if (d_.head.matrix.outputs == 0) return;
     logits();
@@ -143,6 +144,13 @@ class Pass {
   std::int64_t last_row(std::int64_t segment) const {
     const Segment& of = d_.segments[static_cast<std::size_t>(segment)];
     return of.begin + of.rows - 1;
+  }
+
+  /// This matrix is the next one: a thread may ask for its part of it while it waits.
+  void soon(const Matrix& matrix) {
+    const std::int64_t threads = team_.threads(), row = bytes_of(matrix);
+    const std::int64_t begin = matrix.outputs * team_.thread() / threads;
+    team_.soon(static_cast<const char*>(matrix.weight) + begin * row, (matrix.outputs / threads) * row);
   }
 
   /// Prepares again where a part reads rows in another form.
@@ -224,6 +232,7 @@ class Pass {
 
   void attention(const DecoderLayer& layer) {
     norm_rows(layer.input_norm);
+    soon(layer.output.matrix);
     project({layer.qkv.data(), layer.qkv.size()}, qkv_, false, normed_);
     team_.tasks(rows_ * d_.kv_heads, [&](std::int64_t task) {
       const std::int64_t row = task / d_.kv_heads, head = task % d_.kv_heads;
@@ -247,11 +256,13 @@ class Pass {
                   layer.window > 0 ? std::max<std::int64_t>(0, end - layer.window) : 0, end, layer.scale, d_.softcap},
                  query, scores_, mixed_ + row * plan_.mixed_columns + head * d_.head_dim);
     });
+    soon(layer.up[0].matrix);
     add_change(layer.output, mixed_, layer.after_attention);
   }
 
-  void feed_forward(const DecoderLayer& layer) {
+  void feed_forward(const DecoderLayer& layer, const Matrix& next) {
     norm_rows(layer.post_norm);
+    soon(layer.down.matrix);
     const Part& gate = layer.up[0];
     const std::int64_t step = std::min(task_outputs(gate.matrix, team_.threads()), most_task_outputs);
     const Matrix* last = nullptr;
@@ -273,6 +284,7 @@ class Pass {
         std::memcpy(inner_ + r * d_.inner + begin, a, static_cast<std::size_t>(n) * 4);
       }
     });
+    soon(next);
     add_change(layer.down, inner_, layer.after_feed_forward);
   }
 
