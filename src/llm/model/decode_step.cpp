@@ -32,8 +32,9 @@ const c10::TypedOperatorHandle<Decode>& decode_op() {
 }
 
 bool known(const ModelConfig& config) {
-  const bool experts = config.num_experts > 0;
-  return config.norms_before && !experts && config.head_dim <= most_head_dim;
+  const bool experts = !config.expert_layers.empty();
+  const bool known_experts = config.gated && config.activation == Activation::silu && config.expert_size > 0;
+  return config.norms_before && (!experts || known_experts) && config.head_dim <= most_head_dim;
 }
 
 /// Kinds as the op counts them.
@@ -113,12 +114,15 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
     slots.linear(layer.output, layer.output_scales, layer.output_bias);
     slots.add(layer.after_attention).none(1);
     slots.add(layer.post_norm).add(layer.post_norm_bias);
-    if (layer.gate_up.defined())
+    if (layer.router.defined())
+      slots.none(2 * 4);
+    else if (layer.gate_up.defined())
       slots.linear(layer.gate_up, layer.gate_up_scales, layer.gate_up_bias).none(4);
     else
       slots.parts(layer.gate_up_parts, layer.gate_up_bias);
     slots.linear(layer.down, layer.down_scales, layer.down_bias);
     slots.add(layer.after_feed_forward).none(1);
+    slots.add(layer.router).add(layer.expert_gate_up).add(layer.expert_down);
   };
   for (const LayerWeights& layer : weights.layers) {
     if (!weights.shards) {
@@ -135,7 +139,9 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
                   config.head_dim,
                   norm_kind(config),
                   gate_kind(config.activation),
-                  (config.gated ? 1 : 0) + (config.norms_after ? 2 : 0) + (config.final_norm ? 4 : 0)};
+                  (config.gated ? 1 : 0) + (config.norms_after ? 2 : 0) + (config.final_norm ? 4 : 0) +
+                      (config.normalize_experts ? 8 : 0),
+                  config.expert_layers.empty() ? 0 : config.experts_per_token};
   step->windows_ = config.windows;
   step->numbers_ = {config.rms_norm_eps, config.attention_softcap};
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
@@ -196,7 +202,8 @@ at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vec
     keys.insert(keys.end(), segment.cache->keys().begin(), segment.cache->keys().end());
     values.insert(values.end(), segment.cache->values().begin(), segment.cache->values().end());
   }
-  const at::Tensor logits = at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
+  const at::Tensor logits =
+      at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
   decode_op().call(rows.x, weights_, keys, values, angles(rope, segments), rows.past, rows.rows, sizes_, windows_,
                    numbers_, logits, std::nullopt, 0);
   return logits.unsqueeze(0);
@@ -221,7 +228,8 @@ at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vec
       rows.x.add_(half == 1 ? shards.after_attention(change) : shards.after_feed_forward(change));
     }
   }
-  const at::Tensor logits = at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
+  const at::Tensor logits =
+      at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
   const double numbers[] = {numbers_[0], numbers_[1]};
   decode_op().call(rows.x, last_, {}, {}, {}, rows.past, rows.rows, sizes_, {}, numbers, logits, std::nullopt, 0);
   return shards.all_logits(logits.unsqueeze(0));

@@ -23,6 +23,18 @@ ModelConfig small() {
   return config;
 }
 
+/// The second layer is a plain one.
+ModelConfig with_experts(bool normalize) {
+  ModelConfig config = small();
+  config.num_layers = 3;
+  config.num_experts = 6;
+  config.experts_per_token = 2;
+  config.expert_size = 20;
+  config.normalize_experts = normalize;
+  config.expert_layers = {true, false, true};
+  return config;
+}
+
 class DecodeStepTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -60,6 +72,27 @@ TEST_F(DecodeStepTest, IsTakenAndEqualsThePlainPass) {
     EXPECT_TRUE(at::allclose(got, want, 1e-5, 1e-5));
   }
   EXPECT_EQ(cache.length(), 23);
+}
+
+// Breaks when a token takes other experts than in the plain pass, or their shares differ, or a layer without them is missed.
+TEST_F(DecodeStepTest, ExpertsEqualThePlainPass) {
+  for (const bool normalize : {true, false}) {
+    const Model model = Model::create(with_experts(normalize), 3);
+    ModelState& state = *model.state();
+    ASSERT_TRUE(DecodeStep::of(state.weights, state.local));
+    KvCache cache(state.local, 1, 40, c10::kFloat);
+    std::vector<std::int64_t> ids;
+    for (const std::vector<std::int64_t>& more :
+         {std::vector<std::int64_t>{3}, {5, 6, 7, 1, 2, 18, 4, 11, 12, 13, 14, 15}, {1}, {9, 8}}) {
+      const at::Tensor got = forward(state, more, &cache);
+      ids.insert(ids.end(), more.begin(), more.end());
+      const at::Tensor want =
+          plain(state, ids)
+              .narrow(1, static_cast<std::int64_t>(ids.size() - more.size()), static_cast<std::int64_t>(more.size()));
+      EXPECT_TRUE(at::allclose(got, want, 1e-5, 1e-5)) << normalize;
+      EXPECT_FALSE(at::equal(got, want));  // else the plain pass is compared with itself
+    }
+  }
 }
 
 // Breaks when the op keeps a copy of weights that training changes.
@@ -126,7 +159,7 @@ void expect_segments_as_alone(ModelState& state) {
 TEST_F(DecodeStepTest, SequencesTogetherHaveTheBitsOfEachAlone) {
   ModelConfig windows = small();
   windows.windows = {4, 0};
-  for (const ModelConfig& config : {small(), windows}) {
+  for (const ModelConfig& config : {small(), windows, with_experts(true)}) {
     for (const c10::ScalarType type : {c10::kFloat, c10::kBFloat16, c10::kHalf}) {
       ModelState state(config, type);
       HostRandom random(3);
@@ -153,6 +186,10 @@ TEST_F(DecodeStepTest, SequencesOfIntegersTogetherHaveTheBitsOfEachAlone) {
 TEST_F(DecodeStepTest, RefusesWhatTheOpDoesNotKnow) {
   ModelConfig config = small();
   const Model model = Model::create(config, 3);
+  ModelConfig experts = with_experts(true);
+  const Model model_of_experts = Model::create(experts, 3);
+  experts.activation = Activation::gelu;  // the plain pass knows one for experts
+  EXPECT_FALSE(DecodeStep::make(model_of_experts.state()->weights, experts));
   config.norms_before = false;
   EXPECT_FALSE(DecodeStep::make(model.state()->weights, config));
   EXPECT_FALSE(DecodeStep::takes(17));

@@ -19,10 +19,18 @@ struct Cache {
   Values keys, values;
 };
 
+/// Feed-forward parts of which each row takes a few, in place of `up` and `down`. Matrices of floats.
+struct Experts {
+  Part router;     ///< an output for each expert; none: the layer has no experts
+  Matrix gate_up;  ///< [experts * 2 * inner][hidden]: of each expert the gate, then what it multiplies
+  Matrix down;     ///< [experts * hidden][inner]
+};
+
 struct DecoderLayer {
   std::vector<Part> qkv;  ///< query, key, value together: heads + 2 * kv_heads heads
   std::vector<Part> up;   ///< the gate and what it multiplies, or the one part in front of the activation
   Part output, down;
+  Experts experts;
   Norm input_norm, post_norm;
   Norm query_norm, key_norm;                 ///< of each head, where the model has them (`head_norms`)
   Norm after_attention, after_feed_forward;  ///< where the model has them (`norms_after`)
@@ -42,8 +50,10 @@ struct Decoder {
   std::int64_t hidden, heads, kv_heads, head_dim, inner, half;  ///< half: pairs of a head that are rotated; 0: none
   Gate gate;
   bool gated, head_norms, norms_after;
-  float softcap;                  ///< of the scores; 0: none
-  std::vector<Segment> segments;  ///< one behind the other, at most most_rows rows in all
+  std::int64_t experts_per_token;  ///< that a row takes where a layer has experts
+  bool normalize_experts;          ///< their shares are made to sum up to 1
+  float softcap;                   ///< of the scores; 0: none
+  std::vector<Segment> segments;   ///< one behind the other, at most most_rows rows in all
   std::vector<DecoderLayer> layers;
   Norm final_norm;  ///< weight and bias null, kind rms and eps negative: none
   Part head;        ///< no outputs: the rows are left as they come out of the layers
