@@ -196,7 +196,8 @@ at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vec
     keys.insert(keys.end(), segment.cache->keys().begin(), segment.cache->keys().end());
     values.insert(values.end(), segment.cache->values().begin(), segment.cache->values().end());
   }
-  const at::Tensor logits = at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
+  const at::Tensor logits =
+      at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
   decode_op().call(rows.x, weights_, keys, values, angles(rope, segments), rows.past, rows.rows, sizes_, windows_,
                    numbers_, logits, std::nullopt, 0);
   return logits.unsqueeze(0);
@@ -221,7 +222,8 @@ at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vec
       rows.x.add_(half == 1 ? shards.after_attention(change) : shards.after_feed_forward(change));
     }
   }
-  const at::Tensor logits = at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
+  const at::Tensor logits =
+      at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
   const double numbers[] = {numbers_[0], numbers_[1]};
   decode_op().call(rows.x, last_, {}, {}, {}, rows.past, rows.rows, sizes_, {}, numbers, logits, std::nullopt, 0);
   return shards.all_logits(logits.unsqueeze(0));

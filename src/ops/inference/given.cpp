@@ -213,7 +213,8 @@ Matrix make_matrix(const char* op, const char* name, const Tensor& weight, const
 Decoder make_decoder(const DecoderGiven& g) {
   check_contiguous(where, "x", g.x);
   if (g.x.dim() != 2 || g.x.scalar_type() != at::kFloat || g.x.size(0) < 1 || g.x.size(0) > most_prefill_rows)
-    refuse(where, "x does not fit", words(g.x), "float32 [1 to " + std::to_string(most_prefill_rows) + " rows, hidden]");
+    refuse(where, "x does not fit", words(g.x),
+           "float32 [1 to " + std::to_string(most_prefill_rows) + " rows, hidden]");
   const std::size_t layers = g.numbers.size() < 2 ? 0 : g.numbers.size() - 2;
   if (g.half < 0 || g.half > 2 || (g.half && layers != 1))
     refuse(where, "there is no such half of the layers", std::to_string(g.half) + " of " + std::to_string(layers),
