@@ -114,7 +114,9 @@ void run_many(const Run& run, Context& context) {
 
 void run(Arguments& arguments, Context& context) {
   const std::string& folder = arguments.options.model;
-  if (arguments.parallel.plan) return print_plan(folder, arguments.parallel, arguments.json);
+  if (arguments.parallel.plan) {
+    return print_plan(folder, load_options(arguments.options), arguments.parallel, arguments.json);
+  }
   const llm::StopSignal stop;
   const auto begin = std::chrono::steady_clock::now();
   const llm::Model model = load_model(folder, load_options(arguments.options), arguments.parallel);
@@ -133,7 +135,8 @@ void run(Arguments& arguments, Context& context) {
   std::vector<std::int64_t> prompt = parse_ids(arguments.prompt_ids);
   if (!arguments.prompt.empty()) prompt = run.encode(arguments.prompt);
   if (prompt.empty() && model.config().bos_token_id >= 0) prompt = {model.config().bos_token_id};
-  if (arguments.parallel.self_check) self_check(folder, model, prompt);
+  if (arguments.parallel.self_check)
+    self_check(folder, load_options(arguments.options), arguments.parallel, model, prompt);
   if (arguments.logits_out.empty()) return run_one(run, prompt, context);
   const at::Tensor logits = model.logits(prompt);
   if (model.rank() == 0) llm::write_npy(arguments.logits_out, logits);

@@ -316,8 +316,8 @@ std::vector<Part> parts_of(const std::vector<Segment>& segments, c10::Device dev
 at::Tensor run_step(const DecodeStep& step, const Weights& weights, const ModelConfig& config, RopeTables& rope,
                     const at::Tensor& ids, const std::vector<Segment>& segments, bool last_only) {
   const at::Tensor x = embed(weights, config, ids, parts_of(segments, ids.device()));
-  const at::Tensor logits = weights.shards ? step.run(x, rope, segments, last_only, *weights.shards)
-                                           : step.run(x, rope, segments, last_only);
+  const at::Tensor logits =
+      weights.shards ? step.run(x, rope, segments, last_only, *weights.shards) : step.run(x, rope, segments, last_only);
   for (const Segment& segment : segments) segment.cache->advance(segment.time);
   return soft_cap(logits, config.logit_softcap);
 }

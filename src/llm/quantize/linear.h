@@ -18,6 +18,13 @@ struct Scales {
   at::Tensor zeros;   ///< uint8 [outputs, groups] of int4; undefined: 8
 };
 
+/// What a matrix of integers is made as: 8 or 4 bits, and how many inputs share a scale.
+struct IntegerForm {
+  int bits = 0;
+  std::int64_t group = 0;
+  bool operator==(const IntegerForm&) const = default;
+};
+
 struct QuantizedMatrix {
   at::Tensor weight;
   Scales scales;

@@ -62,7 +62,8 @@ TEST_F(DecodeStepTest, IsTakenAndEqualsThePlainPass) {
   KvCache cache(state.local, 1, 40, c10::kFloat);
   std::vector<std::int64_t> ids;
   for (std::int64_t i = 0; i < 18; ++i) ids.push_back(i * 7 % 20);
-  EXPECT_TRUE(at::allclose(forward(state, ids, &cache), plain(state, ids), 1e-5, 1e-5));  // more rows than one call for few takes
+  EXPECT_TRUE(at::allclose(forward(state, ids, &cache), plain(state, ids), 1e-5,
+                           1e-5));  // more rows than one call for few takes
   for (const std::vector<std::int64_t>& more : {std::vector<std::int64_t>{3}, {5, 6, 7}, {1}}) {
     const at::Tensor got = forward(state, more, &cache);
     ids.insert(ids.end(), more.begin(), more.end());

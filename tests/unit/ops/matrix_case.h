@@ -21,11 +21,14 @@ struct MatrixCase {
   std::vector<std::uint8_t> zeros;
   std::vector<double> values;
 
-  MatrixCase(anyaccel::ops::Format format, std::int64_t outputs, std::int64_t inputs, std::int64_t group, bool asymmetric,
-             std::int64_t rows) {
+  MatrixCase(anyaccel::ops::Format format, std::int64_t outputs, std::int64_t inputs, std::int64_t group,
+             bool asymmetric, std::int64_t rows) {
     Random random(static_cast<std::uint64_t>(outputs * 7 + inputs));
     const std::int64_t count = outputs * inputs;
-    const std::int64_t bits = format == anyaccel::ops::Format::f32 ? 32 : format == anyaccel::ops::Format::int8 ? 8 : format == anyaccel::ops::Format::int4 ? 4 : 16;
+    const std::int64_t bits = format == anyaccel::ops::Format::f32    ? 32
+                              : format == anyaccel::ops::Format::int8 ? 8
+                              : format == anyaccel::ops::Format::int4 ? 4
+                                                                      : 16;
     weight.assign(static_cast<std::size_t>(count * bits / 8), 0);
     values.resize(static_cast<std::size_t>(count));
     if (group) {
@@ -43,11 +46,12 @@ struct MatrixCase {
         std::memcpy(&word, &number, 4);
         const auto half = static_cast<std::uint16_t>(
             format == anyaccel::ops::Format::bf16 ? word >> 16
-            : number == 0          ? 0
+            : number == 0                         ? 0
                           : (word >> 16 & 0x8000U) | ((word >> 23 & 255U) - 112U) << 10 | (word >> 13 & 0x3ffU));
-        std::memcpy(&weight[static_cast<std::size_t>(i * bits / 8)],
-                    format == anyaccel::ops::Format::f32 ? static_cast<void*>(&word) : const_cast<std::uint16_t*>(&half),
-                    static_cast<std::size_t>(bits / 8));
+        std::memcpy(
+            &weight[static_cast<std::size_t>(i * bits / 8)],
+            format == anyaccel::ops::Format::f32 ? static_cast<void*>(&word) : const_cast<std::uint16_t*>(&half),
+            static_cast<std::size_t>(bits / 8));
         continue;
       }
       const auto at = static_cast<std::size_t>(i / group);

@@ -189,8 +189,7 @@ class Pass {
     for (std::size_t i = 0; i < d_.segments.size(); ++i) {
       const Segment& segment = d_.segments[i];
       const Cache& cache = layer.caches[i];
-      team_.tasks(segment.rows,
-                  [&](std::int64_t row) { position_row(layer, segment, cache, segment.begin + row); });
+      team_.tasks(segment.rows, [&](std::int64_t row) { position_row(layer, segment, cache, segment.begin + row); });
       const std::int64_t blocks = pieces(segment.rows, plan_.block);
       team_.tasks(blocks * d_.kv_heads, [&](std::int64_t task) {
         // The last blocks see most and come first, so that no thread has a long one when the others are done.
@@ -206,8 +205,7 @@ class Pass {
     const std::int64_t heads = d_.heads / d_.kv_heads, count = std::min(plan_.block, segment.rows - first);
     const std::int64_t rows = count * heads, end = segment.past + first + count;
     const std::int64_t seen_first = segment.past + first;  // position of the first query
-    const std::int64_t begin =
-        layer.window > 0 ? std::max<std::int64_t>(0, seen_first + 1 - layer.window) / 2 * 2 : 0;
+    const std::int64_t begin = layer.window > 0 ? std::max<std::int64_t>(0, seen_first + 1 - layer.window) / 2 * 2 : 0;
     const std::int64_t seen = end - begin, type = size_of(cache.keys.type);
     char* at = reinterpret_cast<char*>(products_);
     const auto take = [&](std::int64_t bytes) {
