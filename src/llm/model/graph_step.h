@@ -73,7 +73,7 @@ class GraphStep {
   using Pass = std::function<at::Tensor(NextToken& next, const at::Tensor& id)>;
 
   /// Whether the next token behind `length` positions can go this way. Not where ranks hold the model, experts are chosen over the
-  /// host, angles change with each position, or something failed before.
+  /// host, angles change with each position, host memory has no op for its integer matrices, or something failed before.
   static bool takes(const Weights& weights, const ModelConfig& config, std::int64_t length);
 
   /// How many positions attention looks at when it has to look at `length` of them: few different ones, since each is a graph.

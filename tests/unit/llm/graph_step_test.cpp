@@ -1,6 +1,8 @@
 #include "llm/model/graph_step.h"
 
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
@@ -106,7 +108,7 @@ TEST_P(GraphStepTest, EqualsThePlainPassOverReaches) { compare(small(), 250, 300
 // sequence, or has not its own rotation.
 TEST_P(GraphStepTest, Windows) {
   ModelConfig config = small();
-  config.windows = {3, 0};
+  config.windows = {3, 10};
   compare(config, 1, 20, 1, 19);
   config.windows = {200, 30};
   config.window_rope_theta = 500;
@@ -175,6 +177,9 @@ TEST_P(GraphStepTest, Rotations) {
   dynamic.max_positions = 16;
   dynamic.rope = {.type = RopeType::dynamic, .factor = 4};
   compare(dynamic, 5, 30, 1, 10);
+  const Model model = Model::create(dynamic, 3);
+  EXPECT_TRUE(GraphStep::takes(model.state()->weights, dynamic, 15));
+  EXPECT_FALSE(GraphStep::takes(model.state()->weights, dynamic, 16));
 }
 
 // Breaks when the mask, the rows of the tables or the logits have another type than the weights.
@@ -314,14 +319,24 @@ TEST_P(GraphStepTest, FailedWorkIsAnError) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
   KvCache cache(state.local, 1, 12, c10::kFloat);
+  const at::Tensor three = ids_on_device(state.config, {3}, "test");
   const auto run = [&](const GraphStep::Pass& pass) {
-    cache.graph_step().run(state.weights, state.local, state.rope, ids_on_device(state.config, {3}, "test"), cache,
-                           pass);
+    return cache.graph_step().run(state.weights, state.local, state.rope, three, cache, pass);
   };
   const auto fails = [](NextToken&, const at::Tensor& id) { return id.view({7}); };
   EXPECT_THROW(run(fails), std::exception);
   EXPECT_THROW(run(fails), std::exception);  // it was no warm-up
   EXPECT_TRUE(GraphStep::takes(state.weights, state.local, 0));
+  if (get_accelerator().is_synchronized_device()) return;
+  // What fails between first token and capture is known only when somebody waits.
+  const auto works = [](NextToken&, const at::Tensor& id) { return id.to(c10::kFloat); };
+  EXPECT_TRUE(run(works));
+  const at::Tensor rows = at::zeros({3}, state.weights.embedding.options());
+  for (const int row : {1, 5}) rows.index_select(0, at::full({1}, row, rows.options().dtype(c10::kLong)));
+  EXPECT_THROW(run(works), std::exception);
+  EXPECT_TRUE(GraphStep::takes(state.weights, state.local, 0));
+  EXPECT_TRUE(run(works));
+  EXPECT_EQ(cache.graph_step().replays(), 1);
 }
 
 // Breaks when each of a long sequence's tokens may have a graph of its own, or one does not reach its token.
