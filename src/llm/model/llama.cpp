@@ -1,6 +1,5 @@
 #include "llm/model/llama.h"
 
-#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/full.h>
@@ -16,12 +15,12 @@
 
 #include <cmath>
 #include <limits>
-#include <map>
 
 #include "llm/model/decode_step.h"
 #include "llm/model/experts.h"
 #include "llm/model/functions.h"
 #include "llm/model/graph_step.h"
+#include "llm/model/masks.h"
 #include "llm/parallel/shards.h"
 
 namespace anyaccel::llm {
@@ -31,36 +30,6 @@ namespace {
 std::optional<at::Tensor> maybe(const at::Tensor& bias) {
   return bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt;
 }
-
-/// Which of `past` + `time` positions each of `time` new ones may see, where the kernels' own rule does not fit: all up to
-/// its own, or the last `window` of them.
-at::Tensor causal_mask(std::int64_t past, std::int64_t time, std::int64_t window, c10::Device device) {
-  const auto options = at::TensorOptions().dtype(c10::kLong).device(device);
-  const at::Tensor rows = at::arange(past, past + time, options).unsqueeze(1);
-  const at::Tensor columns = at::arange(past + time, options).unsqueeze(0);
-  const at::Tensor mask = columns.le(rows);
-  return window > 0 ? mask.logical_and(columns.gt(rows.sub(window))) : mask;
-}
-
-/// The masks of one pass: layers of the same window share theirs.
-class Masks {
- public:
-  Masks(std::int64_t past, std::int64_t time, c10::Device device) : past_(past), time_(time), device_(device) {}
-
-  /// Nothing where the kernels' own rule fits, unless `always` one is needed. `window`: 0 for everything.
-  std::optional<at::Tensor> of(std::int64_t window, bool always) {
-    const bool cuts = window > 0 && past_ + time_ > window;
-    if (time_ == 1 || (past_ == 0 && !cuts && !always)) return std::nullopt;
-    at::Tensor& mask = made_[cuts ? window : 0];
-    if (!mask.defined()) mask = causal_mask(past_, time_, cuts ? window : 0, device_);
-    return mask;
-  }
-
- private:
-  std::int64_t past_, time_;
-  c10::Device device_;
-  std::map<std::int64_t, at::Tensor> made_;
-};
 
 /// The tokens of one sequence in a pass.
 struct Part {
