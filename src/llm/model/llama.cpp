@@ -1,9 +1,7 @@
 #include "llm/model/llama.h"
 
-#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
@@ -17,12 +15,12 @@
 
 #include <cmath>
 #include <limits>
-#include <map>
 
-#include "anyaccel/accelerator.h"
 #include "llm/model/decode_step.h"
 #include "llm/model/experts.h"
 #include "llm/model/functions.h"
+#include "llm/model/graph_step.h"
+#include "llm/model/masks.h"
 #include "llm/parallel/shards.h"
 
 namespace anyaccel::llm {
@@ -33,41 +31,12 @@ std::optional<at::Tensor> maybe(const at::Tensor& bias) {
   return bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt;
 }
 
-/// Which of `past` + `time` positions each of `time` new ones may see, where the kernels' own rule does not fit: all up to
-/// its own, or the last `window` of them.
-at::Tensor causal_mask(std::int64_t past, std::int64_t time, std::int64_t window, c10::Device device) {
-  const auto options = at::TensorOptions().dtype(c10::kLong).device(device);
-  const at::Tensor rows = at::arange(past, past + time, options).unsqueeze(1);
-  const at::Tensor columns = at::arange(past + time, options).unsqueeze(0);
-  const at::Tensor mask = columns.le(rows);
-  return window > 0 ? mask.logical_and(columns.gt(rows.sub(window))) : mask;
-}
-
-/// The masks of one pass: layers of the same window share theirs.
-class Masks {
- public:
-  Masks(std::int64_t past, std::int64_t time, c10::Device device) : past_(past), time_(time), device_(device) {}
-
-  /// Nothing where the kernels' own rule fits, unless `always` one is needed. `window`: 0 for everything.
-  std::optional<at::Tensor> of(std::int64_t window, bool always) {
-    const bool cuts = window > 0 && past_ + time_ > window;
-    if (time_ == 1 || (past_ == 0 && !cuts && !always)) return std::nullopt;
-    at::Tensor& mask = made_[cuts ? window : 0];
-    if (!mask.defined()) mask = causal_mask(past_, time_, cuts ? window : 0, device_);
-    return mask;
-  }
-
- private:
-  std::int64_t past_, time_;
-  c10::Device device_;
-  std::map<std::int64_t, at::Tensor> made_;
-};
-
 /// The tokens of one sequence in a pass.
 struct Part {
   KvCache* cache;                  ///< null: none, for a sequence from its beginning
   std::int64_t past, begin, time;  ///< of the sequence; `begin`: column of its first new token
   Masks masks;
+  NextToken* next = nullptr;  ///< set: one token, whose position is a value on the device, and not `past`
 };
 
 at::Tensor norm(const at::Tensor& x, const at::Tensor& weight, const ModelConfig& config, const at::Tensor& bias = {}) {
@@ -82,11 +51,15 @@ at::Tensor soft_cap(const at::Tensor& x, double cap) { return cap > 0 ? x.div(ca
 at::Tensor capped_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                             const std::optional<at::Tensor>& mask, double scale, double cap) {
   const std::int64_t groups = query.size(1) / key.size(1);
-  const at::Tensor keys = key.repeat_interleave(groups, 1);
-  at::Tensor scores = soft_cap(at::matmul(query, keys.transpose(2, 3)).mul(scale), cap);
-  if (mask) scores = scores.masked_fill(mask->logical_not(), -std::numeric_limits<double>::infinity());
+  const auto repeated = [&](const at::Tensor& in) { return groups == 1 ? in : in.repeat_interleave(groups, 1); };
+  at::Tensor scores = soft_cap(at::matmul(query, repeated(key).transpose(2, 3)).mul(scale), cap);
+  if (mask && mask->scalar_type() != c10::kBool) {
+    scores = scores.add(*mask);
+  } else if (mask) {
+    scores = scores.masked_fill(mask->logical_not(), -std::numeric_limits<double>::infinity());
+  }
   const at::Tensor shares = at::softmax(scores, -1, c10::kFloat).to(query.scalar_type());
-  return at::matmul(shares, value.repeat_interleave(groups, 1));
+  return at::matmul(shares, repeated(value));
 }
 
 /// qkv with every head of query and key normalized.
@@ -120,23 +93,33 @@ at::Tensor joined(const std::vector<at::Tensor>& rows, std::int64_t axis) {
   return rows.size() == 1 ? rows[0] : at::cat(rows, axis);
 }
 
+/// Attention over what is seen. `mask`: true for what is, or what is added to the scores; none for everything, or the triangle.
+at::Tensor mix(const ModelConfig& config, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+               const std::optional<at::Tensor>& mask, bool causal, std::int64_t index) {
+  if (config.attention_softcap > 0)
+    return capped_attention(query, key, value, mask, config.attention_scale, config.attention_softcap);
+  return at::scaled_dot_product_attention(query, key, value, mask, 0.0, causal, score_scale(config, index),
+                                          /*enable_gqa=*/query.size(1) != key.size(1));
+}
+
 /// What one sequence's new tokens see, [batch, heads, time, head_dim].
 at::Tensor attend(const ModelConfig& config, const at::Tensor& query, at::Tensor key, at::Tensor value,
                   std::int64_t index, Part& part) {
-  if (part.cache) std::tie(key, value) = part.cache->append(index, key, value);
   const std::int64_t window = config.windows.empty() ? 0 : config.windows[static_cast<std::size_t>(index)];
+  if (part.next) {
+    const auto [keys, values, mask] = part.next->append(*part.cache, index, key, value, window);
+    // Heads that share a key become rows: kernels that take a mask need not repeat the keys then.
+    const at::Tensor rows = query.reshape({1, config.num_kv_heads, -1, config.head_dim});
+    return mix(config, rows, keys, values, mask, /*causal=*/false, index).reshape(query.sizes());
+  }
+  if (part.cache) std::tie(key, value) = part.cache->append(index, key, value);
   if (window > 0 && query.size(2) == 1 && key.size(2) > window) {
     key = key.narrow(2, key.size(2) - window, window);
     value = value.narrow(2, value.size(2) - window, window);
   }
-  const bool capped = config.attention_softcap > 0;
-  const std::optional<at::Tensor> mask = part.masks.of(window, capped);
+  const std::optional<at::Tensor> mask = part.masks.of(window, /*always=*/config.attention_softcap > 0);
   // One new token sees everything that is left; from an empty cache the plain triangle holds; else the mask says.
-  const bool causal = !mask && query.size(2) > 1;
-  const std::optional<double> scale = score_scale(config, index);
-  return capped ? capped_attention(query, key, value, mask, config.attention_scale, config.attention_softcap)
-                : at::scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale,
-                                                   /*enable_gqa=*/config.num_heads != config.num_kv_heads);
+  return mix(config, query, key, value, mask, /*causal=*/!mask && query.size(2) > 1, index);
 }
 
 at::Tensor attention(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x, const at::Tensor& cos,
@@ -185,50 +168,6 @@ at::Tensor feed_forward(const LayerWeights& layer, const ModelConfig& config, co
   return linear(inner_values(gate_up, config), layer.down, layer.down_scales, layer.down_bias);
 }
 
-}  // namespace
-
-KvCache::KvCache(const ModelConfig& config, std::int64_t batch, std::int64_t capacity, c10::ScalarType dtype)
-    : capacity_(capacity) {
-  const auto options = at::TensorOptions().dtype(dtype).device(get_accelerator().torch_device());
-  for (std::int64_t i = 0; i < config.num_layers; ++i) {
-    keys_.push_back(at::empty({batch, config.num_kv_heads, capacity, config.head_dim}, options));
-    values_.push_back(at::empty({batch, config.num_kv_heads, capacity, config.head_dim}, options));
-  }
-}
-
-void KvCache::check_room(std::int64_t time) const {
-  if (length_ + time <= capacity_) return;
-  throw Error(ErrorCode::invalid_argument, "KvCache::append",
-              {.what = "the cache is full",
-               .got = std::to_string(length_ + time) + " positions",
-               .want = "at most " + std::to_string(capacity_)});
-}
-
-std::pair<at::Tensor, at::Tensor> KvCache::append(std::int64_t layer, const at::Tensor& key, const at::Tensor& value) {
-  const std::int64_t time = key.size(2);
-  const auto index = static_cast<std::size_t>(layer);
-  check_room(time);
-  keys_[index].narrow(2, length_, time).copy_(key);
-  values_[index].narrow(2, length_, time).copy_(value);
-  return {keys_[index].narrow(2, 0, length_ + time), values_[index].narrow(2, 0, length_ + time)};
-}
-
-void KvCache::reserve(std::int64_t capacity) {
-  if (capacity <= capacity_) return;
-  for (std::vector<at::Tensor>* layers : {&keys_, &values_}) {
-    for (at::Tensor& layer : *layers) {
-      const at::Tensor larger = at::empty({layer.size(0), layer.size(1), capacity, layer.size(3)}, layer.options());
-      larger.narrow(2, 0, length_).copy_(layer.narrow(2, 0, length_));
-      layer = larger;
-    }
-  }
-  capacity_ = capacity;
-}
-
-namespace {
-
-using Rotation = std::pair<at::Tensor, at::Tensor>;
-
 /// Cosines and sines of all parts' positions, one part's after the other.
 template <typename Rows>
 Rotation rotation_of(const std::vector<Part>& parts, Rows rows) {
@@ -250,7 +189,8 @@ at::Tensor embed(const Weights& weights, const ModelConfig& config, const at::Te
   if (!config.learned_positions) return x;
   std::vector<at::Tensor> rows;
   for (const Part& part : parts) {
-    rows.push_back(weights.positions.narrow(0, config.position_offset + part.past, part.time));
+    rows.push_back(part.next ? part.next->row(weights.positions, config.position_offset)
+                             : weights.positions.narrow(0, config.position_offset + part.past, part.time));
   }
   return x.add(joined(rows, 0));
 }
@@ -268,8 +208,11 @@ at::Tensor run_layers(const Weights& weights, const ModelConfig& config, RopeTab
                       std::vector<Part>& parts, const DropoutMasks* masks) {
   Rotation rotation, window_rotation;
   if (!config.learned_positions) {
-    rotation = rotation_of(parts, [&](const Part& part) { return rope.rows(part.past, part.time); });
-    window_rotation = rotation_of(parts, [&](const Part& part) { return rope.window_rows(part.past, part.time); });
+    rotation = rotation_of(
+        parts, [&](const Part& part) { return part.next ? part.next->rotation() : rope.rows(part.past, part.time); });
+    window_rotation = rotation_of(parts, [&](const Part& part) {
+      return part.next ? part.next->window_rotation() : rope.window_rows(part.past, part.time);
+    });
   }
   at::Tensor x = embed(weights, config, ids, parts);
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
@@ -296,7 +239,7 @@ at::Tensor run_layers(const Weights& weights, const ModelConfig& config, RopeTab
     if (!config.norms_before) x = post_norm(x);
   }
   for (const Part& part : parts) {
-    if (part.cache) part.cache->advance(part.time);
+    if (part.cache && !part.next) part.cache->advance(part.time);
   }
   return x;
 }
@@ -310,6 +253,10 @@ std::vector<Part> parts_of(const std::vector<Segment>& segments, c10::Device dev
     begin += segment.time;
   }
   return parts;
+}
+
+const DecodeStep* step_of(const Weights& weights, const ModelConfig& config) {
+  return decode_way() == DecodeWay::automatic ? DecodeStep::of(weights, config) : nullptr;
 }
 
 /// Logits of new tokens [1, rows or segments, vocab], all layers in one op.
@@ -384,8 +331,8 @@ at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, Rope
                          KvCache* cache, bool last_only, const DropoutMasks* masks) {
   const std::int64_t past = cache ? cache->length() : 0;
   const std::int64_t time = ids.size(1);
-  const bool step_may = !masks && ids.size(0) == 1 && !c10::GradMode::is_enabled();
-  if (const DecodeStep* step = step_may ? DecodeStep::of(weights, config) : nullptr) {
+  const bool alone = !masks && ids.size(0) == 1 && !c10::GradMode::is_enabled();
+  if (const DecodeStep* step = alone ? step_of(weights, config) : nullptr) {
     // Guesses that are checked: each has the bits that it would have one by one, however many they are.
     if (cache && (!last_only || DecodeStep::takes(time)))
       return run_pieces(*step, weights, config, rope, ids, *cache, last_only, DecodeStep::most_rows);
@@ -396,6 +343,17 @@ at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, Rope
     }
   }
   std::vector<Part> parts = {{cache, past, 0, time, Masks(past, time, ids.device())}};
+  if (alone && cache && time == 1 && GraphStep::takes(weights, config, past)) {
+    const auto pass = [&](NextToken& next, const at::Tensor& id) {
+      parts[0].next = &next;
+      return last_logits(weights, config, run_layers(weights, config, rope, id, parts, nullptr));
+    };
+    if (auto logits = cache->graph_step().run(weights, config, rope, ids, *cache, pass)) {
+      cache->advance(time);
+      return *logits;
+    }
+    parts[0].next = nullptr;
+  }
   at::Tensor x = run_layers(weights, config, rope, ids, parts, masks);
   if (last_only) x = x.narrow(1, time - 1, 1);
   return last_logits(weights, config, x);
@@ -403,7 +361,7 @@ at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, Rope
 
 at::Tensor llama_forward_segments(const Weights& weights, const ModelConfig& config, RopeTables& rope,
                                   const at::Tensor& ids, const std::vector<Segment>& segments) {
-  const DecodeStep* step = c10::GradMode::is_enabled() ? nullptr : DecodeStep::of(weights, config);
+  const DecodeStep* step = c10::GradMode::is_enabled() ? nullptr : step_of(weights, config);
   const auto passes = passes_of(step != nullptr, segments);
   if (passes.size() == 1) return run_segments(step, weights, config, rope, ids, segments).squeeze(0);
   std::vector<std::int64_t> times;

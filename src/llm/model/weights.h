@@ -52,6 +52,7 @@ struct Weights {
   struct Step {
     bool asked = false;
     std::shared_ptr<DecodeStep> step;  ///< null where there is none
+    bool no_graphs = false;            ///< the accelerator has none, or a capture failed
   };
   std::shared_ptr<Step> step = std::make_shared<Step>();
 };
