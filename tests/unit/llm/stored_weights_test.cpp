@@ -11,11 +11,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "llm/model/weights.h"
@@ -197,11 +198,13 @@ TEST_P(StoredParts, OthersAreNotRead) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Kinds, StoredParts, testing::Values(Kind::gptq4, Kind::gptq8, Kind::awq, Kind::packed, Kind::rows8),
-    [](const testing::TestParamInfo<Kind>& info) {
-      return std::array{"gptq4", "gptq8", "awq", "packed", "rows8"}[static_cast<std::size_t>(info.param)];
-    });
+std::string name_of(const testing::TestParamInfo<Kind>& kind) {
+  constexpr const char* names[] = {"gptq4", "gptq8", "awq", "packed", "rows8"};
+  return names[static_cast<std::size_t>(kind.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, StoredParts,
+                         testing::Values(Kind::gptq4, Kind::gptq8, Kind::awq, Kind::packed, Kind::rows8), name_of);
 
 /// A model of integers, some of whose matrices are floats.
 class StoredModel : public testing::Test {
