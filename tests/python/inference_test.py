@@ -234,7 +234,7 @@ def test_many_rows_against_torch(kind, dtype):
     # where the processor multiplies pairs of bfloat16, rows are rounded to that for each product
     error = {torch.float32: 2e-4 if model.bits else 2e-5, torch.float16: 4e-3, torch.bfloat16: 8e-2}[dtype]
     assert (got - want).abs().max() <= error * want.abs().max()
-    assert (got - want).norm() <= error / 4 * want.norm()
+    assert (got - want).norm() <= error / 3 * want.norm()
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma", "int4"])
