@@ -27,10 +27,10 @@ void fill(ModelState& state, const std::filesystem::path& folder, const LoadOpti
   std::optional<QuantizedFile> kept;
   if (options.cache && (options.bits || stored.quantized())) kept.emplace(folder, options, plan);
   if (kept && kept->load(state.weights)) return;
-  if (plan || options.bits || stored.quantized()) {
+  if (options.bits || stored.quantized()) {
     load(state.weights, state.local, stored, plan);
   } else {
-    load_mapped(state.weights, state.local, stored);
+    load_mapped(state.weights, state.local, stored, plan);
   }
   if (options.bits) quantize(state.weights, state.local, options, plan);
   if (kept) kept->save(state.weights);

@@ -100,7 +100,9 @@ void check_shapes(const ModelConfig& config, const StoredWeights& stored);
 /// read.
 void load(Weights& weights, const ModelConfig& config, const StoredWeights& stored, const ParallelPlan* plan = nullptr);
 
-/// The same for weights that nobody changes: what a file has as it is needed is used where it is mapped, not copied.
-void load_mapped(Weights& weights, const ModelConfig& config, const StoredWeights& stored);
+/// The same for weights that nobody changes: what a file has as it is needed is used where it is mapped, not copied. What
+/// is copied to host memory lies in large pages, and is no longer the tensor that it was.
+void load_mapped(Weights& weights, const ModelConfig& config, const StoredWeights& stored,
+                 const ParallelPlan* plan = nullptr);
 
 }  // namespace anyaccel::llm

@@ -8,6 +8,7 @@
 #include "llm/parallel/shards.h"
 #include "llm/quantize/forms.h"
 #include "llm/quantize/stored_weights.h"
+#include "llm/support/large_pages.h"
 
 namespace anyaccel::llm {
 
@@ -40,9 +41,13 @@ void copy_floats(const StoredWeights& stored, const WeightPiece& piece) {
 
 /// What the file has in this place, where it can be used as it lies there.
 std::optional<at::Tensor> in_place(const StoredWeights& stored, const WeightPiece& piece) {
-  const at::Tensor value = stored.floats(piece.part.name, piece.target.sizes());
-  const bool same = value.scalar_type() == piece.target.scalar_type() && piece.target.is_cpu();
-  return same && piece.target.is_contiguous() ? std::optional<at::Tensor>(value) : std::nullopt;
+  const TensorPlan& part = piece.part;
+  if (!part.present || part.parts.size() > 1 || (!part.parts.empty() && part.dim != 0)) return std::nullopt;
+  at::Tensor value = stored.floats(part.name, part.shape);
+  if (value.scalar_type() != piece.target.scalar_type() || !piece.target.is_cpu() || !piece.target.is_contiguous())
+    return std::nullopt;
+  if (!part.parts.empty()) value = value.narrow(0, part.parts[0].begin, part.parts[0].count);
+  return value;
 }
 
 /// A whole tensor that is one in the file, or the parts of a matrix that are some there. False: it must be copied.
@@ -87,21 +92,27 @@ void load(Weights& weights, const ModelConfig& config, const StoredWeights& stor
   all.each_left([&](const WeightPiece& piece) { copy_floats(stored, piece); });
 }
 
-void load_mapped(Weights& weights, const ModelConfig& config, const StoredWeights& stored) {
+void load_mapped(Weights& weights, const ModelConfig& config, const StoredWeights& stored, const ParallelPlan* plan) {
   const c10::AutoGradMode no_gradient(false);
-  WeightPieces all(weights, config, nullptr);
+  WeightPieces all(weights, config, plan);
   std::map<const at::Tensor*, std::vector<at::Tensor>*> parts;
   for (LayerWeights& layer : weights.layers) {
     parts[&layer.qkv] = &layer.qkv_parts;
     parts[&layer.gate_up] = &layer.gate_up_parts;
   }
   const bool tied = weights.head.is_same(weights.embedding);
+  LargePages memory;
   each_parameter(weights, [&](const std::string&, at::Tensor& tensor) {
     const std::vector<WeightPiece> pieces = all.take(tensor);
     if (pieces.empty()) return;
     const auto place = parts.find(&tensor);
     if (use_in_place(stored, pieces, tensor, place == parts.end() ? nullptr : place->second)) return;
-    for (const WeightPiece& piece : pieces) copy_floats(stored, piece);
+    const at::Tensor made = tensor.is_cpu() ? memory.empty(tensor.sizes(), tensor.scalar_type()) : tensor;
+    for (const WeightPiece& piece : pieces) {
+      const at::Tensor& target = piece.target;
+      copy_floats(stored, {piece.part, made.as_strided(target.sizes(), target.strides(), target.storage_offset())});
+    }
+    tensor = made;
   });
   if (tied) weights.head = weights.embedding;
 }
