@@ -31,9 +31,9 @@ inline Floats load_codes(const Byte* from) {
 #endif
 
 struct Encoder {
-  Encoder(const GroupScale& scale, int bits)
-      : minus_offset(Vec::of(-scale.offset)),
-        scale(Vec::of(scale.scale)),
+  Encoder(const GroupScale& group, int bits)
+      : minus_offset(Vec::of(-group.offset)),
+        scale(Vec::of(group.scale)),
         lowest(Vec::of(bits == 8 ? -128.0F : -8.0F)),
         highest(Vec::of(bits == 8 ? 127.0F : 7.0F)) {}
 
@@ -130,6 +130,7 @@ inline __attribute__((always_inline)) void store_past(Vec values, T* to) {
 /// function(group, first element of it, end) for what [begin, end) has of each group.
 template <typename Function>
 inline void each_group(std::int64_t group, std::int64_t begin, std::int64_t end, const Function& function) {
+  if (begin == end) return;  // of groups without elements, too
   for (std::int64_t g = begin / group; begin < end; ++g) {
     const std::int64_t stop = (g + 1) * group < end ? (g + 1) * group : end;
     function(g, begin, stop);
