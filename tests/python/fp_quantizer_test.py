@@ -57,14 +57,16 @@ def numbers(name):
 
 
 def plain(x, group, name):
-    """Codes and steps by the definition: the nearest number, of two the farther from 0."""
-    bits, _, _, greatest = FORMATS[name]
+    """Codes and steps by the definition: the nearest number, of two the farther from 0, or the even one below the least normal number."""
+    bits, _, mantissa, greatest = FORMATS[name]
     x = x.float().reshape(-1, group)
     most = x.abs().amax(1, keepdim=True)
     y = x * (torch.tensor(greatest) / most)
     table = numbers(name)
     between = (table[1:] + table[:-1]) / 2
-    return torch.bucketize(y.abs().double(), between, right=True) | (y.signbit().long() << (bits - 1)), most / greatest
+    codes = torch.bucketize(y.abs().double(), between, right=True)
+    to_even = (codes % 2 == 1) & (codes <= 2**mantissa) & (between[(codes - 1).clamp(min=0)] == y.abs().double())
+    return codes - to_even.long() | (y.signbit().long() << (bits - 1)), most / greatest
 
 
 # Breaks when a code or a step is another than the format says, or lies in another place.

@@ -30,6 +30,8 @@ constexpr float power_of_2(int n) {
 }
 /// Of numbers below the least normal one: the next code is farther by 1 / this.
 constexpr float small_steps_of(FloatFormat f) { return power_of_2(bias_of(f) - 1 + f.mantissa); }
+/// Added to one of those, it leaves their code in the last bits of the sum.
+constexpr float small_shift_of(FloatFormat f) { return power_of_2(23) / small_steps_of(f); }
 /// The greatest number: 480, 114688, 510, 28 and 6.
 constexpr float greatest_of(FloatFormat f) {
   return (2 - power_of_2(-f.mantissa)) * power_of_2((1 << exponent_of(f)) - 1 - bias_of(f));
@@ -70,22 +72,26 @@ ANYACCEL_ON_BOTH std::uint32_t drawn_for(std::uint64_t key, std::uint32_t place)
   return mixed_word(mixed_word(place + static_cast<std::uint32_t>(key)) ^ static_cast<std::uint32_t>(key >> 32));
 }
 
-/// Halves are rounded away from 0, as DeepSpeed's kernels do; with stochastic rounding a number goes up as often as it is near.
+/// Halves are rounded away from 0, as DeepSpeed's kernels do, and to even below the least normal number; with stochastic rounding a number
+/// goes up as often as it is near. No magnitude is above the format's greatest by more than float's rounding.
 ANYACCEL_ON_BOTH std::int32_t float_code_of(FloatFormat f, float y, bool stochastic, std::uint32_t random) {
   const std::int32_t bits = bits_of(y), size = bits & sign_mask;
   const int lost = 23 - f.mantissa, bias = (1 << (f.bits - f.mantissa - 2)) - 1;
+  const int small_steps = bias - 1 + f.mantissa;  // their logarithm
   std::int32_t code;
-  if (size < (128 - bias) << 23) {
-    const float limit = stochastic ? 1.0F - static_cast<float>(random >> 16) * 0x1p-16F : 0.5F;
-    const float steps = float_of(size) * float_of((127 + bias - 1 + f.mantissa) << 23);
-    code = static_cast<std::int32_t>(steps);
-    code += steps - static_cast<float>(code) >= limit ? 1 : 0;
-  } else {
+  if (size >= (128 - bias) << 23) {
     const auto above = stochastic ? static_cast<std::int32_t>(random >> (9 + f.mantissa)) : 1 << (lost - 1);
     code = ((size + above) >> lost) - ((127 - bias) << f.mantissa);
+  } else if (stochastic) {
+    const float steps = float_of(size) * float_of((127 + small_steps) << 23);
+    code = static_cast<std::int32_t>(steps);
+    code += steps - static_cast<float>(code) >= 1.0F - static_cast<float>(random >> 16) * 0x1p-16F ? 1 : 0;
+  } else {
+    const float shift = float_of((127 + 23 - small_steps) << 23);
+    code = bits_of(float_of(size) + shift) - bits_of(shift);
   }
   const std::int32_t most = (1 << (f.bits - 1)) - 1;
-  return (code < most ? code : most) | (bits < 0 ? 1 << (f.bits - 1) : 0);
+  return (code < most ? code : most) | (bits < 0 ? most + 1 : 0);
 }
 
 ANYACCEL_ON_BOTH float float_of_code(FloatFormat f, std::int32_t code) {

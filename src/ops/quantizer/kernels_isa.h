@@ -3,33 +3,16 @@ namespace {
 
 #include "ops/support/quantize/lanes_isa.h"
 
-// int4 of a vector: pairs of lanes are one wide lane each, whose lower half is the first element of the pair.
 #if ANYACCEL_WIDTH > 1
-typedef std::uint64_t Pairs __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
-typedef std::int8_t PairBytes __attribute__((vector_size(ANYACCEL_WIDTH / 2)));
-typedef std::uint8_t PairBytesWithoutSign __attribute__((vector_size(ANYACCEL_WIDTH / 2)));
-typedef std::int64_t SignedPairs __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
-
-inline void store_nibbles(std::int8_t* to, Ints codes) {
-  const auto pairs = as<Pairs>(codes);
-  const PairBytes bytes = __builtin_convertvector(((pairs & 15) << 4) | ((pairs >> 32) & 15), PairBytes);
-  __builtin_memcpy(to, &bytes, sizeof bytes);
-}
-inline Ints load_nibbles(const std::int8_t* from) {
-  const SignedPairs pairs = __builtin_convertvector(lanes_at<PairBytes>(from), SignedPairs);
-  // The byte shifted to the upper end of each half; the second element is four bits higher.
-  return as<Ints>((pairs << 24 & 0xffffffff) | pairs << 60) >> 28;
-}
-inline Ints load_nibbles(const std::uint8_t* from) {
-  const Pairs pairs = __builtin_convertvector(lanes_at<PairBytesWithoutSign>(from), Pairs);
-  return as<Ints>(pairs >> 4 | (pairs & 15) << 32);
-}
+inline Ints load_fours(const std::int8_t* from) { return load_nibbles(from); }
+inline Ints load_fours(const std::uint8_t* from) { return load_nibbles<true>(from); }
 template <int bits, typename Byte>
 inline Floats load_codes(const Byte* from) {
-  return to_floats(bits == 8 ? load_bytes(from) : load_nibbles(from));
+  return to_floats(bits == 8 ? load_bytes(from) : load_fours(from));
 }
 #endif
 
+template <bool asymmetric>
 struct Encoder {
   Encoder(const GroupScale& group, int bits)
       : minus_offset(Vec::of(-group.offset)),
@@ -37,19 +20,23 @@ struct Encoder {
         lowest(Vec::of(bits == 8 ? -128.0F : -8.0F)),
         highest(Vec::of(bits == 8 ? 127.0F : 7.0F)) {}
 
-  Ints operator()(Vec value) const { return nearest(lesser(greater((value + minus_offset) * scale, lowest), highest)); }
+  Ints operator()(Vec value) const {
+    // Without an offset none is lower: the greatest magnitude is that many steps.
+    if (!asymmetric) return nearest(lesser(value * scale, highest));
+    return nearest(lesser(greater((value + minus_offset) * scale, lowest), highest));
+  }
 
   Vec minus_offset, scale, lowest, highest;
 };
 
 /// Codes of `count` elements, to the first of `to`.
-template <int bits, typename T>
+template <int bits, bool asymmetric, typename T>
 void encode(const GroupScale& scale, const T* from, std::int64_t count, std::int8_t* to) {
   if (scale.flat) {
     __builtin_memset(to, 0, static_cast<std::size_t>(count * bits / 8));
     return;
   }
-  const Encoder encoder(scale, bits);
+  const Encoder<asymmetric> encoder(scale, bits);
 #if ANYACCEL_WIDTH == 1
   for (std::int64_t i = 0; i < count; i += 8 / bits) {
     const Ints code = encoder(Vec::load(from + i));
@@ -61,7 +48,7 @@ void encode(const GroupScale& scale, const T* from, std::int64_t count, std::int
         std::int8_t* const place = to + i * bits / 8;
         const Ints codes = encoder(value);
         const auto store = [&](std::int8_t * there) __attribute__((always_inline)) {
-          bits == 8 ? store_bytes(there, codes) : store_nibbles(there, codes);
+          bits == 8 ? store_bytes(there, codes) : store_nibbles<true>(there, codes);
         };
         if (some == Vec::width) return store(place);
         std::int8_t rest[Vec::width];
@@ -71,9 +58,13 @@ void encode(const GroupScale& scale, const T* from, std::int64_t count, std::int
 #endif
 }
 
+template <int bits, typename T>
+void encode_of(bool asymmetric, const GroupScale& scale, const T* from, std::int64_t count, std::int8_t* to) {
+  asymmetric ? encode<bits, true>(scale, from, count, to) : encode<bits, false>(scale, from, count, to);
+}
 template <typename T>
-void encode_at(int bits, const GroupScale& scale, const T* from, std::int64_t count, std::int8_t* to) {
-  bits == 8 ? encode<8>(scale, from, count, to) : encode<4>(scale, from, count, to);
+void encode_at(int bits, bool asymmetric, const GroupScale& scale, const T* from, std::int64_t count, std::int8_t* to) {
+  bits == 8 ? encode_of<8>(asymmetric, scale, from, count, to) : encode_of<4>(asymmetric, scale, from, count, to);
 }
 
 void keep(const GroupScale& scale, bool asymmetric, float* params, std::int64_t group) {
@@ -203,7 +194,7 @@ void reduce(const ReduceJob& job, std::int64_t begin, std::int64_t end, float* s
     for (std::int64_t i = first; i < stop; i += reduce_scratch) {
       const std::int64_t some = stop - i < reduce_scratch ? stop - i : reduce_scratch;
       if (!fits) add_up<bits>(job, i, i + some, scratch);
-      encode<bits>(scale, scratch, some, job.to + i * bits / 8);
+      encode_of<bits>(job.asymmetric, scale, scratch, some, job.to + i * bits / 8);
     }
   }
 }
@@ -241,7 +232,7 @@ void encode_groups(const QuantizeJob& job, std::int64_t begin, std::int64_t end,
     const GroupScale scale = group_scale(range, job.bits, job.asymmetric, job.group == 0);
     const std::int64_t place = place_of(job.order, group);
     keep(scale, job.asymmetric, job.params, place);
-    encode_at(job.bits, scale, first, job.group, job.to + place * job.group * job.bits / 8);
+    encode_at(job.bits, job.asymmetric, scale, first, job.group, job.to + place * job.group * job.bits / 8);
   }
 }
 
@@ -278,7 +269,7 @@ void part_to_codes(const QuantizeJob& job, const GroupScale& scale, std::int64_t
   const std::int64_t place = place_of(job.order, group);
   if (begin == group * job.group) keep(scale, job.asymmetric, job.params, place);
   with_array(job.element, job.from, [&](const auto* from) {
-    encode_at(job.bits, scale, from + begin, end - begin,
+    encode_at(job.bits, job.asymmetric, scale, from + begin, end - begin,
               job.to + (begin + (place - group) * job.group) * job.bits / 8);
   });
 }

@@ -137,8 +137,7 @@ TEST(FpQuantizer, AllKernelsMakeTheSameRows) {
   }
 }
 
-// Broken by a wrong range, bias or packing, a step that is not behind its codes, a code that is not the nearest number's, or halves that
-// are not rounded away from 0.
+// Broken by a wrong range, bias or packing, a step that is not behind its codes, or a code that is not the nearest number's.
 TEST(FpQuantizer, CodesAreTheNearestNumbers) {
   Random random(18);
   const double greatest[] = {480, 114688, 510, 28, 6};
@@ -177,6 +176,31 @@ TEST(FpQuantizer, CodesAreTheNearestNumbers) {
           ASSERT_EQ(code_in(row, format, k), code) << y << " in " << format.bits << " bits";
         }
       }
+    }
+  }
+}
+
+// Broken when a number next to the middle between two is added up to it before it is rounded, or halves are not rounded away from 0, small
+// ones to even.
+TEST(FpQuantizer, NextToTheMiddle) {
+  for (const FloatFormat format : float_formats) {
+    std::vector<std::pair<float, std::int32_t>> wanted{{greatest_of(format), size_mask_of(format)}};  // the factor is 1
+    for (std::int32_t code = 0; code < size_mask_of(format); ++code) {
+      const auto middle = static_cast<float>((number(format, code) + number(format, code + 1)) / 2);
+      wanted.insert(wanted.end(), {{std::nextafter(middle, 0.0F), code},
+                                   {middle, code < 1 << format.mantissa ? (code + 1) / 2 * 2 : code + 1},
+                                   {std::nextafter(middle, INFINITY), code + 1},
+                                   {static_cast<float>(number(format, code)), code}});
+    }
+    while (wanted.size() % 8 != 0) wanted.emplace_back(0.0F, 0);
+    const auto group = static_cast<std::int64_t>(wanted.size());
+    Case given{format, 1, group, false, 0, Array(Element::f32, group, 0)};
+    for (std::int64_t i = 0; i < group; ++i) given.from.set(i, wanted[static_cast<std::size_t>(i)].first);
+    for (const Isa isa : sets()) {
+      const auto row = quantized(isa, given);
+      for (std::int64_t i = 0; i < group; ++i)
+        ASSERT_EQ(code_in(row.data(), format, i), wanted[static_cast<std::size_t>(i)].second)
+            << to_string(isa) << " " << i;
     }
   }
 }
