@@ -1,4 +1,4 @@
-"""The CUDA kernels of the fused optimizers are compiled for sm_80, sm_90 and as PTX, where there is an nvcc. Nothing is run."""
+"""The CUDA kernels of the ops are compiled for sm_80, sm_90, sm_100 where nvcc knows it, and as PTX, where there is an nvcc. Nothing is run."""
 import os
 import pathlib
 import shutil
@@ -28,16 +28,26 @@ def device_code(library):
 
 
 class CudaSources(unittest.TestCase):
-    # Breaks when a description of an op for CUDA, a kernel or its registration does not compile, or the library lacks an architecture.
-    def test_fused_optimizers(self):
+    def check(self, ops, archs):
+        """Builds ops with what `archs` names, the last of which is kept as PTX too."""
         with tempfile.TemporaryDirectory() as folder:
             environment = {**os.environ, "ANYACCEL_OP_CACHE": folder, "NVCC": NVCC}
-            for op in ("fused_adam", "fused_lamb", "fused_lion"):
-                done = subprocess.run([os.environ["ANYACCEL_PROGRAM"], "ops", "build", op, "--backend", "cuda", "--cuda-archs", "80;90+PTX"],
+            for op in ops:
+                done = subprocess.run([os.environ["ANYACCEL_PROGRAM"], "ops", "build", op, "--backend", "cuda", "--cuda-archs",
+                                       ";".join(map(str, archs)) + "+PTX"],
                                       env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900)
                 self.assertEqual(done.returncode, 0, done.stdout)
                 (library,) = pathlib.Path(folder).glob(f"**/libanyaccel_op_{op}_cuda.so")
-                self.assertEqual(device_code(library.read_bytes()), {("elf", 80), ("elf", 90), ("ptx", 90)})
+                self.assertEqual(device_code(library.read_bytes()), {("ptx", archs[-1]), *(("elf", arch) for arch in archs)})
+
+    # Breaks when a description of an op for CUDA, a kernel or its registration does not compile, or the library lacks an architecture.
+    def test_fused_optimizers(self):
+        self.check(("fused_adam", "fused_lamb", "fused_lion"), [80, 90])
+
+    # The same of these; nvcc knows sm_100 since 12.8.
+    def test_quantizers(self):
+        known = subprocess.run([NVCC, "--list-gpu-arch"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+        self.check(("quantizer", "fp_quantizer"), [80, 90, *([100] if "compute_100" in known else [])])
 
 
 if __name__ == "__main__":

@@ -96,8 +96,8 @@ DEEPSPEED = {
     "get_compile_backend": "",
     "set_compile_backend": "backend",
 }
-BUILDERS = ("AsyncIOBuilder", "CCLCommBuilder", "CPUAdagradBuilder", "CPUAdamBuilder", "CPULionBuilder", "FusedAdamBuilder", "FusedLambBuilder",
-            "FusedLionBuilder", "PinMemoryBuilder", "ShareMemCommBuilder", "SparseAttnBuilder", "StochasticTransformerBuilder", "TransformerBuilder",
+BUILDERS = ("AsyncIOBuilder", "CCLCommBuilder", "CPUAdagradBuilder", "CPUAdamBuilder", "CPULionBuilder", "FPQuantizerBuilder", "FusedAdamBuilder",
+            "FusedLambBuilder", "FusedLionBuilder", "PinMemoryBuilder", "QuantizerBuilder", "ShareMemCommBuilder", "SparseAttnBuilder", "StochasticTransformerBuilder", "TransformerBuilder",
             "UtilsBuilder")
 STUB = pathlib.Path(anyaccel.accelerator.__file__).with_name("accelerator.pyi")
 
@@ -289,7 +289,7 @@ from anyaccel.accelerator.abstract_accelerator import DeepSpeedAccelerator
 from anyaccel.accelerator.cuda_accelerator import CUDA_Accelerator
 from anyaccel.backend_parts import EventPart
 from anyaccel.conformance import main
-from anyaccel.ops import async_io, cpu_adam, fused_adam, pin_memory, utils
+from anyaccel.ops import async_io, cpu_adam, fp_quantizer, fused_adam, pin_memory, quantizer, utils
 from anyaccel.ops.sparse_attn import FixedSparsityConfig, SparseSelfAttention
 from anyaccel.ops.transformer import DeepSpeedTransformerConfig, DeepSpeedTransformerLayer
 
@@ -356,6 +356,9 @@ def run(group: torch.Tensor) -> int:
         handle.start_read(group, "file").wait()
     pinned = pin_memory.pin_handle().new_cpu_locked_tensor(4, group)
     byte: list[torch.Tensor] = utils.cast_to_byte_tensor([pinned, group])
+    codes, scales = quantizer.quantize(group, 1, 8, quantizer.Symmetric)
+    group = quantizer.dequantize(codes, scales, 1, 8, quantizer.QuantizationType.Symmetric, torch.float32)
+    fp_quantizer.dequantize(group, fp_quantizer.quantize(byte[0], group, 8, True, 8, 3), 8, 3, 4)
     attention = SparseSelfAttention(FixedSparsityConfig(num_heads=4))
     layer = DeepSpeedTransformerLayer(DeepSpeedTransformerConfig(hidden_size=8, heads=2))
     anyaccel.deepspeed.accelerator()

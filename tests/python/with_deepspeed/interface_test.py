@@ -106,11 +106,12 @@ def test_builders_are_deepspeeds_and_load_our_ops():
     assert builder.is_compatible()
     assert builder.load().__name__ == builder.absolute_name() == "anyaccel.ops.cpu_adam"
     assert deepspeed.ops.__compatible_ops__["cpu_adam"] is True
-    assert deepspeed.ops.__compatible_ops__["quantizer"] is False
+    assert deepspeed.ops.__compatible_ops__["quantizer"] is True
+    assert deepspeed.ops.__compatible_ops__["cutlass_ops"] is False
 
 
-MISSING = ("DeepCompileBuilder", "EvoformerAttnBuilder", "FPQuantizerBuilder", "GDSBuilder", "InferenceBuilder", "InferenceCoreBuilder",
-           "InferenceCutlassBuilder", "QuantizerBuilder", "RaggedOpsBuilder", "RaggedUtilsBuilder", "RandomLTDBuilder",
+MISSING = ("DeepCompileBuilder", "EvoformerAttnBuilder", "GDSBuilder", "InferenceBuilder", "InferenceCoreBuilder",
+           "InferenceCutlassBuilder", "RaggedOpsBuilder", "RaggedUtilsBuilder", "RandomLTDBuilder",
            "SpatialInferenceBuilder")
 
 

@@ -54,7 +54,7 @@ def _adapter_class(base, own):
     if own.is_synchronized_device():
         members.update(_without_streams(own))
     else:
-        members.update({name: staticmethod(_taking_any_index(getattr(own, name))) for name in ("device_name", "set_device")})
+        members.update({name: staticmethod(_taking_any_index(getattr(own, name))) for name in ("current_stream", "device_name", "set_device")})
     if not own.visible_devices_envs():
         members.update(_VISIBLE_DEVICES)
     members.update(_constants(own))
@@ -99,7 +99,7 @@ def _ignoring_index(function):
 
 
 def _taking_any_index(function):
-    """ZeRO-3 gives the text of LOCAL_RANK, and to set_device() a torch.device."""
+    """ZeRO-3 gives the text of LOCAL_RANK, and to set_device() a torch.device, as quantized weights do to current_stream()."""
 
     def taking_any_index(device_index=None):
         if isinstance(device_index, str):

@@ -21,6 +21,10 @@ def builder_class(own, class_name):
     for name in ("__dict__", "__weakref__"):
         members.pop(name, None)
     members["BUILD_VAR"] = "DS_BUILD_" + members["NAME"].upper()
+    if class_name == "FPQuantizerBuilder":  # asked of DeepSpeed's class, before anything is loaded
+        from ..ops import fp_quantizer
+        for name in ("get_default_quant_dtype", "get_quant_range"):
+            members[name] = staticmethod(getattr(fp_quantizer, name))
     return type(OpBuilder)(class_name, (OpBuilder,), members)
 
 

@@ -1,0 +1,94 @@
+// Registers torch.ops.anyaccel.fp_quantizer_*: schemas, kernels for tensors in host memory, and for shapes alone.
+#include "ops/fp_quantizer/given.h"
+#include "ops/support/large_pages.h"
+#include "ops/support/tasks.h"
+#include "torch/library.h"
+
+namespace anyaccel::ops {
+namespace {
+
+/// Elements of a task: enough for a thread to be worth waking.
+constexpr std::int64_t task_elements = 32768;
+
+/// function(begin, end) for pieces of groups, on torch's threads.
+template <typename Function>
+void in_groups(std::int64_t groups, std::int64_t group, const Function& function) {
+  const std::int64_t step = std::max<std::int64_t>(1, task_elements / group);
+  parallel_tasks((groups + step - 1) / step, task_threads(),
+                 [&](std::int64_t task, std::int64_t) { function(task * step, std::min(groups, (task + 1) * step)); });
+}
+
+void wish_large_pages(const Tensor& tensor) {
+  ops::wish_large_pages(tensor.mutable_data_ptr(), static_cast<std::int64_t>(tensor.nbytes()));
+}
+
+void quantize(const Tensor& out, const Tensor& val, std::int64_t group, std::int64_t bits, std::int64_t mantissa,
+              bool stochastic, std::int64_t seed) {
+  const auto given = to_floats_given("fp_quantizer_quantize", out, val, group, bits, mantissa, stochastic, seed);
+  wish_large_pages(given.out.dense);
+  const Isa isa = best_isa();
+  in_groups(given.groups, group, [&](std::int64_t begin, std::int64_t end) { to_floats(isa, given.job, begin, end); });
+  given.out.finish();
+}
+
+void dequantize(const Tensor& val, const Tensor& val_q, std::int64_t group, std::int64_t mantissa,
+                std::int64_t exponent) {
+  const auto given = from_floats_given("fp_quantizer_dequantize", val, val_q, group, mantissa, exponent);
+  wish_large_pages(given.out.dense);
+  const Isa isa = best_isa();
+  in_groups(given.groups, group,
+            [&](std::int64_t begin, std::int64_t end) { from_floats(isa, given.job, begin, begin, end - begin); });
+  given.out.finish();
+}
+
+std::int64_t index_at(const Tensor& indexes, std::int64_t i) {
+  return indexes.scalar_type() == at::kInt ? indexes.const_data_ptr<std::int32_t>()[i]
+                                           : indexes.const_data_ptr<std::int64_t>()[i];
+}
+
+void select(const Tensor& val, const Tensor& val_q, const Tensor& indexes, std::int64_t group, std::int64_t mantissa,
+            std::int64_t exponent) {
+  constexpr const char* op = "fp_quantizer_selective_dequantize";
+  const auto given = select_given(op, val, val_q, indexes, group, mantissa, exponent);
+  const std::int64_t rows = given.rows_of_index, choices = rows == 0 ? 0 : given.all / rows;
+  for (std::int64_t i = 0; rows > 0 && i < given.indexes.numel(); ++i)
+    if (const std::int64_t index = index_at(given.indexes, i); index < 0 || index >= choices)
+      refuse(op, "an index is out of range", std::to_string(index),
+             "0 or more, and less than " + std::to_string(choices));
+  const Isa isa = best_isa();
+  in_groups(given.rows.groups, group, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin; at < end; ++at)
+      from_floats(isa, given.rows.job, index_at(given.indexes, at / rows) * rows + at % rows, at, 1);
+  });
+  given.rows.out.finish();
+}
+
+// Nothing is made: for shapes alone there is nothing to do.
+void quantize_meta(const Tensor&, const Tensor&, std::int64_t, std::int64_t, std::int64_t, bool, std::int64_t) {}
+void dequantize_meta(const Tensor&, const Tensor&, std::int64_t, std::int64_t, std::int64_t) {}
+void select_meta(const Tensor&, const Tensor&, const Tensor&, std::int64_t, std::int64_t, std::int64_t) {}
+
+TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
+  m.def(
+      "fp_quantizer_quantize(Tensor(a!) out, Tensor val, int group_size, int q_bits, int q_mantisa_bits, "
+      "bool stochastic=False, int seed=0) -> ()");
+  m.def(
+      "fp_quantizer_dequantize(Tensor(a!) val, Tensor val_q, int group_size, int q_mantisa_bits, int q_exponent_bits) "
+      "-> ()");
+  m.def(
+      "fp_quantizer_selective_dequantize(Tensor(a!) val, Tensor val_q, Tensor indexes, int group_size, "
+      "int q_mantisa_bits, int q_exponent_bits) -> ()");
+}
+TORCH_LIBRARY_IMPL(anyaccel, CPU, m) {
+  m.impl("fp_quantizer_quantize", quantize);
+  m.impl("fp_quantizer_dequantize", dequantize);
+  m.impl("fp_quantizer_selective_dequantize", select);
+}
+TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
+  m.impl("fp_quantizer_quantize", quantize_meta);
+  m.impl("fp_quantizer_dequantize", dequantize_meta);
+  m.impl("fp_quantizer_selective_dequantize", select_meta);
+}
+
+}  // namespace
+}  // namespace anyaccel::ops

@@ -1,0 +1,138 @@
+"""What DeepSpeed's own Python makes of our quantizers: its classes of small floats, weights, and gradients over two all-to-alls."""
+
+import importlib.util
+
+import pytest
+
+if importlib.util.find_spec("deepspeed") is None:
+    pytest.skip("deepspeed is not installed", allow_module_level=True)
+
+import anyaccel.deepspeed  # noqa: E402,F401
+import deepspeed  # noqa: E402
+import torch  # noqa: E402
+
+from deepspeed.accelerator import get_accelerator  # noqa: E402
+from deepspeed.inference.quantization.utils import DeQuantizer, Quantizer  # noqa: E402
+from deepspeed.linear.config import QuantizationConfig  # noqa: E402
+from deepspeed.linear.quantization import QuantizedLinear, QuantizedParameter  # noqa: E402
+from deepspeed.ops.fp_quantizer import FP_Quantize, matmul_fp8  # noqa: E402
+from deepspeed.ops.op_builder import FPQuantizerBuilder, QuantizerBuilder  # noqa: E402
+from deepspeed.runtime.comm.coalesced_collectives import all_to_all_quant_reduce  # noqa: E402
+from deepspeed.runtime.zero.partition_parameters import CUDAQuantizer  # noqa: E402
+
+DEVICE = get_accelerator().current_device_name()
+# Halves of the distances between the greatest numbers, over these.
+ERRORS = {8: 2**-4, 12: 2**-8, 6: 2**-3, 4: 2**-2}
+
+
+def drawn(*shape, dtype=torch.bfloat16, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype).to(DEVICE)
+
+
+def test_builders():
+    # breaks when DeepSpeed's names give its own builders, which compile, or the class lacks what is asked of it before load()
+    assert FPQuantizerBuilder().is_compatible() and QuantizerBuilder().is_compatible()
+    assert FPQuantizerBuilder().load().__name__ == "anyaccel.ops.fp_quantizer"
+    assert FPQuantizerBuilder.get_default_quant_dtype() is torch.uint8
+    assert [FPQuantizerBuilder.get_quant_range(bits) for bits in (8, 6, 12)] == [480, 28, 510]
+
+
+@pytest.mark.parametrize("stochastic", [False, True])
+@pytest.mark.parametrize("bits", ERRORS)
+@pytest.mark.parametrize("shape, group", [((512, 64), 512), ((8, 64, 32), 256)], ids=str)
+def test_small_floats(shape, group, bits, stochastic):
+    # breaks when an argument is in another place than FP_Quantize has it, or rows have another size than it allocates
+    x = drawn(*shape)
+    quantizer = FP_Quantize(QuantizationConfig(q_bits=bits, group_size=group))
+    rows = quantizer.quantize(x, q_bits=bits, stochastic_mode=stochastic)
+    assert rows.dtype == torch.uint8 and rows.shape == (x.numel() // group, group * bits // 8 + 4)
+    read = quantizer.dequantize(rows, q_bits=bits)
+    assert read.dtype == torch.bfloat16 and read.shape == x.shape
+    most = x.float().reshape(-1, group).abs().amax(1, keepdim=True)
+    off = (read.float() - x.float()).abs().reshape(-1, group)
+    # half of a number's distance to the next one, and the little that is below all of them; bfloat16 rounds once more
+    assert (off <= (1 + stochastic) * (ERRORS[bits] + 2**-8) * x.float().abs().reshape(-1, group) + most / 5).all()
+    assert (off / most).mean() < 1.5 * (1 + stochastic) * ERRORS[bits] / 2
+
+
+def test_data_and_scales_apart():
+    # breaks when the steps do not lie behind the codes, where FP_Quantize cuts the rows
+    x = drawn(64, 512)
+    quantizer = FP_Quantize(QuantizationConfig(group_size=256))
+    data, scale = quantizer.quantize(x, return_meta_tensor=True)
+    assert data.shape == x.shape and scale.shape == (128, 4)
+    together = FP_Quantize(QuantizationConfig(group_size=256))
+    rows = together.quantize(x)
+    assert torch.equal(quantizer.dequantize(data, scale=scale), together.dequantize(rows))
+    steps = quantizer.get_scales()
+    assert torch.equal(steps, (x.float().reshape(-1, 256).abs().amax(1, keepdim=True) / 480))
+
+
+@pytest.mark.parametrize("bits", ERRORS)
+def test_chosen_parts(bits):
+    # breaks when an expert gets another one's weights
+    x = drawn(6, 16, 64)
+    quantizer = FP_Quantize(QuantizationConfig(q_bits=bits, group_size=128))
+    rows = quantizer.quantize(x, q_bits=bits)
+    indexes = torch.tensor([5, 0, 3], dtype=torch.int32, device=DEVICE)
+    assert torch.equal(quantizer.selective_dequantize(rows, indexes, q_bits=bits), quantizer.dequantize(rows, q_bits=bits)[[5, 0, 3]])
+
+
+def test_product_with_small_floats():
+    # breaks when matmul_fp8's way without Triton does not find the weights again
+    weight, x = drawn(256, 128), drawn(4, 256, seed=1)
+    quantizer = FP_Quantize(QuantizationConfig(group_size=128))
+    data, scale = quantizer.quantize(weight, return_meta_tensor=True)
+    torch.testing.assert_close(matmul_fp8(x, data, scale, 128, quantizer).float(), (x @ weight).float(), rtol=0.1, atol=1.5)
+
+
+def test_quantized_layers():
+    # breaks when a QuantizedParameter, which quantizes itself on the accelerator, does not give its weights back
+    config, weight = QuantizationConfig(q_bits=8, group_size=64), drawn(32, 64)
+    layer = QuantizedLinear(64, 32, quantization_config=config)
+    layer.weight = QuantizedParameter(weight, quantization_config=config)
+    assert layer.weight.dtype == torch.uint8 and layer.weight.shape == (32, 68)
+    x = drawn(5, 64)
+    torch.testing.assert_close(layer(x).float(), x.float() @ weight.float().t(), rtol=0.1, atol=1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+def test_weights_of_zero(dtype):
+    # breaks when the weights that ZeRO++ gathers as int8 are others than the ones that it quantized
+    x = drawn(1000, 64, dtype=dtype)
+    quantizer = CUDAQuantizer()
+    codes, scales = quantizer.quantize(x)
+    assert codes.dtype == torch.int8 and codes.shape == x.shape and x.numel() % scales.numel() == 0
+    read = quantizer.dequantize(codes, scales, dtype=dtype)
+    off = (read.float() - x.float()).abs().reshape(scales.numel(), -1)
+    assert read.dtype == dtype and (off <= scales.float() * 1.01 + 2**-7 * x.float().abs().reshape(off.shape)).all()
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_weights_for_inference(bits):
+    # breaks when the kernels for halves read otherwise than DeepSpeed's own Python, which it takes for other dtypes
+    config = {"num_bits": bits, "symmetric": False, "group_size": 64, "group_dim": 1}
+    weight = drawn(96, 256, dtype=torch.float16)
+    codes, scale, least = Quantizer(config).quantize(weight)
+    fast = DeQuantizer(config, torch.float16).dequantize(codes, scale, least)
+    slow = DeQuantizer({**config, "group_size": 64}, torch.float16)
+    plain = slow._decompress_uint4_to_uint8(codes) if bits == 4 else codes
+    grouped = slow._dequantize_int8(plain.view(96, 4, 64), scale, least).view(96, 256)
+    assert fast.dtype == torch.float16 and torch.equal(fast, grouped)
+    assert (fast - weight).abs().max() <= (0.6 if bits == 4 else 0.03)
+
+
+def test_gradients_by_two_all_to_alls(monkeypatch):
+    # breaks when DeepSpeed's reduction cannot pass on what our functions return
+    deepspeed.init_distributed(dist_backend=None, auto_mpi_discovery=False, rank=0, world_size=1, init_method="tcp://127.0.0.1:0")
+    monkeypatch.setattr(get_accelerator(), "device_count", lambda: 1)  # as many as ranks of this node
+    try:
+        group = deepspeed.comm.new_group([0])
+        gradients = [drawn(48, 64, dtype=torch.float32), drawn(33, dtype=torch.float32)]
+        reduced = all_to_all_quant_reduce(gradients, {"local_0": group, "global_0": group})
+        # two roundings of a row to four bits, each by a step at most
+        off = (reduced[0].float() - gradients[0].flatten()).abs().view(48, 64)
+        assert reduced[0].shape == (48 * 64,) and (off <= gradients[0].abs().amax(1, keepdim=True) / 8 * 2.01).all()
+        assert torch.equal(reduced[1], gradients[1])  # not quantized
+    finally:
+        torch.distributed.destroy_process_group()
