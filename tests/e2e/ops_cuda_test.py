@@ -1,4 +1,4 @@
-"""The CUDA kernels of the fused optimizers are compiled for sm_80, sm_90 and as PTX, where there is an nvcc. Nothing is run."""
+"""The CUDA kernels of ops are compiled for sm_80, sm_90 (some for sm_100) and as PTX, where there is an nvcc. Nothing is run."""
 import os
 import pathlib
 import shutil
@@ -29,15 +29,21 @@ def device_code(library):
 
 class CudaSources(unittest.TestCase):
     # Breaks when a description of an op for CUDA, a kernel or its registration does not compile, or the library lacks an architecture.
-    def test_fused_optimizers(self):
+    def build(self, ops, architectures, expected):
         with tempfile.TemporaryDirectory() as folder:
             environment = {**os.environ, "ANYACCEL_OP_CACHE": folder, "NVCC": NVCC}
-            for op in ("fused_adam", "fused_lamb", "fused_lion"):
-                done = subprocess.run([os.environ["ANYACCEL_PROGRAM"], "ops", "build", op, "--backend", "cuda", "--cuda-archs", "80;90+PTX"],
+            for op in ops:
+                done = subprocess.run([os.environ["ANYACCEL_PROGRAM"], "ops", "build", op, "--backend", "cuda", "--cuda-archs", architectures],
                                       env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900)
                 self.assertEqual(done.returncode, 0, done.stdout)
                 (library,) = pathlib.Path(folder).glob(f"**/libanyaccel_op_{op}_cuda.so")
-                self.assertEqual(device_code(library.read_bytes()), {("elf", 80), ("elf", 90), ("ptx", 90)})
+                self.assertEqual(device_code(library.read_bytes()), expected)
+
+    def test_fused_optimizers(self):
+        self.build(("fused_adam", "fused_lamb", "fused_lion"), "80;90+PTX", {("elf", 80), ("elf", 90), ("ptx", 90)})
+
+    def test_random_ltd(self):
+        self.build(("random_ltd",), "80;90;100+PTX", {("elf", 80), ("elf", 90), ("elf", 100), ("ptx", 100)})
 
 
 if __name__ == "__main__":
