@@ -110,8 +110,7 @@ def test_builders_are_deepspeeds_and_load_our_ops():
 
 
 MISSING = ("DeepCompileBuilder", "EvoformerAttnBuilder", "FPQuantizerBuilder", "GDSBuilder", "InferenceBuilder", "InferenceCoreBuilder",
-           "InferenceCutlassBuilder", "QuantizerBuilder", "RaggedOpsBuilder", "RaggedUtilsBuilder",
-           "SpatialInferenceBuilder")
+           "InferenceCutlassBuilder", "QuantizerBuilder", "RaggedOpsBuilder", "RaggedUtilsBuilder")
 
 
 @pytest.mark.parametrize("name", MISSING)
