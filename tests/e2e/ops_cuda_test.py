@@ -42,8 +42,8 @@ class CudaSources(unittest.TestCase):
     def test_fused_optimizers(self):
         self.build(("fused_adam", "fused_lamb", "fused_lion"), "80;90+PTX", {("elf", 80), ("elf", 90), ("ptx", 90)})
 
-    def test_tokens_and_biases(self):
-        self.build(("random_ltd", "spatial_inference"), "80;90;100+PTX", {("elf", 80), ("elf", 90), ("elf", 100), ("ptx", 100)})
+    def test_tokens_biases_and_attention(self):
+        self.build(("evoformer_attn", "random_ltd", "spatial_inference"), "80;90;100+PTX", {("elf", 80), ("elf", 90), ("elf", 100), ("ptx", 100)})
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ void check_range(const char* where, const Tensor& ids, std::int64_t tokens) {
 
 void copy_tokens(const char* where, const TokenCopy& copy, const Tensor& ids, bool gather) {
   check_range(where, ids, copy.tokens);
+  if (copy.bytes == 0) return;
   with_id(ids, [&](auto id) {
     in_pieces(ids.numel(), copy.bytes, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
