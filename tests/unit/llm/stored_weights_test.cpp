@@ -266,5 +266,24 @@ TEST_F(StoredModel, RanksHaveIntegers) {
   }
 }
 
+// Breaks when a head that is the embedding takes its integers away, and nothing fills the embedding.
+TEST_F(StoredModel, TiedEmbeddingsOfIntegersAreRead) {
+  config_.tie_word_embeddings = true;
+  NamedTensors tensors;
+  for (const auto& [name, shape] : tensor_shapes(config_)) {
+    if (name == "model.embed_tokens.weight") {
+      add_matrix(tensors, Kind::packed, "model.embed_tokens", shape[0], shape[1], 32);
+    } else {
+      tensors.emplace_back(name, at::randn(shape));
+    }
+  }
+  write(folder_, Kind::packed, tensors);
+  const StoredWeights stored(folder_.path());
+  Weights weights = make_weights(config_, c10::kFloat, c10::Device(c10::kCPU));
+  load(weights, config_, stored);
+  EXPECT_TRUE(weights.embedding.equal(stored.floats("model.embed_tokens.weight", {24, 64})));
+  EXPECT_TRUE(weights.head.is_same(weights.embedding));
+}
+
 }  // namespace
 }  // namespace anyaccel::llm

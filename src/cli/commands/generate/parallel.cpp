@@ -65,7 +65,8 @@ void add_parallel_options(CLI::App& command, ParallelOptions& options) {
       .add_option("--tp-plan", options.plan_file,
                   "JSON file of patterns of weights to column, row, vocabulary or replicated")
       ->type_name("FILE");
-  command.add_flag("--plan", options.plan, "Print what each rank would have of every weight, and end");
+  command.add_flag("--plan", options.plan,
+                   "Print what each rank would have of every weight, with --quantize also as which integers, and end");
   command.add_flag("--self-check", options.self_check, "Compare the ranks' logits of the prompt with one rank's first");
 }
 
@@ -107,7 +108,9 @@ void self_check(const std::string& folder, const llm::LoadOptions& load, const P
   const at::Tensor together = model.logits(prompt);
   double difference = 0, largest = 0;
   if (model.rank() == 0) {
-    const at::Tensor alone = llm::Model::load(folder, load).logits(prompt);
+    llm::LoadOptions fresh = load;
+    fresh.cache = false;  // what is compared with depends on nothing that was kept
+    const at::Tensor alone = llm::Model::load(folder, fresh).logits(prompt);
     difference = together.sub(alone).abs().max().item<double>();
     largest = alone.abs().max().item<double>();
   }
