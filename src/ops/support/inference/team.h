@@ -24,7 +24,10 @@ struct TeamShared {
 class Team {
  public:
   Team(TeamShared& shared, int thread, int threads) noexcept
-      : shared_(shared), thread_(thread), threads_(threads), stretches_(std::min(threads, TeamShared::most_stretches)) {}
+      : shared_(shared),
+        thread_(thread),
+        threads_(threads),
+        stretches_(std::min(threads, TeamShared::most_stretches)) {}
 
   int thread() const noexcept { return thread_; }
   int threads() const noexcept { return threads_; }
