@@ -5,6 +5,7 @@
 
 #include "anyaccel/accelerator.h"
 #include "llm/checkpoint/checkpoint.h"
+#include "llm/support/large_pages.h"
 
 namespace anyaccel::llm {
 
@@ -40,7 +41,10 @@ std::string name_in(const Checkpoint& checkpoint, const std::string& name) {
 
 BertWeights make_bert_weights(const BertConfig& config, c10::ScalarType dtype, c10::Device device) {
   const auto options = at::TensorOptions().dtype(dtype).device(device);
-  const auto make = [&](at::IntArrayRef shape) { return at::empty(shape, options); };
+  LargePages memory;
+  const auto make = [&](at::IntArrayRef shape) {
+    return device.is_cpu() ? memory.empty(shape, dtype) : at::empty(shape, options);
+  };
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t inner = config.intermediate_size;
   BertWeights out{.words = make({config.vocab_size, hidden}),
