@@ -62,6 +62,10 @@ class Install(unittest.TestCase):
         project = shutil.copytree(SOURCE / "examples/all_reduce", self.folder / "all_reduce")
         self.configure("group", source=project)
         build(self.folder / "group", self.prefix)
+        self.assertEqual(self.two_ranks(self.folder / "group/all_reduce"), ["2 ranks on cpu: sum 3\n", ""])
+
+    def two_ranks(self, program):
+        """What each of two ranks of a program printed."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
@@ -70,11 +74,24 @@ class Install(unittest.TestCase):
             # oneCCL, where it is, writes that CCL_LOG_LEVEL was set to the output that is compared here.
             environment = {**self.environment, "ANYACCEL_CCL": "off", "DS_ACCELERATOR": "cpu", "RANK": str(rank), "LOCAL_RANK": str(rank),
                            "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-            ranks.append(subprocess.Popen([self.folder / "group/all_reduce"], env=environment, stdout=subprocess.PIPE,
-                                          stderr=subprocess.STDOUT, text=True))
+            ranks.append(subprocess.Popen([program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
         outputs = [rank.communicate(timeout=120)[0] for rank in ranks]
         self.assertEqual([rank.returncode for rank in ranks], [0, 0], outputs)
-        self.assertEqual(outputs, ["2 ranks on cpu: sum 3\n", ""])
+        return outputs
+
+    # Breaks when a program outside cannot split a module of its own, or the ranks' parts do not learn together.
+    def test_1_sharded_module_outside(self):
+        if cached("ANYACCEL_MINIMAL") == "ON":
+            self.skipTest("this build has no communication")
+        self.configure("sharded", source=shutil.copytree(SOURCE / "examples/sharded_module", self.folder / "sharded_module"))
+        build(self.folder / "sharded", self.prefix)
+        first, second = self.two_ranks(self.folder / "sharded/sharded_module")
+        self.assertEqual(second, "")
+        self.assertIn("mlp.down_proj: row, 64 x 128 of 64 x 256\n", first)
+        self.assertIn("mlp.up_proj: column, 128 x 64 of 256 x 64\n", first)
+        losses = [float(loss) for loss in re.findall(r"step \d: loss ([0-9.]+)", first)]
+        self.assertEqual(len(losses), 5, first)
+        self.assertLess(losses[-1], losses[0] - 0.1)
 
     # Breaks when the kit cannot be linked from outside, or cases of others do not run beside its own.
     def test_1_conformance_program_builds_and_runs_outside(self):

@@ -96,6 +96,10 @@ class Families(unittest.TestCase):
             done = shell(f"anyaccel generate --model {self.model_folder} --prompt-ids '{' '.join(map(str, IDS))}' -n {NEW} --greedy --json {way}")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(json.loads(done.stdout)["ids"][:sure], ids[:sure], way)
+        graphs = {"ANYACCEL_DECODE": "graph", "DS_ACCELERATOR": "sim"} if on_sim else {"ANYACCEL_DECODE": "graph"}
+        done = shell(f"anyaccel generate --model {self.model_folder} --prompt-ids '{' '.join(map(str, IDS))}' -n {NEW} --greedy --json", **graphs)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(json.loads(done.stdout)["ids"][:sure], ids[:sure], graphs)
         half = random_models.logits(model.to(torch.bfloat16), LONG)
         theirs = np.abs(half - want).max()
         self.assertLessEqual(np.abs(self.ours("--dtype bf16") - want).max(), 1.25 * theirs)

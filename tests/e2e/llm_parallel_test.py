@@ -120,6 +120,50 @@ class Parallel(unittest.TestCase):
         self.assertEqual(refused.returncode, 1)
         self.assertIn("guess by prompt lookup", refused.stderr)
 
+    def quantized(self, ranks, options, near, **environment):
+        """Greedy ids of ranks and of one rank, whose logits agree; what the self-check says."""
+        path = os.path.join(self.folder, "logits.npy")
+        cache = dict(environment, ANYACCEL_MODEL_CACHE=os.path.join(self.folder, "cache"))
+        self.assertEqual(shell(self.prompt + f"{options} --logits-out {path}", **cache).returncode, 0)
+        want = np.load(path)
+        for _ in range(2):  # the second time from the cache
+            self.together(ranks, f"{options} --logits-out {path}", **cache)
+            self.assertLessEqual(np.abs(np.load(path) - want).max(), near * max(1.0, np.abs(want).max()))
+        self.assertEqual(len(os.listdir(cache["ANYACCEL_MODEL_CACHE"])), 1 + ranks)
+        alone = json.loads(shell(self.prompt + f"{options} -n 24 --greedy --json", **cache).stdout)["ids"]
+        done = self.together(ranks, f"{options} -n 24 --greedy --json --self-check", **cache)
+        return json.loads(done.stdout)["ids"], alone, done.stderr
+
+    def test_quantized(self):
+        """Fails when ranks make other integers of their parts than one rank does of all, meet them with other inputs, or read another's from the cache."""
+        self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192, attention_bias=True))
+        # Of 4 heads three ranks have 1, 1 and 2, of 6 groups 2 each.
+        for ranks, kind, environment in ((2, "int8", {}), (3, "int4", {}), (2, "int4", dict(DS_ACCELERATOR="sim", SIM_DEVICES="2"))):
+            shutil.rmtree(os.path.join(self.folder, "cache"), ignore_errors=True)
+            got, alone, said = self.quantized(ranks, f"--quantize {kind} --group-size 32", 1e-3, **environment)
+            self.assertEqual(got, alone)
+            self.assertNotIn("other groups", said)
+
+    def test_quantized_tied_vocabulary(self):
+        """Fails when a rank's part of a tied head is another, or the embedding becomes integers with it."""
+        self.make("Qwen2", dict(hidden_size=128, intermediate_size=256, num_attention_heads=4, tie_word_embeddings=True))
+        got, alone, _ = self.quantized(2, "--quantize int8 --group-size 64 --dtype bf16", 5e-2)
+        self.assertEqual(got[:4], alone[:4])
+
+    def test_quantized_otherwise(self):
+        """Fails when groups that fit no rank's part end the run, or the plan and the self-check do not tell of them."""
+        self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192))
+        _, _, said = self.quantized(3, "--quantize int8", 5e-2)
+        self.assertIn("2 weights have other groups", said)  # of both layers, those after attention
+        plan = {tensor["name"]: tensor for tensor in json.loads(shell(self.prompt + "--tensor-parallel 3 --plan --json --quantize int8").stdout)}
+        self.assertEqual(plan["model.layers.0.self_attn.o_proj.weight"]["groups"], [32, 32, 64])
+        self.assertEqual(plan["model.layers.0.mlp.down_proj.weight"]["groups"], [64, 64, 64])
+        self.assertEqual(plan["model.embed_tokens.weight"]["bits"], [0, 0, 0])
+        words = shell(self.prompt + "--tensor-parallel 3 --plan --quantize int4 --group-size 64").stdout
+        self.assertRegex(words, r"o_proj.weight +row +64x128  ->  64x32  64x32  64x64 int4/64")
+        refused = shell(self.prompt + "--tensor-parallel 3 --plan --quantize int4 --group-size 48")
+        self.assertIn("a multiple of 32", refused.stderr)
+
     def test_plan(self):
         """Fails when the plan is not printed without ranks, a rule is not followed, or a bad one does not name its weight."""
         self.make(*CASES["llama_biases"])

@@ -27,6 +27,11 @@ def device_code(library):
     return found
 
 
+def newest():
+    known = subprocess.run([NVCC, "--list-gpu-arch"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    return [80, 90, *([100] if "compute_100" in known else [])]
+
+
 class CudaSources(unittest.TestCase):
     def check(self, ops, archs):
         """Builds ops with what `archs` names, the last of which is kept as PTX too."""
@@ -46,8 +51,10 @@ class CudaSources(unittest.TestCase):
 
     # The same of these; nvcc knows sm_100 since 12.8.
     def test_quantizers(self):
-        known = subprocess.run([NVCC, "--list-gpu-arch"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
-        self.check(("quantizer", "fp_quantizer"), [80, 90, *([100] if "compute_100" in known else [])])
+        self.check(("quantizer", "fp_quantizer"), newest())
+
+    def test_tokens_biases_and_attention(self):
+        self.check(("evoformer_attn", "random_ltd", "spatial_inference"), newest())
 
 
 if __name__ == "__main__":

@@ -154,14 +154,43 @@ class StoredIntegers(unittest.TestCase):
         plain, stored = self.write("gptq zeros")
         self.near(self.logits(stored, LONG, "ANYACCEL_ACCELERATOR=sim"), self.logits(plain, LONG))
 
-    def test_ranks(self):
-        # Fails when ranks that share such a model read other values than one, or refuse it.
-        plain, stored = self.write("awq")
-        launch = "anyaccel launch -q --oversubscribe --num_accelerators 2 "
+    def check_ranks(self, kind, ranks):
+        plain, stored = self.write(kind)
+        launch = f"anyaccel launch -q --oversubscribe --num_accelerators {ranks} "
+        together = f"{launch} anyaccel generate --model {stored} --tensor-parallel auto "
         out = os.path.join(self.folder, "ranks.npy")
-        done = self.run_program(f"{launch} anyaccel generate --model {stored} --tensor-parallel auto --prompt-ids '{LONG}' --logits-out {out}")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.near(np.load(out), self.logits(plain, LONG))
+        for _ in range(2):  # the second time from the cache
+            done = self.run_program(f"{together} --prompt-ids '{LONG}' --logits-out {out}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.near(np.load(out), self.logits(plain, LONG))
+        ids = [json.loads(self.run_program(f"{line} --prompt-ids '{SHORT}' -n 16 --greedy --json").stdout)["ids"]
+               for line in (together + "--self-check", f"anyaccel generate --no-model-cache --model {stored}")]
+        self.assertEqual(*ids)
+        plan = json.loads(self.run_program(f"anyaccel generate --model {stored} --tensor-parallel {ranks} --plan --json").stdout)
+        told = {tensor["name"].removeprefix("model.layers.0.").removesuffix("_proj.weight"): tensor["bits"] for tensor in plan}
+        kept = [load_file(os.path.join(self.cache, name)) for name in os.listdir(self.cache)]
+        self.assertEqual(len(kept), ranks)  # and no rank made its file again
+        stored_as = {torch.int8: 8, torch.uint8: 4, torch.float32: 0}
+        for ours, theirs in (("qkv", "self_attn.q"), ("output", "self_attn.o"), ("gate_up", "mlp.up"), ("down", "mlp.down")):
+            self.assertEqual(sorted(stored_as[tensors[f"layers.0.{ours}"].dtype] for tensors in kept), sorted(told[theirs]))
+        return told
+
+    def test_ranks(self):
+        # Fails when ranks that share such a model read other values than one, make floats of what can stay integers, or the plan tells otherwise.
+        self.assertEqual(self.check_ranks("awq", 2)["self_attn.o"], [4, 4])
+
+    def test_ranks_rows(self):
+        # Fails when a scale for all inputs is not one for each rank's.
+        self.assertEqual(self.check_ranks("int8", 2)["mlp.down"], [8, 8])
+
+    def test_ranks_uneven(self):
+        # Fails when a part that begins within a group, as that of 16 inputs of a head alone, is taken for integers, or the others' is not.
+        told = self.check_ranks("gptq zeros", 3)
+        self.assertEqual((told["self_attn.o"], told["mlp.down"]), ([0, 0, 4], [4, 4, 4]))
+
+    def test_ranks_order(self):
+        # Fails when inputs with an order of their own are cut as neighbours.
+        self.assertEqual(self.check_ranks("gptq order", 2)["mlp.down"], [0, 0])
 
     def refused(self, folder, *words, status=1, more=""):
         done = self.run_program(f"anyaccel generate --model {folder} --prompt-ids '1 2' -n 1 {more}")

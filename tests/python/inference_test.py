@@ -40,17 +40,20 @@ class Model:
     """A decoder drawn from a seed: the op's arguments, and what they mean."""
 
     def __init__(self, dtype=torch.float32, norm="rms", gate="silu", gated=True, head_norms=False, norms_after=False, bias=False, split=False, bits=0,
-                 group=32, asymmetric=False, softcap=0.0, window=0, half=None, layers=2, heads=4, kv_heads=2, dim=16, hidden=64, inner=96, vocab=41):
+                 group=32, asymmetric=False, softcap=0.0, window=0, half=None, layers=2, heads=4, kv_heads=2, dim=16, hidden=64, inner=96, vocab=41,
+                 experts=0, per_token=0, expert_inner=48, normalize=False, dense_layers=()):
         self.__dict__.update(locals())
         self.half = dim // 2 if half is None else half
         self.random = torch.Generator().manual_seed(1)
         self.flat, self.layers_of = [], []
-        for _ in range(layers):
-            self.layers_of.append(self.layer())
+        for i in range(layers):
+            self.layers_of.append(self.layer(experts and i not in dense_layers))
         self.last = self.norm_of(hidden)
         self.head = self.linear(vocab, hidden)
         self.windows = [window if i % 2 == 0 else 0 for i in range(layers)]
         self.scales = [1 / math.sqrt(dim) / (i + 1) for i in range(layers)]
+        self.flags = gated + 2 * norms_after + 4 + 8 * normalize
+        self.sizes = [heads, kv_heads, dim, NORMS.index(norm), list(GATES).index(gate), self.flags, per_token]
 
     def draw(self, *shape):
         return torch.randn(*shape, generator=self.random).mul(0.3).to(self.dtype)
@@ -89,18 +92,24 @@ class Model:
         biases = [bias for _, bias in parts]
         return torch.cat([weight for weight, _ in parts]), None if biases[0] is None else torch.cat(biases)
 
-    def layer(self):
+    def layer(self, experts):
         size = self.dim
         out = {"input": self.norm_of(self.hidden), "qkv": self.together(self.heads * size, self.kv_heads * size, self.kv_heads * size),
                "q": self.norm_of(size, self.head_norms), "k": self.norm_of(size, self.head_norms), "o": self.linear(self.hidden, self.heads * size),
                "after": self.norm_of(self.hidden, self.norms_after), "post": self.norm_of(self.hidden)}
-        if self.gated:
+        if experts:
+            for _ in range(3):
+                self.nothing()
+        elif self.gated:
             out["up"] = self.together(self.inner, self.inner)
         else:
             out["up"] = self.linear(self.inner, self.hidden)
             self.nothing()
-        out["down"] = self.linear(self.hidden, self.inner)
+        if not experts:
+            out["down"] = self.linear(self.hidden, self.inner)
         out["last"] = self.norm_of(self.hidden, self.norms_after)
+        shapes = ((self.experts, self.hidden), (self.experts, 2 * self.expert_inner, self.hidden), (self.experts, self.hidden, self.expert_inner))
+        out["experts"] = [self.tensor(self.draw(*shape) if experts else None) for shape in shapes]
         return out
 
     def caches(self, capacity):
@@ -112,12 +121,15 @@ class Model:
 
     def run(self, x, keys, values, past):
         """Logits of the rows of x behind `past` positions; the caches change."""
+        return self.run_segments(x, keys, values, [past], [len(x)])
+
+    def run_segments(self, x, keys, values, past, count, last_only=False):
+        """The same of several sequences: their caches, positions and rows one behind the other."""
         rows = x.to(DEVICE, copy=True)
-        logits = torch.full((len(x), self.vocab), 7.0, device=DEVICE)
-        flags = self.gated + 2 * self.norms_after + 4
-        decode(rows, self.flat, keys, values, self.angles(past, len(x)), past,
-               [self.heads, self.kv_heads, self.dim, NORMS.index(self.norm), list(GATES).index(self.gate), flags],
-               self.windows if self.window else [], [1e-5, self.softcap, *self.scales], logits)
+        logits = torch.full((len(count) if last_only else len(x), self.vocab), 7.0, device=DEVICE)
+        angles = [torch.cat(each) for each in zip(*(self.angles(*place) for place in zip(past, count)))]
+        decode(rows, self.flat, keys, values, angles, past, count,
+               self.sizes, self.windows if self.window else [], [1e-5, self.softcap, *self.scales], logits)
         return logits.cpu()
 
     def normed(self, x, norm):
@@ -133,6 +145,22 @@ class Model:
         cos, sin = (each.cpu().double()[:, None] for each in self.angles(begin, len(x)))
         a, b, rest = x[..., :self.half], x[..., self.half:2 * self.half], x[..., 2 * self.half:]
         return torch.cat([a * cos - b * sin, a * sin + b * cos, rest], -1)
+
+    def fed_forward(self, x, first, down):
+        up = torch.nn.functional.linear(x, *first)
+        act = GATES[self.gate]
+        inner = up.shape[-1] // 2
+        return torch.nn.functional.linear(act(up[:, :inner]) * up[:, inner:] if self.gated else act(up), *down)
+
+    def mixed_experts(self, x, router, first, down):
+        shares, chosen = (x @ router.t()).softmax(-1).topk(self.per_token)
+        if self.normalize:
+            shares = shares / shares.sum(-1, keepdim=True)
+        out = torch.zeros_like(x)
+        for row, place in ((row, place) for row in range(len(x)) for place in range(self.per_token)):
+            expert = chosen[row, place]
+            out[row] += shares[row, place] * self.fed_forward(x[row:row + 1], (first[expert],), (down[expert],))[0]
+        return out
 
     def meant(self, x):
         """All positions at once, in double."""
@@ -157,10 +185,8 @@ class Model:
             mixed = (scores.masked_fill(unseen, -math.inf).softmax(-1) @ v).transpose(0, 1).reshape(time, -1)
             change = torch.nn.functional.linear(mixed, *layer["o"])
             x = x + (self.normed(change, layer["after"]) if self.norms_after else change)
-            up = torch.nn.functional.linear(self.normed(x, layer["post"]), *layer["up"])
-            act = GATES[self.gate]
-            inside = act(up[:, :self.inner]) * up[:, self.inner:] if self.gated else act(up)
-            change = torch.nn.functional.linear(inside, *layer["down"])
+            normed = self.normed(x, layer["post"])
+            change = self.mixed_experts(normed, *layer["experts"]) if "up" not in layer else self.fed_forward(normed, layer["up"], layer["down"])
             x = x + (self.normed(change, layer["last"]) if self.norms_after else change)
         return torch.nn.functional.linear(self.normed(x, self.last), *self.head)
 
@@ -175,6 +201,10 @@ KINDS = {
     "int8": {"bits": 8}, "int8 64": {"bits": 8, "group": 64, "inner": 128, "split": True},
     "int4": {"bits": 4, "group": 64, "inner": 192}, "int4 zeros": {"bits": 4, "group": 64, "inner": 192, "asymmetric": True},
     "int4 32": {"bits": 4, "asymmetric": True},
+    "experts": {"experts": 5, "per_token": 2, "normalize": True},
+    "experts and dense layers": {"experts": 8, "per_token": 3, "head_norms": True, "dense_layers": [1], "layers": 3, "split": True},
+    "odd experts": {"experts": 7, "per_token": 4, "dim": 22, "half": 5, "hidden": 70, "inner": 37, "expert_inner": 33, "norms_after": True, "gate": "gelu"},
+    "all experts": {"experts": 3, "per_token": 3, "expert_inner": 130}, "experts and int8": {"bits": 8, "experts": 4, "per_token": 1, "dense_layers": [0]},
 }
 
 
@@ -190,6 +220,44 @@ def test_against_torch(kind, dtype):
     # the cache is rounded to the dtype in another order than here
     error = {torch.float32: 2e-4 if model.bits else 2e-5, torch.float16: 3e-3, torch.bfloat16: 2e-2}[dtype]
     assert (got - want).abs().max() <= error * want.abs().max()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not KINDS[kind].get("experts")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_many_rows_against_torch(kind, dtype):
+    # breaks when a block of queries sees too much or too little, a panel lacks an edge, or many rows and few disagree about the cache
+    model = Model(dtype, **KINDS[kind])
+    x = torch.randn(109, model.hidden, generator=model.random)
+    keys, values = model.caches(120), model.caches(120)
+    got = torch.cat([model.run(x[:67], keys, values, 0), model.run(x[67:70], keys, values, 67), model.run(x[70:], keys, values, 70)])
+    want = model.meant(x)
+    # where the processor multiplies pairs of bfloat16, rows are rounded to that for each product
+    error = {torch.float32: 2e-4 if model.bits else 2e-5, torch.float16: 4e-3, torch.bfloat16: 8e-2}[dtype]
+    assert (got - want).abs().max() <= error * want.abs().max()
+    assert (got - want).norm() <= error / 3 * want.norm()
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma", "int4"])
+def test_many_rows_of_sequences(kind):
+    # breaks when sequences of a pass over many rows see each other, or the last rows' logits are another row's
+    model = Model(**KINDS[kind])
+    pasts, counts = [0, 9, 0], [30, 17, 1]
+    caches = [(model.caches(40), model.caches(40)) for _ in counts]
+    first = torch.randn(9, model.hidden, generator=model.random)
+    model.run(first, *caches[1], 0)
+    x = torch.randn(sum(counts), model.hidden, generator=model.random)
+    given = sum((keys for keys, _ in caches), []), sum((values for _, values in caches), [])
+    got = model.run_segments(x, *given, pasts, counts)
+    parts = list(x.split(counts))
+    parts[1] = torch.cat([first, parts[1]])
+    want = torch.cat([model.meant(rows)[-count:] for rows, count in zip(parts, counts)])
+    assert (got - want).abs().max() <= (2e-4 if model.bits else 2e-5) * want.abs().max()
+    last = model.run_segments(x, *given, pasts, counts, last_only=True)
+    ends = [29, 46, 47]
+    assert (last - got[ends]).abs().max() <= 1e-4 * want.abs().max()
+    few = [rows[:2] for rows in x.split(counts)]
+    both = [model.run_segments(torch.cat(few), *given, [3, 20, 5], [2, 2, 1], last_only=last_only) for last_only in (False, True)]
+    assert torch.equal(both[0][[1, 3, 4]], both[1])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -210,7 +278,30 @@ def test_rows_have_the_same_bits_alone(kind):
     assert all(torch.equal(a, b) for a, b in zip(keys + values, again + more))
 
 
-@pytest.mark.parametrize("kind", ["llama", "gpt2", "int4 zeros"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sequences_have_the_same_bits_alone(kind, dtype):
+    # breaks when a row sees another sequence's positions, or caches of several sizes are mixed up, or a row's sums depend on them
+    model = Model(dtype, **KINDS[kind])
+    capacities, pasts = [7, 16, 9], [0, 11, 3]
+    caches, singles = [], []
+    for capacity, past in zip(capacities, pasts):
+        keys, values = model.caches(capacity), model.caches(capacity)
+        if past:
+            model.run(torch.randn(past, model.hidden, generator=model.random), keys, values, 0)
+        caches.append((keys, values))
+        singles.append(([each.clone() for each in keys], [each.clone() for each in values]))
+    for count in ([5, 1, 4], [1, 1, 1], [1, 3, 1]):
+        x = torch.randn(sum(count), model.hidden, generator=model.random)
+        got = model.run_segments(x, sum((keys for keys, _ in caches), []), sum((values for _, values in caches), []), pasts, count)
+        alone = [model.run(rows, *singles[i], pasts[i]) for i, rows in enumerate(x.split(count))]
+        assert torch.equal(got, torch.cat(alone))
+        pasts = [past + more for past, more in zip(pasts, count)]
+    for ours, theirs in zip(caches, singles):
+        assert all(torch.equal(a, b) for a, b in zip(ours[0] + ours[1], theirs[0] + theirs[1]))
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "int4 zeros", "experts"])
 def test_halves_are_the_whole(kind):
     # breaks when what ranks that hold a layer together would add up is not what the whole pass adds
     model = Model(**KINDS[kind])
@@ -219,20 +310,29 @@ def test_halves_are_the_whole(kind):
     want = model.run(x, keys, values, 0)
     halves_keys, halves_values = model.caches(4), model.caches(4)
     rows, logits = x.to(DEVICE, copy=True), torch.zeros(3, model.vocab, device=DEVICE)
-    flags = model.gated + 4
-    sizes = [model.heads, model.kv_heads, model.dim, NORMS.index(model.norm), list(GATES).index(model.gate), flags]
     slots = (len(model.flat) - 6) // model.layers
     for i in range(model.layers):
         for half in (1, 2):
             change = torch.full_like(rows, 7)
             before = rows.clone()
-            decode(rows, model.flat[i * slots:(i + 1) * slots] + [None] * 6, halves_keys[i:i + 1], halves_values[i:i + 1], model.angles(0, 3), 0, sizes, [],
+            decode(rows, model.flat[i * slots:(i + 1) * slots] + [None] * 6, halves_keys[i:i + 1], halves_values[i:i + 1], model.angles(0, 3), [0], [3], model.sizes, [],
                    [1e-5, 0.0, model.scales[i]], None, change, half)
             assert torch.equal(rows, before)
             rows += change
-    decode(rows, model.flat[-6:], [], [], [], 0, sizes, [], [1e-5, 0.0], logits)
+    # without layers no position is looked at
+    decode(rows, model.flat[-6:], [], [], [], [(1 << 63) - 1], [3], model.sizes, [], [1e-5, 0.0], logits)
     torch.testing.assert_close(logits.cpu(), want, rtol=1e-5, atol=1e-5)
     assert all(torch.equal(a, b) for a, b in zip(keys + values, halves_keys + halves_values))
+
+
+def test_experts_of_values_that_are_no_numbers():
+    # breaks when a row whose scores cannot be compared takes an expert that is not there, or the other rows with it
+    model = Model(experts=5, per_token=2)
+    x = torch.randn(3, model.hidden, generator=model.random)
+    want = model.run_segments(x, *(model.caches(4) + model.caches(4) + model.caches(4) for _ in range(2)), [0] * 3, [1] * 3)
+    x[1] = math.nan
+    got = model.run_segments(x, *(model.caches(4) + model.caches(4) + model.caches(4) for _ in range(2)), [0] * 3, [1] * 3)
+    assert got[1].isnan().all() and torch.equal(got[::2], want[::2])
 
 
 def test_refusals():
@@ -240,20 +340,21 @@ def test_refusals():
     model = Model()
     x = torch.randn(2, model.hidden)
 
-    def refused(words, change, rows=x, past=0, capacity=4):
+    def refused(words, change, rows=x, past=0, capacity=4, model=model):
         keys, values = model.caches(capacity), model.caches(capacity)
         flat = list(model.flat)
-        arguments = {"flat": flat, "keys": keys, "values": values, "sizes": [4, 2, 16, 0, 0, 5], "numbers": [1e-5, 0.0, 0.2, 0.2],
-                     "logits": torch.zeros(len(rows), model.vocab, device=DEVICE), "angles": model.angles(past, len(rows)), "windows": []}
+        arguments = {"flat": flat, "keys": keys, "values": values, "sizes": list(model.sizes), "numbers": [1e-5, 0.0, 0.2, 0.2],
+                     "logits": torch.zeros(len(rows), model.vocab, device=DEVICE), "angles": model.angles(past, len(rows)), "windows": [],
+                     "past": [past], "rows": [len(rows)]}
         change(arguments)
         with pytest.raises((ValueError, RuntimeError), match=words):
-            decode(rows.to(DEVICE), arguments["flat"], arguments["keys"], arguments["values"], arguments["angles"], past, arguments["sizes"],
-                   arguments["windows"], arguments["numbers"], arguments["logits"])
+            decode(rows.to(DEVICE), arguments["flat"], arguments["keys"], arguments["values"], arguments["angles"], arguments["past"], arguments["rows"],
+                   arguments["sizes"], arguments["windows"], arguments["numbers"], arguments["logits"])
             accelerator.synchronize()
 
     refused("no room", lambda a: None, past=3)
     refused("no room", lambda a: None, past=-1)
-    refused("x does not fit", lambda a: None, rows=torch.randn(17, model.hidden), capacity=40)
+    refused("x does not fit", lambda a: None, rows=torch.randn(513, model.hidden), capacity=600)
     refused("x does not fit", lambda a: None, rows=x.double())
     refused("another number of weights", lambda a: a["flat"].pop())
     refused("number of inputs", lambda a: a["flat"].__setitem__(2, torch.zeros(128, 63, device=DEVICE)))
@@ -267,7 +368,51 @@ def test_refusals():
     refused("divide", lambda a: a["sizes"].__setitem__(1, 3))
     refused("out of range", lambda a: a["sizes"].__setitem__(2, 1 << 40))
     refused("lists", lambda a: a["numbers"].pop())
+    refused("lists", lambda a: a["past"].append(0))
+    refused("lists", lambda a: a.update(past=[0, 0], rows=[1, 1]))
+    refused("lists", lambda a: a["values"].pop())
+
+    def two(past=(0, 0), count=(1, 1), capacity=4):
+        """Another sequence behind the first one."""
+        def change(a):
+            a.update(past=list(past), rows=list(count), keys=a["keys"] + model.caches(capacity), values=a["values"] + model.caches(capacity))
+        return change
+
+    for count in ((1, 2), (2, 0), (0, 2), (-1, 3), (3, -1), (1 << 62, -(1 << 62) + 2)):
+        refused("rows are not those of x", two(count=count))
+    for past, capacity in ((-1, 4), (4, 4), (2, 2), (1 << 62, 4), ((1 << 63) - 1, 4), (0, 0)):
+        refused("no room", two(past=(0, past), capacity=capacity))
+    refused("rows are not those of x", lambda a: a.update(past=[], rows=[], keys=[], values=[]))
+    nothing = torch.zeros(1, 0, 1 << 58, 16, device=DEVICE)  # as many elements as a cache that has overflowed
+    refused("cache has another shape", lambda a: a.update(keys=[nothing] * 2, values=[nothing] * 2, past=[1 << 40]))
+    second = model.caches(5)
+    refused("cache has another shape", lambda a: (two()(a), a["keys"].__setitem__(3, second[0])))
+    refused("cache has another shape", lambda a: (two()(a), a["values"].__setitem__(2, second[0])))
     refused("angles", lambda a: a["angles"].pop())
+    refused("x does not fit", lambda a: a.update(keys=[], values=[], numbers=[1e-5, 0.0], flat=[None] * 6), rows=torch.zeros(2, 0))
+    refused("out of range", lambda a: a["sizes"].__setitem__(6, -1))
+
+    moe = Model(experts=4, per_token=2)
+    router, first, second = range(40, 43)
+    zeros = lambda *shape, **more: torch.zeros(*shape, device=DEVICE, **more)
+    for words, place, tensor in (("do not fit", router, zeros(1, 64)), ("do not fit", router, zeros(4, 64, 1)), ("router", router, zeros(4, 63)),
+                                 ("router", router, zeros(64, 4).t()), ("first matrix, or two", router, None), ("no router", router, None),
+                                 ("first matrix", first, None), ("first matrix", first, zeros(4, 95, 64)), ("first matrix", first, zeros(3, 96, 64)),
+                                 ("first matrix", first, zeros(4, 96, 63)), ("first matrix", first, zeros(4 * 96, 64)), ("has gaps", first, zeros(4, 64, 96).mT),
+                                 ("dtype", first, zeros(4, 96, 64, dtype=torch.int8)), ("do not fit", second, None), ("second matrix", second, zeros(5, 64, 48)),
+                                 ("second matrix", second, zeros(4, 63, 48)), ("first matrix", second, zeros(4, 64, 49)), ("do not fit", second, zeros(4, 64, 0)),
+                                 ("first matrix, or two", 26, zeros(96, 64))):
+        def change(a):
+            a["flat"][place] = tensor
+            if words == "first matrix, or two" and tensor is None:
+                a["flat"][first] = a["flat"][second] = None
+            if place == 26:
+                a["flat"][34] = zeros(64, 48)
+        refused(words, change, model=moe)
+    for taken in (0, 5, 1 << 15):
+        refused("do not fit", lambda a: a["sizes"].__setitem__(6, taken), model=moe)
+    refused("do not fit", lambda a: a["sizes"].__setitem__(5, 4), model=moe)
+    refused("too many rows for experts", lambda a: None, model=moe, rows=torch.randn(17, 64), capacity=40)
     refused("logits", lambda a: a.__setitem__("logits", torch.zeros(2, 40, device=DEVICE)))
 
 
@@ -275,6 +420,6 @@ def test_schema():
     # breaks when the schema says otherwise what changes, or there is no meta kernel
     model = Model(layers=1)
     keys, values = model.caches(4), model.caches(4)
-    arguments = (torch.randn(2, model.hidden, device=DEVICE), model.flat, keys, values, model.angles(0, 2), 0, [4, 2, 16, 0, 0, 5], [],
+    arguments = (torch.randn(2, model.hidden, device=DEVICE), model.flat, keys, values, model.angles(0, 2), [0], [2], model.sizes, [],
                  [1e-5, 0.0, 0.25], torch.zeros(2, model.vocab, device=DEVICE))
     torch.library.opcheck(decode.default, arguments, test_utils=("test_schema", "test_faketensor"))

@@ -28,6 +28,23 @@ def test_load_returns_the_module():
         utils.cast_to_byte_tensor(x.t())
 
 
+# Breaks when a dtype or a shape has other bytes, a copy, or none; memory of which a number is the conjugate has no bytes of that number.
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int64,
+                                   torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool,
+                                   torch.complex64, torch.complex128])
+def test_bytes_of_every_dtype(dtype):
+    utils = accelerator.create_op_builder("UtilsBuilder").load()
+    for shape in ((), (1,), (3, 5), (0,), (2, 0, 3)):
+        want = torch.randint(0, 2, (torch.Size(shape).numel() * dtype.itemsize,), dtype=torch.uint8)
+        tensor = want.view(dtype).view(shape) if want.numel() else torch.empty(shape, dtype=dtype)
+        got = utils.cast_to_byte_tensor(tensor)
+        assert got.dtype == torch.uint8 and got.shape == want.shape and torch.equal(got, want)
+        assert got.data_ptr() == tensor.data_ptr()
+    for mirrored in (torch.randn(3, dtype=torch.complex64).conj(), torch.randn(1, 1, dtype=torch.complex64).conj().imag):
+        with pytest.raises(ValueError, match="conjugate or the negative"):
+            utils.cast_to_byte_tensor(mirrored)
+
+
 # Breaks when the op copies, lacks a schema that says it is a view, or has no kernel for shapes alone.
 def test_opcheck():
     accelerator.create_op_builder("UtilsBuilder").load()

@@ -96,9 +96,9 @@ DEEPSPEED = {
     "get_compile_backend": "",
     "set_compile_backend": "backend",
 }
-BUILDERS = ("AsyncIOBuilder", "CCLCommBuilder", "CPUAdagradBuilder", "CPUAdamBuilder", "CPULionBuilder", "FPQuantizerBuilder", "FusedAdamBuilder",
-            "FusedLambBuilder", "FusedLionBuilder", "PinMemoryBuilder", "QuantizerBuilder", "ShareMemCommBuilder", "SparseAttnBuilder", "StochasticTransformerBuilder", "TransformerBuilder",
-            "UtilsBuilder")
+BUILDERS = ("AsyncIOBuilder", "CCLCommBuilder", "CPUAdagradBuilder", "CPUAdamBuilder", "CPULionBuilder", "EvoformerAttnBuilder", "FPQuantizerBuilder",
+            "FusedAdamBuilder", "FusedLambBuilder", "FusedLionBuilder", "PinMemoryBuilder", "QuantizerBuilder", "RandomLTDBuilder", "ShareMemCommBuilder",
+            "SparseAttnBuilder", "SpatialInferenceBuilder", "StochasticTransformerBuilder", "TransformerBuilder", "UtilsBuilder")
 STUB = pathlib.Path(anyaccel.accelerator.__file__).with_name("accelerator.pyi")
 
 

@@ -104,8 +104,9 @@ struct BatchResult {
 
 /// Generates after each of several prompts, up to `batch_size` of them in each pass of the model; a new one begins when one
 /// ends. Prompt i draws with the seed `options.sampling.seed` + i, so its text does not depend on the others, apart from how
-/// logits of more rows are rounded. `on_result` gets each prompt's number and result, in the order of the prompts. When
-/// `stop` becomes true those that are being generated end as interrupted, and those that have not begun get no result.
+/// logits of more rows are rounded; where the op `inference_decode` does the model, they have the same bits. `on_result` gets each
+/// prompt's number and result, in the order of the prompts. When `stop` becomes true those that are being generated end as
+/// interrupted, and those that have not begun get no result.
 /// With `batch_size` 1, or with speculation, one prompt follows the other as with a Generator. Throws for what is wrong with
 /// the options; what is wrong with a prompt is its result's error.
 void generate_batch(const Model& model, const Tokenizer* tokenizer,

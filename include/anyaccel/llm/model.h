@@ -39,9 +39,14 @@ class Model {
   /// The same by all ranks of a job together, as the launcher's variables name them: each reads and holds its part of the
   /// weights, and logits() and generate() are calls of all ranks with the same arguments and results. `plan_file`: a JSON
   /// object of patterns of names to column, row, vocabulary or replicated; empty: what config.json says, or none.
-  /// Integers of a checkpoint become `dtype`. Throws what comm::init_process_group() throws too, and `invalid_argument`
-  /// naming the weight that cannot be split.
+  /// Throws what comm::init_process_group() throws too, and `invalid_argument` naming the weight that cannot be split.
   static Model load_parallel(const std::filesystem::path& folder, c10::ScalarType dtype = c10::kFloat,
+                             const std::filesystem::path& plan_file = {});
+  /// The same, with weights as integers if wanted or if the checkpoint has them so: each rank has those that one rank
+  /// alone would have, where its part of the inputs begins and ends between groups. The feed-forward part is cut so; after
+  /// attention, where heads are cut, a rank's part has groups of 64 or 32 if these fit, and is `dtype` if not or if a
+  /// `group` was asked for. A checkpoint's groups are divided instead. Each rank keeps a file of its own in the cache.
+  static Model load_parallel(const std::filesystem::path& folder, const LoadOptions& options,
                              const std::filesystem::path& plan_file = {});
   /// New float32 weights drawn from `seed`; the same ones on every accelerator.
   static Model create(const ModelConfig& config, std::uint64_t seed);

@@ -25,7 +25,7 @@ struct Arguments {
   ParallelOptions parallel;
   SpeculationOptions speculation;
   std::string prompt, prompt_ids, prompts, logits_out;
-  std::optional<std::int64_t> batch_size;
+  std::int64_t batch_size = 8;
   bool raw = false, json = false;
 };
 
@@ -106,11 +106,7 @@ void run_many(const Run& run, Context& context) {
     if (one.result.finish == llm::FinishReason::interrupted) context.exit_code = kInterrupted;
     if (first) print_result(prompt, one.result, run.arguments.prompts, run.arguments.json, run.tokenizer != nullptr);
   };
-  // Integer weights meet the rows of several sequences in another precision than one sequence's.
-  const bool together = run.options.speculation.tokens == 0 && !run.model.quantized();
-  const std::int64_t usual = together ? 8 : 1;
-  llm::generate_batch(run.model, run.tokenizer, ids, run.options, run.arguments.batch_size.value_or(usual), on_result,
-                      run.stop.flag());
+  llm::generate_batch(run.model, run.tokenizer, ids, run.options, run.arguments.batch_size, on_result, run.stop.flag());
   run.model.barrier();
   if (told < prompts.size()) context.exit_code = kInterrupted;
   if (failed && context.exit_code == 0) context.exit_code = 1;
@@ -118,7 +114,9 @@ void run_many(const Run& run, Context& context) {
 
 void run(Arguments& arguments, Context& context) {
   const std::string& folder = arguments.options.model;
-  if (arguments.parallel.plan) return print_plan(folder, arguments.parallel, arguments.json);
+  if (arguments.parallel.plan) {
+    return print_plan(folder, load_options(arguments.options), arguments.parallel, arguments.json);
+  }
   const llm::StopSignal stop;
   const auto begin = std::chrono::steady_clock::now();
   const llm::Model model = load_model(folder, load_options(arguments.options), arguments.parallel);
@@ -137,7 +135,8 @@ void run(Arguments& arguments, Context& context) {
   std::vector<std::int64_t> prompt = parse_ids(arguments.prompt_ids);
   if (!arguments.prompt.empty()) prompt = run.encode(arguments.prompt);
   if (prompt.empty() && model.config().bos_token_id >= 0) prompt = {model.config().bos_token_id};
-  if (arguments.parallel.self_check) self_check(folder, model, prompt);
+  if (arguments.parallel.self_check)
+    self_check(folder, load_options(arguments.options), arguments.parallel, model, prompt);
   if (arguments.logits_out.empty()) return run_one(run, prompt, context);
   const at::Tensor logits = model.logits(prompt);
   if (model.rank() == 0) llm::write_npy(arguments.logits_out, logits);
@@ -158,9 +157,8 @@ void add_generate(CLI::App& command, Context& context) {
                                      "File of prompts (-: standard input): a text per line, or a line of JSON with "
                                      "\"prompt\" or \"prompt_ids\"");
   prompts->type_name("FILE")->excludes(prompt)->excludes(ids);
-  command
-      .add_option("--batch-size", a.batch_size,
-                  "Prompts of --prompts that are computed together [8, or 1 where weights are integers]")
+  command.add_option("--batch-size", a.batch_size, "Prompts of --prompts that are computed together")
+      ->capture_default_str()
       ->needs(prompts);
   command.add_flag("--raw", a.raw, "Continue the prompt as it stands, without the model's chat template");
   command.add_option("--logits-out", a.logits_out, "Write the prompt's logits to this .npy file and end")

@@ -31,7 +31,8 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
       ->check(CLI::IsMember({"int8", "int4"}))
       ->type_name("TYPE");
   command
-      .add_option("--group-size", options.group, "Weights that share a scale [the largest of 128, 64 and 32 that fits]")
+      .add_option("--group-size", options.group,
+                  "Inputs of a matrix that share a scale, a multiple of 32 [the largest of 128, 64 and 32 that fits]")
       ->type_name("N");
   command.add_flag("--no-model-cache", options.no_model_cache, "Neither read nor keep integers in the user's cache");
 }

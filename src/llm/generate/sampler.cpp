@@ -38,6 +38,27 @@ void keep(std::vector<Candidate>& candidates, std::size_t count) {
   for (Candidate& candidate : candidates) candidate.value /= sum;
 }
 
+[[noreturn]] void no_logits() {
+  throw Error(ErrorCode::device_error, "generate", {.what = "the model gave no usable logits"});
+}
+
+/// The first of the greatest; NaN counts as nothing. In lanes, which the compiler makes a vector of: for each token all of a vocabulary.
+std::int64_t greatest(std::span<const float> logits) {
+  constexpr std::size_t lanes = 16;
+  constexpr float none = -std::numeric_limits<float>::infinity();
+  float most[lanes];
+  std::fill_n(most, lanes, none);
+  std::size_t i = 0;
+  for (; i + lanes <= logits.size(); i += lanes) {
+    const float* const at = logits.data() + i;
+    for (std::size_t k = 0; k < lanes; ++k) most[k] = at[k] > most[k] ? at[k] : most[k];
+  }
+  for (; i < logits.size(); ++i) most[0] = logits[i] > most[0] ? logits[i] : most[0];
+  const float top = *std::max_element(most, most + lanes);
+  if (top == none) no_logits();
+  return std::find(logits.begin(), logits.end(), top) - logits.begin();
+}
+
 }  // namespace
 
 Sampler::Sampler(const SamplingOptions& options) : options_(options), random_(options.seed) {
@@ -57,6 +78,7 @@ Sampler Sampler::fork() const {
 }
 
 std::int64_t Sampler::choose(std::span<const float> logits, std::span<const std::int64_t> history) {
+  if (options_.temperature == 0 && options_.repetition_penalty == 1.0) return greatest(logits);
   std::vector<Candidate> candidates;
   candidates.reserve(logits.size());
   for (std::size_t i = 0; i < logits.size(); ++i) candidates.push_back({logits[i], static_cast<std::int64_t>(i)});
@@ -69,9 +91,7 @@ std::int64_t Sampler::choose(std::span<const float> logits, std::span<const std:
   std::erase_if(candidates, [](const Candidate& c) {
     return std::isnan(c.value) || c.value == -std::numeric_limits<double>::infinity();
   });
-  if (candidates.empty()) {
-    throw Error(ErrorCode::device_error, "generate", {.what = "the model gave no usable logits"});
-  }
+  if (candidates.empty()) no_logits();
   const auto likelier = [](const Candidate& a, const Candidate& b) {
     return a.value != b.value ? a.value > b.value : a.id < b.id;  // equal ones by id: the same on every machine
   };

@@ -1,5 +1,6 @@
 #include "llm/model/decode_step.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
@@ -16,15 +17,14 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Rows that one call of the op takes.
-constexpr std::int64_t most_rows = 16;
 constexpr std::int64_t most_head_dim = 512;
 
 constexpr int behind_layers = 6;  // a norm and the head
 constexpr const char* op_builder = "DecoderInferenceBuilder";
 using Decode = void(const at::Tensor&, const c10::List<std::optional<at::Tensor>>&, at::TensorList, at::TensorList,
-                    at::TensorList, std::int64_t, at::IntArrayRef, at::IntArrayRef, at::ArrayRef<double>,
-                    const std::optional<at::Tensor>&, const std::optional<at::Tensor>&, std::int64_t);
+                    at::TensorList, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef,
+                    at::ArrayRef<double>, const std::optional<at::Tensor>&, const std::optional<at::Tensor>&,
+                    std::int64_t);
 
 const c10::TypedOperatorHandle<Decode>& decode_op() {
   static const auto op = ops::load_op<Decode>(op_builder, "inference_decode");
@@ -32,8 +32,9 @@ const c10::TypedOperatorHandle<Decode>& decode_op() {
 }
 
 bool known(const ModelConfig& config) {
-  const bool experts = config.num_experts > 0;
-  return config.norms_before && !experts && config.head_dim <= most_head_dim;
+  const bool experts = !config.expert_layers.empty();
+  const bool known_experts = config.gated && config.activation == Activation::silu && config.expert_size > 0;
+  return config.norms_before && (!experts || known_experts) && config.head_dim <= most_head_dim;
 }
 
 /// Kinds as the op counts them.
@@ -65,6 +66,14 @@ class Slots {
   Slots& linear(const at::Tensor& weight, const Scales& scales, const at::Tensor& bias) {
     return add(weight).add(scales.scales).add(scales.zeros).add(bias);
   }
+  /// Matrices that lie apart, and the bias that they have together.
+  void parts(const std::vector<at::Tensor>& parts, const at::Tensor& bias) {
+    std::int64_t begin = 0;
+    for (const at::Tensor& part : parts) {
+      linear(part, {}, bias.defined() ? bias.narrow(0, begin, part.size(0)) : bias);
+      begin += part.size(0);
+    }
+  }
 
  private:
   c10::List<std::optional<at::Tensor>>& list_;
@@ -84,8 +93,6 @@ const DecodeStep* DecodeStep::of(const Weights& weights, const ModelConfig& conf
   return slot.step.get();
 }
 
-bool DecodeStep::takes(std::int64_t batch, std::int64_t time) { return batch == 1 && time <= most_rows; }
-
 std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const ModelConfig& config) {
   const at::Tensor& first = weights.embedding;
   const auto type = first.scalar_type();
@@ -99,14 +106,23 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
   const auto add_layer = [](List& list, const LayerWeights& layer) {
     Slots slots(list);
     slots.add(layer.input_norm).add(layer.input_norm_bias);
-    slots.linear(layer.qkv, layer.qkv_scales, layer.qkv_bias).none(2 * 4);
+    if (layer.qkv.defined())
+      slots.linear(layer.qkv, layer.qkv_scales, layer.qkv_bias).none(2 * 4);
+    else
+      slots.parts(layer.qkv_parts, layer.qkv_bias);
     slots.add(layer.query_norm).none(1).add(layer.key_norm).none(1);
     slots.linear(layer.output, layer.output_scales, layer.output_bias);
     slots.add(layer.after_attention).none(1);
     slots.add(layer.post_norm).add(layer.post_norm_bias);
-    slots.linear(layer.gate_up, layer.gate_up_scales, layer.gate_up_bias).none(4);
+    if (layer.router.defined())
+      slots.none(2 * 4);
+    else if (layer.gate_up.defined())
+      slots.linear(layer.gate_up, layer.gate_up_scales, layer.gate_up_bias).none(4);
+    else
+      slots.parts(layer.gate_up_parts, layer.gate_up_bias);
     slots.linear(layer.down, layer.down_scales, layer.down_bias);
     slots.add(layer.after_feed_forward).none(1);
+    slots.add(layer.router).add(layer.expert_gate_up).add(layer.expert_down);
   };
   for (const LayerWeights& layer : weights.layers) {
     if (!weights.shards) {
@@ -123,7 +139,9 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
                   config.head_dim,
                   norm_kind(config),
                   gate_kind(config.activation),
-                  (config.gated ? 1 : 0) + (config.norms_after ? 2 : 0) + (config.final_norm ? 4 : 0)};
+                  (config.gated ? 1 : 0) + (config.norms_after ? 2 : 0) + (config.final_norm ? 4 : 0) +
+                      (config.normalize_experts ? 8 : 0),
+                  config.expert_layers.empty() ? 0 : config.experts_per_token};
   step->windows_ = config.windows;
   step->numbers_ = {config.rms_norm_eps, config.attention_softcap};
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
@@ -132,51 +150,88 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
     step->numbers_.push_back(config.scale_by_layer ? scale / static_cast<double>(i + 1) : scale);
   }
   step->outputs_ = weights.head.size(0);
+  const auto rows = ops::load_op<std::int64_t(c10::ScalarType)>(op_builder, "inference_decode_rows").call(type);
+  step->prompt_rows_ = rows > most_rows && config.num_experts == 0 ? rows : 0;
   step->rotates_ = !config.learned_positions;
   step->window_angles_ = step->rotates_ && std::any_of(config.windows.begin(), config.windows.end(),
                                                        [](std::int64_t window) { return window > 0; });
   return step;
 }
 
-std::vector<at::Tensor> DecodeStep::angles(RopeTables& rope, std::int64_t past, std::int64_t time) const {
+namespace {
+
+/// What the op is told of a pass's sequences, and their new tokens' embeddings, which it changes.
+struct Rows {
+  at::Tensor x;
+  std::vector<std::int64_t> past, rows;
+
+  Rows(const at::Tensor& embedded, const std::vector<Segment>& segments)
+      : x(embedded.to(c10::kFloat, /*non_blocking=*/false, /*copy=*/true).view({embedded.size(1), embedded.size(2)})) {
+    for (const Segment& segment : segments) {
+      segment.cache->check_room(segment.time);
+      past.push_back(segment.cache->length());
+      rows.push_back(segment.time);
+    }
+  }
+};
+
+}  // namespace
+
+std::vector<at::Tensor> DecodeStep::angles(RopeTables& rope, const std::vector<Segment>& segments) const {
   std::vector<at::Tensor> out;
-  const auto add = [&](const std::pair<at::Tensor, at::Tensor>& rows) {
-    out.push_back(rows.first);
-    out.push_back(rows.second);
+  const auto add = [&](const auto& rows_of) {
+    std::vector<at::Tensor> cosines, sines;
+    for (const Segment& segment : segments) {
+      auto [cos, sin] = rows_of(segment.cache->length(), segment.time);
+      cosines.push_back(std::move(cos));
+      sines.push_back(std::move(sin));
+    }
+    out.push_back(segments.size() == 1 ? cosines[0] : at::cat(cosines));
+    out.push_back(segments.size() == 1 ? sines[0] : at::cat(sines));
   };
-  if (rotates_) add(rope.rows(past, time));
-  if (window_angles_) add(rope.window_rows(past, time));
+  if (rotates_) add([&](std::int64_t past, std::int64_t time) { return rope.rows(past, time); });
+  if (window_angles_) add([&](std::int64_t past, std::int64_t time) { return rope.window_rows(past, time); });
   return out;
 }
 
-at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, KvCache& cache) const {
-  const std::int64_t past = cache.length(), time = x.size(1);
-  cache.check_room(time);
-  const at::Tensor rows = x.to(c10::kFloat, /*non_blocking=*/false, /*copy=*/true).view({time, x.size(2)});
-  const at::Tensor logits = at::empty({time, outputs_}, rows.options());
-  decode_op().call(rows, weights_, cache.keys(), cache.values(), angles(rope, past, time), past, sizes_, windows_,
+at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments,
+                           bool last_only) const {
+  const Rows rows(x, segments);
+  std::vector<at::Tensor> keys, values;
+  for (const Segment& segment : segments) {
+    keys.insert(keys.end(), segment.cache->keys().begin(), segment.cache->keys().end());
+    values.insert(values.end(), segment.cache->values().begin(), segment.cache->values().end());
+  }
+  const at::Tensor logits =
+      at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
+  decode_op().call(rows.x, weights_, keys, values, angles(rope, segments), rows.past, rows.rows, sizes_, windows_,
                    numbers_, logits, std::nullopt, 0);
   return logits.unsqueeze(0);
 }
 
-at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, KvCache& cache, Shards& shards) const {
-  const std::int64_t past = cache.length(), time = x.size(1);
-  cache.check_room(time);
-  const std::vector<at::Tensor> turns = angles(rope, past, time);
-  const at::Tensor rows = x.to(c10::kFloat, /*non_blocking=*/false, /*copy=*/true).view({time, x.size(2)});
-  const at::Tensor change = at::empty_like(rows);
+at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments, bool last_only,
+                           Shards& shards) const {
+  const Rows rows(x, segments);
+  const std::vector<at::Tensor> turns = angles(rope, segments);
+  const at::Tensor change = at::empty_like(rows.x);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
+    std::vector<at::Tensor> keys, values;
+    for (const Segment& segment : segments) {
+      keys.push_back(segment.cache->keys()[i]);
+      values.push_back(segment.cache->values()[i]);
+    }
     const double numbers[] = {numbers_[0], numbers_[1], numbers_[2 + i]};
     const at::IntArrayRef window = windows_.empty() ? at::IntArrayRef() : at::IntArrayRef(windows_[i]);
     for (const std::int64_t half : {1, 2}) {
-      decode_op().call(rows, layers_[i], cache.keys()[i], cache.values()[i], turns, past, sizes_, window, numbers,
+      decode_op().call(rows.x, layers_[i], keys, values, turns, rows.past, rows.rows, sizes_, window, numbers,
                        std::nullopt, change, half);
-      rows.add_(half == 1 ? shards.after_attention(change) : shards.after_feed_forward(change));
+      rows.x.add_(half == 1 ? shards.after_attention(change) : shards.after_feed_forward(change));
     }
   }
-  const at::Tensor logits = at::empty({time, outputs_}, rows.options());
+  const at::Tensor logits =
+      at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
   const double numbers[] = {numbers_[0], numbers_[1]};
-  decode_op().call(rows, last_, {}, {}, {}, past, sizes_, {}, numbers, logits, std::nullopt, 0);
+  decode_op().call(rows.x, last_, {}, {}, {}, rows.past, rows.rows, sizes_, {}, numbers, logits, std::nullopt, 0);
   return shards.all_logits(logits.unsqueeze(0));
 }
 

@@ -12,9 +12,9 @@
 
 namespace anyaccel::llm {
 
-class KvCache;
 class RopeTables;
 class Shards;
+struct Segment;
 struct Weights;
 
 /// A model's weights in the order that the op `inference_decode` reads them. They are the model's own, not copies: weights that are
@@ -27,27 +27,33 @@ class DecodeStep {
   /// The one of these weights, made when it is first asked for; null where there is none.
   static const DecodeStep* of(const Weights& weights, const ModelConfig& config);
 
-  /// Whether a pass over so many rows goes this way.
-  static bool takes(std::int64_t batch, std::int64_t time);
+  /// New tokens of all sequences together that a pass takes and that have the same bits together and alone.
+  static constexpr std::int64_t most_rows = 16;
+  static bool takes(std::int64_t rows) { return rows <= most_rows; }
+  /// New tokens of one sequence that a pass of many can go this way with; 0: prompts go another way.
+  std::int64_t prompt_rows() const { return prompt_rows_; }
 
-  /// `x`: embedded tokens [1, time, hidden]. Float32 logits [1, time, vocab], in front of the soft cap. The new positions are
-  /// stored in `cache` but do not count yet.
-  at::Tensor run(const at::Tensor& x, RopeTables& rope, KvCache& cache) const;
+  /// `x`: embedded tokens [1, rows, hidden], of the first segment, then of the second one, ... Float32 logits [1, rows, vocab], in
+  /// front of the soft cap. The new positions are stored in the segments' caches, of one sequence each, but do not count yet. A
+  /// token's logits have the same bits whatever tokens and sequences are beside it.
+  /// `last_only`: of each segment's last token, [1, segments, vocab].
+  at::Tensor run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments, bool last_only) const;
   /// The same where ranks hold the model together: half a layer at a time, whose sums go over the ranks.
-  at::Tensor run(const at::Tensor& x, RopeTables& rope, KvCache& cache, Shards& shards) const;
+  at::Tensor run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments, bool last_only,
+                 Shards& shards) const;
 
  private:
   DecodeStep() = default;
 
   using List = c10::List<std::optional<at::Tensor>>;
-  std::vector<at::Tensor> angles(RopeTables& rope, std::int64_t past, std::int64_t time) const;
+  std::vector<at::Tensor> angles(RopeTables& rope, const std::vector<Segment>& segments) const;
 
   List weights_;              ///< of all layers, then what comes behind them
   std::vector<List> layers_;  ///< where ranks hold the model together: of each layer
   List last_;                 ///< and what comes behind them
   std::vector<std::int64_t> sizes_, windows_;
   std::vector<double> numbers_;
-  std::int64_t outputs_ = 0;
+  std::int64_t outputs_ = 0, prompt_rows_ = 0;
   bool rotates_ = true, window_angles_ = false;
 };
 

@@ -1,9 +1,7 @@
 #include "llm/model/llama.h"
 
-#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
@@ -17,12 +15,12 @@
 
 #include <cmath>
 #include <limits>
-#include <map>
 
-#include "anyaccel/accelerator.h"
 #include "llm/model/decode_step.h"
 #include "llm/model/experts.h"
 #include "llm/model/functions.h"
+#include "llm/model/graph_step.h"
+#include "llm/model/masks.h"
 #include "llm/parallel/shards.h"
 
 namespace anyaccel::llm {
@@ -33,41 +31,12 @@ std::optional<at::Tensor> maybe(const at::Tensor& bias) {
   return bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt;
 }
 
-/// Which of `past` + `time` positions each of `time` new ones may see, where the kernels' own rule does not fit: all up to
-/// its own, or the last `window` of them.
-at::Tensor causal_mask(std::int64_t past, std::int64_t time, std::int64_t window, c10::Device device) {
-  const auto options = at::TensorOptions().dtype(c10::kLong).device(device);
-  const at::Tensor rows = at::arange(past, past + time, options).unsqueeze(1);
-  const at::Tensor columns = at::arange(past + time, options).unsqueeze(0);
-  const at::Tensor mask = columns.le(rows);
-  return window > 0 ? mask.logical_and(columns.gt(rows.sub(window))) : mask;
-}
-
-/// The masks of one pass: layers of the same window share theirs.
-class Masks {
- public:
-  Masks(std::int64_t past, std::int64_t time, c10::Device device) : past_(past), time_(time), device_(device) {}
-
-  /// Nothing where the kernels' own rule fits, unless `always` one is needed. `window`: 0 for everything.
-  std::optional<at::Tensor> of(std::int64_t window, bool always) {
-    const bool cuts = window > 0 && past_ + time_ > window;
-    if (time_ == 1 || (past_ == 0 && !cuts && !always)) return std::nullopt;
-    at::Tensor& mask = made_[cuts ? window : 0];
-    if (!mask.defined()) mask = causal_mask(past_, time_, cuts ? window : 0, device_);
-    return mask;
-  }
-
- private:
-  std::int64_t past_, time_;
-  c10::Device device_;
-  std::map<std::int64_t, at::Tensor> made_;
-};
-
 /// The tokens of one sequence in a pass.
 struct Part {
   KvCache* cache;                  ///< null: none, for a sequence from its beginning
   std::int64_t past, begin, time;  ///< of the sequence; `begin`: column of its first new token
   Masks masks;
+  NextToken* next = nullptr;  ///< set: one token, whose position is a value on the device, and not `past`
 };
 
 at::Tensor norm(const at::Tensor& x, const at::Tensor& weight, const ModelConfig& config, const at::Tensor& bias = {}) {
@@ -82,11 +51,15 @@ at::Tensor soft_cap(const at::Tensor& x, double cap) { return cap > 0 ? x.div(ca
 at::Tensor capped_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                             const std::optional<at::Tensor>& mask, double scale, double cap) {
   const std::int64_t groups = query.size(1) / key.size(1);
-  const at::Tensor keys = key.repeat_interleave(groups, 1);
-  at::Tensor scores = soft_cap(at::matmul(query, keys.transpose(2, 3)).mul(scale), cap);
-  if (mask) scores = scores.masked_fill(mask->logical_not(), -std::numeric_limits<double>::infinity());
+  const auto repeated = [&](const at::Tensor& in) { return groups == 1 ? in : in.repeat_interleave(groups, 1); };
+  at::Tensor scores = soft_cap(at::matmul(query, repeated(key).transpose(2, 3)).mul(scale), cap);
+  if (mask && mask->scalar_type() != c10::kBool) {
+    scores = scores.add(*mask);
+  } else if (mask) {
+    scores = scores.masked_fill(mask->logical_not(), -std::numeric_limits<double>::infinity());
+  }
   const at::Tensor shares = at::softmax(scores, -1, c10::kFloat).to(query.scalar_type());
-  return at::matmul(shares, value.repeat_interleave(groups, 1));
+  return at::matmul(shares, repeated(value));
 }
 
 /// qkv with every head of query and key normalized.
@@ -120,28 +93,39 @@ at::Tensor joined(const std::vector<at::Tensor>& rows, std::int64_t axis) {
   return rows.size() == 1 ? rows[0] : at::cat(rows, axis);
 }
 
+/// Attention over what is seen. `mask`: true for what is, or what is added to the scores; none for everything, or the triangle.
+at::Tensor mix(const ModelConfig& config, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+               const std::optional<at::Tensor>& mask, bool causal, std::int64_t index) {
+  if (config.attention_softcap > 0)
+    return capped_attention(query, key, value, mask, config.attention_scale, config.attention_softcap);
+  return at::scaled_dot_product_attention(query, key, value, mask, 0.0, causal, score_scale(config, index),
+                                          /*enable_gqa=*/query.size(1) != key.size(1));
+}
+
 /// What one sequence's new tokens see, [batch, heads, time, head_dim].
 at::Tensor attend(const ModelConfig& config, const at::Tensor& query, at::Tensor key, at::Tensor value,
                   std::int64_t index, Part& part) {
-  if (part.cache) std::tie(key, value) = part.cache->append(index, key, value);
   const std::int64_t window = config.windows.empty() ? 0 : config.windows[static_cast<std::size_t>(index)];
+  if (part.next) {
+    const auto [keys, values, mask] = part.next->append(*part.cache, index, key, value, window);
+    // Heads that share a key become rows: kernels that take a mask need not repeat the keys then.
+    const at::Tensor rows = query.reshape({1, config.num_kv_heads, -1, config.head_dim});
+    return mix(config, rows, keys, values, mask, /*causal=*/false, index).reshape(query.sizes());
+  }
+  if (part.cache) std::tie(key, value) = part.cache->append(index, key, value);
   if (window > 0 && query.size(2) == 1 && key.size(2) > window) {
     key = key.narrow(2, key.size(2) - window, window);
     value = value.narrow(2, value.size(2) - window, window);
   }
-  const bool capped = config.attention_softcap > 0;
-  const std::optional<at::Tensor> mask = part.masks.of(window, capped);
+  const std::optional<at::Tensor> mask = part.masks.of(window, /*always=*/config.attention_softcap > 0);
   // One new token sees everything that is left; from an empty cache the plain triangle holds; else the mask says.
-  const bool causal = !mask && query.size(2) > 1;
-  const std::optional<double> scale = score_scale(config, index);
-  return capped ? capped_attention(query, key, value, mask, config.attention_scale, config.attention_softcap)
-                : at::scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale,
-                                                   /*enable_gqa=*/config.num_heads != config.num_kv_heads);
+  return mix(config, query, key, value, mask, /*causal=*/!mask && query.size(2) > 1, index);
 }
 
 at::Tensor attention(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x, const at::Tensor& cos,
                      const at::Tensor& sin, std::int64_t index, std::vector<Part>& parts) {
-  at::Tensor qkv = linear(x, layer.qkv, layer.qkv_scales, layer.qkv_bias);
+  at::Tensor qkv = layer.qkv.defined() ? linear(x, layer.qkv, layer.qkv_scales, layer.qkv_bias)
+                                       : linear(x, layer.qkv_parts, layer.qkv_bias);
   if (config.query_key_norm) qkv = normalize_heads(layer, config, qkv);
   const auto [query, key, value] = config.learned_positions
                                        ? split_heads(qkv, config)
@@ -178,53 +162,11 @@ at::Tensor inner_values(const at::Tensor& gate_up, const ModelConfig& config) {
 
 at::Tensor feed_forward(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x) {
   if (layer.router.defined()) return run_experts(layer, config, x);
-  return linear(inner_values(linear(x, layer.gate_up, layer.gate_up_scales, layer.gate_up_bias), config), layer.down,
-                layer.down_scales, layer.down_bias);
+  const at::Tensor gate_up = layer.gate_up.defined()
+                                 ? linear(x, layer.gate_up, layer.gate_up_scales, layer.gate_up_bias)
+                                 : linear(x, layer.gate_up_parts, layer.gate_up_bias);
+  return linear(inner_values(gate_up, config), layer.down, layer.down_scales, layer.down_bias);
 }
-
-}  // namespace
-
-KvCache::KvCache(const ModelConfig& config, std::int64_t batch, std::int64_t capacity, c10::ScalarType dtype)
-    : capacity_(capacity) {
-  const auto options = at::TensorOptions().dtype(dtype).device(get_accelerator().torch_device());
-  for (std::int64_t i = 0; i < config.num_layers; ++i) {
-    keys_.push_back(at::empty({batch, config.num_kv_heads, capacity, config.head_dim}, options));
-    values_.push_back(at::empty({batch, config.num_kv_heads, capacity, config.head_dim}, options));
-  }
-}
-
-void KvCache::check_room(std::int64_t time) const {
-  if (length_ + time <= capacity_) return;
-  throw Error(ErrorCode::invalid_argument, "KvCache::append",
-              {.what = "the cache is full",
-               .got = std::to_string(length_ + time) + " positions",
-               .want = "at most " + std::to_string(capacity_)});
-}
-
-std::pair<at::Tensor, at::Tensor> KvCache::append(std::int64_t layer, const at::Tensor& key, const at::Tensor& value) {
-  const std::int64_t time = key.size(2);
-  const auto index = static_cast<std::size_t>(layer);
-  check_room(time);
-  keys_[index].narrow(2, length_, time).copy_(key);
-  values_[index].narrow(2, length_, time).copy_(value);
-  return {keys_[index].narrow(2, 0, length_ + time), values_[index].narrow(2, 0, length_ + time)};
-}
-
-void KvCache::reserve(std::int64_t capacity) {
-  if (capacity <= capacity_) return;
-  for (std::vector<at::Tensor>* layers : {&keys_, &values_}) {
-    for (at::Tensor& layer : *layers) {
-      const at::Tensor larger = at::empty({layer.size(0), layer.size(1), capacity, layer.size(3)}, layer.options());
-      larger.narrow(2, 0, length_).copy_(layer.narrow(2, 0, length_));
-      layer = larger;
-    }
-  }
-  capacity_ = capacity;
-}
-
-namespace {
-
-using Rotation = std::pair<at::Tensor, at::Tensor>;
 
 /// Cosines and sines of all parts' positions, one part's after the other.
 template <typename Rows>
@@ -247,7 +189,8 @@ at::Tensor embed(const Weights& weights, const ModelConfig& config, const at::Te
   if (!config.learned_positions) return x;
   std::vector<at::Tensor> rows;
   for (const Part& part : parts) {
-    rows.push_back(weights.positions.narrow(0, config.position_offset + part.past, part.time));
+    rows.push_back(part.next ? part.next->row(weights.positions, config.position_offset)
+                             : weights.positions.narrow(0, config.position_offset + part.past, part.time));
   }
   return x.add(joined(rows, 0));
 }
@@ -265,8 +208,11 @@ at::Tensor run_layers(const Weights& weights, const ModelConfig& config, RopeTab
                       std::vector<Part>& parts, const DropoutMasks* masks) {
   Rotation rotation, window_rotation;
   if (!config.learned_positions) {
-    rotation = rotation_of(parts, [&](const Part& part) { return rope.rows(part.past, part.time); });
-    window_rotation = rotation_of(parts, [&](const Part& part) { return rope.window_rows(part.past, part.time); });
+    rotation = rotation_of(
+        parts, [&](const Part& part) { return part.next ? part.next->rotation() : rope.rows(part.past, part.time); });
+    window_rotation = rotation_of(parts, [&](const Part& part) {
+      return part.next ? part.next->window_rotation() : rope.window_rows(part.past, part.time);
+    });
   }
   at::Tensor x = embed(weights, config, ids, parts);
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
@@ -293,9 +239,90 @@ at::Tensor run_layers(const Weights& weights, const ModelConfig& config, RopeTab
     if (!config.norms_before) x = post_norm(x);
   }
   for (const Part& part : parts) {
-    if (part.cache) part.cache->advance(part.time);
+    if (part.cache && !part.next) part.cache->advance(part.time);
   }
   return x;
+}
+
+std::vector<Part> parts_of(const std::vector<Segment>& segments, c10::Device device) {
+  std::vector<Part> parts;
+  std::int64_t begin = 0;
+  for (const Segment& segment : segments) {
+    const std::int64_t past = segment.cache->length();
+    parts.push_back({segment.cache, past, begin, segment.time, Masks(past, segment.time, device)});
+    begin += segment.time;
+  }
+  return parts;
+}
+
+const DecodeStep* step_of(const Weights& weights, const ModelConfig& config) {
+  return decode_way() == DecodeWay::automatic ? DecodeStep::of(weights, config) : nullptr;
+}
+
+/// Logits of new tokens [1, rows or segments, vocab], all layers in one op.
+at::Tensor run_step(const DecodeStep& step, const Weights& weights, const ModelConfig& config, RopeTables& rope,
+                    const at::Tensor& ids, const std::vector<Segment>& segments, bool last_only) {
+  const at::Tensor x = embed(weights, config, ids, parts_of(segments, ids.device()));
+  const at::Tensor logits =
+      weights.shards ? step.run(x, rope, segments, last_only, *weights.shards) : step.run(x, rope, segments, last_only);
+  for (const Segment& segment : segments) segment.cache->advance(segment.time);
+  return soft_cap(logits, config.logit_softcap);
+}
+
+/// The same of a sequence's many, so many at a time.
+at::Tensor run_pieces(const DecodeStep& step, const Weights& weights, const ModelConfig& config, RopeTables& rope,
+                      const at::Tensor& ids, KvCache& cache, bool last_only, std::int64_t rows_at_once) {
+  std::vector<at::Tensor> logits;
+  for (const at::Tensor& piece : ids.split(rows_at_once, 1)) {
+    const at::Tensor rows = run_step(step, weights, config, rope, piece, {{&cache, piece.size(1)}}, last_only);
+    if (last_only) logits.clear();
+    logits.push_back(rows);
+  }
+  return joined(logits, 1);
+}
+
+/// Whether a prompt of so many tokens goes through the op.
+bool takes_prompt(const DecodeStep* step, const ModelConfig& config, std::int64_t time) {
+  if (!step || step->prompt_rows() == 0) return false;
+  // These turn the first tokens of a long prompt otherwise than they would turn them alone.
+  const bool by_length = config.rope.type == RopeType::dynamic || config.rope.type == RopeType::longrope;
+  return time <= step->prompt_rows() || !by_length;
+}
+
+/// The segments' last logits [1, segments, vocab], in one pass.
+at::Tensor run_segments(const DecodeStep* step, const Weights& weights, const ModelConfig& config, RopeTables& rope,
+                        const at::Tensor& ids, const std::vector<Segment>& segments) {
+  if (step && DecodeStep::takes(ids.size(1)))
+    return run_step(*step, weights, config, rope, ids, segments, /*last_only=*/true);
+  if (segments.size() == 1 && takes_prompt(step, config, ids.size(1)))
+    return run_pieces(*step, weights, config, rope, ids, *segments[0].cache, /*last_only=*/true, step->prompt_rows());
+  std::vector<Part> parts = parts_of(segments, ids.device());
+  const at::Tensor rows = run_layers(weights, config, rope, ids, parts, nullptr);
+  std::vector<at::Tensor> last;
+  for (const Part& part : parts) last.push_back(rows.narrow(1, part.begin + part.time - 1, 1));
+  return last_logits(weights, config, joined(last, 1));
+}
+
+/// Numbers of the segments that each pass takes. Where there is an op, each goes the way that it goes alone, those of few tokens as
+/// many at once as the op takes: then what a sequence gets does not depend on the others, to the bit.
+std::vector<std::vector<std::size_t>> passes_of(bool has_step, const std::vector<Segment>& segments) {
+  std::vector<std::vector<std::size_t>> passes, plain;
+  std::int64_t rows = 0;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const std::int64_t time = segments[i].time;
+    if (has_step && !DecodeStep::takes(time)) {
+      plain.push_back({i});
+      continue;
+    }
+    if (passes.empty() || (has_step && !DecodeStep::takes(rows + time))) {
+      passes.emplace_back();
+      rows = 0;
+    }
+    passes.back().push_back(i);
+    rows += time;
+  }
+  passes.insert(passes.end(), plain.begin(), plain.end());
+  return passes;
 }
 
 }  // namespace
@@ -304,14 +331,28 @@ at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, Rope
                          KvCache* cache, bool last_only, const DropoutMasks* masks) {
   const std::int64_t past = cache ? cache->length() : 0;
   const std::int64_t time = ids.size(1);
+  const bool alone = !masks && ids.size(0) == 1 && !c10::GradMode::is_enabled();
+  if (const DecodeStep* step = alone ? step_of(weights, config) : nullptr) {
+    // Guesses that are checked: each has the bits that it would have one by one, however many they are.
+    if (cache && (!last_only || DecodeStep::takes(time)))
+      return run_pieces(*step, weights, config, rope, ids, *cache, last_only, DecodeStep::most_rows);
+    if (takes_prompt(step, config, time)) {
+      std::optional<KvCache> own;
+      if (!cache) own.emplace(config, 1, time, weights.embedding.scalar_type());
+      return run_pieces(*step, weights, config, rope, ids, cache ? *cache : *own, last_only, step->prompt_rows());
+    }
+  }
   std::vector<Part> parts = {{cache, past, 0, time, Masks(past, time, ids.device())}};
-  const bool few = cache && !masks && DecodeStep::takes(ids.size(0), time) && !c10::GradMode::is_enabled();
-  if (const DecodeStep* step = few ? DecodeStep::of(weights, config) : nullptr) {
-    const at::Tensor in = embed(weights, config, ids, parts);
-    at::Tensor logits = weights.shards ? step->run(in, rope, *cache, *weights.shards) : step->run(in, rope, *cache);
-    cache->advance(time);
-    if (last_only) logits = logits.narrow(1, time - 1, 1);
-    return soft_cap(logits, config.logit_softcap);
+  if (alone && cache && time == 1 && GraphStep::takes(weights, config, past)) {
+    const auto pass = [&](NextToken& next, const at::Tensor& id) {
+      parts[0].next = &next;
+      return last_logits(weights, config, run_layers(weights, config, rope, id, parts, nullptr));
+    };
+    if (auto logits = cache->graph_step().run(weights, config, rope, ids, *cache, pass)) {
+      cache->advance(time);
+      return *logits;
+    }
+    parts[0].next = nullptr;
   }
   at::Tensor x = run_layers(weights, config, rope, ids, parts, masks);
   if (last_only) x = x.narrow(1, time - 1, 1);
@@ -320,17 +361,25 @@ at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, Rope
 
 at::Tensor llama_forward_segments(const Weights& weights, const ModelConfig& config, RopeTables& rope,
                                   const at::Tensor& ids, const std::vector<Segment>& segments) {
-  std::vector<Part> parts;
-  std::int64_t begin = 0;
-  std::vector<at::Tensor> last;
-  for (const Segment& segment : segments) {
-    const std::int64_t past = segment.cache->length();
-    parts.push_back({segment.cache, past, begin, segment.time, Masks(past, segment.time, ids.device())});
-    begin += segment.time;
+  const DecodeStep* step = c10::GradMode::is_enabled() ? nullptr : step_of(weights, config);
+  const auto passes = passes_of(step != nullptr, segments);
+  if (passes.size() == 1) return run_segments(step, weights, config, rope, ids, segments).squeeze(0);
+  std::vector<std::int64_t> times;
+  for (const Segment& segment : segments) times.push_back(segment.time);
+  const std::vector<at::Tensor> own_ids = ids.split_with_sizes(times, 1);
+  std::vector<at::Tensor> logits(segments.size());
+  for (const auto& pass : passes) {
+    std::vector<at::Tensor> pass_ids;
+    std::vector<Segment> pass_segments;
+    for (const std::size_t i : pass) {
+      pass_ids.push_back(own_ids[i]);
+      pass_segments.push_back(segments[i]);
+    }
+    const at::Tensor rows = run_segments(step, weights, config, rope, joined(pass_ids, 1), pass_segments);
+    for (std::size_t k = 0; k < pass.size(); ++k)
+      logits[pass[k]] = rows.narrow(1, static_cast<std::int64_t>(k), 1).to(c10::kFloat);
   }
-  const at::Tensor x = run_layers(weights, config, rope, ids, parts, nullptr);
-  for (const Part& part : parts) last.push_back(x.narrow(1, part.begin + part.time - 1, 1));
-  return last_logits(weights, config, joined(last, 1)).squeeze(0);
+  return at::cat(logits, 1).squeeze(0);
 }
 
 }  // namespace anyaccel::llm

@@ -3,6 +3,8 @@
 #include <ATen/ops/from_blob.h>
 #include <c10/core/GradMode.h>
 
+#include <optional>
+
 #include "anyaccel/accelerator.h"
 #include "base/file.h"
 #include "llm/model/decode_step.h"
@@ -10,54 +12,69 @@
 #include "llm/model/state.h"
 #include "llm/parallel/plan_file.h"
 #include "llm/parallel/shards.h"
+#include "llm/quantize/forms.h"
 #include "llm/quantize/stored_weights.h"
 #include "llm/quantize/weights.h"
 #include "llm/support/host_random.h"
 
 namespace anyaccel::llm {
 
+namespace {
+
+/// All weights, or those of a plan; integers from the user's cache if they are there.
+void fill(ModelState& state, const std::filesystem::path& folder, const LoadOptions& options,
+          const StoredWeights& stored, const ParallelPlan* plan) {
+  std::optional<QuantizedFile> kept;
+  if (options.cache && (options.bits || stored.quantized())) kept.emplace(folder, options, plan);
+  if (kept && kept->load(state.weights)) return;
+  if (options.bits || stored.quantized()) {
+    load(state.weights, state.local, stored, plan);
+  } else {
+    load_mapped(state.weights, state.local, stored, plan);
+  }
+  if (options.bits) quantize(state.weights, state.local, options, plan);
+  if (kept) kept->save(state.weights);
+}
+
+}  // namespace
+
 Model Model::load(const std::filesystem::path& folder, c10::ScalarType dtype) {
   return load(folder, LoadOptions{.dtype = dtype});
 }
 
 Model Model::load(const std::filesystem::path& folder, const LoadOptions& options) {
-  check_quantization(options);
+  const StoredWeights stored = open_stored(folder, options);  // first: a wrong folder is then reported as such
   const c10::AutoGradMode no_gradient(false);
-  const StoredWeights stored(folder);  // before the configuration: a wrong folder is then reported as such
   const auto config = ModelConfig::read(folder);
-  if (stored.quantized() && options.bits) {
-    throw Error(ErrorCode::invalid_argument, "Model::load",
-                {.what = "the weights in " + folder.string() + " are integers already",
-                 .got = std::to_string(options.bits) + " bits",
-                 .want = "no quantization"});
-  }
   check_shapes(config, stored);  // before a wrong size asks for more memory than there is
   auto state = std::make_shared<ModelState>(config, options.dtype);
-  const bool integers = options.bits || stored.quantized();
-  const auto cached = integers && options.cache ? quantized_file(folder, options) : std::filesystem::path();
-  if (cached.empty() || !load_quantized(state->weights, cached, folder, options)) {
-    ::anyaccel::llm::load(state->weights, state->config, stored);
-    if (options.bits) quantize(state->weights, options);
-    if (!cached.empty()) save_quantized(state->weights, cached, folder, options);
-  }
+  fill(*state, folder, options, stored, nullptr);
   return Model(std::move(state));
 }
 
 Model Model::load_parallel(const std::filesystem::path& folder, c10::ScalarType dtype,
                            const std::filesystem::path& plan_file) {
-  const StoredWeights stored(folder);
+  return load_parallel(folder, LoadOptions{.dtype = dtype}, plan_file);
+}
+
+Model Model::load_parallel(const std::filesystem::path& folder, const LoadOptions& options,
+                           const std::filesystem::path& plan_file) {
+  const StoredWeights stored = open_stored(folder, options);
+  const c10::AutoGradMode no_gradient(false);
   const auto config = ModelConfig::read(folder);
   check_shapes(config, stored);
   comm::ProcessGroup group = comm::init_process_group();
-  const ParallelPlan plan =
-      make_plan(config, tensor_shapes(config), group.rank(), group.size(), read_style_rules(folder, plan_file));
-  auto state = std::make_shared<ModelState>(config, plan.local, dtype);
-  load_part(state->weights, plan, stored);
-  state->weights.shards = std::make_shared<Shards>(std::move(group), config, plan);
+  const auto shapes = tensor_shapes(config);
+  const ParallelPlan plan = make_plan(config, shapes, group.rank(), group.size(), read_style_rules(folder, plan_file),
+                                      inner_group(config, shapes, stored, options));
+  auto state = std::make_shared<ModelState>(config, plan.local, options.dtype);
+  Weights& weights = state->weights;
+  fill(*state, folder, options, stored, &plan);
+  weights.shards = std::make_shared<Shards>(std::move(group), config, plan);
   // All ranks go the same way: the sums that they exchange have another type on the other one.
-  Weights::Step& step = *state->weights.step;
-  const bool one_lacks = state->weights.shards->any(!DecodeStep::of(state->weights, state->local));
-  if (one_lacks) step.step = nullptr;
+  const bool one_lacks = weights.shards->any(!DecodeStep::of(weights, state->local));
+  if (one_lacks) weights.step->step = nullptr;
+  weights.quantized = weights.shards->any(weights.quantized);  // by which callers decide what they ask of all
   return Model(std::move(state));
 }
 

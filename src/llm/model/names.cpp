@@ -6,10 +6,16 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Rows of a fused matrix (or bias) under the names of their parts.
+/// Rows of a fused matrix (or bias) under the names of their parts, or the parts that are given in its place.
 void add_parts(const TensorVisitor& out, const std::string& prefix, const at::Tensor& fused, const char* suffix,
-               std::initializer_list<std::pair<const char*, std::int64_t>> parts) {
-  if (!fused.defined()) return;
+               std::initializer_list<std::pair<const char*, std::int64_t>> parts,
+               const std::vector<at::Tensor>& apart = {}) {
+  if (!fused.defined()) {
+    auto part = apart.begin();
+    if (part != apart.end())
+      for (const auto& [name, rows] : parts) out(prefix + name + suffix, (part++)->detach());
+    return;
+  }
   std::int64_t begin = 0;
   for (const auto& [name, rows] : parts) {
     out(prefix + name + suffix, fused.detach().narrow(0, begin, rows));
@@ -77,7 +83,8 @@ void visit_opt(const Weights& weights, const ModelConfig& config, const TensorVi
     const std::string prefix = all + "layers." + std::to_string(i) + ".";
     add_pair(out, prefix + "self_attn_layer_norm", layer.input_norm, layer.input_norm_bias);
     for (const auto& [qkv, suffix] : {std::pair{&layer.qkv, ".weight"}, std::pair{&layer.qkv_bias, ".bias"}}) {
-      add_parts(out, prefix + "self_attn.", *qkv, suffix, {{"q_proj", wide}, {"k_proj", wide}, {"v_proj", wide}});
+      add_parts(out, prefix + "self_attn.", *qkv, suffix, {{"q_proj", wide}, {"k_proj", wide}, {"v_proj", wide}},
+                qkv == &layer.qkv ? layer.qkv_parts : std::vector<at::Tensor>());
     }
     add_pair(out, prefix + "self_attn.out_proj", layer.output, layer.output_bias);
     add_pair(out, prefix + "final_layer_norm", layer.post_norm, layer.post_norm_bias);
@@ -114,7 +121,8 @@ void visit_llama(const Weights& weights, const ModelConfig& config, const Tensor
       if (config.fused_weights)
         add_parts(out, prefix + "self_attn.", *qkv, suffix, {{"qkv_proj", query + 2 * key}});
       else
-        add_parts(out, prefix + "self_attn.", *qkv, suffix, {{"q_proj", query}, {"k_proj", key}, {"v_proj", key}});
+        add_parts(out, prefix + "self_attn.", *qkv, suffix, {{"q_proj", query}, {"k_proj", key}, {"v_proj", key}},
+                  qkv == &layer.qkv ? layer.qkv_parts : std::vector<at::Tensor>());
       add_parts(out, prefix + "self_attn.", *output, suffix, {{"o_proj", hidden}});
     }
     if (layer.router.defined()) visit_experts(out, prefix, layer, config);
@@ -124,7 +132,8 @@ void visit_llama(const Weights& weights, const ModelConfig& config, const Tensor
       if (config.fused_weights)
         add_parts(out, prefix + "mlp.", *gate_up, suffix, {{"gate_up_proj", 2 * inner}});
       else
-        add_parts(out, prefix + "mlp.", *gate_up, suffix, {{"gate_proj", inner}, {"up_proj", inner}});
+        add_parts(out, prefix + "mlp.", *gate_up, suffix, {{"gate_proj", inner}, {"up_proj", inner}},
+                  gate_up == &layer.gate_up ? layer.gate_up_parts : std::vector<at::Tensor>());
       add_parts(out, prefix + "mlp.", *down, suffix, {{"down_proj", hidden}});
     }
   }

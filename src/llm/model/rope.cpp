@@ -97,21 +97,30 @@ void RopeTables::build(std::int64_t length) {
   length_ = length;
 }
 
+std::int64_t RopeTables::scaling(std::int64_t length) const {
+  if (config_.rope.type == RopeType::dynamic) return std::max(length, config_.max_positions);
+  if (config_.rope.type != RopeType::longrope) return config_.max_positions;
+  return config_.rope.original_max_positions + (length > config_.rope.original_max_positions ? 1 : 0);
+}
+
+void RopeTables::prepare(std::int64_t length, std::int64_t count) {
+  const std::int64_t scaled = scaling(length);
+  if (scaled == scaled_ && count <= length_) return;
+  scaled_ = scaled;
+  // Whole powers of two, so that token-by-token generation does not rebuild at every step.
+  std::int64_t rows = 64;
+  while (rows < count) rows *= 2;
+  build(rows);
+}
+
 std::pair<at::Tensor, at::Tensor> RopeTables::rows(std::int64_t begin, std::int64_t count) {
-  const std::int64_t end = begin + count;
-  std::int64_t scaled = config_.max_positions;
-  if (config_.rope.type == RopeType::dynamic) scaled = std::max(end, config_.max_positions);
-  if (config_.rope.type == RopeType::longrope) {
-    scaled = config_.rope.original_max_positions + (end > config_.rope.original_max_positions ? 1 : 0);
-  }
-  if (scaled != scaled_ || end > length_) {
-    scaled_ = scaled;
-    // Whole powers of two, so that token-by-token generation does not rebuild at every step.
-    std::int64_t length = 64;
-    while (length < end) length *= 2;
-    build(length);
-  }
+  prepare(begin + count, begin + count);
   return {cos_.narrow(0, begin, count), sin_.narrow(0, begin, count)};
+}
+
+std::pair<at::Tensor, at::Tensor> RopeTables::tables(std::int64_t length, std::int64_t count) {
+  prepare(length, count);
+  return {cos_, sin_};
 }
 
 }  // namespace anyaccel::llm

@@ -27,7 +27,16 @@ class RopeTables {
     return window_ ? window_->rows(begin, count) : rows(begin, count);
   }
 
+  /// Whole tables, of `count` rows or more, for a sequence of `length`; they stay as they are when rows() makes other ones.
+  std::pair<at::Tensor, at::Tensor> tables(std::int64_t length, std::int64_t count);
+  std::pair<at::Tensor, at::Tensor> window_tables(std::int64_t length, std::int64_t count) {
+    return window_ ? window_->tables(length, count) : tables(length, count);
+  }
+  /// What the angles of a sequence of `length` are for: where it is the same number, they are the same.
+  std::int64_t scaling(std::int64_t length) const;
+
  private:
+  void prepare(std::int64_t length, std::int64_t count);
   void build(std::int64_t length);
   ModelConfig config_;
   std::int64_t length_ = 0;   ///< rows in the tables

@@ -146,7 +146,7 @@ void each_matrix(Weights& weights,
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     LayerWeights& layer = weights.layers[i];
     const std::string prefix = "layers." + std::to_string(i) + ".";
-    function(prefix + "qkv", layer.qkv, layer.qkv_scales);
+    if (layer.qkv.defined()) function(prefix + "qkv", layer.qkv, layer.qkv_scales);
     function(prefix + "output", layer.output, layer.output_scales);
     if (layer.gate_up.defined()) function(prefix + "gate_up", layer.gate_up, layer.gate_up_scales);
     if (layer.down.defined()) function(prefix + "down", layer.down, layer.down_scales);

@@ -19,18 +19,21 @@ class DecodeStep;
 class HostRandom;
 class Shards;
 class StoredWeights;
+struct ParallelPlan;
 
 /// One decoder layer. Query, key and value share one matrix, gate and up another: fewer, larger products. Without a gate
-/// gate_up is up alone.
+/// gate_up is up alone. Where a mapped file has them one by one they stay there: then these are undefined, and the parts are given.
 struct LayerWeights {
   at::Tensor input_norm, input_norm_bias, qkv, qkv_bias, output, output_bias;
   at::Tensor query_norm, key_norm;                 ///< [head_dim], undefined where the model has none
   at::Tensor after_attention, after_feed_forward;  ///< norms behind them, undefined where the model has none
   at::Tensor post_norm, post_norm_bias, gate_up, gate_up_bias, down,
-      down_bias;              ///< biases are undefined where the model has none
-  at::Tensor router;          ///< [experts, hidden]; undefined in layers without experts
-  at::Tensor expert_gate_up;  ///< [experts, 2 * expert_size, hidden], in place of gate_up
-  at::Tensor expert_down;     ///< [experts, hidden, expert_size], in place of down
+      down_bias;                          ///< biases are undefined where the model has none
+  at::Tensor router;                      ///< [experts, hidden]; undefined in layers without experts
+  at::Tensor expert_gate_up;              ///< [experts, 2 * expert_size, hidden], in place of gate_up
+  at::Tensor expert_down;                 ///< [experts, hidden, expert_size], in place of down
+  std::vector<at::Tensor> qkv_parts;      ///< query, key, value
+  std::vector<at::Tensor> gate_up_parts;  ///< gate, up
   Scales qkv_scales, output_scales, gate_up_scales, down_scales;  ///< where these are integers
 };
 
@@ -49,6 +52,7 @@ struct Weights {
   struct Step {
     bool asked = false;
     std::shared_ptr<DecodeStep> step;  ///< null where there is none
+    bool no_graphs = false;            ///< the accelerator has none, or a capture failed
   };
   std::shared_ptr<Step> step = std::make_shared<Step>();
 };
@@ -92,6 +96,13 @@ void check_shapes(const ModelConfig& config, const StoredWeights& stored);
 
 /// Copies a checkpoint's tensors in, converting dtype; matrices that it holds as integers stay so where they can. Throws `corrupt` for
 /// missing or misshapen ones.
-void load(Weights& weights, const ModelConfig& config, const StoredWeights& stored);
+/// `plan`: of the rank whose part of the model the weights are (the configuration is then its `local`), or null; no byte of the others' parts is
+/// read.
+void load(Weights& weights, const ModelConfig& config, const StoredWeights& stored, const ParallelPlan* plan = nullptr);
+
+/// The same for weights that nobody changes: what a file has as it is needed is used where it is mapped, not copied. What
+/// is copied to host memory lies in large pages, and is no longer the tensor that it was.
+void load_mapped(Weights& weights, const ModelConfig& config, const StoredWeights& stored,
+                 const ParallelPlan* plan = nullptr);
 
 }  // namespace anyaccel::llm

@@ -89,8 +89,28 @@ Slice times(const Slice& slice, std::int64_t factor, std::int64_t offset = 0) {
   return {offset + slice.begin * factor, slice.count * factor};
 }
 
+/// Whom the parts are for, and what the inner values of a feed-forward part are counted in.
+struct Share {
+  int rank, size;
+  std::int64_t unit;
+};
+
+/// The inner values that go to a rank together.
+std::int64_t inner_unit(std::int64_t inner, std::int64_t group, int size) {
+  if (group == 0) return 1;
+  for (const std::int64_t unit : {group, std::int64_t{64}, std::int64_t{32}}) {
+    if (inner % unit == 0 && inner / unit >= size) return unit;
+  }
+  return 1;
+}
+
+Slice share_inner(std::int64_t inner, const Share& share) {
+  return times(balanced(inner / share.unit, share.rank, share.size), share.unit);
+}
+
 /// Parts of the split dimension of one tensor.
-std::vector<Slice> parts_of(const ModelConfig& config, const Role& role, const std::string& name, int rank, int size) {
+std::vector<Slice> parts_of(const ModelConfig& config, const Role& role, const std::string& name, const Share& share) {
+  const int rank = share.rank, size = share.size;
   if (role.block == Block::vocabulary) return {balanced(config.vocab_size, rank, size)};
   const std::string_view kind = role.name;
   if (role.block == Block::attention) {
@@ -106,7 +126,7 @@ std::vector<Slice> parts_of(const ModelConfig& config, const Role& role, const s
   }
   const bool expert = name.find(".experts.") != std::string::npos;
   const std::int64_t inner = expert ? config.expert_size : config.intermediate_size;
-  const Slice mine = balanced(inner, rank, size);
+  const Slice mine = expert ? balanced(inner, rank, size) : share_inner(inner, share);
   if (kind == "gate_up_proj") return {mine, {inner + mine.begin, mine.count}};
   return {mine};
 }
@@ -155,9 +175,19 @@ const TensorPlan* ParallelPlan::find(const std::string& name) const {
   return found == tensors.end() ? nullptr : &*found;
 }
 
+bool is_second_inner(const std::string& name) {
+  const Role role = role_of(name);
+  return role.block == Block::feed_forward && role.style == ShardStyle::row && name.ends_with(".weight") &&
+         name.find(".experts.") == std::string::npos;
+}
+
 ParallelPlan make_plan(const ModelConfig& config, const std::vector<TensorShape>& shapes, int rank, int size,
-                       const std::vector<StyleRule>& rules) {
+                       const std::vector<StyleRule>& rules, std::int64_t group) {
   ParallelPlan plan{.rank = rank, .size = size, .local = config};
+  const Share share{rank, size, inner_unit(config.intermediate_size, group, size)};
+  plan.key = "rank " + std::to_string(rank) + " of " + std::to_string(size) + ", units of " +
+             std::to_string(share.unit) + "\n";
+  for (const auto& [pattern, style] : rules) plan.key += pattern + " " + to_string(style) + "\n";
   Splits splits;
   const bool turned = config.model_type == "gpt2";  // a row per input
   for (const auto& [name, shape] : shapes) {
@@ -174,9 +204,9 @@ ParallelPlan make_plan(const ModelConfig& config, const std::vector<TensorShape>
       } else {
         const bool vocabulary = role.block == Block::vocabulary;
         tensor.dim = shape.size() > 1 && !vocabulary && row != turned ? 1 : 0;
-        tensor.parts = parts_of(config, role, name, rank, size);
+        tensor.parts = parts_of(config, role, name, share);
         for (int other = 0; other < size; ++other) {
-          if (parts_of(config, role, name, other, size).front().count == 0) {
+          if (parts_of(config, role, name, {other, size, share.unit}).front().count == 0) {
             bad_plan(name, "has nothing for some of the ranks", std::to_string(size) + " ranks", "fewer");
           }
         }
@@ -194,7 +224,7 @@ ParallelPlan make_plan(const ModelConfig& config, const std::vector<TensorShape>
     plan.local.num_kv_heads = heads.key.count;
   }
   if (plan.feed_forward) {
-    plan.local.intermediate_size = balanced(config.intermediate_size, rank, size).count;
+    plan.local.intermediate_size = share_inner(config.intermediate_size, share).count;
     if (config.num_experts > 0) plan.local.expert_size = balanced(config.expert_size, rank, size).count;
   }
   if (plan.vocabulary) {

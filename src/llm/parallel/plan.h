@@ -57,14 +57,20 @@ struct ParallelPlan {
   bool attention = false, feed_forward = false, vocabulary = false;  ///< what is split
   Slice tokens;                                                      ///< this rank's part of the vocabulary
   std::vector<TensorPlan> tensors;                                   ///< in the order of `shapes`
+  std::string key;  ///< what it follows from beside configuration and shapes: the rank, their number, the rules
 
   /// Null where there is none of the name.
   const TensorPlan* find(const std::string& name) const;
 };
 
-/// The plan of one rank. `shapes` are those of the whole configuration. Throws `invalid_argument` naming the weight that
-/// does not divide among so many ranks, or whose rule does not fit it or its block.
+/// Whether it is the weight that makes a feed-forward part's results of its inner values, of no expert.
+bool is_second_inner(const std::string& name);
+
+/// The plan of one rank. `shapes` are those of the whole configuration. `group`: inputs that share a scale where weights are
+/// integers; the feed-forward part (not experts) is then cut between groups, 64 or 32 inputs where there are fewer groups than
+/// ranks. Throws `invalid_argument` naming the weight that does not divide among so many ranks, or whose rule does not fit it or
+/// its block.
 ParallelPlan make_plan(const ModelConfig& config, const std::vector<TensorShape>& shapes, int rank, int size,
-                       const std::vector<StyleRule>& rules = {});
+                       const std::vector<StyleRule>& rules = {}, std::int64_t group = 0);
 
 }  // namespace anyaccel::llm

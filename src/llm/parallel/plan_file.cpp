@@ -5,7 +5,9 @@
 #include "anyaccel/error.h"
 #include "anyaccel/llm/parallel.h"
 #include "llm/parallel/shards.h"
+#include "llm/quantize/forms.h"
 #include "llm/quantize/stored_weights.h"
+#include "llm/quantize/weights.h"
 #include "llm/support/json.h"
 
 namespace anyaccel::llm {
@@ -60,19 +62,24 @@ std::vector<StyleRule> read_style_rules(const std::filesystem::path& folder, con
 }
 
 std::vector<PlannedTensor> parallel_plan(const std::filesystem::path& folder, int ranks,
-                                         const std::filesystem::path& plan_file) {
-  const StoredWeights stored(folder);
+                                         const std::filesystem::path& plan_file, const LoadOptions& options) {
+  const StoredWeights stored = open_stored(folder, options);
   const ModelConfig config = ModelConfig::read(folder);
   check_shapes(config, stored);
   const auto shapes = tensor_shapes(config);
   const auto rules = read_style_rules(folder, plan_file);
+  const std::int64_t group = inner_group(config, shapes, stored, options);
   std::vector<PlannedTensor> out;
   for (int rank = 0; rank < ranks; ++rank) {
-    const ParallelPlan plan = make_plan(config, shapes, rank, ranks, rules);
+    const ParallelPlan plan = make_plan(config, shapes, rank, ranks, rules, group);
+    const auto forms = planned_forms(plan, stored, options);
     for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
       const TensorPlan& tensor = plan.tensors[i];
-      if (rank == 0) out.push_back({tensor.name, to_string(tensor.style), tensor.shape, {}});
+      if (rank == 0) out.push_back({tensor.name, to_string(tensor.style), tensor.shape, {}, {}, {}});
       out[i].parts.push_back(tensor.present ? tensor.local_shape() : std::vector<std::int64_t>{});
+      const auto form = forms.find(tensor.name);
+      out[i].bits.push_back(form == forms.end() ? 0 : form->second.bits);
+      out[i].groups.push_back(form == forms.end() ? 0 : form->second.group);
     }
   }
   return out;

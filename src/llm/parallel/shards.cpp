@@ -3,11 +3,6 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/GradMode.h>
-
-#include <unordered_map>
-
-#include "llm/quantize/stored_weights.h"
 
 namespace anyaccel::llm {
 
@@ -69,20 +64,6 @@ void copy_part(const at::Tensor& target, const at::Tensor& whole, const TensorPl
     target.narrow(dim, begin, part.count).copy_(whole.narrow(dim, part.begin, part.count));
     begin += part.count;
   }
-}
-
-void load_part(Weights& weights, const ParallelPlan& plan, const StoredWeights& stored) {
-  const c10::AutoGradMode no_gradient(false);
-  std::unordered_map<std::string, const TensorPlan*> plans;
-  for (const TensorPlan& tensor : plan.tensors) plans[tensor.name] = &tensor;
-  visit_tensors(weights, plan.local, [&](const std::string& name, const at::Tensor& tensor) {
-    const TensorPlan& part = *plans.at(name);
-    if (part.present) {
-      copy_part(tensor, stored.floats(name, part.shape), part);
-    } else {
-      tensor.zero_();
-    }
-  });
 }
 
 }  // namespace anyaccel::llm

@@ -42,7 +42,4 @@ std::vector<TensorShape> tensor_shapes(const ModelConfig& config);
 /// Copies the rank's part of a tensor; no byte of the others' parts is read.
 void copy_part(const at::Tensor& target, const at::Tensor& whole, const TensorPlan& plan);
 
-/// Copies the rank's parts of a checkpoint's tensors in; those of integer matrices as floats. Throws as load() does.
-void load_part(Weights& weights, const ParallelPlan& plan, const StoredWeights& stored);
-
 }  // namespace anyaccel::llm

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "llm/checkpoint/safetensors.h"
+#include "llm/parallel/plan.h"
 #include "llm/quantize/weights.h"
 
 namespace anyaccel::llm {
@@ -74,10 +75,10 @@ void make_room(const fs::path& folder) {
   }
 }
 
-std::string identity(const fs::path& folder, const LoadOptions& options) {
+std::string identity(const fs::path& folder, const LoadOptions& options, const ParallelPlan* plan) {
   std::string text = std::string("format ") + format + "\n" + fs::canonical(folder).string() + "\n" +
                      dtype_name(options.dtype) + " " + std::to_string(options.bits) + " " +
-                     std::to_string(options.group) + "\n";
+                     std::to_string(options.group) + "\n" + (plan ? plan->key : "");
   std::vector<std::string> lines;
   for (const auto& entry : fs::directory_iterator(folder)) {
     struct stat info {};
@@ -137,19 +138,19 @@ void find_matrix(const SafetensorsFile& file, const std::string& name, at::Tenso
 
 }  // namespace
 
-fs::path quantized_file(const fs::path& folder, const LoadOptions& options) {
-  const fs::path cache = cache_folder();
-  return cache.empty() ? fs::path() : cache / (short_name(identity(folder, options)) + ".safetensors");
+QuantizedFile::QuantizedFile(const fs::path& folder, const LoadOptions& options, const ParallelPlan* plan)
+    : identity_(identity(folder, options, plan)), path_(cache_folder()) {
+  if (!path_.empty()) path_ /= short_name(identity_) + ".safetensors";
 }
 
-bool load_quantized(Weights& weights, const fs::path& path, const fs::path& folder, const LoadOptions& options) {
+bool QuantizedFile::load(Weights& weights) const {
   std::error_code ignored;
-  if (!fs::exists(path, ignored)) return false;
+  if (path_.empty() || !fs::exists(path_, ignored)) return false;
   try {
-    if (!prepare(path.parent_path())) return false;
-    const SafetensorsFile file(path);
+    if (!prepare(path_.parent_path())) return false;
+    const SafetensorsFile file(path_);
     const auto told = file.metadata().find("identity");
-    if (told == file.metadata().end() || told->second != identity(folder, options)) return false;
+    if (told == file.metadata().end() || told->second != identity_) return false;
     const c10::Device device = weights.embedding.device();
     std::vector<Found> found;
     each_matrix(weights, [&](const std::string& name, at::Tensor& weight, Scales& scales) {
@@ -168,19 +169,22 @@ bool load_quantized(Weights& weights, const fs::path& path, const fs::path& fold
     const bool tied = weights.head.is_same(weights.embedding) && !file.contains("head");
     for (const Found& each : found) *each.place = each.value.to(device);
     if (tied) weights.head = weights.embedding;
-    weights.quantized = true;
-    fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);  // used just now
-    log(LogLevel::info, "model cache: read " + path.string());
+    each_matrix(weights, [&](const std::string&, at::Tensor&, Scales& scales) {
+      weights.quantized = weights.quantized || scales.scales.defined();
+    });
+    fs::last_write_time(path_, fs::file_time_type::clock::now(), ignored);  // used just now
+    log(LogLevel::info, "model cache: read " + path_.string());
     return true;
   } catch (const std::exception& error) {
-    warn(path.string() + " is damaged and made again: " + error.what());
+    warn(path_.string() + " is damaged and made again: " + error.what());
     return false;
   }
 }
 
-void save_quantized(Weights& weights, const fs::path& path, const fs::path& folder, const LoadOptions& options) {
+void QuantizedFile::save(Weights& weights) const {
+  if (path_.empty()) return;
   try {
-    if (!prepare(path.parent_path())) return;
+    if (!prepare(path_.parent_path())) return;
     NamedTensors tensors;
     each_parameter(weights, [&](const std::string& name, at::Tensor& tensor) { tensors.emplace_back(name, tensor); });
     each_matrix(weights, [&](const std::string& name, at::Tensor& /*weight*/, Scales& scales) {
@@ -188,11 +192,11 @@ void save_quantized(Weights& weights, const fs::path& path, const fs::path& fold
       tensors.emplace_back(name + ".scales", scales.scales);
       if (scales.zeros.defined()) tensors.emplace_back(name + ".zeros", scales.zeros);
     });
-    AtomicFile file(path);
-    write_safetensors(file, tensors, {{"identity", identity(folder, options)}});
+    AtomicFile file(path_);
+    write_safetensors(file, tensors, {{"identity", identity_}});
     file.flush();
     file.commit();
-    make_room(path.parent_path());
+    make_room(path_.parent_path());
   } catch (const std::exception& error) {
     warn("nothing was kept: " + std::string(error.what()));
   }

@@ -158,4 +158,14 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const Scales& s
   return at::linear(x, weight, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt);
 }
 
+at::Tensor linear(const at::Tensor& x, const std::vector<at::Tensor>& parts, const at::Tensor& bias) {
+  std::vector<at::Tensor> out;
+  std::int64_t begin = 0;
+  for (const at::Tensor& part : parts) {
+    out.push_back(linear(x, part, {}, bias.defined() ? bias.narrow(0, begin, part.size(0)) : bias));
+    begin += part.size(0);
+  }
+  return at::cat(out, -1);
+}
+
 }  // namespace anyaccel::llm

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace anyaccel::llm {
 
@@ -15,6 +16,13 @@ namespace anyaccel::llm {
 struct Scales {
   at::Tensor scales;  ///< float32 [outputs, groups]
   at::Tensor zeros;   ///< uint8 [outputs, groups] of int4; undefined: 8
+};
+
+/// What a matrix of integers is made as: 8 or 4 bits, and how many inputs share a scale.
+struct IntegerForm {
+  int bits = 0;
+  std::int64_t group = 0;
+  bool operator==(const IntegerForm&) const = default;
 };
 
 struct QuantizedMatrix {
@@ -39,5 +47,7 @@ at::Tensor dequantize(const at::Tensor& weight, const Scales& scales, std::int64
 
 /// x weight^T + bias (undefined: none), of x's dtype. Differentiable where the weight is float.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const Scales& scales, const at::Tensor& bias);
+/// The same with a float matrix that lies in parts, one below the other.
+at::Tensor linear(const at::Tensor& x, const std::vector<at::Tensor>& parts, const at::Tensor& bias);
 
 }  // namespace anyaccel::llm

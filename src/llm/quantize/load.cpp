@@ -5,69 +5,116 @@
 #include <vector>
 
 #include "llm/model/weights.h"
+#include "llm/parallel/shards.h"
+#include "llm/quantize/forms.h"
 #include "llm/quantize/stored_weights.h"
+#include "llm/support/large_pages.h"
 
 namespace anyaccel::llm {
 
 namespace {
 
-struct Piece {
-  std::string name;
-  at::Tensor target;  ///< rows of the matrix that it belongs to
-};
-
-bool alike(const QuantizedMatrix& one, const QuantizedMatrix& other) {
-  return one.weight.scalar_type() == other.weight.scalar_type() && one.weight.size(1) == other.weight.size(1) &&
-         one.scales.scales.size(1) == other.scales.scales.size(1);
-}
-
-/// The pieces of a matrix below each other; nothing where one has no form that they all share.
-std::optional<QuantizedMatrix> join(const StoredWeights& stored, const std::vector<Piece>& pieces, std::int64_t rows) {
+/// The pieces of a matrix below each other.
+QuantizedMatrix join(const StoredWeights& stored, const std::vector<WeightPiece>& pieces) {
   std::vector<at::Tensor> weights, scales, zeros;
-  std::optional<QuantizedMatrix> first;
-  for (const Piece& piece : pieces) {
-    const auto part = stored.integers(piece.name, piece.target.sizes());
-    if (!part || (first && !alike(*first, *part))) return std::nullopt;
-    if (!first) first = part;
-    rows -= part->weight.size(0);
-    weights.push_back(part->weight);
-    scales.push_back(part->scales.scales);
-    if (part->scales.zeros.defined()) zeros.push_back(part->scales.zeros);
+  for (const WeightPiece& piece : pieces) {
+    const QuantizedMatrix part = stored.integers(piece.part);
+    weights.push_back(part.weight);
+    scales.push_back(part.scales.scales);
+    if (part.scales.zeros.defined()) zeros.push_back(part.scales.zeros);
   }
-  if (rows != 0) return std::nullopt;  // the others are floats
   QuantizedMatrix out{at::cat(weights), {at::cat(scales), {}}};
   if (!zeros.empty()) out.scales.zeros = at::cat(zeros);
   if (out.scales.zeros.defined() && out.scales.zeros.eq(8).all().item<bool>()) out.scales.zeros.reset();
   return out;
 }
 
+void copy_floats(const StoredWeights& stored, const WeightPiece& piece) {
+  if (!piece.part.present) {
+    piece.target.zero_();
+  } else if (stored.is_integer(piece.part.name)) {
+    piece.target.copy_(stored.floats(piece.part));
+  } else {
+    copy_part(piece.target, stored.floats(piece.part.name, piece.part.shape), piece.part);
+  }
+}
+
+/// What the file has in this place, where it can be used as it lies there.
+std::optional<at::Tensor> in_place(const StoredWeights& stored, const WeightPiece& piece) {
+  const TensorPlan& part = piece.part;
+  if (!part.present || part.parts.size() > 1 || (!part.parts.empty() && part.dim != 0)) return std::nullopt;
+  at::Tensor value = stored.floats(part.name, part.shape);
+  if (value.scalar_type() != piece.target.scalar_type() || !piece.target.is_cpu() || !piece.target.is_contiguous())
+    return std::nullopt;
+  if (!part.parts.empty()) value = value.narrow(0, part.parts[0].begin, part.parts[0].count);
+  return value;
+}
+
+/// A whole tensor that is one in the file, or the parts of a matrix that are some there. False: it must be copied.
+bool use_in_place(const StoredWeights& stored, const std::vector<WeightPiece>& pieces, at::Tensor& tensor,
+                  std::vector<at::Tensor>* parts) {
+  if (pieces.size() > 1 && !parts) return false;
+  std::vector<at::Tensor> found;
+  for (const WeightPiece& piece : pieces) {
+    const auto value = in_place(stored, piece);
+    if (!value) return false;
+    found.push_back(*value);
+  }
+  if (found.size() > 1) {
+    *parts = std::move(found);
+    tensor.reset();
+    return true;
+  }
+  if (found[0].sizes() != tensor.sizes()) return false;
+  tensor = found[0];
+  return true;
+}
+
 }  // namespace
 
-void load(Weights& weights, const ModelConfig& config, const StoredWeights& stored) {
+void load(Weights& weights, const ModelConfig& config, const StoredWeights& stored, const ParallelPlan* plan) {
   const c10::AutoGradMode no_gradient(false);
-  std::map<const void*, std::vector<Piece>> pieces;  // by the matrix's memory
-  visit_tensors(weights, config, [&](const std::string& name, const at::Tensor& tensor) {
-    if (stored.is_integer(name)) {
-      pieces[tensor.storage().unsafeGetStorageImpl()].push_back({name, tensor});
-    } else {
-      tensor.copy_(stored.floats(name, tensor.sizes()));
-    }
-  });
+  WeightPieces all(weights, config, plan);
   each_matrix(weights, [&](const std::string&, at::Tensor& weight, Scales& scales) {
-    const auto found = pieces.find(weight.storage().unsafeGetStorageImpl());
-    if (found == pieces.end()) return;
-    const auto made = join(stored, found->second, weight.size(0));
-    if (!made) return;
+    if (!stored.quantized() || weight.is_same(weights.embedding)) return;
+    const std::vector<WeightPiece> pieces = all.take(weight);
+    if (!stored_form(stored, pieces)) {
+      for (const WeightPiece& piece : pieces) copy_floats(stored, piece);
+      return;
+    }
+    const QuantizedMatrix made = join(stored, pieces);
     const c10::Device device = weight.device();
-    weight = made->weight.to(device);
-    scales.scales = made->scales.scales.to(device);
-    if (made->scales.zeros.defined()) scales.zeros = made->scales.zeros.to(device);
+    weight = made.weight.to(device);
+    scales.scales = made.scales.scales.to(device);
+    if (made.scales.zeros.defined()) scales.zeros = made.scales.zeros.to(device);
     weights.quantized = true;
-    pieces.erase(found);
   });
-  for (const auto& [matrix, all] : pieces) {
-    for (const Piece& piece : all) piece.target.copy_(stored.floats(piece.name, piece.target.sizes()));
+  all.each_left([&](const WeightPiece& piece) { copy_floats(stored, piece); });
+}
+
+void load_mapped(Weights& weights, const ModelConfig& config, const StoredWeights& stored, const ParallelPlan* plan) {
+  const c10::AutoGradMode no_gradient(false);
+  WeightPieces all(weights, config, plan);
+  std::map<const at::Tensor*, std::vector<at::Tensor>*> parts;
+  for (LayerWeights& layer : weights.layers) {
+    parts[&layer.qkv] = &layer.qkv_parts;
+    parts[&layer.gate_up] = &layer.gate_up_parts;
   }
+  const bool tied = weights.head.is_same(weights.embedding);
+  LargePages memory;
+  each_parameter(weights, [&](const std::string&, at::Tensor& tensor) {
+    const std::vector<WeightPiece> pieces = all.take(tensor);
+    if (pieces.empty()) return;
+    const auto place = parts.find(&tensor);
+    if (use_in_place(stored, pieces, tensor, place == parts.end() ? nullptr : place->second)) return;
+    const at::Tensor made = tensor.is_cpu() ? memory.empty(tensor.sizes(), tensor.scalar_type()) : tensor;
+    for (const WeightPiece& piece : pieces) {
+      const at::Tensor& target = piece.target;
+      copy_floats(stored, {piece.part, made.as_strided(target.sizes(), target.strides(), target.storage_offset())});
+    }
+    tensor = made;
+  });
+  if (tied) weights.head = weights.embedding;
 }
 
 }  // namespace anyaccel::llm

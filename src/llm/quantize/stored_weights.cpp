@@ -1,11 +1,14 @@
 #include "llm/quantize/stored_weights.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 
+#include <numeric>
 #include <sstream>
+#include <vector>
 
 #include "anyaccel/dtype.h"
 #include "anyaccel/error.h"
@@ -19,7 +22,10 @@ constexpr int word_bits = 32;
 
 /// int32 [.., words] to uint8 [.., values], the lowest bits first.
 at::Tensor unpack_words(const at::Tensor& words, int bits) {
-  at::Tensor bytes = words.contiguous().view(c10::kByte);
+  at::Tensor whole = words.contiguous();
+  if (whole.stride(-1) != 1)
+    whole = whole.clone(c10::MemoryFormat::Contiguous);  // one word a row: any stride counts as contiguous
+  const at::Tensor bytes = whole.view(c10::kByte);
   if (bits == 8) return bytes;
   return at::stack({bytes.bitwise_and(15), bytes.floor_divide(16)}, -1).flatten(-2);
 }
@@ -38,6 +44,16 @@ at::Tensor turn_sign(const at::Tensor& values) {
 
 std::int64_t words_of(std::int64_t values, int bits) { return (values * bits + word_bits - 1) / word_bits; }
 
+at::Tensor cut(const at::Tensor& tensor, std::int64_t dim, const Slice& slice) {
+  return tensor.narrow(dim, slice.begin, slice.count);
+}
+
+/// The blocks of `size` that have one of these places.
+Slice enclosing(const Slice& places, std::int64_t size) {
+  const std::int64_t begin = places.begin / size;
+  return {begin, (places.begin + places.count + size - 1) / size - begin};
+}
+
 [[noreturn]] void unfit(const std::string& name, const at::Tensor& got, const std::string& want) {
   std::ostringstream text;
   text << dtype_name(got.scalar_type()) << " " << got.sizes();
@@ -48,14 +64,22 @@ std::int64_t words_of(std::int64_t values, int bits) { return (values * bits + w
 
 }  // namespace
 
+/// Of a matrix [outputs, inputs]: how large it is, and what of it is wanted.
+struct StoredWeights::Window {
+  std::int64_t outputs, inputs;
+  Slice rows, columns;
+};
+
 /// Integers in a row's order: value = (q - zero) * scale.
 struct StoredWeights::Plain {
   int bits = 0;
-  std::int64_t outputs = 0, inputs = 0;
-  at::Tensor q;       ///< uint8 [outputs, inputs]
-  at::Tensor scales;  ///< float32 [outputs, groups]
-  at::Tensor zeros;   ///< uint8 [outputs, groups]
-  at::Tensor order;   ///< int64 [inputs]: the group of each input; undefined: neighbours, all of a size
+  std::int64_t outputs = 0, inputs = 0;  ///< of what was wanted
+  std::int64_t group = 0;                ///< inputs that share a scale; 0: `order` says it
+  at::Tensor q;                          ///< uint8 [outputs, inputs]
+  at::Tensor scales;                     ///< float32 [outputs, groups]
+  at::Tensor zeros;                      ///< uint8 [outputs, groups]
+  at::Tensor order;  ///< int64 [inputs]: the group of each input; undefined: neighbours, all of a size
+  Slice groups;      ///< those of the matrix that are here, before they are made to fit
 };
 
 StoredWeights::StoredWeights(const std::filesystem::path& folder)
@@ -81,135 +105,222 @@ at::Tensor StoredWeights::part(const std::string& name, c10::ScalarType dtype, a
   return found;
 }
 
-void StoredWeights::read_groups(Plain& out, const std::string& name) const {
-  const std::int64_t groups = out.scales.size(1);
-  if (checkpoint_.contains(name)) {
-    at::Tensor order = part(name, c10::kInt, {out.inputs}).to(c10::kLong);
+/// Which of the scales' groups (their dimension `dim`) the wanted inputs belong to; `index` has them where it is there.
+void StoredWeights::read_groups(Plain& out, const Window& window, const std::string& index, const std::string& name,
+                                const at::Tensor& scales, std::int64_t dim) const {
+  const std::int64_t inputs = window.inputs, groups = scales.size(dim);
+  at::Tensor order;
+  if (checkpoint_.contains(index)) {
+    order = part(index, c10::kInt, {inputs}).to(c10::kLong);
     const std::int64_t least = order.min().item<std::int64_t>(), most = order.max().item<std::int64_t>();
     // compressed-tensors fills it with -1 where it is of no use.
     if (least < 0 && most < 0) order.reset();
     if (order.defined() && (least < 0 || most >= groups))
-      unfit(name, order, "groups from 0 to " + std::to_string(groups - 1));
-    const bool usual = out.inputs % groups == 0 && order.defined() &&
-                       order.equal(at::arange(out.inputs, order.options()).floor_divide(out.inputs / groups));
-    if (!usual) out.order = order;
+      unfit(index, order, "groups from 0 to " + std::to_string(groups - 1));
+    const bool usual = inputs % groups == 0 && order.defined() &&
+                       order.equal(at::arange(inputs, order.options()).floor_divide(inputs / groups));
+    if (usual) order.reset();
   }
-  if (!out.order.defined() && out.inputs % groups != 0)
-    unfit(name, out.scales, "scales of groups that divide " + std::to_string(out.inputs) + " inputs");
+  if (order.defined()) {
+    out.order = cut(order, 0, window.columns);
+    out.groups = {0, groups};
+    return;
+  }
+  if (inputs % groups != 0) unfit(name, scales, "groups that divide " + std::to_string(inputs) + " inputs");
+  out.group = inputs / groups;
+  out.groups = enclosing(window.columns, out.group);
 }
 
 /// GPTQ and AWQ: a row per input (or some), a column per output (or some).
-void StoredWeights::read_columns(Plain& out, const std::string& name, bool values) const {
+void StoredWeights::read_columns(Plain& out, const std::string& name, const Window& window, Depth depth) const {
   const bool awq = config_.format == StoredFormat::awq;
   const int bits = out.bits = config_.bits;
-  const std::int64_t rows = awq ? out.inputs : words_of(out.inputs, bits);
-  const at::Tensor words = part(name + ".qweight", c10::kInt, {rows, awq ? words_of(out.outputs, bits) : out.outputs});
+  const std::int64_t per_word = word_bits / bits;
+  const at::Tensor words = part(
+      name + ".qweight", c10::kInt,
+      {awq ? window.inputs : words_of(window.inputs, bits), awq ? words_of(window.outputs, bits) : window.outputs});
   const at::Tensor scales = checkpoint_.tensor(name + ".scales");
-  if (scales.dim() != 2 || scales.size(0) < 1 || scales.size(1) != out.outputs || !scales.is_floating_point())
-    unfit(name + ".scales", scales, "floats [groups, " + std::to_string(out.outputs) + "]");
-  const at::Tensor zeros = part(name + ".qzeros", c10::kInt, {scales.size(0), words_of(out.outputs, bits)});
-  out.scales = scales.to(c10::kFloat).t().contiguous();
-  read_groups(out, awq ? "" : name + ".g_idx");
-  if (!values) return;
-  at::Tensor z = unpack_words(zeros, bits);
-  out.q = awq ? in_order(unpack_words(words, bits)).narrow(1, 0, out.outputs).t().contiguous()
-              : unpack_words(words.t(), bits).narrow(1, 0, out.inputs);
+  if (scales.dim() != 2 || scales.size(0) < 1 || scales.size(1) != window.outputs || !scales.is_floating_point())
+    unfit(name + ".scales", scales, "floats [groups, " + std::to_string(window.outputs) + "]");
+  const std::int64_t groups = scales.size(0);
+  const at::Tensor zeros = part(name + ".qzeros", c10::kInt, {groups, words_of(window.outputs, bits)});
+  read_groups(out, window, awq ? "" : name + ".g_idx", name + ".scales", scales, 0);
+  if (depth == Depth::shapes) return;
+  // Words that have a wanted value, and the wanted ones of theirs.
+  const Slice row_words = enclosing(window.rows, per_word), column_words = enclosing(window.columns, per_word);
+  const Slice rows{window.rows.begin - row_words.begin * per_word, window.rows.count};
+  const Slice columns{window.columns.begin - column_words.begin * per_word, window.columns.count};
+  at::Tensor z = unpack_words(cut(cut(zeros, 0, out.groups), 1, row_words), bits);
   if (awq) z = in_order(z);
   if (config_.format == StoredFormat::gptq) z = z.add(1).bitwise_and((1 << bits) - 1);
-  out.zeros = z.narrow(1, 0, out.outputs).t().contiguous();
+  out.zeros = cut(z, 1, rows).t().contiguous();
+  if (depth == Depth::zeros) return;
+  out.scales = cut(cut(scales, 0, out.groups), 1, window.rows).to(c10::kFloat).t().contiguous();
+  if (awq) {
+    const at::Tensor some = cut(cut(words, 0, window.columns), 1, row_words);
+    out.q = cut(in_order(unpack_words(some, bits)), 1, rows).t().contiguous();
+  } else {
+    const at::Tensor some = cut(cut(words, 0, column_words), 1, window.rows);
+    out.q = cut(unpack_words(some.t(), bits), 1, columns).contiguous();
+  }
 }
 
 /// compressed-tensors: a row per output.
-void StoredWeights::read_rows(Plain& out, const std::string& name, bool values) const {
+void StoredWeights::read_rows(Plain& out, const std::string& name, const Window& window, Depth depth) const {
   const bool packed = checkpoint_.contains(name + ".weight_packed");
   at::Tensor weight;
   if (packed) {
     weight = checkpoint_.tensor(name + ".weight_packed");
     for (const int bits : {4, 8}) {
-      if (weight.dim() == 2 && weight.size(1) == words_of(out.inputs, bits)) out.bits = bits;
+      if (weight.dim() == 2 && weight.size(1) == words_of(window.inputs, bits)) out.bits = bits;
     }
-    if (!out.bits || weight.size(0) != out.outputs || weight.scalar_type() != c10::kInt)
+    if (!out.bits || weight.size(0) != window.outputs || weight.scalar_type() != c10::kInt)
       unfit(name + ".weight_packed", weight,
-            "int32 [" + std::to_string(out.outputs) + ", words of " + std::to_string(out.inputs) + " values]");
+            "int32 [" + std::to_string(window.outputs) + ", words of " + std::to_string(window.inputs) + " values]");
   } else {
-    weight = part(name + ".weight", c10::kChar, {out.outputs, out.inputs});
+    weight = part(name + ".weight", c10::kChar, {window.outputs, window.inputs});
     out.bits = 8;
   }
-  at::Tensor scales = checkpoint_.tensor(name + ".weight_scale");
+  const std::int64_t per_word = word_bits / out.bits;
+  std::int64_t groups = 0;  // until the scales have said it
+  /// [outputs, groups], of whatever form that it is stored in.
   const auto column = [&](const at::Tensor& tensor) {
     const at::Tensor two = tensor.dim() == 2 ? tensor : tensor.reshape({-1, 1});
-    const bool one = two.numel() == 1;
-    if (two.size(1) < 1 || (two.size(0) != out.outputs && !one) ||
-        (tensor.dim() == 2 && out.scales.defined() && two.size(1) != out.scales.size(1) && !one))
-      unfit(name, tensor, "[" + std::to_string(out.outputs) + ", groups]");
-    return one && out.scales.defined() ? two.expand_as(out.scales).contiguous()
-                                       : two.expand({out.outputs, two.size(1)}).contiguous();
+    if (two.size(1) < 1 || (two.size(0) != window.outputs && two.numel() != 1) ||
+        (groups != 0 && tensor.dim() == 2 && two.size(1) != groups && two.numel() != 1))
+      unfit(name, tensor, "[" + std::to_string(window.outputs) + ", groups]");
+    return two.expand({window.outputs, groups != 0 ? groups : two.size(1)});
   };
+  const auto wanted = [&](const at::Tensor& tensor) { return cut(cut(tensor, 0, window.rows), 1, out.groups); };
+  at::Tensor scales = checkpoint_.tensor(name + ".weight_scale");
   if (!scales.is_floating_point()) unfit(name + ".weight_scale", scales, "floats");
-  out.scales = column(scales.to(c10::kFloat));
-  read_groups(out, name + ".weight_g_idx");
-  const std::int64_t groups = out.scales.size(1);
+  scales = column(scales);
+  groups = scales.size(1);
+  read_groups(out, window, name + ".weight_g_idx", name + ".weight_scale", scales, 1);
   at::Tensor zeros;
   if (checkpoint_.contains(name + ".weight_zero_point")) {
     zeros = checkpoint_.tensor(name + ".weight_zero_point");
     if (zeros.scalar_type() == c10::kInt) {
-      zeros = part(name + ".weight_zero_point", c10::kInt, {words_of(out.outputs, out.bits), groups});
-      zeros = unpack_words(zeros.t(), out.bits).narrow(1, 0, out.outputs).t().contiguous();
+      zeros = part(name + ".weight_zero_point", c10::kInt, {words_of(window.outputs, out.bits), groups});
+      const Slice words = enclosing(window.rows, per_word);
+      if (depth != Depth::shapes) {
+        zeros = unpack_words(cut(cut(zeros, 0, words), 1, out.groups).t(), out.bits);
+        zeros = cut(zeros, 1, {window.rows.begin - words.begin * per_word, window.rows.count}).t().contiguous();
+      }
     } else {
       if (zeros.scalar_type() != c10::kChar) unfit(name + ".weight_zero_point", zeros, "int8 or packed int32");
-      zeros = turn_sign(column(zeros)).sub(128 - (1 << (out.bits - 1)));
+      zeros = column(zeros);
+      if (depth != Depth::shapes) zeros = turn_sign(wanted(zeros)).sub(128 - (1 << (out.bits - 1)));
     }
   }
-  if (!values) return;
-  out.q = packed ? unpack_words(weight, out.bits).narrow(1, 0, out.inputs).contiguous() : turn_sign(weight);
-  out.zeros = zeros.defined()
-                  ? zeros
-                  : at::full(out.scales.sizes(), 1 << (out.bits - 1), at::TensorOptions().dtype(c10::kByte));
+  if (depth == Depth::shapes) return;
+  out.zeros = zeros.defined() ? zeros
+                              : at::full({window.rows.count, out.groups.count}, 1 << (out.bits - 1),
+                                         at::TensorOptions().dtype(c10::kByte));
+  if (depth == Depth::zeros) return;
+  out.scales = wanted(scales).to(c10::kFloat).contiguous();
+  weight = cut(weight, 0, window.rows);
+  if (packed) {
+    const Slice words = enclosing(window.columns, per_word);
+    const Slice columns{window.columns.begin - words.begin * per_word, window.columns.count};
+    out.q = cut(unpack_words(cut(weight, 1, words), out.bits), 1, columns).contiguous();
+  } else {
+    out.q = turn_sign(cut(weight, 1, window.columns));
+  }
 }
 
-StoredWeights::Plain StoredWeights::plain(const std::string& name, at::IntArrayRef shape, bool values) const {
+StoredWeights::Plain StoredWeights::window(const std::string& name, const Window& wanted, Depth depth) const {
   Plain out;
-  if (shape.size() != 2) unfit(name, checkpoint_.tensor(stored_name(checkpoint_, name)), "a float tensor");
-  out.outputs = shape[0];
-  out.inputs = shape[1];
   if (config_.format == StoredFormat::compressed) {
-    read_rows(out, base(name), values);
+    read_rows(out, base(name), wanted, depth);
   } else {
-    read_columns(out, base(name), values);
+    read_columns(out, base(name), wanted, depth);
   }
+  out.outputs = wanted.rows.count;
+  out.inputs = wanted.columns.count;
+  if (out.order.defined()) return out;
+  // Groups that end where the wanted inputs do: narrower ones where the cut is within one.
+  const std::int64_t whole = out.group, begin = wanted.columns.begin;
+  if (out.groups.count == 1) {
+    out.group = out.inputs;
+  } else {
+    out.group = std::gcd(std::gcd(whole, begin), out.inputs);
+  }
+  if (out.group * out.groups.count == out.inputs) return out;
+  const at::Tensor from = at::arange(out.inputs / out.group, at::TensorOptions().dtype(c10::kLong))
+                              .mul(out.group)
+                              .add(begin)
+                              .floor_divide(whole)
+                              .sub(out.groups.begin);
+  for (at::Tensor* each : {&out.scales, &out.zeros}) {
+    if (each->defined()) *each = each->index_select(1, from);
+  }
+  return out;
+}
+
+StoredWeights::Plain StoredWeights::plain(const TensorPlan& part, Depth depth) const {
+  if (part.shape.size() != 2) {
+    unfit(part.name, checkpoint_.tensor(stored_name(checkpoint_, part.name)), "a float tensor");
+  }
+  Window wanted{part.shape[0], part.shape[1], {0, part.shape[0]}, {0, part.shape[1]}};
+  if (part.parts.empty()) return window(part.name, wanted, depth);
+  Plain out;
+  std::vector<at::Tensor> q, scales, zeros;
+  for (const Slice& slice : part.parts) {  // several of rows alone: those of a fused matrix
+    (part.dim == 0 ? wanted.rows : wanted.columns) = slice;
+    const std::int64_t before = out.outputs;
+    out = window(part.name, wanted, depth);
+    out.outputs += before;
+    q.push_back(out.q), scales.push_back(out.scales), zeros.push_back(out.zeros);
+  }
+  if (depth == Depth::shapes || part.parts.size() == 1) return out;
+  out.zeros = at::cat(zeros);
+  if (depth == Depth::zeros) return out;
+  out.q = at::cat(q);
+  out.scales = at::cat(scales);
   return out;
 }
 
 void StoredWeights::check(const std::string& name, at::IntArrayRef shape) const {
   if (is_integer(name)) {
-    plain(name, shape, /*values=*/false);
+    plain({.name = name, .shape = shape.vec()}, Depth::shapes);
   } else {
     checkpoint_.tensor(stored_name(checkpoint_, name), shape);
   }
 }
 
+std::int64_t StoredWeights::group(const TensorPlan& part) const {
+  return is_integer(part.name) ? plain(part, Depth::shapes).group : 0;
+}
+
 at::Tensor StoredWeights::floats(const std::string& name, at::IntArrayRef shape) const {
-  if (!is_integer(name)) return checkpoint_.tensor(stored_name(checkpoint_, name), shape);
-  const Plain from = plain(name, shape, /*values=*/true);
+  if (is_integer(name)) return floats({.name = name, .shape = shape.vec()});
+  return checkpoint_.tensor(stored_name(checkpoint_, name), shape);
+}
+
+at::Tensor StoredWeights::floats(const TensorPlan& part) const {
+  const Plain from = plain(part, Depth::values);
   const at::Tensor q = from.q.to(c10::kFloat), zeros = from.zeros.to(c10::kFloat);
   if (from.order.defined())
     return q.sub(zeros.index_select(1, from.order)).mul_(from.scales.index_select(1, from.order));
-  const std::int64_t groups = from.scales.size(1);
-  return q.view({from.outputs, groups, from.inputs / groups})
+  return q.view({from.outputs, from.inputs / from.group, from.group})
       .sub(zeros.unsqueeze(-1))
       .mul_(from.scales.unsqueeze(-1))
       .view({from.outputs, from.inputs});
 }
 
-std::optional<QuantizedMatrix> StoredWeights::integers(const std::string& name, at::IntArrayRef shape) const {
-  if (!is_integer(name)) return std::nullopt;
-  const Plain from = plain(name, shape, /*values=*/true);
-  if (from.order.defined()) return std::nullopt;
-  const std::int64_t group = from.inputs / from.scales.size(1);
-  if (group_size(from.inputs, group) == 0) return std::nullopt;
-  if (from.bits == 4) return QuantizedMatrix{pack_int4(from.q, group), {from.scales, from.zeros}};
-  if (!from.zeros.eq(128).all().item<bool>()) return std::nullopt;
-  return QuantizedMatrix{turn_sign(from.q), {from.scales, {}}};
+std::optional<IntegerForm> StoredWeights::form(const TensorPlan& part) const {
+  if (!is_integer(part.name)) return std::nullopt;
+  const Plain from = plain(part, Depth::zeros);
+  if (from.order.defined() || group_size(from.inputs, from.group) == 0) return std::nullopt;
+  if (from.bits == 8 && !from.zeros.eq(128).all().item<bool>()) return std::nullopt;
+  return IntegerForm{from.bits, from.group};
+}
+
+QuantizedMatrix StoredWeights::integers(const TensorPlan& part) const {
+  const Plain from = plain(part, Depth::values);
+  if (from.bits == 4) return {pack_int4(from.q, from.group), {from.scales, from.zeros}};
+  return {turn_sign(from.q), {from.scales, {}}};
 }
 
 }  // namespace anyaccel::llm

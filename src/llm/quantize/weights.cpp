@@ -1,14 +1,14 @@
 #include "llm/quantize/weights.h"
 
-#include <ATen/ops/empty.h>
-
 #include <string>
 
 #include "anyaccel/error.h"
+#include "llm/quantize/forms.h"
+#include "llm/quantize/stored_weights.h"
 
 namespace anyaccel::llm {
 
-void check_quantization(const LoadOptions& options) {
+StoredWeights open_stored(const std::filesystem::path& folder, const LoadOptions& options) {
   if (options.bits != 0 && options.bits != 4 && options.bits != 8) {
     throw Error(ErrorCode::invalid_argument, "Model::load",
                 {.what = "weights cannot have so many bits", .got = std::to_string(options.bits), .want = "4 or 8"});
@@ -19,14 +19,24 @@ void check_quantization(const LoadOptions& options) {
                  .got = std::to_string(options.group),
                  .want = "a multiple of 32, for example 128"});
   }
+  StoredWeights stored(folder);
+  if (stored.quantized() && options.bits) {
+    throw Error(ErrorCode::invalid_argument, "Model::load",
+                {.what = "the weights in " + folder.string() + " are integers already",
+                 .got = std::to_string(options.bits) + " bits",
+                 .want = "no quantization"});
+  }
+  return stored;
 }
 
-void quantize(Weights& weights, const LoadOptions& options) {
+void quantize(Weights& weights, const ModelConfig& config, const LoadOptions& options, const ParallelPlan* plan) {
+  WeightPieces all(weights, config, plan);
   each_matrix(weights, [&](const std::string&, at::Tensor& weight, Scales& scales) {
-    const std::int64_t group = group_size(weight.size(1), options.group);
-    if (group == 0) return;
-    QuantizedMatrix made = quantize(weight, options.bits, group);
-    weight = made.weight;  // the floats go with it, unless the embedding is the same tensor
+    const std::vector<WeightPiece> pieces = all.take(weight);
+    const auto form = wanted_form(weight, pieces, options);
+    if (!form) return;
+    QuantizedMatrix made = quantize(weight, form->bits, form->group);
+    weight = made.weight;  // the floats go with it and the pieces, unless the embedding is the same tensor
     scales = made.scales;
     weights.quantized = true;
   });

@@ -7,7 +7,7 @@
 
 namespace anyaccel::llm {
 
-/// Read-only pages of a whole file. Shared: tensors that look into it keep it alive. Thread-safe once made.
+/// Pages of a whole file, read from it; who writes to them all the same gets a page of its own, and the file stays as it is. Shared: tensors that look into it keep it alive. Thread-safe once made.
 /// A file that another process cuts shorter while it is mapped ends this process (SIGBUS) when the lost part is read:
 /// replace files by renaming, as AtomicFile does, and never write into them.
 class MappedFile {

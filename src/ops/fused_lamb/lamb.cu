@@ -5,17 +5,6 @@
 namespace anyaccel::ops {
 namespace {
 
-/// All threads of the block, and a barrier. The host has a copy only because what calls it is compiled for both.
-struct BlockThreads {
-  template <typename Function>
-  __host__ __device__ void operator()(const Function& function) const {
-#if defined(__CUDA_ARCH__)
-    function(static_cast<int>(threadIdx.x));
-    __syncthreads();
-#endif
-  }
-};
-
 template <typename P, typename G, typename S>
 __global__ void lamb_first(LambConstants constants, LambArrays arrays, std::int64_t size, LambNorms* parts) {
   __shared__ double memory[2 * lamb_lanes];  // doubles, because shared memory is not initialized and LambNorms would be

@@ -1,6 +1,8 @@
 #include "ops/inference/given.h"
 
-#include <limits>
+#include <algorithm>
+
+#include "ops/support/inference/prefill.h"
 
 namespace anyaccel::ops {
 namespace {
@@ -10,6 +12,10 @@ constexpr const char* where = "inference_decode";
 void check_contiguous(const char* op, const char* name, const Tensor& tensor) {
   check_on_host(op, name, tensor);
   if (!tensor.is_contiguous()) refuse(op, std::string(name) + " has gaps", words(tensor), "a contiguous tensor");
+}
+
+Format format_of(Element element) {
+  return element == Element::f32 ? Format::f32 : element == Element::bf16 ? Format::bf16 : Format::fp16;
 }
 
 bool given(const std::optional<Tensor>& tensor) { return tensor && tensor->defined(); }
@@ -88,6 +94,106 @@ std::int64_t size_at(const DecoderGiven& g, std::size_t i, std::int64_t least, s
   return g.sizes[i];
 }
 
+Values cache_values(const Decoder& d, const Segment& segment, const Tensor& cache) {
+  check_contiguous(where, "a cache", cache);
+  if (cache.sizes() != at::IntArrayRef({1, d.kv_heads, segment.capacity, d.head_dim}))
+    refuse(where, "a cache has another shape", words(cache),
+           "[1, kv_heads, capacity, head_dim] as the first one's of its segment");
+  return {cache.mutable_data_ptr(), element_of(where, "a cache", cache)};
+}
+
+Cache make_cache(const Decoder& d, const Segment& segment, const Tensor& keys, const Tensor& values) {
+  const Cache cache{cache_values(d, segment, keys), cache_values(d, segment, values)};
+  if (cache.keys.type != cache.values.type)
+    refuse(where, "keys and values differ in dtype", words(values), words(keys));
+  return cache;
+}
+
+/// `layers`: of which each segment has caches.
+std::vector<Segment> make_segments(const DecoderGiven& g, std::size_t layers) {
+  std::vector<Segment> segments;
+  std::int64_t begin = 0;
+  for (std::size_t s = 0; s < g.rows.size(); ++s) {
+    Segment segment{layers ? g.past[s] : 0, begin, g.rows[s], 0};  // without layers nothing is seen
+    if (segment.rows < 1 || segment.rows > g.x.size(0) - begin)
+      refuse(where, "the segments' rows are not those of x", c10::str(g.rows), std::to_string(g.x.size(0)) + " in all");
+    begin += segment.rows;
+    if (layers) {
+      const Tensor& first = g.keys[s * layers];
+      if (first.dim() != 4 || first.size(0) != 1)
+        refuse(where, "a cache has another shape", words(first), "[1, kv_heads, capacity, head_dim]");
+      segment.capacity = first.size(2);
+      if (segment.past < 0 || segment.past > segment.capacity - segment.rows)
+        refuse(where, "the caches have no room",
+               std::to_string(segment.past) + " + " + std::to_string(segment.rows) + " positions",
+               "at most " + std::to_string(segment.capacity));
+    }
+    segments.push_back(segment);
+  }
+  if (begin != g.x.size(0))
+    refuse(where, "the segments' rows are not those of x", c10::str(g.rows), std::to_string(g.x.size(0)) + " in all");
+  return segments;
+}
+
+/// Unless the layer has experts in its place.
+void add_feed_forward(Decoder& d, Weights& weights, DecoderLayer& layer) {
+  const auto gate = weights.part("a gate", d.hidden);
+  const auto up = weights.part("an up projection", d.hidden);
+  if (!gate) {
+    if (up || weights.part("a down projection", 0))
+      refuse(where, "the feed-forward part has no first matrix", "none", "one");
+    return;
+  }
+  const std::int64_t before = d.inner;
+  d.inner = gate->matrix.outputs / (d.gated && !up ? 2 : 1);
+  if (before >= 0 && before != d.inner)
+    refuse(where, "layers differ in size", std::to_string(d.inner), std::to_string(before));
+  if (!d.gated) {
+    layer.up = {*gate};
+  } else if (up) {
+    if (up->matrix.outputs != d.inner)
+      refuse(where, "gate and up differ", std::to_string(up->matrix.outputs), std::to_string(d.inner));
+    layer.up = {*gate, *up};
+  } else {
+    layer.up = {rows_of(*gate, 0, d.inner), rows_of(*gate, d.inner, d.inner)};
+  }
+  layer.down = weights.one("a down projection", d.inner, d.hidden);
+}
+
+/// Of floats; their first dimensions as one.
+Matrix float_matrix(const char* name, const std::optional<Tensor>& tensor, at::IntArrayRef sizes) {
+  if (!given(tensor) || tensor->sizes() != sizes)
+    refuse(where, std::string(name) + " is not there or has another shape", tensor ? words(*tensor) : "none",
+           c10::str(sizes));
+  check_contiguous(where, name, *tensor);
+  Matrix m;
+  m.format = format_of(element_of(where, name, *tensor));
+  m.inputs = sizes.back();
+  m.outputs = tensor->numel() / m.inputs;
+  m.weight = tensor->const_data_ptr();
+  return m;
+}
+
+Experts make_experts(const DecoderGiven& g, const Decoder& d, Weights& weights) {
+  const auto router = weights.take(), gate_up = weights.take(), down = weights.take();
+  if (!given(router)) {
+    if (given(gate_up) || given(down)) refuse(where, "experts have no router", "none", "[experts, hidden]");
+    return {};
+  }
+  const std::int64_t count = router->dim() == 2 ? router->size(0) : 0;
+  const std::int64_t inner = given(down) && down->dim() == 3 ? down->size(2) : 0;
+  if (count < d.experts_per_token || d.experts_per_token < 1 || inner < 1 || !d.gated)
+    refuse(where, "the experts do not fit",
+           c10::str(d.experts_per_token, " of ", words(*router), d.gated ? "" : ", without a gate"),
+           "1 or more that a row takes of a router's [experts, hidden], with a gate and matrices [experts, ..., ...]");
+  if (g.x.size(0) > most_rows)
+    refuse(where, "there are too many rows for experts", std::to_string(g.x.size(0)),
+           "at most " + std::to_string(most_rows));
+  return {{float_matrix("a router", router, {count, d.hidden}), {}},
+          float_matrix("the experts' first matrix", gate_up, {count, 2 * inner, d.hidden}),
+          float_matrix("the experts' second matrix", down, {count, d.hidden, inner})};
+}
+
 DecoderLayer make_layer(const DecoderGiven& g, Decoder& d, Weights& weights, std::size_t i, NormKind kind, float eps) {
   DecoderLayer layer{};
   layer.input_norm = weights.norm("an input norm", kind, d.hidden, eps);
@@ -104,29 +210,16 @@ DecoderLayer make_layer(const DecoderGiven& g, Decoder& d, Weights& weights, std
   layer.output = weights.one("an output projection", d.heads * d.head_dim, d.hidden);
   layer.after_attention = weights.norm("a norm after attention", kind, d.hidden, eps);
   layer.post_norm = weights.norm("a norm", kind, d.hidden, eps);
-  const auto gate = weights.part("a gate", d.hidden);
-  const auto up = weights.part("an up projection", d.hidden);
-  if (!gate) refuse(where, "the feed-forward part has no first matrix", "none", "one");
-  d.inner = gate->matrix.outputs / (d.gated && !up ? 2 : 1);
-  if (!d.gated) {
-    layer.up = {*gate};
-  } else if (up) {
-    if (up->matrix.outputs != d.inner)
-      refuse(where, "gate and up differ", std::to_string(up->matrix.outputs), std::to_string(d.inner));
-    layer.up = {*gate, *up};
-  } else {
-    layer.up = {rows_of(*gate, 0, d.inner), rows_of(*gate, d.inner, d.inner)};
-  }
-  layer.down = weights.one("a down projection", d.inner, d.hidden);
+  add_feed_forward(d, weights, layer);
   layer.after_feed_forward = weights.norm("a norm after the feed-forward part", kind, d.hidden, eps);
-  for (const auto& [cache, values] : {std::pair{&g.keys[i], &layer.keys}, {&g.values[i], &layer.values}}) {
-    check_contiguous(where, "a cache", *cache);
-    if (cache->numel() != d.kv_heads * d.capacity * d.head_dim || cache->size(-1) != d.head_dim)
-      refuse(where, "a cache has another shape", words(*cache), "[1, kv_heads, capacity, head_dim] as the first one's");
-    *values = {cache->mutable_data_ptr(), element_of(where, "a cache", *cache)};
-  }
-  if (layer.keys.type != layer.values.type)
-    refuse(where, "keys and values differ in dtype", words(g.values[i]), words(g.keys[i]));
+  layer.experts = make_experts(g, d, weights);
+  const bool dense = !layer.up.empty(), experts = layer.experts.router.matrix.outputs > 0;
+  if (dense == experts)
+    refuse(where, "the feed-forward part has no first matrix, or two kinds of them", experts ? "both" : "none",
+           "a first matrix or experts");
+  const std::size_t layers = g.numbers.size() - 2;
+  for (std::size_t s = 0; s < d.segments.size(); ++s)
+    layer.caches.push_back(make_cache(d, d.segments[s], g.keys[s * layers + i], g.values[s * layers + i]));
   layer.window = g.windows.empty() ? 0 : g.windows[i];
   const std::size_t which = layer.window > 0 && g.angles.size() == 4 ? 2 : 0;
   if (d.half) {
@@ -137,7 +230,7 @@ DecoderLayer make_layer(const DecoderGiven& g, Decoder& d, Weights& weights, std
   return layer;
 }
 
-constexpr std::size_t slots_of_layer = 8 * 2 - 4 + 7 * 4;
+constexpr std::size_t slots_of_layer = 8 * 2 - 4 + 7 * 4 + 3;
 
 }  // namespace
 
@@ -150,8 +243,7 @@ Matrix make_matrix(const char* op, const char* name, const Tensor& weight, const
   m.inputs = weight.size(1);
   m.weight = weight.const_data_ptr();
   if (weight.scalar_type() != at::kChar && weight.scalar_type() != at::kByte) {
-    const Element element = element_of(op, name, weight);
-    m.format = element == Element::f32 ? Format::f32 : element == Element::bf16 ? Format::bf16 : Format::fp16;
+    m.format = format_of(element_of(op, name, weight));
     return m;
   }
   m.format = weight.scalar_type() == at::kChar ? Format::int8 : Format::int4;
@@ -174,21 +266,25 @@ Matrix make_matrix(const char* op, const char* name, const Tensor& weight, const
 
 Decoder make_decoder(const DecoderGiven& g) {
   check_contiguous(where, "x", g.x);
-  if (g.x.dim() != 2 || g.x.scalar_type() != at::kFloat || g.x.size(0) < 1 || g.x.size(0) > most_rows)
-    refuse(where, "x does not fit", words(g.x), "float32 [1 to " + std::to_string(most_rows) + " rows, hidden]");
-  const std::size_t layers = g.keys.size();
+  if (g.x.dim() != 2 || g.x.scalar_type() != at::kFloat || g.x.size(0) < 1 || g.x.size(0) > most_prefill_rows ||
+      g.x.size(1) < 1)
+    refuse(where, "x does not fit", words(g.x),
+           "float32 [1 to " + std::to_string(most_prefill_rows) + " rows, hidden]");
+  const std::size_t layers = g.numbers.size() < 2 ? 0 : g.numbers.size() - 2;
   if (g.half < 0 || g.half > 2 || (g.half && layers != 1))
     refuse(where, "there is no such half of the layers", std::to_string(g.half) + " of " + std::to_string(layers),
            "0 for all, 1 for the attention or 2 for the feed-forward part of one layer");
   if (g.half && (!given(g.change) || g.change->scalar_type() != at::kFloat || g.change->sizes() != g.x.sizes()))
     refuse(where, "the change does not fit", g.change ? words(*g.change) : "none", "float32 of the shape of x");
   if (g.half) check_contiguous(where, "change", *g.change);
-  if (g.sizes.size() != 6 || g.values.size() != layers || g.numbers.size() != 2 + layers ||
-      (!g.windows.empty() && g.windows.size() != layers))
-    refuse(
-        where, "the lists' lengths do not fit",
-        c10::str(g.sizes.size(), ", ", layers, ", ", g.values.size(), ", ", g.numbers.size(), ", ", g.windows.size()),
-        "6 sizes, a key and a value cache for each layer, 2 + layers numbers, no windows or one for each");
+  const std::size_t caches = g.rows.size() * layers;
+  if (g.sizes.size() != 7 || g.past.size() != g.rows.size() || g.keys.size() != caches || g.values.size() != caches ||
+      g.numbers.size() != 2 + layers || (!g.windows.empty() && g.windows.size() != layers))
+    refuse(where, "the lists' lengths do not fit",
+           c10::str(g.sizes.size(), ", ", g.past.size(), ", ", g.rows.size(), ", ", g.keys.size(), ", ",
+                    g.values.size(), ", ", g.numbers.size(), ", ", g.windows.size()),
+           "7 sizes, past and rows of each segment, a key and a value cache for each of its layers, 2 + layers "
+           "numbers, no windows or one for each layer");
   const std::size_t wanted = layers * slots_of_layer + 2 + 4;
   if (g.weights.size() != wanted)
     refuse(where, "there is another number of weights", std::to_string(g.weights.size()), std::to_string(wanted));
@@ -200,23 +296,17 @@ Decoder make_decoder(const DecoderGiven& g) {
   d.head_dim = size_at(g, 2, 1, most_head_dim, "head_dim");
   const auto kind = static_cast<NormKind>(size_at(g, 3, 0, 2, "the kind of norm"));
   d.gate = static_cast<Gate>(size_at(g, 4, 0, 3, "the activation"));
-  const std::int64_t flags = size_at(g, 5, 0, 7, "the flags");
+  const std::int64_t flags = size_at(g, 5, 0, 15, "the flags");
   d.gated = flags & 1;
   d.norms_after = flags & 2;
+  d.normalize_experts = flags & 8;
+  d.experts_per_token = size_at(g, 6, 0, 1 << 16, "the number of experts that a row takes");
   if (d.heads % d.kv_heads)
     refuse(where, "kv_heads does not divide heads", std::to_string(d.kv_heads),
            "a divisor of " + std::to_string(d.heads));
   const auto eps = static_cast<float>(g.numbers[0]);
   d.softcap = static_cast<float>(g.numbers[1]);
-  if (layers && (g.keys[0].dim() != 4 || g.keys[0].size(0) != 1))
-    refuse(where, "a cache has another shape", words(g.keys[0]), "[1, kv_heads, capacity, head_dim]");
-  d.capacity = layers ? g.keys[0].size(2) : 0;
-  if (!layers) {
-    // The head alone.
-  } else if (g.past < 0 || g.past + g.x.size(0) > d.capacity)
-    refuse(where, "the caches have no room",
-           std::to_string(g.past) + " + " + std::to_string(g.x.size(0)) + " positions",
-           "at most " + std::to_string(d.capacity));
+  d.segments = make_segments(g, layers);
   if (!g.angles.empty()) {
     d.half = g.angles[0].dim() == 2 ? g.angles[0].size(1) : -1;
     for (const Tensor& angle : g.angles) {
@@ -228,22 +318,25 @@ Decoder make_decoder(const DecoderGiven& g) {
   }
   Weights weights(g.weights);
   d.layers.reserve(layers);
+  d.inner = -1;  // until a layer says it
   for (std::size_t i = 0; i < layers; ++i) {
-    const std::int64_t inner = d.inner;
     const bool head_norms = d.head_norms;
     d.layers.push_back(make_layer(g, d, weights, i, kind, eps));
-    if (i && (inner != d.inner || head_norms != d.head_norms))
-      refuse(where, "layers differ in size", std::to_string(d.inner), std::to_string(inner));
+    if (i && head_norms != d.head_norms)
+      refuse(where, "layers differ", "norms of heads in some of them", "in all or none");
   }
+  d.inner = std::max<std::int64_t>(0, d.inner);
   const bool final_norm = flags & 4;
   d.final_norm = weights.norm("the last norm", kind, d.hidden, final_norm ? eps : -1.0F);
   if (auto head = weights.part("the head", d.hidden)) d.head = *head;
   if (d.head.matrix.outputs == 0) return d;
-  if (!given(g.logits)) refuse(where, "there are no logits to write", "none", "float32 [rows, outputs of the head]");
+  constexpr const char* wanted_logits = "float32 [rows, or segments for their last rows, outputs of the head]";
+  if (!given(g.logits)) refuse(where, "there are no logits to write", "none", wanted_logits);
   check_contiguous(where, "logits", *g.logits);
-  if (g.logits->scalar_type() != at::kFloat || g.logits->dim() != 2 || g.logits->size(0) != g.x.size(0) ||
-      g.logits->size(1) != d.head.matrix.outputs)
-    refuse(where, "logits do not fit", words(*g.logits), "float32 [rows, outputs of the head]");
+  if (g.logits->scalar_type() != at::kFloat || g.logits->dim() != 2 || g.logits->size(1) != d.head.matrix.outputs ||
+      (g.logits->size(0) != g.x.size(0) && g.logits->size(0) != static_cast<std::int64_t>(g.rows.size())))
+    refuse(where, "logits do not fit", words(*g.logits), wanted_logits);
+  d.last_only = g.logits->size(0) != g.x.size(0);
   return d;
 }
 

@@ -18,8 +18,9 @@ using OptionalTensors = c10::List<std::optional<Tensor>>;
 struct DecoderGiven {
   const Tensor& x;
   const OptionalTensors& weights;
-  at::TensorList keys, values, angles;
-  std::int64_t past;
+  at::TensorList keys, values;  ///< of the first segment's layers, then of the second one's, ...
+  at::TensorList angles;
+  at::IntArrayRef past, rows;  ///< of each segment
   at::IntArrayRef sizes, windows;
   at::ArrayRef<double> numbers;
   const std::optional<Tensor>& logits;

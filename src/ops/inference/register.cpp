@@ -2,6 +2,8 @@
 #include "ATen/ops/empty.h"
 #include "ATen/ops/to.h"
 #include "ops/inference/given.h"
+#include "ops/support/inference/panels.h"
+#include "ops/support/inference/prefill.h"
 #include "ops/support/tasks.h"
 #include "torch/library.h"
 
@@ -9,32 +11,44 @@ namespace anyaccel::ops {
 namespace {
 
 void decode(const Tensor& x, const OptionalTensors& weights, at::TensorList keys, at::TensorList values,
-            at::TensorList angles, std::int64_t past, at::IntArrayRef sizes, at::IntArrayRef windows,
-            at::ArrayRef<double> numbers, const std::optional<Tensor>& logits, const std::optional<Tensor>& change,
-            std::int64_t half) {
+            at::TensorList angles, at::IntArrayRef past, at::IntArrayRef rows, at::IntArrayRef sizes,
+            at::IntArrayRef windows, at::ArrayRef<double> numbers, const std::optional<Tensor>& logits,
+            const std::optional<Tensor>& change, std::int64_t half) {
   const Decoder decoder =
-      make_decoder({x, weights, keys, values, angles, past, sizes, windows, numbers, logits, change, half});
+      make_decoder({x, weights, keys, values, angles, past, rows, sizes, windows, numbers, logits, change, half});
   const std::int64_t threads = task_threads();
-  const Tensor scratch =
-      at::empty({decoder_scratch(decoder, x.size(0), past, threads) + 64}, at::TensorOptions(at::kByte));
+  const bool many = x.size(0) > most_rows;
+  const Isa isa = best_isa();
+  const std::int64_t bytes = many ? prefill_scratch(isa, decoder, threads) : decoder_scratch(decoder, threads);
+  const Tensor scratch = at::empty({bytes + 64}, at::TensorOptions(at::kByte));
   auto address = reinterpret_cast<std::uintptr_t>(scratch.mutable_data_ptr());
   address = (address + 63) / 64 * 64;
   float* out = decoder.head.matrix.outputs ? static_cast<float*>(changed_memory(*logits)) : nullptr;
   float* const part = half ? static_cast<float*>(changed_memory(*change)) : nullptr;
-  run_decoder(best_isa(), decoder, static_cast<float*>(half ? x.data_ptr() : changed_memory(x)), x.size(0), past, out,
-              reinterpret_cast<void*>(address), threads, static_cast<Half>(half), part);
+  auto* const in = static_cast<float*>(half ? x.data_ptr() : changed_memory(x));
+  auto* const run = many ? run_prefill : run_decoder;
+  run(isa, decoder, in, out, reinterpret_cast<void*>(address), threads, static_cast<Half>(half), part);
 }
 
-void decode_meta(const Tensor&, const OptionalTensors&, at::TensorList, at::TensorList, at::TensorList, std::int64_t,
-                 at::IntArrayRef, at::IntArrayRef, at::ArrayRef<double>, const std::optional<Tensor>&,
+void decode_meta(const Tensor&, const OptionalTensors&, at::TensorList, at::TensorList, at::TensorList, at::IntArrayRef,
+                 at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, at::ArrayRef<double>, const std::optional<Tensor>&,
                  const std::optional<Tensor>&, std::int64_t) {}
 
 constexpr const char* decode_schema =
-    "inference_decode(Tensor(a!) x, Tensor?[] weights, Tensor(b!)[] keys, Tensor(c!)[] values, Tensor[] angles, int "
-    "past, "
-    "int[] sizes, int[] windows, float[] numbers, Tensor(d!)? logits=None, Tensor(e!)? change=None, int half=0) -> ()";
+    "inference_decode(Tensor(a!) x, Tensor?[] weights, Tensor(b!)[] keys, Tensor(c!)[] values, Tensor[] angles, "
+    "int[] past, int[] rows, int[] sizes, int[] windows, float[] numbers, Tensor(d!)? logits=None, "
+    "Tensor(e!)? change=None, int half=0) -> ()";
 
-TORCH_LIBRARY_FRAGMENT(anyaccel, m) { m.def(decode_schema); }
+/// Rows of one call that are faster here than LibTorch's own products, for a model of this type.
+std::int64_t decode_rows(at::ScalarType dtype) {
+  const Element model = dtype == at::kBFloat16 ? Element::bf16 : dtype == at::kHalf ? Element::fp16 : Element::f32;
+  return panels_pay(best_isa(), model) ? most_prefill_rows : most_rows;
+}
+
+TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
+  m.def(decode_schema);
+  m.def("inference_decode_rows(ScalarType dtype) -> int", decode_rows);
+}
 TORCH_LIBRARY_IMPL(anyaccel, CPU, m) { m.impl("inference_decode", decode); }
 TORCH_LIBRARY_IMPL(anyaccel, Meta, m) { m.impl("inference_decode", decode_meta); }
 

@@ -1,7 +1,6 @@
 // Registers torch.ops.anyaccel.{sparse_attention, sparse_attention_layout, ...}: checks, conversions, threads, autograd.
 #include <array>
 #include <limits>
-#include <new>
 #include <vector>
 
 #include "ATen/TensorOperators.h"
@@ -15,7 +14,7 @@
 #include "ops/sparse_attn/kernels.h"
 #include "ops/sparse_attn/layouts.h"
 #include "ops/sparse_attn/rpe_grad.h"
-#include "ops/support/tasks.h"
+#include "ops/support/scratch.h"
 #include "torch/csrc/autograd/autograd_not_implemented_fallback.h"
 #include "torch/csrc/autograd/custom_function.h"
 #include "torch/library.h"
@@ -121,25 +120,6 @@ class Work {
   const Given& given_;
 };
 
-/// Scratch memory of each thread.
-template <typename T>
-class ScratchMemory {
- public:
-  explicit ScratchMemory(std::int64_t dim)
-      : threads_(task_threads()),
-        each_(attention_scratch(dim)),
-        at_(::operator new (static_cast<std::size_t>(threads_* each_) * sizeof(T), std::align_val_t{64})) {}
-  ~ScratchMemory() { ::operator delete (at_, std::align_val_t{64}); }
-  ScratchMemory(const ScratchMemory&) = delete;
-  ScratchMemory& operator=(const ScratchMemory&) = delete;
-  std::int64_t threads() const { return threads_; }
-  T* of(std::int64_t thread) const { return static_cast<T*>(at_) + thread * each_; }
-
- private:
-  std::int64_t threads_, each_;
-  void* at_;
-};
-
 Tensor cut(const Tensor& rows, const Tensor& like) {
   return rows.narrow(3, 0, like.size(3)).to(like.scalar_type()).contiguous();
 }
@@ -153,7 +133,7 @@ std::tuple<Tensor, Tensor> forward_as(const Given& g) {
   T* const out_at = out.mutable_data_ptr<T>();
   T* const stats_at = stats.mutable_data_ptr<T>();
   const Isa isa = best_isa();
-  const ScratchMemory<T> scratch(work.dim());
+  const ScratchMemory<T> scratch(attention_scratch(work.dim()));
   parallel_tasks(work.heads() * rows, scratch.threads(), [&](std::int64_t i, std::int64_t thread) {
     attention_forward(isa, work.head(i / rows, out_at, stats_at), i % rows, scratch.of(thread));
   });
@@ -178,7 +158,7 @@ Grads backward_as(const Tensor& grad_out, const Given& g, const Tensor& out, con
   const T* const grad_at = grad.const_data_ptr<T>();
   const std::array<T*, 3> to = {grads[0].mutable_data_ptr<T>(), grads[1].mutable_data_ptr<T>(),
                                 grads[2].mutable_data_ptr<T>()};
-  const ScratchMemory<T> scratch(work.dim());
+  const ScratchMemory<T> scratch(attention_scratch(work.dim()));
   const Division parts(drpe.slices(work.heads()), work.blocks.rows, scratch.threads());
   for (std::int64_t step = 0; step < parts.groups; ++step)
     parallel_tasks(parts.tasks(), scratch.threads(), [&](std::int64_t task, std::int64_t thread) {

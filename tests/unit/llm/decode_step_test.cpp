@@ -10,6 +10,8 @@
 #include "anyaccel/sdk/op_builder.h"
 #include "llm/model/llama.h"
 #include "llm/model/state.h"
+#include "llm/quantize/weights.h"
+#include "llm/support/host_random.h"
 #include "unit/llm/small_config.h"
 
 namespace anyaccel::llm {
@@ -18,6 +20,18 @@ namespace {
 ModelConfig small() {
   ModelConfig config = small_config();
   config.max_positions = 64;
+  return config;
+}
+
+/// The second layer is a plain one.
+ModelConfig with_experts(bool normalize) {
+  ModelConfig config = small();
+  config.num_layers = 3;
+  config.num_experts = 6;
+  config.experts_per_token = 2;
+  config.expert_size = 20;
+  config.normalize_experts = normalize;
+  config.expert_layers = {true, false, true};
   return config;
 }
 
@@ -31,6 +45,11 @@ class DecodeStepTest : public testing::Test {
   at::Tensor forward(ModelState& state, const std::vector<std::int64_t>& ids, KvCache* cache) {
     return llama_forward(state.weights, state.local, state.rope, ids_on_device(state.config, ids, "test"), cache);
   }
+  /// All positions at once in torch's ops: gradients are left to those.
+  at::Tensor plain(ModelState& state, const std::vector<std::int64_t>& ids) {
+    const c10::AutoGradMode gradient(true);
+    return forward(state, ids, nullptr).detach();
+  }
   c10::AutoGradMode no_gradient_{false};
 };
 
@@ -43,16 +62,38 @@ TEST_F(DecodeStepTest, IsTakenAndEqualsThePlainPass) {
   KvCache cache(state.local, 1, 40, c10::kFloat);
   std::vector<std::int64_t> ids;
   for (std::int64_t i = 0; i < 18; ++i) ids.push_back(i * 7 % 20);
-  forward(state, ids, &cache);  // more rows than the op takes: the plain pass
+  EXPECT_TRUE(at::allclose(forward(state, ids, &cache), plain(state, ids), 1e-5,
+                           1e-5));  // more rows than one call for few takes
   for (const std::vector<std::int64_t>& more : {std::vector<std::int64_t>{3}, {5, 6, 7}, {1}}) {
     const at::Tensor got = forward(state, more, &cache);
     ids.insert(ids.end(), more.begin(), more.end());
     const at::Tensor want =
-        forward(state, ids, nullptr)
+        plain(state, ids)
             .narrow(1, static_cast<std::int64_t>(ids.size() - more.size()), static_cast<std::int64_t>(more.size()));
     EXPECT_TRUE(at::allclose(got, want, 1e-5, 1e-5));
   }
   EXPECT_EQ(cache.length(), 23);
+}
+
+// Breaks when a token takes other experts than in the plain pass, or their shares differ, or a layer without them is missed.
+TEST_F(DecodeStepTest, ExpertsEqualThePlainPass) {
+  for (const bool normalize : {true, false}) {
+    const Model model = Model::create(with_experts(normalize), 3);
+    ModelState& state = *model.state();
+    ASSERT_TRUE(DecodeStep::of(state.weights, state.local));
+    KvCache cache(state.local, 1, 40, c10::kFloat);
+    std::vector<std::int64_t> ids;
+    for (const std::vector<std::int64_t>& more :
+         {std::vector<std::int64_t>{3}, {5, 6, 7, 1, 2, 18, 4, 11, 12, 13, 14, 15}, {1}, {9, 8}}) {
+      const at::Tensor got = forward(state, more, &cache);
+      ids.insert(ids.end(), more.begin(), more.end());
+      const at::Tensor want =
+          plain(state, ids)
+              .narrow(1, static_cast<std::int64_t>(ids.size() - more.size()), static_cast<std::int64_t>(more.size()));
+      EXPECT_TRUE(at::allclose(got, want, 1e-5, 1e-5)) << normalize;
+      EXPECT_FALSE(at::equal(got, want));  // else the plain pass is compared with itself
+    }
+  }
 }
 
 // Breaks when the op keeps a copy of weights that training changes.
@@ -67,7 +108,7 @@ TEST_F(DecodeStepTest, SeesChangedWeights) {
   state.weights.layers[1].down.mul_(2);
   const at::Tensor after = first();
   EXPECT_FALSE(at::equal(before, after));
-  EXPECT_TRUE(at::allclose(after, forward(state, {3}, nullptr), 1e-5, 1e-5));
+  EXPECT_TRUE(at::allclose(after, plain(state, {3}), 1e-5, 1e-5));
 }
 
 // Breaks when a pass that gradients go through is done by the op, which has none.
@@ -80,15 +121,80 @@ TEST_F(DecodeStepTest, LeavesGradientsToThePlainPass) {
   EXPECT_TRUE(forward(state, {3}, &cache).requires_grad());
 }
 
+/// New tokens of three sequences, step by step: short prompts, few tokens, and at last a prompt that is too long for the op.
+const std::vector<std::vector<std::vector<std::int64_t>>> steps = {
+    {{1, 2, 3}, {7}, {4, 5, 6, 7, 8, 9}},
+    {{4}, {2, 3}, {10}},
+    {{5}, {9}, {11, 12, 13, 14, 15, 16, 17, 18, 19, 1, 2, 3, 4, 5, 6, 7, 8, 9}},
+    {{6}, {1}, {2}},
+};
+
+void expect_segments_as_alone(ModelState& state) {
+  ASSERT_TRUE(DecodeStep::of(state.weights, state.local));
+  std::vector<KvCache> together, alone;
+  for (std::int64_t i = 0; i < 3; ++i) {
+    together.emplace_back(state.local, 1, 30 + 3 * i, state.dtype);
+    alone.emplace_back(state.local, 1, 40, state.dtype);
+  }
+  for (const auto& step : steps) {
+    std::vector<std::int64_t> all;
+    std::vector<Segment> segments;
+    for (std::size_t i = 0; i < 3; ++i) {
+      all.insert(all.end(), step[i].begin(), step[i].end());
+      segments.push_back({&together[i], static_cast<std::int64_t>(step[i].size())});
+    }
+    const at::Tensor got = llama_forward_segments(state.weights, state.local, state.rope,
+                                                  ids_on_device(state.config, all, "test"), segments);
+    for (std::size_t i = 0; i < 3; ++i) {
+      const at::Tensor want =
+          llama_forward(state.weights, state.local, state.rope, ids_on_device(state.config, step[i], "test"), &alone[i],
+                        /*last_only=*/true);
+      EXPECT_TRUE(at::equal(got[static_cast<std::int64_t>(i)], want[0][0].to(c10::kFloat))) << i;
+      EXPECT_EQ(together[i].length(), alone[i].length());
+    }
+  }
+}
+
+// Breaks when a sequence's logits depend on which others go through the model in the same passes: a prompt that begins, another
+// one's window, its place in the caches.
+TEST_F(DecodeStepTest, SequencesTogetherHaveTheBitsOfEachAlone) {
+  ModelConfig windows = small();
+  windows.windows = {4, 0};
+  for (const ModelConfig& config : {small(), windows, with_experts(true)}) {
+    for (const c10::ScalarType type : {c10::kFloat, c10::kBFloat16, c10::kHalf}) {
+      ModelState state(config, type);
+      HostRandom random(3);
+      initialize(state.weights, config, random);
+      expect_segments_as_alone(state);
+    }
+  }
+}
+
+// Breaks when that is so of float weights alone.
+TEST_F(DecodeStepTest, SequencesOfIntegersTogetherHaveTheBitsOfEachAlone) {
+  ModelConfig config = small();
+  config.hidden_size = 64;
+  config.intermediate_size = 96;
+  config.head_dim = 16;
+  for (const int bits : {8, 4}) {
+    const Model model = Model::create(config, 3);
+    quantize(model.state()->weights, model.config(), {.bits = bits, .group = 32});
+    expect_segments_as_alone(*model.state());
+  }
+}
+
 // Breaks when a family with something that the op does not know is taken.
 TEST_F(DecodeStepTest, RefusesWhatTheOpDoesNotKnow) {
   ModelConfig config = small();
   const Model model = Model::create(config, 3);
+  ModelConfig experts = with_experts(true);
+  const Model model_of_experts = Model::create(experts, 3);
+  experts.activation = Activation::gelu;  // the plain pass knows one for experts
+  EXPECT_FALSE(DecodeStep::make(model_of_experts.state()->weights, experts));
   config.norms_before = false;
   EXPECT_FALSE(DecodeStep::make(model.state()->weights, config));
-  EXPECT_FALSE(DecodeStep::takes(2, 1));
-  EXPECT_FALSE(DecodeStep::takes(1, 17));
-  EXPECT_TRUE(DecodeStep::takes(1, 16));
+  EXPECT_FALSE(DecodeStep::takes(17));
+  EXPECT_TRUE(DecodeStep::takes(16));
 }
 
 }  // namespace

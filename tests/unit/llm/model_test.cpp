@@ -2,12 +2,15 @@
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <iterator>
 
 #include "anyaccel/llm/generate.h"
+#include "llm/model/llama.h"
+#include "llm/model/state.h"
 #include "unit/llm/small_config.h"
 #include "unit/llm/temporary_folder.h"
 #include "unit/support/expect_error.h"
@@ -22,6 +25,50 @@ TEST(Model, SaveAndLoad) {
   model.save(folder.path());
   EXPECT_TRUE(at::equal(Model::load(folder.path()).logits({1, 2, 3}), model.logits({1, 2, 3})));
   EXPECT_EQ(model.parameter_count(), 2 * 20 * 16 + 16 + 2 * (16 * (16 + 16 + 16) + 3 * 16 * 24 + 32));
+}
+
+// Fails when weights that a file has as they are needed are copied, or those that it has otherwise are not, or when what a program
+// does to a loaded model reaches the file.
+TEST(Model, UsesWeightsWhereTheyAreMapped) {
+  const TemporaryFolder folder;
+  const Model model = Model::create(small_config(), 1);
+  model.save(folder.path());
+  const Model same = Model::load(folder.path());
+  Weights& weights = same.state()->weights;
+  const bool host = weights.embedding.is_cpu();
+  for (LayerWeights& layer : weights.layers) {
+    EXPECT_EQ(layer.qkv_parts.size(), host ? 3U : 0U);
+    EXPECT_EQ(layer.gate_up_parts.size(), host ? 2U : 0U);
+    EXPECT_EQ(layer.qkv.defined(), !host);
+  }
+  EXPECT_TRUE(weights.head.is_same(weights.embedding) == small_config().tie_word_embeddings);
+  const TemporaryFolder again;
+  same.save(again.path());
+  EXPECT_TRUE(at::equal(Model::load(again.path()).logits({1, 2, 3}), model.logits({1, 2, 3})));
+  const c10::AutoGradMode no_gradient(false);
+  weights.embedding.zero_();
+  EXPECT_FALSE(at::equal(same.logits({1, 2, 3}), model.logits({1, 2, 3})));
+  EXPECT_TRUE(at::equal(Model::load(folder.path()).logits({1, 2, 3}), model.logits({1, 2, 3})));
+  // Another type is made of the file's.
+  const Model narrow = Model::load(folder.path(), c10::kBFloat16);
+  EXPECT_TRUE(narrow.state()->weights.layers[0].qkv_parts.empty());
+  EXPECT_TRUE(at::allclose(narrow.logits({1, 2, 3}), model.logits({1, 2, 3}), 0.1, 0.1));
+}
+
+// Fails when the way without gradients, which may be an op's, gives a prompt other logits than the plain one: of any length.
+TEST(Model, PromptsOfEveryLength) {
+  ModelConfig config = small_config();
+  config.max_positions = 700;
+  const Model model = Model::create(config, 3);
+  ModelState& state = *model.state();
+  for (const std::int64_t length : {1, 16, 17, 64, 65, 600}) {
+    std::vector<std::int64_t> ids;
+    for (std::int64_t i = 0; i < length; ++i) ids.push_back(i * i % 19);
+    const c10::AutoGradMode plain(true);
+    const at::Tensor want =
+        llama_forward(state.weights, state.local, state.rope, ids_on_device(config, ids, "test")).squeeze(0);
+    EXPECT_TRUE(at::allclose(model.logits(ids), want.cpu(), 1e-4, 1e-4)) << length;
+  }
 }
 
 // Fails when sizes that the weights do not have ask for memory before they are compared.

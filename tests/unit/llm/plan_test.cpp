@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "unit/support/expect_error.h"
 
 namespace anyaccel::llm {
@@ -132,6 +134,46 @@ TEST(ParallelPlan, Patterns) {
 TEST(ParallelPlan, TooManyRanks) {
   EXPECT_ERROR(make_plan(grouped(4, 2), {{"model.layers.0.self_attn.q_proj.weight", {32, 32}}}, 0, 5), invalid_argument,
                "weight model.layers.0.self_attn.q_proj.weight has nothing for some of the ranks; got 5 ranks");
+}
+
+// Fails when ranks cut a feed-forward part within a group of integers, share it out unevenly, or go without one where groups of 64 or 32 fit.
+TEST(ParallelPlan, GroupsStayWhole) {
+  ModelConfig config = grouped(4, 2);
+  const auto cut = [&](std::int64_t inner, int size, std::int64_t group) {
+    config.intermediate_size = inner;
+    std::vector<Slice> out;
+    for (int rank = 0; rank < size; ++rank) {
+      const ParallelPlan plan =
+          make_plan(config, {{"model.layers.0.mlp.down_proj.weight", {32, inner}}}, rank, size, {}, group);
+      EXPECT_EQ(plan.local.intermediate_size, plan.tensors[0].parts[0].count);
+      out.push_back(plan.tensors[0].parts[0]);
+    }
+    return out;
+  };
+  EXPECT_EQ(cut(896, 2, 128), (std::vector<Slice>{{0, 512}, {512, 384}}));
+  EXPECT_EQ(cut(896, 2, 0), (std::vector<Slice>{{0, 448}, {448, 448}}));
+  EXPECT_EQ(cut(256, 3, 128), (std::vector<Slice>{{0, 128}, {128, 64}, {192, 64}}));
+  EXPECT_EQ(cut(96, 3, 96), (std::vector<Slice>{{0, 32}, {32, 32}, {64, 32}}));
+  EXPECT_EQ(cut(96, 4, 32), (std::vector<Slice>{{0, 24}, {24, 24}, {48, 24}, {72, 24}}));
+  // Experts stay floats.
+  config.expert_size = 896;
+  config.num_experts = 2;
+  const ParallelPlan plan =
+      make_plan(config, {{"model.layers.0.mlp.experts.1.down_proj.weight", {32, 896}}}, 0, 2, {}, 128);
+  EXPECT_EQ(plan.tensors[0].parts[0].count, 448);
+  EXPECT_EQ(plan.local.expert_size, 448);
+}
+
+// Fails when plans that differ cannot be told apart by what is kept with their weights.
+TEST(ParallelPlan, KeysDiffer) {
+  const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.down_proj.weight", {32, 256}}};
+  ModelConfig config = grouped(4, 2);
+  config.intermediate_size = 256;
+  const StyleRule rule{"*down*", ShardStyle::replicated};
+  const std::set<std::string> keys = {make_plan(config, shapes, 0, 2).key, make_plan(config, shapes, 1, 2).key,
+                                      make_plan(config, shapes, 0, 3).key, make_plan(config, shapes, 0, 2, {}, 64).key,
+                                      make_plan(config, shapes, 0, 2, {rule}).key};
+  EXPECT_EQ(keys.size(), 5U);
 }
 
 }  // namespace

@@ -1,19 +1,25 @@
 #include "llm/quantize/weights.h"
 
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
 #include "anyaccel/llm/generate.h"
 #include "anyaccel/llm/model.h"
+#include "anyaccel/llm/parallel.h"
 #include "llm/model/llama.h"
 #include "llm/model/state.h"
+#include "llm/parallel/shards.h"
+#include "llm/quantize/forms.h"
+#include "llm/quantize/stored_weights.h"
 #include "unit/llm/temporary_folder.h"
 #include "unit/support/expect_error.h"
 
@@ -212,6 +218,125 @@ TEST_F(Quantize, TiedHeadsLeaveTheEmbedding) {
     EXPECT_EQ(model.state()->weights.head.scalar_type(), c10::kChar);
     EXPECT_LT(distance(model), 0.02);
   }
+}
+
+/// What ranks have of a model whose heads and inner values do not divide by three.
+class QuantizedParts : public Quantize {
+ protected:
+  QuantizedParts() {
+    config_.hidden_size = 64;
+    config_.num_heads = 4;
+    config_.num_kv_heads = 2;
+    config_.head_dim = 32;
+    config_.intermediate_size = 256;
+    Model::create(config_, 5).save(folder_.path());
+  }
+  ParallelPlan plan(int rank, const LoadOptions& options) const {
+    const auto shapes = tensor_shapes(config_);
+    return make_plan(config_, shapes, rank, 3, {},
+                     inner_group(config_, shapes, StoredWeights(folder_.path()), options));
+  }
+  /// A rank's part, quantized.
+  Weights part(const ParallelPlan& plan, const LoadOptions& options) const {
+    Weights weights = make_weights(plan.local, c10::kFloat, c10::Device(c10::kCPU));
+    llm::load(weights, plan.local, StoredWeights(folder_.path()), &plan);
+    quantize(weights, plan.local, options, &plan);
+    return weights;
+  }
+  static at::Tensor values(const at::Tensor& weight, const Scales& scales) {
+    return scales.scales.defined() ? dequantize(weight, scales, 0, weight.size(0)) : weight;
+  }
+  ModelConfig config_ = small();
+};
+
+// Breaks when a rank makes other integers of its rows and inputs than one rank alone makes of them.
+TEST_F(QuantizedParts, AreThoseOfTheWhole) {
+  for (const int bits : {8, 4}) {
+    const LoadOptions options{.bits = bits, .group = 32, .cache = false};
+    const Model model = Model::load(folder_.path(), options);
+    const Weights& all = model.state()->weights;
+    const at::Tensor qkv = values(all.layers[1].qkv, all.layers[1].qkv_scales);
+    const at::Tensor output = values(all.layers[1].output, all.layers[1].output_scales);
+    const at::Tensor gate_up = values(all.layers[1].gate_up, all.layers[1].gate_up_scales);
+    const at::Tensor down = values(all.layers[1].down, all.layers[1].down_scales);
+    for (int rank = 0; rank < 3; ++rank) {
+      const ParallelPlan mine = plan(rank, options);
+      const Weights weights = part(mine, options);
+      const LayerWeights& layer = weights.layers[1];
+      const auto cut = [&](const char* name, const at::Tensor& whole) {
+        const Slice slice = mine.find(name)->parts[0];
+        return whole.narrow(static_cast<std::int64_t>(mine.find(name)->dim), slice.begin, slice.count);
+      };
+      const std::string prefix = "model.layers.1.";
+      const auto is = [&](const at::Tensor& weight, const Scales& scales, const at::Tensor& want) {
+        EXPECT_TRUE(scales.scales.defined());
+        EXPECT_TRUE(at::equal(values(weight, scales), want));
+      };
+      const std::int64_t key = 4 * 32, value = key + 2 * 32;
+      is(layer.qkv, layer.qkv_scales,
+         at::cat({cut((prefix + "self_attn.q_proj.weight").c_str(), qkv.narrow(0, 0, key)),
+                  cut((prefix + "self_attn.k_proj.weight").c_str(), qkv.narrow(0, key, 64)),
+                  cut((prefix + "self_attn.v_proj.weight").c_str(), qkv.narrow(0, value, 64))}));
+      is(layer.output, layer.output_scales, cut((prefix + "self_attn.o_proj.weight").c_str(), output));
+      is(layer.gate_up, layer.gate_up_scales,
+         at::cat({cut((prefix + "mlp.gate_proj.weight").c_str(), gate_up.narrow(0, 0, 256)),
+                  cut((prefix + "mlp.up_proj.weight").c_str(), gate_up.narrow(0, 256, 256))}));
+      is(layer.down, layer.down_scales, cut((prefix + "mlp.down_proj.weight").c_str(), down));
+      is(weights.head, weights.head_scales, cut("lm_head.weight", values(all.head, all.head_scales)));
+    }
+  }
+}
+
+// Breaks when a part that begins within a group takes a group that does not fit it or one that was not asked for, or the plan tells another one.
+TEST_F(QuantizedParts, GroupsFitThePart) {
+  // Heads are dealt 1, 1, 2: the group of 128 of all of them fits no rank's inputs.
+  const std::vector<std::int64_t> narrower = {32, 32, 64}, none = {0, 0, 0};
+  for (const std::int64_t group : {0, 128}) {
+    const LoadOptions options{.bits = 4, .group = group};
+    const auto told = parallel_plan(folder_.path(), 3, {}, options);
+    const auto find = [&](const std::string& name) {
+      return *std::find_if(told.begin(), told.end(), [&](const PlannedTensor& each) { return each.name == name; });
+    };
+    const PlannedTensor output = find("model.layers.0.self_attn.o_proj.weight");
+    EXPECT_EQ(output.groups, group ? none : narrower);
+    EXPECT_EQ(output.bits, group ? std::vector<int>({0, 0, 0}) : std::vector<int>({4, 4, 4}));
+    EXPECT_EQ(find("model.embed_tokens.weight").bits, std::vector<int>({0, 0, 0}));
+    for (int rank = 0; rank < 3; ++rank) {
+      const ParallelPlan mine = plan(rank, options);
+      const Weights weights = part(mine, options);
+      const auto place = static_cast<std::size_t>(rank);
+      const LayerWeights& layer = weights.layers[0];
+      EXPECT_EQ(layer.output_scales.scales.defined(), group == 0);
+      if (group == 0) {
+        EXPECT_EQ(layer.output.size(1) * 2 / layer.output_scales.scales.size(1), narrower[place]);
+      }
+      // Two groups of 128 cannot be dealt to three: 128, 64, 64.
+      const std::int64_t inner = mine.local.intermediate_size;
+      EXPECT_EQ(inner, rank == 0 ? 128 : 64);
+      const auto wanted = find("model.layers.0.mlp.down_proj.weight");
+      EXPECT_EQ(wanted.parts[place], (std::vector<std::int64_t>{64, inner}));
+      EXPECT_EQ(wanted.groups[place], rank == 0 ? 128 : group ? 0 : 64);
+      EXPECT_EQ(layer.down_scales.scales.defined(), wanted.bits[place] == 4);
+    }
+  }
+}
+
+// Breaks when a rank reads another rank's integers from the cache, or those of another plan.
+TEST_F(QuantizedParts, EachRankKeepsItsOwn) {
+  const LoadOptions options{.bits = 8};
+  const ParallelPlan first = plan(0, options), second = plan(1, options);
+  Weights made = part(first, options);
+  QuantizedFile(folder_.path(), options, &first).save(made);
+  EXPECT_EQ(cached().size(), 1U);
+  const auto empty = [&] { return make_weights(first.local, c10::kFloat, c10::Device(c10::kCPU)); };
+  Weights read = empty();
+  ASSERT_TRUE(QuantizedFile(folder_.path(), options, &first).load(read));
+  EXPECT_TRUE(read.quantized);
+  EXPECT_TRUE(at::equal(read.layers[0].down, made.layers[0].down));
+  EXPECT_TRUE(at::equal(read.layers[0].down_scales.scales, made.layers[0].down_scales.scales));
+  read = empty();
+  EXPECT_FALSE(QuantizedFile(folder_.path(), options, &second).load(read));
+  EXPECT_FALSE(QuantizedFile(folder_.path(), options).load(read));
 }
 
 // Breaks when what cannot be done is done somehow.

@@ -39,6 +39,20 @@ TEST(Sampler, Cuts) {
   EXPECT_EQ(shares({.temperature = 0}).begin()->first, 1);
 }
 
+// Fails when the quick way to the greatest of many logits loses one at an edge, takes the last of equal ones, or trips over no number.
+TEST(Sampler, GreatestOfMany) {
+  for (const std::size_t size : {1, 15, 16, 17, 50, 1000}) {
+    for (std::size_t at = 0; at < size; at += 1 + size / 20) {
+      std::vector<float> logits(size, -3.0F);
+      if (at > 0) logits[at - 1] = std::numeric_limits<float>::quiet_NaN();
+      logits[at] = -1.5F;
+      logits.back() = -1.5F;
+      Sampler sampler({.temperature = 0});
+      EXPECT_EQ(sampler.choose(logits, {}), static_cast<std::int64_t>(at)) << size;
+    }
+  }
+}
+
 // Fails when a penalty favours what it should discourage: logits here are negative.
 TEST(Sampler, RepetitionPenalty) {
   EXPECT_LT(shares({.repetition_penalty = 2}, {1})[1], 0.3);

@@ -4,14 +4,13 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
-#include <algorithm>
 #include <map>
 
 #include "anyaccel/llm/model.h"
 #include "llm/model/weights.h"
 #include "llm/quantize/stored_weights.h"
+#include "unit/llm/other_parts.h"
 #include "unit/llm/small_config.h"
 #include "unit/llm/temporary_folder.h"
 
@@ -38,30 +37,6 @@ TEST(Shards, PartsPutTogetherAreTheWhole) {
   EXPECT_TRUE(at::cat({at::cat(query), at::cat(key), at::cat(value)}).equal(whole));
 }
 
-/// Takes from this process every page of a mapped file's tensor that lies wholly in other ranks' parts; a read of it ends the process.
-/// Returns how many.
-std::size_t forbid_other_parts(const at::Tensor& whole, const TensorPlan& plan) {
-  constexpr std::uintptr_t kPage = 4096;
-  const auto first = reinterpret_cast<std::uintptr_t>(whole.const_data_ptr());
-  const std::uintptr_t end = first + whole.nbytes(), item = whole.element_size();
-  const auto columns = static_cast<std::uintptr_t>(whole.dim() > 1 ? whole.size(1) : 1);
-  const auto own = [&](std::uintptr_t address) {
-    const std::uintptr_t place = (address - first) / item;
-    const auto at = static_cast<std::int64_t>(plan.dim == 0 ? place / columns : place % columns);
-    return std::any_of(plan.parts.begin(), plan.parts.end(),
-                       [&](const Slice& part) { return at >= part.begin && at < part.begin + part.count; });
-  };
-  std::size_t pages = 0;
-  for (std::uintptr_t page = (first + kPage - 1) / kPage * kPage; page + kPage <= end; page += kPage) {
-    bool other = true;
-    for (std::uintptr_t address = page; other && address < page + kPage; address += item) other = !own(address);
-    if (!other) continue;
-    EXPECT_EQ(::mprotect(reinterpret_cast<void*>(page), kPage, PROT_NONE), 0);
-    ++pages;
-  }
-  return pages;
-}
-
 // Ends with a fault when loading a rank's part reads what only other ranks have, be it rows, columns or tokens.
 TEST(Shards, OtherRanksPartsAreNotRead) {
   ModelConfig config = small_config();
@@ -78,13 +53,13 @@ TEST(Shards, OtherRanksPartsAreNotRead) {
     std::map<ShardStyle, std::size_t> pages;
     for (const TensorPlan& tensor : plan.tensors) {
       if (tensor.parts.empty()) continue;
-      pages[tensor.style] += forbid_other_parts(stored.floats(tensor.name, tensor.shape), tensor);
+      pages[tensor.style] += forbid_other_parts(stored.floats(tensor.name, tensor.shape), tensor.dim, tensor.parts);
     }
     EXPECT_GT(pages[ShardStyle::column], 100U);
     EXPECT_GT(pages[ShardStyle::row], 30U);
     EXPECT_GT(pages[ShardStyle::vocabulary], 2U);
     Weights weights = make_weights(plan.local, c10::kFloat, c10::kCPU);
-    load_part(weights, plan, stored);
+    load(weights, plan.local, stored, &plan);
     const at::Tensor down = stored.floats("model.layers.0.mlp.down_proj.weight", {16, 4096});
     EXPECT_TRUE(weights.layers[0].down.equal(down.narrow(1, rank * std::int64_t{2048}, 2048)));
   }

@@ -1,4 +1,4 @@
-// What the CUDA kernels of the optimizers share beside ops/support/multi_tensor.h. nvcc takes seconds for such a source: it sees no torch.
+// What the CUDA kernels of the optimizers share beside ops/support/multi_tensor.h, and others use of it. nvcc takes seconds for such a source: it sees no torch.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -15,6 +15,17 @@ inline const char* launch_error() {
   const cudaError_t status = cudaGetLastError();
   return status == cudaSuccess ? nullptr : cudaGetErrorString(status);
 }
+
+/// All threads of the block, and a barrier. The host has a copy only because what calls it is compiled for both.
+struct BlockThreads {
+  template <typename Function>
+  __host__ __device__ void operator()(const Function& function) const {
+#if defined(__CUDA_ARCH__)
+    function(static_cast<int>(threadIdx.x));
+    __syncthreads();
+#endif
+  }
+};
 
 /// Calls call(P(), G(), S()) with the device's types of parameters, gradients and states; the caller has checked them.
 template <typename P, typename Call>

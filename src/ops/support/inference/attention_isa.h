@@ -37,22 +37,17 @@ inline __attribute__((always_inline)) void mix(const T* values, std::int64_t dim
     store_some((sum[0][i] + sum[1][i]) * factor, out + d + i * Vec::width, vectors == 1 ? n : Vec::width);
 }
 
-template <typename T>
-inline void attend_cache(const CachedHead& h, const float* query, float* scores, float* out) {
-  const std::int64_t count = h.end - h.begin;
-  const T* keys = static_cast<const T*>(h.keys) + h.begin * h.dim;
-  const T* values = static_cast<const T*>(h.values) + h.begin * h.dim;
-  for (std::int64_t p = 0; p < count; p += 4) four_scores(keys, h.dim, p, count, query, scores + p);
-  // Beyond the last are its own scores again, which change no maximum.
+/// Scores become e^(score - greatest), after scale and soft cap; returns their sum.
+inline float shares_of(float scale_by, float softcap, float* scores, std::int64_t count) {
   Vec greatest = Vec::of(-infinity);
-  const Vec scale = Vec::of(h.scale * log2_e);
+  const Vec scale = Vec::of(scale_by * log2_e);
   each_vector(
       count, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
         Vec s = load_some(scores + i, n) * scale;
-        if (h.softcap > 0) {
+        if (softcap > 0) {
           // tanh(y) = 1 - 2 / (1 + e^2y), of y = s / cap.
-          const Vec e = exp2_of(min_of(s * Vec::of(2 / h.softcap), Vec::of(126)));
-          s = minus(Vec::of(1), Vec::of(2) / (Vec::of(1) + e)) * Vec::of(h.softcap * log2_e);
+          const Vec e = exp2_of(min_of(s * Vec::of(2 / softcap), Vec::of(126)));
+          s = minus(Vec::of(1), Vec::of(2) / (Vec::of(1) + e)) * Vec::of(softcap * log2_e);
         }
         store_some(s, scores + i, n);
         if (n == Vec::width) greatest = max_of(greatest, s);
@@ -69,7 +64,17 @@ inline void attend_cache(const CachedHead& h, const float* query, float* scores,
         store_some(exp2_of(minus(load_some(scores + i, n), below)), scores + i, n);
         sum = sum + load_some(scores + i, n);
       });
-  const Vec factor = Vec::of(1.0F / total(sum));
+  return total(sum);
+}
+
+template <typename T>
+inline void attend_cache(const CachedHead& h, const float* query, float* scores, float* out) {
+  const std::int64_t count = h.end - h.begin;
+  const T* keys = static_cast<const T*>(h.keys) + h.begin * h.dim;
+  const T* values = static_cast<const T*>(h.values) + h.begin * h.dim;
+  for (std::int64_t p = 0; p < count; p += 4) four_scores(keys, h.dim, p, count, query, scores + p);
+  // Beyond the last are its own scores again, which change no maximum.
+  const Vec factor = Vec::of(1.0F / shares_of(h.scale, h.softcap, scores, count));
   std::int64_t d = 0;
   for (; d + 4 * Vec::width <= h.dim; d += 4 * Vec::width)
     mix<T, 4>(values, h.dim, d, Vec::width, count, scores, factor, out);
@@ -78,6 +83,10 @@ inline void attend_cache(const CachedHead& h, const float* query, float* scores,
 }
 
 }  // namespace
+
+float attention_shares(float scale, float softcap, float* scores, std::int64_t count) {
+  return shares_of(scale, softcap, scores, count);
+}
 
 void attend(const CachedHead& h, const float* query, float* scores, float* out) {
   if (h.type == Element::f32) return attend_cache<float>(h, query, scores, out);

@@ -21,6 +21,9 @@ void gate_row(Isa isa, Gate gate, float* a, const float* b, std::int64_t columns
 void store_row(Isa isa, const float* from, std::int64_t columns, const Values& to, std::int64_t begin) noexcept {
   ANYACCEL_CALL_ISA(isa, store, from, columns, to, begin);
 }
+float attention_shares_row(Isa isa, float scale, float softcap, float* scores, std::int64_t count) noexcept {
+  return ANYACCEL_CALL_ISA(isa, attention_shares, scale, softcap, scores, count);
+}
 void attend_row(Isa isa, const CachedHead& head, const float* query, float* scores, float* out) noexcept {
   ANYACCEL_CALL_ISA(isa, attend, head, query, scores, out);
 }

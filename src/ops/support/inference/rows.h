@@ -43,6 +43,8 @@ void add_bias_row(Isa isa, const Values& bias, std::int64_t begin, std::int64_t 
 void gate_row(Isa isa, Gate gate, float* a, const float* b, std::int64_t columns) noexcept;
 /// In the type of `to`, from its element `begin`.
 void store_row(Isa isa, const float* from, std::int64_t columns, const Values& to, std::int64_t begin) noexcept;
+/// scores[count] become e^(s - the greatest s), s being scale * score, soft-capped unless softcap is 0; returns their sum. count is 1 or more.
+float attention_shares_row(Isa isa, float scale, float softcap, float* scores, std::int64_t count) noexcept;
 /// out[dim] = attention of query[dim]; `scores` has room for end - begin + 64 floats.
 void attend_row(Isa isa, const CachedHead& head, const float* query, float* scores, float* out) noexcept;
 

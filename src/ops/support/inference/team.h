@@ -1,6 +1,7 @@
 // Threads that go through the phases of one pass together: a parallel region for each phase would cost more than the phase.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -10,27 +11,49 @@ namespace anyaccel::ops {
 
 /// Of one pass; each thread has a Team of its own.
 struct TeamShared {
-  std::atomic<std::int64_t> next{0};
+  /// Tasks are dealt in so many stretches; where there are more threads, some share one.
+  static constexpr int most_stretches = 64;
+  struct alignas(64) Stretch {
+    std::atomic<std::int64_t> next{0};
+  };
+  Stretch stretches[most_stretches];
   alignas(64) std::atomic<int> arrived{0};
   alignas(64) std::atomic<unsigned> generation{0};
 };
 
 class Team {
  public:
-  Team(TeamShared& shared, int thread, int threads) noexcept : shared_(shared), thread_(thread), threads_(threads) {}
+  Team(TeamShared& shared, int thread, int threads) noexcept
+      : shared_(shared),
+        thread_(thread),
+        threads_(threads),
+        stretches_(std::min(threads, TeamShared::most_stretches)) {}
 
   int thread() const noexcept { return thread_; }
   int threads() const noexcept { return threads_; }
 
-  /// Calls function(task) for each task in [0, count), on the thread that comes first; returns when all are done.
+  /// Calls function(task) for each task in [0, count); returns when all are done. A thread has a stretch of neighbouring tasks, since
+  /// memory that is read on and on comes faster, and then helps the others with theirs.
   template <typename Function>
   void tasks(std::int64_t count, const Function& function) {
     if (threads_ == 1) {
       for (std::int64_t i = 0; i < count; ++i) function(i);
       return;
     }
-    for (std::int64_t i; (i = shared_.next.fetch_add(1, std::memory_order_relaxed)) < count;) function(i);
+    for (int i = 0; i < stretches_; ++i) {
+      const int stretch = (thread_ + i) % stretches_;
+      const std::int64_t begin = count * stretch / stretches_, size = count * (stretch + 1) / stretches_ - begin;
+      std::atomic<std::int64_t>& next = shared_.stretches[stretch].next;
+      if (next.load(std::memory_order_relaxed) >= size) continue;
+      for (std::int64_t at; (at = next.fetch_add(1, std::memory_order_relaxed)) < size;) function(begin + at);
+    }
     barrier();
+  }
+
+  /// What this thread will read next: asked for while it waits for the others.
+  void soon(const void* begin, std::int64_t bytes) noexcept {
+    soon_ = static_cast<const char*>(begin);
+    soon_end_ = soon_ + std::min(bytes, most_soon);
   }
 
   /// function(begin, end), a share of [0, count) for each thread; returns when all are done.
@@ -45,12 +68,15 @@ class Team {
     const unsigned generation = shared_.generation.load(std::memory_order_relaxed);
     if (shared_.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
       shared_.arrived.store(0, std::memory_order_relaxed);
-      shared_.next.store(0, std::memory_order_relaxed);
+      for (int i = 0; i < stretches_; ++i) shared_.stretches[i].next.store(0, std::memory_order_relaxed);
       shared_.generation.store(generation + 1, std::memory_order_release);
       return;
     }
     for (int spins = 0; shared_.generation.load(std::memory_order_acquire) == generation; ++spins) {
-      if (spins < 4096)
+      if (soon_ < soon_end_) {
+        __builtin_prefetch(soon_, 0, 2);
+        soon_ += 64;
+      } else if (spins < 4096)
         pause();
       else
         std::this_thread::yield();  // more threads than processors, or another program has one
@@ -64,8 +90,11 @@ class Team {
 #endif
   }
 
+  static constexpr std::int64_t most_soon = 256 * 1024;  // of a second-level cache
+
   TeamShared& shared_;
-  int thread_, threads_;
+  int thread_, threads_, stretches_;
+  const char *soon_ = nullptr, *soon_end_ = nullptr;
 };
 
 /// Calls function(Team&) on at most `threads` threads at once. It must not throw.

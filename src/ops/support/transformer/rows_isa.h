@@ -3,41 +3,9 @@
 namespace {
 
 #include "ops/support/products_isa.h"
+#include "ops/support/some_isa.h"
 // The random numbers want nothing but integers.
 #include "ops/support/transformer/dropout_isa.h"
-
-/// The first n elements, the others 0.
-template <typename S>
-inline Vec load_some(const S* from, std::int64_t n) {
-  if (n >= Vec::width) return Vec::load(from);
-  S full[Vec::width];
-  for (int i = 0; i < Vec::width; ++i) full[i] = i < n ? from[i] : S{};
-  return Vec::load(full);
-}
-
-template <typename S>
-inline void store_some(Vec a, S* to, std::int64_t n) {
-  if (n >= Vec::width) return a.store(to);
-  S full[Vec::width];
-  a.store(full);
-  for (std::int64_t i = 0; i < n; ++i) to[i] = full[i];
-}
-
-/// Calls for each vector of a row: function(column, elements).
-template <typename Function>
-inline __attribute__((always_inline)) void each_vector(std::int64_t columns, const Function& function) {
-  std::int64_t i = 0;
-  for (; i + Vec::width <= columns; i += Vec::width) function(i, std::int64_t{Vec::width});
-  if (i < columns) function(i, columns - i);
-}
-
-inline Real total(Vec a) {
-  Real parts[Vec::width];
-  a.store(parts);
-  for (int step = Vec::width / 2; step; step /= 2)
-    for (int i = 0; i < step; ++i) parts[i] += parts[i + step];
-  return parts[0];
-}
 
 /// a without what lies behind the first n elements.
 inline Vec first_of(Vec a, std::int64_t n) {

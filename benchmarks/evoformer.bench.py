@@ -1,0 +1,21 @@
+from runner.declare import Benchmark, Side, Target
+
+SHAPES = ("64x128x8x32", "128x256x8x32", "32x512x4x32")
+DTYPES = {"float32": "fp32", "bfloat16": "bf16"}
+
+
+def times(side, key):
+    return lambda sides: sides[side][f"sdpa_{key}_ms"] / sides[side][f"anyaccel_{key}_ms"]
+
+
+targets = [Target(f"{dtype}, {words}, {shape}: SDPA's time over ours", times(dtype, f"{kind}_{shape}"), at_least=1.2, unit="times")
+           for dtype in DTYPES for kind, words in (("forward", "forward"), ("both", "forward and backward")) for shape in SHAPES]
+
+benchmark = Benchmark(
+    title="Evoformer attention",
+    about="""Milliseconds of attention with the two biases of an Evoformer block, [1, entries, length, heads, dim], two threads: a mask of each entry's keys (a
+        fifth of them at -1e9) and a pair bias that all entries share. "sdpa" is torch's scaled_dot_product_attention with the sum of the biases as its
+        mask; sides by turns in one process, the best of each, results and all five gradients compared beforehand.""",
+    sides=[Side(dtype, ["{python}", "{here}/evoformer.py", "0.5", name], env={"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "2", "PYTHONPATH": "{build}/python"})
+           for dtype, name in DTYPES.items()],
+    targets=targets)

@@ -1,0 +1,135 @@
+"""Biases of activations with their channels side by side, against torch's sums, on the accelerator that DS_ACCELERATOR names."""
+
+import random
+
+import pytest
+import torch
+
+import anyaccel
+
+accelerator = anyaccel.get_accelerator()
+DEVICE = accelerator.current_device_name()
+torch.set_num_threads(2)
+torch.manual_seed(0)
+spatial = accelerator.create_op_builder("SpatialInferenceBuilder").load()
+HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
+DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
+
+
+def on(tensor):
+    return tensor.detach().to(DEVICE).requires_grad_(tensor.requires_grad)
+
+
+def plain(activation, bias, other=None, other_bias=None):
+    """In the order of the op, in float32 or float64, rounded once."""
+    wide = torch.float64 if activation.dtype == torch.float64 else torch.float32
+    shape = (1, -1, 1, 1) if activation.dim() == 4 else (-1,)
+    out = activation.to(wide) if other is None else activation.to(wide) + other.to(wide)
+    added = bias.to(wide) if other_bias is None else bias.to(wide) + other_bias.to(wide)
+    return (out + added.view(shape)).to(activation.dtype)
+
+
+def calls(activation, bias, other, other_bias):
+    return (spatial.nhwc_bias_add(activation, bias), spatial.nhwc_bias_add_add(activation, bias, other),
+            spatial.nhwc_bias_add_bias_add(activation, bias, other, other_bias))
+
+
+def shapes(rng):
+    channels = rng.choice((1, 3, 8, 31, 64, 255, 256, 257, 1000))
+    return rng.choice(((channels,), (5, channels), (2, rng.randint(0, 40), channels), (0, 3, channels), (2, channels, 3, 5),
+                       (rng.randint(0, 2), channels, 1, rng.randint(1, 70)), (1, channels, 40, 50), (2, 2, 3, 2, channels)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_biases_are_added(dtype):
+    """Breaks when an element gets another channel's bias, a tail of channels or elements is left out or written beside, or a sum is rounded twice;
+    each second case lies in memory in another order."""
+    rng = random.Random(3)
+    for case in range(60):
+        shape = shapes(rng)
+        activation, other = (torch.randn(shape).to(dtype) for _ in range(2))
+        bias, other_bias = (torch.randn(shape[1] if len(shape) == 4 else shape[-1]).to(dtype) for _ in range(2))
+        given = [activation, bias, other, other_bias]
+        if len(shape) == 4 and case % 2 == 0:
+            given = [activation.to(memory_format=torch.channels_last), bias, other.to(memory_format=torch.channels_last), other_bias]
+        elif case % 3 == 1:
+            given = [x.unsqueeze(-1).repeat_interleave(2, -1)[..., 0] for x in given]
+        got = calls(*map(on, given))
+        for mine, want in zip(got, (plain(activation, bias), plain(activation, bias, other), plain(activation, bias, other, other_bias))):
+            assert mine.dtype == dtype and torch.equal(mine.cpu(), want), (case, shape)
+            assert mine.is_contiguous(memory_format=torch.channels_last if len(shape) == 4 else torch.contiguous_format)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_is_no_number_stays_where_it_is(dtype):
+    """Breaks when infinity or not-a-number is lost, or goes to elements beside it."""
+    activation = torch.zeros(2, 7, 5, dtype=dtype)
+    activation[0, 1, 2], activation[1, 3, 4], activation[1, 6, 0] = torch.nan, torch.inf, -torch.inf
+    bias = torch.tensor([0, 1, 2, 3, torch.inf], dtype=dtype)
+    got = spatial.nhwc_bias_add(on(activation), on(bias)).cpu()
+    torch.testing.assert_close(got, activation + bias, equal_nan=True, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (2, 4, 3, 2), (4,)])
+def test_gradients(shape):
+    """torch's own check, of second derivatives too, for each of the functions."""
+    channels = 4
+    leaves = [on(torch.randn(size, dtype=torch.float64, requires_grad=True)) for size in (shape, (channels,), shape, (channels,))]
+    assert torch.autograd.gradcheck(spatial.nhwc_bias_add, leaves[:2])
+    assert torch.autograd.gradcheck(spatial.nhwc_bias_add_add, leaves[:3])
+    assert torch.autograd.gradcheck(spatial.nhwc_bias_add_bias_add, leaves)
+    assert torch.autograd.gradgradcheck(spatial.nhwc_bias_add_bias_add, leaves)
+    # One of them alone.
+    for number in range(4):
+        given = [x if i == number else x.detach() for i, x in enumerate(leaves)]
+        out = spatial.nhwc_bias_add_bias_add(*given)
+        grad, = torch.autograd.grad(out, given[number], torch.ones_like(out))
+        assert torch.equal(grad.cpu(), torch.full_like(grad.cpu(), out.numel() / grad.numel()))
+
+
+@HOST
+def test_threads_and_instruction_sets_change_no_bit():
+    """Breaks when a thread begins in the middle of the channels, or misses the end. (tests/unit/ops compares the instruction sets.)"""
+    activation, bias = torch.randn(3, 211, 773), torch.randn(773)
+    torch.set_num_threads(1)
+    one = spatial.nhwc_bias_add(activation, bias)
+    for threads in (2, 3, 5):
+        torch.set_num_threads(threads)
+        assert torch.equal(spatial.nhwc_bias_add(activation, bias), one)
+    torch.set_num_threads(2)
+
+
+X, B = torch.zeros(2, 5, 4), torch.zeros(4)
+
+
+@HOST
+@pytest.mark.parametrize("call", [
+    lambda: spatial.nhwc_bias_add(X, torch.zeros(5)),
+    lambda: spatial.nhwc_bias_add(X, B[None]),
+    lambda: spatial.nhwc_bias_add(X, B.half()),
+    lambda: spatial.nhwc_bias_add(X.int(), B.int()),
+    lambda: spatial.nhwc_bias_add(X[None], B),
+    lambda: spatial.nhwc_bias_add(torch.tensor(1.0), B),
+    lambda: spatial.nhwc_bias_add_add(X, B, X[:1]),
+    lambda: spatial.nhwc_bias_add_add(X, B, X.double()),
+    lambda: spatial.nhwc_bias_add_bias_add(X, B, X, B[:3]),
+])
+def test_errors(call):
+    """Breaks when something beside a tensor is read."""
+    with pytest.raises(ValueError, match="; got .*, want "):
+        call()
+
+
+@HOST
+def test_torch_finds_the_ops_well_made():
+    """Breaks when torch cannot trace or compile an op, or is told another order in memory than there is."""
+    for shape in ((2, 5, 4), (2, 4, 3, 5)):
+        x, other = (torch.randn(shape, requires_grad=True) for _ in range(2))
+        b, c = (torch.randn(4, requires_grad=True) for _ in range(2))
+        op = torch.ops.anyaccel
+        torch.library.opcheck(op.nhwc_bias_add.default, (x, b))
+        torch.library.opcheck(op.nhwc_bias_add_add.default, (x, b, other))
+        torch.library.opcheck(op.nhwc_bias_add_bias_add.default, (x, b, other, c))
+        torch.library.opcheck(op._nhwc_bias_add.default, (x, b, None, None))
+    compiled = torch.compile(spatial.nhwc_bias_add_bias_add, backend="aot_eager", fullgraph=True)
+    assert torch.equal(compiled(x, b, other, c), spatial.nhwc_bias_add_bias_add(x, b, other, c))

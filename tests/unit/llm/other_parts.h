@@ -1,0 +1,39 @@
+// Finds reads of what only other ranks have: such pages of a mapped file are taken from this process, so that a read of them ends it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "llm/parallel/plan.h"
+
+namespace anyaccel::llm {
+
+/// Takes every page that lies wholly in a mapped tensor, but outside `own` of its dimension `dim`. Returns how many.
+inline std::size_t forbid_other_parts(const at::Tensor& whole, std::size_t dim, const std::vector<Slice>& own) {
+  constexpr std::uintptr_t kPage = 4096;
+  const auto first = reinterpret_cast<std::uintptr_t>(whole.const_data_ptr());
+  const std::uintptr_t end = first + whole.nbytes(), item = whole.element_size();
+  const auto columns = static_cast<std::uintptr_t>(whole.dim() > 1 ? whole.size(1) : 1);
+  const auto is_own = [&](std::uintptr_t address) {
+    const std::uintptr_t place = (address - first) / item;
+    const auto at = static_cast<std::int64_t>(dim == 0 ? place / columns : place % columns);
+    return std::any_of(own.begin(), own.end(),
+                       [&](const Slice& part) { return at >= part.begin && at < part.begin + part.count; });
+  };
+  std::size_t pages = 0;
+  for (std::uintptr_t page = (first + kPage - 1) / kPage * kPage; page + kPage <= end; page += kPage) {
+    bool other = true;
+    for (std::uintptr_t address = page; other && address < page + kPage; address += item) other = !is_own(address);
+    if (!other) continue;
+    EXPECT_EQ(::mprotect(reinterpret_cast<void*>(page), kPage, PROT_NONE), 0);
+    ++pages;
+  }
+  return pages;
+}
+
+}  // namespace anyaccel::llm
