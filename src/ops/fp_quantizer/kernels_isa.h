@@ -2,9 +2,8 @@
 namespace {
 
 #include "ops/support/quantize/lanes_isa.h"
-
-/// Elements that are packed together: whole bytes in every format, whole vectors in every instruction set.
-constexpr int piece = 64;
+// After it.
+#include "ops/fp_quantizer/packing_isa.h"
 
 inline Words mixed(Words x) {
   x = (x ^ (x >> 16)) * 0x7feb352dU;
@@ -61,155 +60,24 @@ inline __attribute__((always_inline)) Vec numbers_of(Ints code) {
   return vec_of(as<Floats>((size < (1 << f.mantissa) ? small : normal) | sign));
 }
 
-#if ANYACCEL_WIDTH == 1
-using Longs = std::uint64_t;
-#else
-typedef std::uint64_t Longs __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
-#endif
-
-/// The lowest `full` bits of each field of `field` bits.
-constexpr std::uint64_t low_bits(int field, int full) {
-  std::uint64_t out = 0;
-  for (int at = 0; at < 64; at += field) out |= ((std::uint64_t{1} << full) - 1) << at;
-  return out;
-}
-
-/// Neighbours are brought together in steps: fields of `field` bits hold `full` each, then fields twice as wide twice as many.
-template <int field, int full>
-inline Longs packed(Longs w) {
-  if constexpr (field == 64) {
-    return w;
-  } else {
-    constexpr std::uint64_t low = low_bits(2 * field, full);
-    return packed<2 * field, 2 * full>((w & low) | ((w >> (field - full)) & (low << full)));
-  }
-}
-template <int field, int full>
-inline Longs unpacked(Longs w) {
-  if constexpr (field == 64) {
-    return w;
-  } else {
-    constexpr std::uint64_t low = low_bits(2 * field, full);
-    const Longs wide = unpacked<2 * field, 2 * full>(w);
-    return (wide & low) | ((wide & (low << full)) << (field - full));
-  }
-}
-
-/// The codes of a piece, one a byte, or one in two bytes where there are more than 8 bits.
-template <int bits>
-struct Codes {
-  static constexpr int in_word = bits > 8 ? 4 : 8;  ///< codes of a 64-bit word
-  static constexpr int words = piece / in_word;
-  static constexpr int packed_bytes = in_word * bits / 8;  ///< of a word
-  static constexpr int width = 64 / in_word;               ///< bits that a code takes here
-  alignas(64) std::uint64_t word[words];
-
-  void set(int i, Ints codes) {
-    auto* const place = reinterpret_cast<char*>(word) + i * width / 8;
-    width == 8 ? store_bytes(reinterpret_cast<std::int8_t*>(place), codes)
-               : store_shorts(reinterpret_cast<std::int16_t*>(place), codes);
-  }
-  Ints get(int i) const {
-    const auto* const place = reinterpret_cast<const char*>(word) + i * width / 8;
-    return width == 8 ? load_bytes(reinterpret_cast<const std::uint8_t*>(place))
-                      : load_shorts(reinterpret_cast<const std::int16_t*>(place));
-  }
-
-  void pack() {
-    each_long([](Longs & w) __attribute__((always_inline)) { w = packed<width, bits>(w); });
-  }
-  void unpack() {
-    each_long([](Longs & w) __attribute__((always_inline)) { w = unpacked<width, bits>(w); });
-  }
-
- private:
-  template <typename Function>
-  void each_long(const Function& function) {
-    for (int i = 0; i < words; i += static_cast<int>(sizeof(Longs) / 8)) {
-      Longs w;
-      __builtin_memcpy(&w, word + i, sizeof w);
-      function(w);
-      __builtin_memcpy(word + i, &w, sizeof w);
-    }
-  }
-};
-
-/// Bytes of a piece, and those that store_packed() writes and load_packed() reads behind it: a row has its step there.
-template <int bits>
-constexpr int packed_piece = piece* bits / 8 + 2;
-
-#if ANYACCEL_WIDTH > 1
-template <int bits>
-inline void put_codes(std::int8_t* to, Ints codes) {
-  bits == 8 ? store_bytes(to, codes) : store_nibbles<false>(to, codes);
-}
-template <int bits>
-inline Ints get_codes(const std::uint8_t* from) {
-  return bits == 8 ? load_bytes(from) : load_nibbles<false>(from);
-}
-#else
-template <int bits>
-inline void put_codes(std::int8_t* to, Ints codes) {
-  store_bytes(to, codes);
-}
-template <int bits>
-inline Ints get_codes(const std::uint8_t* from) {
-  return load_bytes(from);
-}
-#endif
-
-template <int bits>
-inline void store_packed(Codes<bits>& codes, std::uint8_t* to) {
-  codes.pack();
-  constexpr int bytes = codes.packed_bytes == 6 ? 8 : codes.packed_bytes;  // the next word's take the place of two
-  for (int i = 0; i < codes.words; ++i) __builtin_memcpy(to + i * codes.packed_bytes, &codes.word[i], bytes);
-}
-
-template <int bits>
-inline void load_packed(const std::uint8_t* from, Codes<bits>& codes) {
-  constexpr int bytes = codes.packed_bytes == 6 ? 8 : codes.packed_bytes;
-  for (int i = 0; i < codes.words; ++i) {
-    codes.word[i] = 0;
-    __builtin_memcpy(&codes.word[i], from + i * codes.packed_bytes, bytes);
-  }
-  codes.unpack();
-}
-
-/// Whether codes are brought into place a vector at a time.
-template <int bits>
-constexpr bool at_once = bits == 8 || (bits == 4 && Vec::width > 1);
-
 template <int format, bool stochastic, typename T>
 inline void encode_piece(const T* from, float factor, std::uint64_t key, std::uint32_t place, std::uint8_t* to) {
-  constexpr int bits = float_formats[format].bits;
-  const auto each = [&](const auto& put) __attribute__((always_inline)) {
-    for (int i = 0; i < piece; i += Vec::width)
-      put(i, codes_of<format, stochastic>(Vec::load(from + i) * Vec::of(factor), key,
-                                          place + static_cast<std::uint32_t>(i)));
-  };
-  if constexpr (at_once<bits>) {
-    each([&](int i, const Ints& codes) __attribute__((always_inline)) {
-      put_codes<bits>(reinterpret_cast<std::int8_t*>(to) + i * bits / 8, codes);
-    });
-  } else {
-    Codes<bits> packing;
-    each([&](int i, const Ints& codes) __attribute__((always_inline)) { packing.set(i, codes); });
-    store_packed<bits>(packing, to);
-  }
+  pack_piece<float_formats[format].bits>(
+      to, [&](int i) __attribute__((always_inline)) {
+        const Vec y = Vec::load(from + i) * Vec::of(factor);
+        return codes_of<format, stochastic>(y, key, place + static_cast<std::uint32_t>(i));
+      });
 }
 
 template <int format, typename T>
 inline void decode_piece(const std::uint8_t* from, Vec step, T* to) {
-  constexpr int bits = float_formats[format].bits;
-  if constexpr (at_once<bits>) {
-    for (int i = 0; i < piece; i += Vec::width)
-      (numbers_of<format>(get_codes<bits>(from + i * bits / 8)) * step).store(to + i);
-  } else {
-    Codes<bits> packing;
-    load_packed<bits>(from, packing);
-    for (int i = 0; i < piece; i += Vec::width) (numbers_of<format>(packing.get(i)) * step).store(to + i);
-  }
+  unpack_piece<float_formats[format].bits>(
+      from, [&](int i, const Ints& codes)
+                __attribute__((always_inline)) { (numbers_of<format>(codes) * step).store(to + i); });
 }
+
+template <int bits>
+constexpr int piece_bytes = piece* bits / 8 + beyond;
 
 template <int format, bool stochastic, typename T>
 void encode_group(const T* from, std::int64_t group, float factor, std::uint64_t key, std::uint8_t* to) {
@@ -221,7 +89,7 @@ void encode_group(const T* from, std::int64_t group, float factor, std::uint64_t
   T rest[piece];
   __builtin_memset(rest, 0, sizeof rest);
   __builtin_memcpy(rest, from + i, static_cast<std::size_t>(group - i) * sizeof(T));
-  std::uint8_t bytes[packed_piece<bits>];
+  std::uint8_t bytes[piece_bytes<bits>];
   encode_piece<format, stochastic>(rest, factor, key, static_cast<std::uint32_t>(i), bytes);
   __builtin_memcpy(to + i * bits / 8, bytes, static_cast<std::size_t>((group - i) * bits / 8));
 }
@@ -256,7 +124,7 @@ void decode_rows(const FromFloatsJob& job, std::int64_t source, std::int64_t gro
     std::int64_t i = 0;
     for (; i + piece <= job.group; i += piece) decode_piece<format>(from + i * f.bits / 8, Vec::of(step), first + i);
     if (i == job.group) continue;
-    std::uint8_t last[packed_piece<f.bits>] = {};
+    std::uint8_t last[piece_bytes<f.bits>] = {};
     __builtin_memcpy(last, from + i * f.bits / 8, static_cast<std::size_t>((job.group - i) * f.bits / 8));
     T rest[piece];
     decode_piece<format>(last, Vec::of(step), rest);

@@ -103,7 +103,7 @@ inline void store_some(Vec values, T* to, std::int64_t some) {
 /// A whole vector to a place that is aligned to it, without a copy of its line in the caches.
 template <typename T>
 inline __attribute__((always_inline)) void store_past(Vec values, T* to) {
-#if defined(__x86_64__) && ANYACCEL_WIDTH > 1
+#if ANYACCEL_WIDTH >= 8
   T line[Vec::width];
   values.store(line);
 #if ANYACCEL_WIDTH == 16
@@ -144,7 +144,7 @@ void decode(const DequantizeJob& job, std::int64_t begin, std::int64_t end, T* t
           store_some(values, place + i, some);
         });
   });
-#if defined(__x86_64__) && ANYACCEL_WIDTH > 1
+#if ANYACCEL_WIDTH >= 8
   if (job.past_caches) _mm_sfence();
 #endif
 }

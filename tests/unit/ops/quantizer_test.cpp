@@ -61,8 +61,14 @@ Case random_case(Random& random, bool special) {
   }
   Case out{bits, random.once_in(2), groups, group, order, Array(random.element(), groups * group, random.offset())};
   const double far = random.once_in(3) ? 100 : 0;
-  for (std::int64_t i = 0; i < out.from.size(); ++i)
-    out.from.set(i, special && random.once_in(30) ? random.special() : far + random.value(-3, 1));
+  // Neighbours, between which there is no middle: codes are held at both ends.
+  const bool near = random.once_in(8);
+  for (std::int64_t i = 0; i < out.from.size(); ++i) {
+    if (near)
+      out.from.set(i, 1 + static_cast<double>(random.whole(1, 2)) * 0x1p-23);
+    else
+      out.from.set(i, special && random.once_in(30) ? random.special() : far + random.value(-3, 1));
+  }
   return out;
 }
 

@@ -17,8 +17,12 @@ using Floats = float;
 inline Ints load_bytes(const std::int8_t* from) { return *from; }
 inline Ints load_bytes(const std::uint8_t* from) { return *from; }
 inline void store_bytes(std::int8_t* to, Ints lanes) { *to = static_cast<std::int8_t>(lanes); }
-inline void store_shorts(std::int16_t* to, Ints lanes) { *to = static_cast<std::int16_t>(lanes); }
-inline Ints load_shorts(const std::int16_t* from) { return static_cast<std::uint16_t>(*from); }
+inline void store_shorts(std::int16_t* to, Ints lanes) { __builtin_memcpy(to, &lanes, sizeof *to); }
+inline Ints load_shorts(const std::int16_t* from) {
+  std::uint16_t out;
+  __builtin_memcpy(&out, from, sizeof out);
+  return out;
+}
 inline Floats to_floats(Ints lanes) { return static_cast<float>(lanes); }
 /// Towards 0.
 inline Ints to_ints(Vec lanes) { return static_cast<Ints>(lanes.x); }
