@@ -1,5 +1,7 @@
 """What DeepSpeed's own Python makes of our quantizers: its classes of small floats, weights, and gradients over two all-to-alls."""
 
+import socket
+
 import importlib.util
 
 import pytest
@@ -124,7 +126,12 @@ def test_weights_for_inference(bits):
 
 def test_gradients_by_two_all_to_alls(monkeypatch):
     # breaks when DeepSpeed's reduction cannot pass on what our functions return
-    deepspeed.init_distributed(dist_backend=None, auto_mpi_discovery=False, rank=0, world_size=1, init_method="tcp://127.0.0.1:0")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for name, value in {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0}.items():
+        monkeypatch.setenv(name, str(value))
+    deepspeed.init_distributed(auto_mpi_discovery=False, verbose=False)
     monkeypatch.setattr(get_accelerator(), "device_count", lambda: 1)  # as many as ranks of this node
     try:
         group = deepspeed.comm.new_group([0])
