@@ -88,6 +88,9 @@ class ProcessGroup {
   const std::string& backend_reason() const noexcept;
   /// Why host tensors do not go through shared memory; empty when they do. A call of all ranks.
   const std::string& shared_memory_reason();
+  /// By which ops that add up in the middle of their work take the group, such as `inference_decode`; empty where host tensors do not go
+  /// through shared memory. What was begun there has ended. A call of all ranks.
+  std::string shared_memory_name();
   /// The group for everything else that c10d has, such as operations that are waited for later. Calls to it belong into the
   /// thread that calls this object's collectives.
   const c10::intrusive_ptr<c10d::ProcessGroup>& c10d_group() const noexcept;

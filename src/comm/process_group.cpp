@@ -207,6 +207,11 @@ const std::string& ProcessGroup::shared_memory_reason() {
   return impl_->memory_reason;
 }
 
+std::string ProcessGroup::shared_memory_name() {
+  const auto* const memory = impl_->memory_in_turn();
+  return memory ? memory->name() : std::string();
+}
+
 ProcessGroup ProcessGroup::new_group(const std::vector<int>& ranks) { return ProcessGroup(impl_->part(ranks)); }
 
 }  // namespace anyaccel::comm

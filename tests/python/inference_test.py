@@ -41,7 +41,7 @@ class Model:
 
     def __init__(self, dtype=torch.float32, norm="rms", gate="silu", gated=True, head_norms=False, norms_after=False, bias=False, split=False, bits=0,
                  group=32, asymmetric=False, softcap=0.0, window=0, half=None, layers=2, heads=4, kv_heads=2, dim=16, hidden=64, inner=96, vocab=41,
-                 experts=0, per_token=0, expert_inner=48, normalize=False, dense_layers=()):
+                 experts=0, per_token=0, expert_inner=48, normalize=False, dense_layers=(), group_heads=0, first_head=0):
         self.__dict__.update(locals())
         self.half = dim // 2 if half is None else half
         self.random = torch.Generator().manual_seed(1)
@@ -54,6 +54,9 @@ class Model:
         self.scales = [1 / math.sqrt(dim) / (i + 1) for i in range(layers)]
         self.flags = gated + 2 * norms_after + 4 + 8 * normalize
         self.sizes = [heads, kv_heads, dim, NORMS.index(norm), list(GATES).index(gate), self.flags, per_token]
+        if group_heads:
+            self.sizes += [group_heads, first_head]
+        self.key_heads = [(first_head + head) // (group_heads or heads // kv_heads) for head in range(heads)]
 
     def draw(self, *shape):
         return torch.randn(*shape, generator=self.random).mul(0.3).to(self.dtype)
@@ -173,8 +176,7 @@ class Model:
             if self.head_norms:
                 q, k = self.normed(q, layer["q"]), self.normed(k, layer["k"])
             q, k = self.turned(q, 0), self.turned(k, 0)
-            groups = self.heads // self.kv_heads
-            k, v = (each.to(self.dtype).double().repeat_interleave(groups, 1).transpose(0, 1) for each in (k, v))
+            k, v = (each.to(self.dtype).double()[:, self.key_heads].transpose(0, 1) for each in (k, v))
             scores = q.transpose(0, 1) @ k.transpose(1, 2) * self.scales[i]
             if self.softcap:
                 scores = (scores / self.softcap).tanh() * self.softcap
@@ -194,6 +196,7 @@ class Model:
 KINDS = {
     "llama": {},
     "parts": {"split": True, "bias": True},
+    "cut groups": {"heads": 5, "kv_heads": 3, "group_heads": 3, "first_head": 2}, "cut at the end": {"heads": 5, "kv_heads": 2, "group_heads": 3},
     "gemma": {"norm": "rms_plus_one", "gate": "gelu_tanh", "norms_after": True, "head_norms": True, "softcap": 3.0, "window": 4},
     "gpt2": {"norm": "layer", "gate": "gelu", "gated": False, "bias": True, "half": 0, "kv_heads": 4},
     "opt": {"norm": "layer", "gate": "relu", "gated": False, "bias": True, "half": 0},
@@ -345,11 +348,12 @@ def test_refusals():
         flat = list(model.flat)
         arguments = {"flat": flat, "keys": keys, "values": values, "sizes": list(model.sizes), "numbers": [1e-5, 0.0, 0.2, 0.2],
                      "logits": torch.zeros(len(rows), model.vocab, device=DEVICE), "angles": model.angles(past, len(rows)), "windows": [],
-                     "past": [past], "rows": [len(rows)]}
+                     "past": [past], "rows": [len(rows)], "sum_group": "", "sums": 0}
         change(arguments)
         with pytest.raises((ValueError, RuntimeError), match=words):
             decode(rows.to(DEVICE), arguments["flat"], arguments["keys"], arguments["values"], arguments["angles"], arguments["past"], arguments["rows"],
-                   arguments["sizes"], arguments["windows"], arguments["numbers"], arguments["logits"])
+                   arguments["sizes"], arguments["windows"], arguments["numbers"], arguments["logits"],
+                   sum_group=arguments["sum_group"], sums=arguments["sums"])
             accelerator.synchronize()
 
     refused("no room", lambda a: None, past=3)
@@ -367,6 +371,12 @@ def test_refusals():
     refused("differ in dtype", lambda a: a["keys"].__setitem__(0, a["keys"][0].half()))
     refused("divide", lambda a: a["sizes"].__setitem__(1, 3))
     refused("out of range", lambda a: a["sizes"].__setitem__(2, 1 << 40))
+    for group, first in ((4, 0), (3, 3), (1, 0), (2, -1), (0, 0), (1 << 40, 0)):  # 4 heads, 2 key heads
+        refused("heads do not fit|out of range", lambda a: a["sizes"].extend([group, first]))
+    refused("no such sums", lambda a: a.update(sums=1))
+    refused("no such sums", lambda a: a.update(sums=4, sum_group="x"))
+    refused("no such sums", lambda a: a.update(sum_group="x"))
+    refused("not loaded|no group", lambda a: a.update(sums=3, sum_group="x"))
     refused("lists", lambda a: a["numbers"].pop())
     refused("lists", lambda a: a["past"].append(0))
     refused("lists", lambda a: a.update(past=[0, 0], rows=[1, 1]))

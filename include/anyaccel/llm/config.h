@@ -41,6 +41,8 @@ struct ModelConfig {
   std::int64_t num_layers = 3;
   std::int64_t num_heads = 4;
   std::int64_t num_kv_heads = 4;  ///< fewer than num_heads: grouped-query attention
+  std::int64_t head_group = 0;    ///< of a rank's part: heads that share a key head; 0: num_heads / num_kv_heads
+  std::int64_t first_head = 0;    ///< where head_group is given: how many of the first key head's are another rank's
   std::int64_t head_dim = 64;
   std::int64_t max_positions = 256;  ///< the context: prompt and generated tokens together
   double rms_norm_eps = 1e-5;        ///< of LayerNorm too, where the model has that

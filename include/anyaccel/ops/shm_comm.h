@@ -41,6 +41,8 @@ class ShareMemComm {
 
   /// Why the ranks go through the process group; empty when they share memory.
   const std::string& reason() const noexcept { return reason_; }
+  /// By which ops that add up in the middle of their work take the group, such as `inference_decode`; of this process alone.
+  const std::string& name() const noexcept { return name_; }
 
   /// In place.
   void all_reduce_(const at::Tensor& tensor, ShmReduce reduce = ShmReduce::sum);

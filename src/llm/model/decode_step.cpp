@@ -24,7 +24,7 @@ constexpr const char* op_builder = "DecoderInferenceBuilder";
 using Decode = void(const at::Tensor&, const c10::List<std::optional<at::Tensor>>&, at::TensorList, at::TensorList,
                     at::TensorList, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef,
                     at::ArrayRef<double>, const std::optional<at::Tensor>&, const std::optional<at::Tensor>&,
-                    std::int64_t);
+                    std::int64_t, const std::string&, std::int64_t);
 
 const c10::TypedOperatorHandle<Decode>& decode_op() {
   static const auto op = ops::load_op<Decode>(op_builder, "inference_decode");
@@ -96,12 +96,12 @@ const DecodeStep* DecodeStep::of(const Weights& weights, const ModelConfig& conf
 std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const ModelConfig& config) {
   const at::Tensor& first = weights.embedding;
   const auto type = first.scalar_type();
-  if (!known(config) || (weights.shards && config.norms_after) || weights.project_out.defined() ||
-      weights.layers.empty())
-    return nullptr;
+  if (!known(config) || weights.project_out.defined() || weights.layers.empty()) return nullptr;
   if (type != c10::kFloat && type != c10::kBFloat16 && type != c10::kHalf) return nullptr;
   if (!first.is_cpu() || !ops::has_op(op_builder)) return nullptr;
   decode_op();
+  // Halves of layers are without the norms that stand behind the sums.
+  if (weights.shards && config.norms_after && weights.shards->sums().first.empty()) return nullptr;
   std::unique_ptr<DecodeStep> step(new DecodeStep);
   const auto add_layer = [](List& list, const LayerWeights& layer) {
     Slots slots(list);
@@ -125,15 +125,13 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
     slots.add(layer.router).add(layer.expert_gate_up).add(layer.expert_down);
   };
   for (const LayerWeights& layer : weights.layers) {
-    if (!weights.shards) {
-      add_layer(step->weights_, layer);
-      continue;
-    }
+    add_layer(step->weights_, layer);
+    if (!weights.shards) continue;
     add_layer(step->layers_.emplace_back(), layer);
     Slots(step->layers_.back()).none(behind_layers);
   }
-  List& last = weights.shards ? step->last_ : step->weights_;
-  Slots(last).add(weights.norm).add(weights.norm_bias).linear(weights.head, weights.head_scales, {});
+  for (List* last : {&step->weights_, &step->last_})
+    Slots(*last).add(weights.norm).add(weights.norm_bias).linear(weights.head, weights.head_scales, {});
   step->sizes_ = {config.num_heads,
                   config.num_kv_heads,
                   config.head_dim,
@@ -142,6 +140,7 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
                   (config.gated ? 1 : 0) + (config.norms_after ? 2 : 0) + (config.final_norm ? 4 : 0) +
                       (config.normalize_experts ? 8 : 0),
                   config.expert_layers.empty() ? 0 : config.experts_per_token};
+  if (config.head_group > 0) step->sizes_.insert(step->sizes_.end(), {config.head_group, config.first_head});
   step->windows_ = config.windows;
   step->numbers_ = {config.rms_norm_eps, config.attention_softcap};
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
@@ -194,8 +193,16 @@ std::vector<at::Tensor> DecodeStep::angles(RopeTables& rope, const std::vector<S
   return out;
 }
 
-at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments,
-                           bool last_only) const {
+at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments, bool last_only,
+                           Shards* shards) const {
+  if (!shards) return run_whole(x, rope, segments, last_only, {}, 0);
+  const auto [group, sums] = shards->sums();
+  return shards->all_logits(sums ? run_whole(x, rope, segments, last_only, group, sums)
+                                 : run_halves(x, rope, segments, last_only, *shards));
+}
+
+at::Tensor DecodeStep::run_whole(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments,
+                                 bool last_only, const std::string& group, std::int64_t sums) const {
   const Rows rows(x, segments);
   std::vector<at::Tensor> keys, values;
   for (const Segment& segment : segments) {
@@ -205,12 +212,12 @@ at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vec
   const at::Tensor logits =
       at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
   decode_op().call(rows.x, weights_, keys, values, angles(rope, segments), rows.past, rows.rows, sizes_, windows_,
-                   numbers_, logits, std::nullopt, 0);
+                   numbers_, logits, std::nullopt, 0, group, sums);
   return logits.unsqueeze(0);
 }
 
-at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments, bool last_only,
-                           Shards& shards) const {
+at::Tensor DecodeStep::run_halves(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments,
+                                  bool last_only, Shards& shards) const {
   const Rows rows(x, segments);
   const std::vector<at::Tensor> turns = angles(rope, segments);
   const at::Tensor change = at::empty_like(rows.x);
@@ -224,15 +231,16 @@ at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vec
     const at::IntArrayRef window = windows_.empty() ? at::IntArrayRef() : at::IntArrayRef(windows_[i]);
     for (const std::int64_t half : {1, 2}) {
       decode_op().call(rows.x, layers_[i], keys, values, turns, rows.past, rows.rows, sizes_, window, numbers,
-                       std::nullopt, change, half);
+                       std::nullopt, change, half, {}, 0);
       rows.x.add_(half == 1 ? shards.after_attention(change) : shards.after_feed_forward(change));
     }
   }
   const at::Tensor logits =
       at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
   const double numbers[] = {numbers_[0], numbers_[1]};
-  decode_op().call(rows.x, last_, {}, {}, {}, rows.past, rows.rows, sizes_, {}, numbers, logits, std::nullopt, 0);
-  return shards.all_logits(logits.unsqueeze(0));
+  decode_op().call(rows.x, last_, {}, {}, {}, rows.past, rows.rows, sizes_, {}, numbers, logits, std::nullopt, 0, {},
+                   0);
+  return logits.unsqueeze(0);
 }
 
 }  // namespace anyaccel::llm

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "anyaccel/llm/config.h"
@@ -37,20 +38,26 @@ class DecodeStep {
   /// front of the soft cap. The new positions are stored in the segments' caches, of one sequence each, but do not count yet. A
   /// token's logits have the same bits whatever tokens and sequences are beside it.
   /// `last_only`: of each segment's last token, [1, segments, vocab].
-  at::Tensor run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments, bool last_only) const;
-  /// The same where ranks hold the model together: half a layer at a time, whose sums go over the ranks.
+  /// `shards`: the ranks that hold the model together, all of which call it.
   at::Tensor run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments, bool last_only,
-                 Shards& shards) const;
+                 Shards* shards) const;
 
  private:
   DecodeStep() = default;
+
+  /// All layers in one call, which adds up over the ranks of a group: Shards::sums().
+  at::Tensor run_whole(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments, bool last_only,
+                       const std::string& group, std::int64_t sums) const;
+  /// Half a layer at a time, whose sums go over the ranks in between: where they share no memory.
+  at::Tensor run_halves(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments, bool last_only,
+                        Shards& shards) const;
 
   using List = c10::List<std::optional<at::Tensor>>;
   std::vector<at::Tensor> angles(RopeTables& rope, const std::vector<Segment>& segments) const;
 
   List weights_;              ///< of all layers, then what comes behind them
-  std::vector<List> layers_;  ///< where ranks hold the model together: of each layer
-  List last_;                 ///< and what comes behind them
+  std::vector<List> layers_;  ///< where ranks hold the model together: of each layer alone
+  List last_;                 ///< what comes behind them
   std::vector<std::int64_t> sizes_, windows_;
   std::vector<double> numbers_;
   std::int64_t outputs_ = 0, prompt_rows_ = 0;

@@ -1,5 +1,6 @@
 #include "llm/model/llama.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/full.h>
@@ -102,6 +103,14 @@ at::Tensor mix(const ModelConfig& config, const at::Tensor& query, const at::Ten
                                           /*enable_gqa=*/query.size(1) != key.size(1));
 }
 
+/// Keys or values of each query head, where a rank's heads do not divide among them.
+at::Tensor for_heads(const ModelConfig& config, const at::Tensor& shared) {
+  if (config.head_group == 0) return shared;
+  const at::Tensor heads =
+      at::arange(config.first_head, config.first_head + config.num_heads, shared.options().dtype(c10::kLong));
+  return shared.index_select(1, heads.floor_divide(config.head_group));
+}
+
 /// What one sequence's new tokens see, [batch, heads, time, head_dim].
 at::Tensor attend(const ModelConfig& config, const at::Tensor& query, at::Tensor key, at::Tensor value,
                   std::int64_t index, Part& part) {
@@ -119,7 +128,8 @@ at::Tensor attend(const ModelConfig& config, const at::Tensor& query, at::Tensor
   }
   const std::optional<at::Tensor> mask = part.masks.of(window, /*always=*/config.attention_softcap > 0);
   // One new token sees everything that is left; from an empty cache the plain triangle holds; else the mask says.
-  return mix(config, query, key, value, mask, /*causal=*/!mask && query.size(2) > 1, index);
+  return mix(config, query, for_heads(config, key), for_heads(config, value), mask,
+             /*causal=*/!mask && query.size(2) > 1, index);
 }
 
 at::Tensor attention(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x, const at::Tensor& cos,
@@ -263,8 +273,7 @@ const DecodeStep* step_of(const Weights& weights, const ModelConfig& config) {
 at::Tensor run_step(const DecodeStep& step, const Weights& weights, const ModelConfig& config, RopeTables& rope,
                     const at::Tensor& ids, const std::vector<Segment>& segments, bool last_only) {
   const at::Tensor x = embed(weights, config, ids, parts_of(segments, ids.device()));
-  const at::Tensor logits =
-      weights.shards ? step.run(x, rope, segments, last_only, *weights.shards) : step.run(x, rope, segments, last_only);
+  const at::Tensor logits = step.run(x, rope, segments, last_only, weights.shards.get());
   for (const Segment& segment : segments) segment.cache->advance(segment.time);
   return soft_cap(logits, config.logit_softcap);
 }

@@ -149,11 +149,38 @@ Slice balanced(std::int64_t total, std::int64_t rank, std::int64_t size) {
   return {rank * part + std::min(rank, larger), part + (rank < larger ? 1 : 0)};
 }
 
+namespace {
+
+HeadShare share_groups(std::int64_t group, std::int64_t kv_heads, int rank, int size) {
+  const Slice key = balanced(kv_heads, rank, size);
+  return {times(key, group), key};
+}
+
+HeadShare cut_groups(std::int64_t heads, std::int64_t group, int rank, int size) {
+  const Slice query = balanced(heads, rank, size);
+  const std::int64_t first = query.begin / group, last = (query.begin + query.count - 1) / group;
+  return {query, {first, last - first + 1}};
+}
+
+/// Of the rank with most: a query head has as many rows in its two matrices as a key head and its values have together.
+template <typename ShareOf>
+std::int64_t most_of(int size, const ShareOf& share_of) {
+  std::int64_t most = 0;
+  for (int rank = 0; rank < size; ++rank) {
+    const HeadShare share = share_of(rank);
+    most = std::max(most, share.query.count + share.key.count);
+  }
+  return most;
+}
+
+}  // namespace
+
 HeadShare share_heads(std::int64_t heads, std::int64_t kv_heads, int rank, int size) {
   const std::int64_t group = heads / kv_heads;
   if (kv_heads >= size) {
-    const Slice key = balanced(kv_heads, rank, size);
-    return {times(key, group), key};
+    const auto whole = [&](int of) { return share_groups(group, kv_heads, of, size); };
+    const auto cut = [&](int of) { return cut_groups(heads, group, of, size); };
+    return most_of(size, cut) < most_of(size, whole) ? cut(rank) : whole(rank);
   }
   std::int64_t key = 0;
   Slice ranks = balanced(size, key, kv_heads);
@@ -222,6 +249,11 @@ ParallelPlan make_plan(const ModelConfig& config, const std::vector<TensorShape>
     const HeadShare heads = share_heads(config.num_heads, config.num_kv_heads, rank, size);
     plan.local.num_heads = heads.query.count;
     plan.local.num_kv_heads = heads.key.count;
+    const std::int64_t sharing = config.num_heads / config.num_kv_heads;
+    if (heads.key.count > 1 && heads.query.count != heads.key.count * sharing) {
+      plan.local.head_group = sharing;
+      plan.local.first_head = heads.query.begin - heads.key.begin * sharing;
+    }
   }
   if (plan.feed_forward) {
     plan.local.intermediate_size = share_inner(config.intermediate_size, share).count;

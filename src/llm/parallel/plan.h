@@ -28,8 +28,8 @@ struct HeadShare {
   Slice query, key;  ///< in heads
 };
 
-/// Whole groups of query heads with their key head; where there are fewer key heads than ranks, several ranks have the
-/// same one and parts of its group. A rank without heads has none in `query`.
+/// Whole groups of query heads with their key head. Where there are fewer key heads than ranks, or the rank with most would have less
+/// to do, groups are cut: several ranks have the same key head then. A rank without heads has none in `query`.
 HeadShare share_heads(std::int64_t heads, std::int64_t kv_heads, int rank, int size);
 
 /// Name in the checkpoint and whole shape.

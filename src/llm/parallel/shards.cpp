@@ -1,8 +1,13 @@
 #include "llm/parallel/shards.h"
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros.h>
+
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace anyaccel::llm {
 
@@ -32,10 +37,22 @@ at::Tensor Shards::all_logits(const at::Tensor& part) {
     group_.broadcast(part, 0);  // what is drawn from them must not differ by a rounding
     return part;
   }
-  // Every value has one rank that knows it and zeros from the others.
-  const at::Tensor all = at::zeros({part.size(0), part.size(1), vocab_size_}, part.options());
-  all.narrow(2, tokens_.begin, tokens_.count).copy_(part);
-  return add_up(all);
+  const std::int64_t most = balanced(vocab_size_, 0, size()).count;
+  const bool even = vocab_size_ % size() == 0;
+  const at::Tensor mine = even ? part.contiguous() : at::constant_pad_nd(part, {0, most - part.size(2)});
+  const at::Tensor all = group_.all_gather(mine.view({1, -1, most}));  // [ranks, tokens, most]
+  if (even) return all.transpose(0, 1).reshape({part.size(0), part.size(1), vocab_size_});
+  std::vector<at::Tensor> parts;
+  for (std::int64_t rank = 0; rank < size(); ++rank)
+    parts.push_back(all[rank].narrow(1, 0, balanced(vocab_size_, rank, size()).count));
+  return at::cat(parts, 1).view({part.size(0), part.size(1), vocab_size_});
+}
+
+std::pair<std::string, std::int64_t> Shards::sums() {
+  const std::int64_t sums = (attention_ ? 1 : 0) + (feed_forward_ ? 2 : 0);
+  if (sums == 0) return {};
+  std::string name = group_.shared_memory_name();
+  return name.empty() ? std::pair<std::string, std::int64_t>() : std::pair(std::move(name), sums);
 }
 
 bool Shards::any(bool value) {

@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "anyaccel/comm.h"
 #include "llm/model/weights.h"
@@ -24,6 +26,9 @@ class Shards {
   at::Tensor embed(const at::Tensor& table, const at::Tensor& ids);
   /// Of all tokens, the same bits on every rank.
   at::Tensor all_logits(const at::Tensor& part);
+  /// By which an op adds up in the middle of its work, and what it adds: 1 after attention, 2 after the feed-forward part. An empty
+  /// name where it cannot, or there is nothing to add.
+  std::pair<std::string, std::int64_t> sums();
   /// Whether any rank says so.
   bool any(bool value);
   void barrier() { group_.barrier(); }

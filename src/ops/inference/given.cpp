@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ATen/core/dispatch/Dispatcher.h"
+
 #include "ops/support/inference/prefill.h"
 
 namespace anyaccel::ops {
@@ -107,6 +109,40 @@ Cache make_cache(const Decoder& d, const Segment& segment, const Tensor& keys, c
   if (cache.keys.type != cache.values.type)
     refuse(where, "keys and values differ in dtype", words(values), words(keys));
   return cache;
+}
+
+/// Which query heads share a key head.
+void set_groups(const DecoderGiven& g, Decoder& d) {
+  if (g.sizes.size() == 7) {
+    if (d.heads % d.kv_heads)
+      refuse(where, "kv_heads does not divide heads", std::to_string(d.kv_heads),
+             "a divisor of " + std::to_string(d.heads) + ", or the two sizes that say which heads share a key");
+    d.group = d.heads / d.kv_heads;
+    return;
+  }
+  d.group = size_at(g, 7, 1, 1 << 20, "the number of heads that share a key head");
+  d.first_head = size_at(g, 8, 0, d.group - 1, "the number of heads in front of the first one");
+  if (d.key_head(d.heads - 1) != d.kv_heads - 1)
+    refuse(where, "the heads do not fit their key heads",
+           c10::str(d.heads, " heads, ", d.group, " a key head from ", d.first_head, " on, and ", d.kv_heads,
+                    " key heads"),
+           std::to_string(d.key_head(d.heads - 1) + 1) + " key heads");
+}
+
+/// How other ranks' parts are added.
+void set_sum(const DecoderGiven& g, Decoder& d) {
+  if (g.sums < 0 || g.sums > 3 || (g.sums != 0) != !g.sum_group.empty() || (g.sums && g.half))
+    refuse(where, "there are no such sums",
+           c10::str(g.sums, " of group '", g.sum_group, "'", g.half ? ", of half a layer" : ""),
+           "0 and no group, or 1 after attention + 2 after the feed-forward part of whole layers, and a group");
+  if (g.sums == 0) return;
+  const auto op = c10::Dispatcher::singleton().findSchema({"anyaccel::shm_comm_pointer_call", ""});
+  if (!op) refuse(where, "the op of that group is not loaded", "'" + g.sum_group + "'", "one of ShareMemCommBuilder");
+  const auto found = op->typed<std::vector<std::int64_t>(const std::string&)>().call(g.sum_group);
+  d.sum.group = reinterpret_cast<void*>(found.at(0));
+  d.sum.add_up = reinterpret_cast<decltype(d.sum.add_up)>(found.at(2));
+  d.sum.attention = g.sums & 1;
+  d.sum.feed_forward = g.sums & 2;
 }
 
 /// `layers`: of which each segment has caches.
@@ -278,12 +314,12 @@ Decoder make_decoder(const DecoderGiven& g) {
     refuse(where, "the change does not fit", g.change ? words(*g.change) : "none", "float32 of the shape of x");
   if (g.half) check_contiguous(where, "change", *g.change);
   const std::size_t caches = g.rows.size() * layers;
-  if (g.sizes.size() != 7 || g.past.size() != g.rows.size() || g.keys.size() != caches || g.values.size() != caches ||
-      g.numbers.size() != 2 + layers || (!g.windows.empty() && g.windows.size() != layers))
+  if ((g.sizes.size() != 7 && g.sizes.size() != 9) || g.past.size() != g.rows.size() || g.keys.size() != caches ||
+      g.values.size() != caches || g.numbers.size() != 2 + layers || (!g.windows.empty() && g.windows.size() != layers))
     refuse(where, "the lists' lengths do not fit",
            c10::str(g.sizes.size(), ", ", g.past.size(), ", ", g.rows.size(), ", ", g.keys.size(), ", ",
                     g.values.size(), ", ", g.numbers.size(), ", ", g.windows.size()),
-           "7 sizes, past and rows of each segment, a key and a value cache for each of its layers, 2 + layers "
+           "7 or 9 sizes, past and rows of each segment, a key and a value cache for each of its layers, 2 + layers "
            "numbers, no windows or one for each layer");
   const std::size_t wanted = layers * slots_of_layer + 2 + 4;
   if (g.weights.size() != wanted)
@@ -301,9 +337,8 @@ Decoder make_decoder(const DecoderGiven& g) {
   d.norms_after = flags & 2;
   d.normalize_experts = flags & 8;
   d.experts_per_token = size_at(g, 6, 0, 1 << 16, "the number of experts that a row takes");
-  if (d.heads % d.kv_heads)
-    refuse(where, "kv_heads does not divide heads", std::to_string(d.kv_heads),
-           "a divisor of " + std::to_string(d.heads));
+  set_groups(g, d);
+  set_sum(g, d);
   const auto eps = static_cast<float>(g.numbers[0]);
   d.softcap = static_cast<float>(g.numbers[1]);
   d.segments = make_segments(g, layers);

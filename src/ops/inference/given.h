@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ATen/core/List.h"
@@ -26,6 +27,8 @@ struct DecoderGiven {
   const std::optional<Tensor>& logits;
   const std::optional<Tensor>& change;
   std::int64_t half;
+  const std::string& sum_group;  ///< of `shm_comm_init`; empty: this rank's parts are all
+  std::int64_t sums;
 };
 
 /// Throws c10::ValueError naming what does not fit.

@@ -13,9 +13,9 @@ namespace {
 void decode(const Tensor& x, const OptionalTensors& weights, at::TensorList keys, at::TensorList values,
             at::TensorList angles, at::IntArrayRef past, at::IntArrayRef rows, at::IntArrayRef sizes,
             at::IntArrayRef windows, at::ArrayRef<double> numbers, const std::optional<Tensor>& logits,
-            const std::optional<Tensor>& change, std::int64_t half) {
-  const Decoder decoder =
-      make_decoder({x, weights, keys, values, angles, past, rows, sizes, windows, numbers, logits, change, half});
+            const std::optional<Tensor>& change, std::int64_t half, const std::string& sum_group, std::int64_t sums) {
+  const Decoder decoder = make_decoder(
+      {x, weights, keys, values, angles, past, rows, sizes, windows, numbers, logits, change, half, sum_group, sums});
   const std::int64_t threads = task_threads();
   const bool many = x.size(0) > most_rows;
   const Isa isa = best_isa();
@@ -32,12 +32,12 @@ void decode(const Tensor& x, const OptionalTensors& weights, at::TensorList keys
 
 void decode_meta(const Tensor&, const OptionalTensors&, at::TensorList, at::TensorList, at::TensorList, at::IntArrayRef,
                  at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, at::ArrayRef<double>, const std::optional<Tensor>&,
-                 const std::optional<Tensor>&, std::int64_t) {}
+                 const std::optional<Tensor>&, std::int64_t, const std::string&, std::int64_t) {}
 
 constexpr const char* decode_schema =
     "inference_decode(Tensor(a!) x, Tensor?[] weights, Tensor(b!)[] keys, Tensor(c!)[] values, Tensor[] angles, "
     "int[] past, int[] rows, int[] sizes, int[] windows, float[] numbers, Tensor(d!)? logits=None, "
-    "Tensor(e!)? change=None, int half=0) -> ()";
+    "Tensor(e!)? change=None, int half=0, str sum_group='', int sums=0) -> ()";
 
 /// Rows of one call that are faster here than LibTorch's own products, for a model of this type.
 std::int64_t decode_rows(at::ScalarType dtype) {

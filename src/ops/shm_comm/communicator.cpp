@@ -128,6 +128,7 @@ void Communicator::wait_for(int rank, std::uint32_t round) {
   for (int i = 0; i < 400; ++i) {
     last = word.get();
     if (!after(round, last)) return;
+    if (idle_.call) idle_.call(idle_.data);
   }
   wait_slowly(rank, round);
   last = word.get();
@@ -184,7 +185,10 @@ void Communicator::wait_slowly(int rank, std::uint32_t round) {
   while (Clock::now() - start < spin_)
     for (int i = 0; i < 16; ++i) {
       if (!after(round, word.get())) return;
-      spin_pause();
+      if (idle_.call)
+        idle_.call(idle_.data);
+      else
+        spin_pause();
     }
   while (after(round, word.get())) {
     const auto left = timeout_ - (Clock::now() - start);

@@ -32,6 +32,12 @@ bool has_token(const void* memory, const std::string& token) noexcept;
 /// Of what is kept of each rank.
 std::size_t place_bytes() noexcept;
 
+/// What a rank does while it waits for another one: called again and again, and takes less than a microsecond.
+struct Idle {
+  void (*call)(void*) = nullptr;
+  void* data = nullptr;
+};
+
 /// One rank of a group. Every rank calls the same operations with the same sizes in the same order; a rank that does not is told
 /// (`invalid_argument`). Calls of one object come from one thread at a time. Sizes are 64-bit; `in` may be `out`, other overlaps
 /// may not be. Results have the same bits on every rank.
@@ -52,6 +58,8 @@ class Communicator {
 
   /// `unsupported` where can_reduce() says no.
   void all_reduce(const void* in, void* out, std::size_t count, Kind kind, Reduce reduce);
+  /// Of the operations from now on. What it calls lives that long.
+  void set_idle(const Idle& idle) noexcept { idle_ = idle; }
   /// Of the operations from now on.
   void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
   bool failed() const noexcept { return failed_; }
@@ -110,6 +118,7 @@ class Communicator {
   std::vector<std::uint32_t> seen_;   // what each rank had posted when last looked at
   std::vector<const void*> sources_;  // of one reduction
   std::function<void()> before_look_;
+  Idle idle_;
 };
 
 /// Gives every rank's text to every rank; all ranks call it equally often. Texts have at most kMostText bytes.

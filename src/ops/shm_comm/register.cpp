@@ -274,9 +274,26 @@ void reduce_at(void* group_at, const void* in, void* out, std::int64_t count, st
   reduce_over_c10d(group, flat(at::from_blob(out, {count}, at::TensorOptions(type))), kind, reduce);
 }
 
-/// Addresses that hold until shm_comm_close.
+/// The sum of float32 values in place, for ops that add up in the middle of their work; `idle(data)` is called while others are waited for.
+void sum_at(void* group_at, float* values, std::int64_t count, void (*idle)(void*), void* data) {
+  auto& group = *static_cast<Group*>(group_at);
+  struct Idling {
+    Communicator* communicator;
+    ~Idling() {
+      if (communicator) communicator->set_idle({});
+    }
+  };
+  if (!group.communicator) return reduce_at(group_at, values, values, count, static_cast<int>(ScalarType::Float), 0);
+  const std::lock_guard lock(group.mutex);
+  const Idling idling{group.communicator.get()};
+  group.communicator->set_idle({idle, data});
+  group.communicator->all_reduce(values, values, static_cast<std::size_t>(count), Kind::f32, Reduce::sum);
+}
+
+/// Addresses that hold until shm_comm_close: a group's number, reduce_at, sum_at.
 std::vector<std::int64_t> pointer_call(const std::string& name) {
-  return {reinterpret_cast<std::int64_t>(find_group(name).get()), reinterpret_cast<std::int64_t>(&reduce_at)};
+  return {reinterpret_cast<std::int64_t>(find_group(name).get()), reinterpret_cast<std::int64_t>(&reduce_at),
+          reinterpret_cast<std::int64_t>(&sum_at)};
 }
 
 /// As DeepSpeed counts: 2 where all its dtypes have vector kernels. Ours have kernels for every dtype on every CPU.

@@ -31,8 +31,14 @@ TEST(Shards, PartsPutTogetherAreTheWhole) {
     copy_part(part, whole, plan.tensors[0]);
     const auto heads = part.split({plan.local.num_heads * 2, plan.local.num_kv_heads * 2, plan.local.num_kv_heads * 2});
     query.push_back(heads[0]);
-    key.push_back(heads[1]);
-    value.push_back(heads[2]);
+    for (auto* const list : {&key, &value}) {
+      const at::Tensor own = heads[list == &key ? 1 : 2];
+      // The middle one of three key heads is on both ranks.
+      if (rank == 1) {
+        EXPECT_TRUE(own.narrow(0, 0, 2).equal(list->back().narrow(0, 2, 2)));
+      }
+      list->push_back(rank == 1 ? own.narrow(0, 2, own.size(0) - 2) : own);
+    }
   }
   EXPECT_TRUE(at::cat({at::cat(query), at::cat(key), at::cat(value)}).equal(whole));
 }

@@ -131,6 +131,27 @@ std::vector<std::string> words_of(int size, const std::function<void(Communicato
   return words;
 }
 
+// Breaks when a rank that waits does nothing meanwhile, goes on with it afterwards, or gets other numbers.
+TEST(ShmComm, WhileOthersAreWaitedFor) {
+  std::atomic<int> calls{0};
+  const auto words = words_of(2, [&](Communicator& group, int rank) {
+    float value = 1;
+    if (rank == 0) {
+      group.set_idle({[](void* count) { ++*static_cast<std::atomic<int>*>(count); }, &calls});
+      group.all_reduce(&value, &value, 1, Kind::f32, Reduce::sum);
+      group.set_idle({});
+    } else {
+      while (calls < 1000) std::this_thread::yield();  // the other one is there long before
+      group.all_reduce(&value, &value, 1, Kind::f32, Reduce::sum);
+    }
+    const int before = calls;
+    for (int i = 0; i < 3; ++i) group.all_reduce(&value, &value, 1, Kind::f32, Reduce::sum);
+    EXPECT_EQ(value, 16);
+    EXPECT_EQ(calls, before);
+  });
+  EXPECT_EQ(words, std::vector<std::string>(2));
+}
+
 // Breaks when ranks that each take another one for the source of a broadcast go on with what they had.
 TEST(ShmComm, BroadcastsFromDifferentSourcesAreToldOnEveryRank) {
   for (const int size : {2, 3}) {

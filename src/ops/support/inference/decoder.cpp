@@ -106,9 +106,9 @@ DecoderPass::DecoderPass(Isa isa, const Decoder& d, float* x, float* logits, cha
 
 void DecoderPass::run() {
   for (std::size_t i = 0; i < d_.layers.size(); ++i) {
-    if (half_ != Half::feed_forward) attention(d_.layers[i]);
+    if (half_ != Half::feed_forward && !attention(d_.layers[i])) return;
     next_ = i + 1 < d_.layers.size() ? &d_.layers[i + 1].qkv[0].matrix : &d_.head.matrix;
-    if (half_ != Half::attention) feed_forward(d_.layers[i]);
+    if (half_ != Half::attention && !feed_forward(d_.layers[i])) return;
   }
   if (d_.head.matrix.outputs == 0) return;
   logits();
@@ -186,19 +186,29 @@ void DecoderPass::products(const Part& part, std::int64_t begin, std::int64_t en
   }
 }
 
-void DecoderPass::add_change(const Part& part, const float* from, const Norm& norm) {
+bool DecoderPass::add_change(const Part& part, const float* from, const Norm& norm) {
   prepare(part.matrix, from);
   project({&part, 1}, target(), adds());
-  add_normed(norm);
+  return finish_change(norm);
 }
 
-void DecoderPass::add_normed(const Norm& norm) {
-  if (half_ != Half::whole || !d_.norms_after) return;
+bool DecoderPass::finish_change(const Norm& norm) {
+  if (half_ != Half::whole || adds()) return true;
+  const auto idle = [](void* team) { static_cast<Team*>(team)->ask(); };
+  const std::int64_t count = rows_ * d_.hidden;
+  if (sums_ && !team_.alone([&] {
+        d_.sum.add_up(d_.sum.group, change_, count, idle, &team_);
+        if (!d_.norms_after)
+          for (std::int64_t i = 0; i < count; ++i) x_[i] += change_[i];
+      }))
+    return false;
+  if (!d_.norms_after) return true;
   team_.tasks(rows_, [&](std::int64_t r) {
     float* change = change_ + r * d_.hidden;
     norm_row(isa_, norm, change, d_.hidden, change);
     for (std::int64_t i = 0; i < d_.hidden; ++i) x_[r * d_.hidden + i] += change[i];
   });
+  return true;
 }
 
 void DecoderPass::position_head(const DecoderLayer& layer, const Norm& norm, std::int64_t row, float* head) {
@@ -206,7 +216,8 @@ void DecoderPass::position_head(const DecoderLayer& layer, const Norm& norm, std
   if (d_.half) rotate_row(isa_, head, layer.cos + row * d_.half, layer.sin + row * d_.half, d_.half);
 }
 
-void DecoderPass::attention(const DecoderLayer& layer) {
+bool DecoderPass::attention(const DecoderLayer& layer) {
+  sums_ = d_.sum.add_up && d_.sum.attention;
   norm_rows(layer.input_norm);
   soon(layer.output.matrix);
   project({layer.qkv.data(), layer.qkv.size()}, qkv_, false, normed_);
@@ -222,8 +233,7 @@ void DecoderPass::attention(const DecoderLayer& layer) {
   team_.tasks(rows_ * d_.heads, [&](std::int64_t task) {
     const std::int64_t row = task / d_.heads, head = task % d_.heads, end = position_of(row) + 1;
     const Cache& cache = cache_of(layer, row);
-    const std::int64_t offset =
-        head / (d_.heads / d_.kv_heads) * segment_of(row).capacity * d_.head_dim * size_of(cache.keys.type);
+    const std::int64_t offset = d_.key_head(head) * segment_of(row).capacity * d_.head_dim * size_of(cache.keys.type);
     float* query = qkv_head(row, head);
     position_head(layer, layer.query_norm, row, query);
     attend_row(isa_,
@@ -233,10 +243,11 @@ void DecoderPass::attention(const DecoderLayer& layer) {
                query, scores_, mixed_ + row * plan_.mixed_columns + head * d_.head_dim);
   });
   if (!layer.up.empty()) soon(layer.up[0].matrix);
-  add_change(layer.output, mixed_, layer.after_attention);
+  return add_change(layer.output, mixed_, layer.after_attention);
 }
 
-void DecoderPass::feed_forward(const DecoderLayer& layer) {
+bool DecoderPass::feed_forward(const DecoderLayer& layer) {
+  sums_ = d_.sum.add_up && d_.sum.feed_forward;
   if (layer.experts.router.matrix.outputs) return experts(layer);
   norm_rows(layer.post_norm);
   soon(layer.down.matrix);
@@ -262,7 +273,7 @@ void DecoderPass::feed_forward(const DecoderLayer& layer) {
     }
   });
   soon(*next_);
-  add_change(layer.down, inner_, layer.after_feed_forward);
+  return add_change(layer.down, inner_, layer.after_feed_forward);
 }
 
 std::int64_t decoder_scratch(const Decoder& decoder, std::int64_t threads) {

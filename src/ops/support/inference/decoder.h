@@ -46,8 +46,17 @@ struct Segment {
   std::int64_t past, begin, rows, capacity;
 };
 
+/// How ranks that hold the layers together add up their parts.
+struct RankSum {
+  /// Adds up values[count] of all ranks in place; idle(data) is called while others are waited for. Null: nothing is added up.
+  void (*add_up)(void* group, float* values, std::int64_t count, void (*idle)(void*), void* data);
+  void* group;
+  bool attention, feed_forward;  ///< what is split
+};
+
 struct Decoder {
   std::int64_t hidden, heads, kv_heads, head_dim, inner, half;  ///< half: pairs of a head that are rotated; 0: none
+  std::int64_t group, first_head;  ///< query heads that share a key head, and how many of the first one's are elsewhere
   Gate gate;
   bool gated, head_norms, norms_after;
   std::int64_t experts_per_token;  ///< that a row takes where a layer has experts
@@ -58,9 +67,12 @@ struct Decoder {
   Norm final_norm;  ///< weight and bias null, kind rms and eps negative: none
   Part head;        ///< no outputs: the rows are left as they come out of the layers
   bool last_only;   ///< logits of each segment's last row alone
+  RankSum sum;
+
+  std::int64_t key_head(std::int64_t head) const { return (first_head + head) / group; }
 };
 
-/// What of the layers a pass goes through; halves are for ranks that hold a layer together, and have one layer.
+/// What of the layers a pass goes through; halves are for ranks that hold a layer together and add up elsewhere, and have one layer.
 enum class Half { whole, attention, feed_forward };
 
 /// Rows that one pass takes.
@@ -71,7 +83,7 @@ constexpr std::int64_t most_head_dim = 512;
 std::int64_t decoder_scratch(const Decoder& decoder, std::int64_t threads);
 /// x[rows][hidden], of all segments, goes through all layers; keys and values of each segment's positions past, past + 1, ... are
 /// stored. logits[rows][outputs of head] unless there is none. Of a half, what it would add to x is written to `change` [rows][hidden]
-/// instead, without the norm behind it. `scratch` is aligned to 64 bytes. Results do not depend on `threads`, and a row's not on those
+/// instead, without the norm behind it. What decoder.sum throws comes out of here. `scratch` is aligned to 64 bytes. Results do not depend on `threads`, and a row's not on those
 /// behind it or of other segments.
 void run_decoder(Isa isa, const Decoder& decoder, float* x, float* logits, void* scratch, std::int64_t threads,
                  Half half = Half::whole, float* change = nullptr);

@@ -50,12 +50,13 @@ class DecoderPass {
     std::int64_t expert, begin, end;
   };
 
-  void attention(const DecoderLayer& layer);
-  void feed_forward(const DecoderLayer& layer);
+  /// False when other ranks' parts could not be added.
+  bool attention(const DecoderLayer& layer);
+  bool feed_forward(const DecoderLayer& layer);
   void logits();
 
   /// In experts.cpp.
-  void experts(const DecoderLayer& layer);
+  bool experts(const DecoderLayer& layer);
   void choose(const Experts& experts);
   Group group(std::int64_t i) const;
   const void* rows_of(const Group& group, const Matrix& matrix);
@@ -73,12 +74,12 @@ class DecoderPass {
   void project(Parts parts, float* to, bool add, const float* from = nullptr);
   void products(const Part& part, std::int64_t begin, std::int64_t end, float* to, std::int64_t to_row, bool add);
   /// Where what a half of a layer gives goes, and whether it is added there.
-  float* target() const { return half_ != Half::whole ? out_ : d_.norms_after ? change_ : x_; }
-  bool adds() const { return half_ == Half::whole && !d_.norms_after; }
-  /// x += part(from), normed where the model has norms behind.
-  void add_change(const Part& part, const float* from, const Norm& norm);
+  float* target() const { return half_ != Half::whole ? out_ : adds() ? x_ : change_; }
+  bool adds() const { return half_ == Half::whole && !d_.norms_after && !sums_; }
+  /// x += part(from), of all ranks, normed where the model has norms behind.
+  bool add_change(const Part& part, const float* from, const Norm& norm);
   /// What there is left to do once target() is written.
-  void add_normed(const Norm& norm);
+  bool finish_change(const Norm& norm);
 
   const Segment& segment_of(std::int64_t row) const { return d_.segments[segment_of_[static_cast<std::size_t>(row)]]; }
   const Cache& cache_of(const DecoderLayer& layer, std::int64_t row) const {
@@ -102,6 +103,7 @@ class DecoderPass {
   Team& team_;
   Half half_;
   float* out_;
+  bool sums_ = false;             ///< whether ranks add up what is at work
   const Matrix* next_ = nullptr;  ///< behind the layer that is at work
   float *qkv_, *mixed_, *inner_, *change_, *routed_, *normed_, *scores_, *products_;
   char *prepared_, *gathered_;

@@ -39,14 +39,14 @@ void choose_experts(const float* logits, std::int64_t experts, std::int64_t coun
   for (std::int64_t i = 0; i < count; ++i) to[i].share /= normalize ? chosen : all;
 }
 
-void DecoderPass::experts(const DecoderLayer& layer) {
+bool DecoderPass::experts(const DecoderLayer& layer) {
   norm_rows(layer.post_norm);
   prepare(layer.experts.router.matrix, normed_);
   project({&layer.experts.router, 1}, routed_, false);
   choose(layer.experts);
   expert_inner(layer.experts);
   expert_outer(layer.experts);
-  add_normed(layer.after_feed_forward);
+  return finish_change(layer.after_feed_forward);
 }
 
 /// Each thread for itself, as with norms.

@@ -33,7 +33,7 @@ struct Plan {
     if (!d.layers.empty())
       for (const Part& part : d.layers[0].qkv) qkv_columns += part.matrix.outputs;
     mixed_columns = d.heads * d.head_dim;
-    const std::int64_t queries = d.heads / d.kv_heads;
+    const std::int64_t queries = std::min(d.heads, d.group);
     block = std::max<std::int64_t>(1, std::min(most_block, most_scores / rounded(seen, panel_outputs)) / queries);
     const std::int64_t wide_inputs = std::max({d.hidden, mixed_columns, d.inner, seen, d.head_dim});
     normed_row = wide_row_bytes(wide, d.hidden);
@@ -52,7 +52,7 @@ struct Plan {
     qkv = place(shared, rows * qkv_columns * 4);
     mixed = place(shared, rows * mixed_row);
     inner = place(shared, rows * inner_row);
-    change = place(shared, d.norms_after ? rows * d.hidden * 4 : 0);
+    change = place(shared, d.norms_after || d.sum.add_up ? rows * d.hidden * 4 : 0);
     // A thread is at a product or at attention, never at both.
     const std::int64_t attending = block * queries * (query_row + shares_row + (scores_row + dim + 1) * 4);
     const std::int64_t head = d.hidden * most_rows * 4 + most_rows * prepared_bytes(Format::f32, d.hidden) +
@@ -81,8 +81,8 @@ class Pass {
 
   void run() {
     for (const DecoderLayer& layer : d_.layers) {
-      if (half_ != Half::feed_forward) attention(layer);
-      if (half_ != Half::attention) feed_forward(layer);
+      if (half_ != Half::feed_forward && !attention(layer)) return;
+      if (half_ != Half::attention && !feed_forward(layer)) return;
     }
     if (d_.head.matrix.outputs == 0) return;
     d_.last_only ? last_logits() : all_logits();
@@ -143,21 +143,26 @@ class Pass {
     });
   }
 
-  /// x += part(rows), normed where the model has norms behind.
-  void add_change(const Part& part, const char* rows, std::int64_t row, const Norm& norm) {
-    float* const to = half_ != Half::whole ? out_ : d_.norms_after ? change_ : x_;
+  /// x += part(rows), of all ranks where they add up, normed where the model has norms behind. False when they could not.
+  bool add_change(const Part& part, const char* rows, std::int64_t row, const Norm& norm, bool split) {
+    const bool sums = split && d_.sum.add_up;
+    float* const to = half_ != Half::whole ? out_ : d_.norms_after || sums ? change_ : x_;
     const bool add = to == x_;
     project(&part, 1, rows, row, [&](std::int64_t r, std::int64_t column, std::int64_t n, const float* values) {
       float* const out = to + r * d_.hidden + column;
       if (!add) return static_cast<void>(std::memcpy(out, values, static_cast<std::size_t>(n) * 4));
       for (std::int64_t i = 0; i < n; ++i) out[i] += values[i];
     });
-    if (half_ != Half::whole || !d_.norms_after) return;
+    if (to != change_) return true;
+    const auto idle = [](void* team) { static_cast<Team*>(team)->ask(); };
+    if (sums && !team_.alone([&] { d_.sum.add_up(d_.sum.group, change_, plan_.rows * d_.hidden, idle, &team_); }))
+      return false;
     team_.tasks(plan_.rows, [&](std::int64_t r) {
       float* const change = change_ + r * d_.hidden;
-      norm_row(isa_, norm, change, d_.hidden, change);
+      if (d_.norms_after) norm_row(isa_, norm, change, d_.hidden, change);
       for (std::int64_t i = 0; i < d_.hidden; ++i) x_[r * d_.hidden + i] += change[i];
     });
+    return true;
   }
 
   float* qkv_head(std::int64_t row, std::int64_t head) { return qkv_ + row * plan_.qkv_columns + head * d_.head_dim; }
@@ -180,7 +185,7 @@ class Pass {
     }
   }
 
-  void attention(const DecoderLayer& layer) {
+  bool attention(const DecoderLayer& layer) {
     norm_rows(layer.input_norm);
     project(layer.qkv.data(), layer.qkv.size(), normed_, plan_.normed_row,
             [&](std::int64_t r, std::int64_t column, std::int64_t n, const float* values) {
@@ -196,13 +201,15 @@ class Pass {
         attend_block(layer, segment, cache, task % d_.kv_heads, (blocks - 1 - task / d_.kv_heads) * plan_.block);
       });
     }
-    add_change(layer.output, mixed_, plan_.mixed_row, layer.after_attention);
+    return add_change(layer.output, mixed_, plan_.mixed_row, layer.after_attention, d_.sum.attention);
   }
 
   /// The queries [first, first + block) of a segment, of all heads that share this key's.
   void attend_block(const DecoderLayer& layer, const Segment& segment, const Cache& cache, std::int64_t key_head,
                     std::int64_t first) {
-    const std::int64_t heads = d_.heads / d_.kv_heads, count = std::min(plan_.block, segment.rows - first);
+    const std::int64_t first_head = std::max<std::int64_t>(0, key_head * d_.group - d_.first_head);
+    const std::int64_t heads = std::min(d_.heads, (key_head + 1) * d_.group - d_.first_head) - first_head;
+    const std::int64_t count = std::min(plan_.block, segment.rows - first);
     const std::int64_t rows = count * heads, end = segment.past + first + count;
     const std::int64_t seen_first = segment.past + first;  // position of the first query
     const std::int64_t begin = layer.window > 0 ? std::max<std::int64_t>(0, seen_first + 1 - layer.window) / 2 * 2 : 0;
@@ -222,8 +229,8 @@ class Pass {
     const char* const keys = static_cast<const char*>(cache.keys.data) + offset;
     const char* const values = static_cast<const char*>(cache.values.data) + offset;
     for (std::int64_t r = 0; r < rows; ++r)
-      widen_row(isa_, plan_.wide, qkv_head(segment.begin + first + r / heads, key_head * heads + r % heads),
-                d_.head_dim, queries + r * plan_.query_row);
+      widen_row(isa_, plan_.wide, qkv_head(segment.begin + first + r / heads, first_head + r % heads), d_.head_dim,
+                queries + r * plan_.query_row);
     const Format format = cache.keys.type == Element::f32    ? Format::f32
                           : cache.keys.type == Element::bf16 ? Format::bf16
                                                              : Format::fp16;
@@ -250,7 +257,7 @@ class Pass {
       float* const row = mixed + r * plan_.dim;
       const float factor = 1 / sums[r];
       for (std::int64_t i = 0; i < d_.head_dim; ++i) row[i] *= factor;
-      put_mixed(segment.begin + first + r / heads, key_head * heads + r % heads, row);
+      put_mixed(segment.begin + first + r / heads, first_head + r % heads, row);
     }
   }
 
@@ -267,7 +274,7 @@ class Pass {
     }
   }
 
-  void feed_forward(const DecoderLayer& layer) {
+  bool feed_forward(const DecoderLayer& layer) {
     norm_rows(layer.post_norm);
     const Part& gate = layer.up[0];
     const std::int64_t panels = pieces(d_.inner, panel_outputs), size = plan_.wide == Wide::bf16 ? 2 : 4;
@@ -287,7 +294,7 @@ class Pass {
         widen_row(isa_, plan_.wide, a, n, inner_ + r * plan_.inner_row + begin * size);
       }
     });
-    add_change(layer.down, inner_, plan_.inner_row, layer.after_feed_forward);
+    return add_change(layer.down, inner_, plan_.inner_row, layer.after_feed_forward, d_.sum.feed_forward);
   }
 
   bool final_norm() const { return d_.final_norm.eps >= 0; }

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
+#include <exception>
 #include <thread>
 
-#include "ops/support/tasks.h"
+#include "ops/support/openmp.h"
 
 namespace anyaccel::ops {
 
@@ -19,6 +21,8 @@ struct TeamShared {
   Stretch stretches[most_stretches];
   alignas(64) std::atomic<int> arrived{0};
   alignas(64) std::atomic<unsigned> generation{0};
+  std::exception_ptr failure;  ///< of alone(), of its thread
+  bool failed[2] = {};         ///< told to the others by turns: one may still read when the next is written
 };
 
 class Team {
@@ -50,10 +54,34 @@ class Team {
     barrier();
   }
 
+  /// function() on one thread, that of the caller of run_team(). False, on all threads, when it or one before threw.
+  template <typename Function>
+  bool alone(const Function& function) {
+    bool& failed = shared_.failed[turn_ ^= 1];
+    if (thread_ == 0) {
+      if (!shared_.failure) try {
+          function();
+        } catch (...) {
+          shared_.failure = std::current_exception();
+        }
+      failed = shared_.failure != nullptr;
+    }
+    if (threads_ > 1) barrier();
+    return !failed;
+  }
+
   /// What this thread will read next: asked for while it waits for the others.
   void soon(const void* begin, std::int64_t bytes) noexcept {
     soon_ = static_cast<const char*>(begin);
     soon_end_ = soon_ + std::min(bytes, most_soon);
+  }
+
+  /// Asks for a little of that; false when all is on its way.
+  bool ask() noexcept {
+    if (soon_ >= soon_end_) return false;
+    __builtin_prefetch(soon_, 0, 2);
+    soon_ += 64;
+    return true;
   }
 
   /// function(begin, end), a share of [0, count) for each thread; returns when all are done.
@@ -73,10 +101,8 @@ class Team {
       return;
     }
     for (int spins = 0; shared_.generation.load(std::memory_order_acquire) == generation; ++spins) {
-      if (soon_ < soon_end_) {
-        __builtin_prefetch(soon_, 0, 2);
-        soon_ += 64;
-      } else if (spins < 4096)
+      if (ask()) continue;
+      if (spins < 4096)
         pause();
       else
         std::this_thread::yield();  // more threads than processors, or another program has one
@@ -93,11 +119,11 @@ class Team {
   static constexpr std::int64_t most_soon = 256 * 1024;  // of a second-level cache
 
   TeamShared& shared_;
-  int thread_, threads_, stretches_;
+  int thread_, threads_, stretches_, turn_ = 0;
   const char *soon_ = nullptr, *soon_end_ = nullptr;
 };
 
-/// Calls function(Team&) on at most `threads` threads at once. It must not throw.
+/// Calls function(Team&) on at most `threads` threads at once. It must not throw but in Team::alone(), whose exception comes out of here.
 template <typename Function>
 void run_team(std::int64_t threads, const Function& function) {
   struct Region {
@@ -113,10 +139,11 @@ void run_team(std::int64_t threads, const Function& function) {
   Region region{function};
   if (threads > 1) {
     GOMP_parallel(&Region::run, &region, static_cast<unsigned>(threads), 0);
-    return;
+  } else {
+    Team alone(region.shared, 0, 1);
+    function(alone);
   }
-  Team alone(region.shared, 0, 1);
-  function(alone);
+  if (region.shared.failure) std::rethrow_exception(region.shared.failure);
 }
 
 }  // namespace anyaccel::ops
