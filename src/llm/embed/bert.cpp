@@ -41,10 +41,12 @@ std::string name_in(const Checkpoint& checkpoint, const std::string& name) {
 
 BertWeights make_bert_weights(const BertConfig& config, c10::ScalarType dtype, c10::Device device) {
   const auto options = at::TensorOptions().dtype(dtype).device(device);
-  LargePages memory;
-  const auto make = [&](at::IntArrayRef shape) {
-    return device.is_cpu() ? memory.empty(shape, dtype) : at::empty(shape, options);
+  LargePages memory, matrices;  // the layers' matrices may be let go of
+  const auto make_in = [&](LargePages& pages, at::IntArrayRef shape) {
+    return device.is_cpu() ? pages.empty(shape, dtype) : at::empty(shape, options);
   };
+  const auto make = [&](at::IntArrayRef shape) { return make_in(memory, shape); };
+  const auto make_matrix = [&](at::IntArrayRef shape) { return make_in(matrices, shape); };
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t inner = config.intermediate_size;
   BertWeights out{.words = make({config.vocab_size, hidden}),
@@ -53,17 +55,17 @@ BertWeights make_bert_weights(const BertConfig& config, c10::ScalarType dtype, c
                   .norm = make({hidden}),
                   .norm_bias = make({hidden}),
                   .layers = {},
-                  .layer_op = false};
+                  .packed = {}};
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
-    out.layers.push_back({.qkv = make({3 * hidden, hidden}),
+    out.layers.push_back({.qkv = make_matrix({3 * hidden, hidden}),
                           .qkv_bias = make({3 * hidden}),
-                          .output = make({hidden, hidden}),
+                          .output = make_matrix({hidden, hidden}),
                           .output_bias = make({hidden}),
                           .attention_norm = make({hidden}),
                           .attention_norm_bias = make({hidden}),
-                          .inner = make({inner, hidden}),
+                          .inner = make_matrix({inner, hidden}),
                           .inner_bias = make({inner}),
-                          .down = make({hidden, inner}),
+                          .down = make_matrix({hidden, inner}),
                           .down_bias = make({hidden}),
                           .norm = make({hidden}),
                           .norm_bias = make({hidden})});
@@ -103,7 +105,7 @@ BertWeights load_bert(const BertConfig& config, const Checkpoint& checkpoint, c1
   for (auto& [name, tensor] : bert_tensors(weights)) {
     tensor.copy_(checkpoint.tensor(name_in(checkpoint, name), tensor.sizes()));
   }
-  weights.layer_op = has_layer_op(weights, config);
+  pack_layers(weights);
   return weights;
 }
 

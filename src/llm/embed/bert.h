@@ -27,7 +27,8 @@ struct BertWeights {
   at::Tensor types;      ///< [token types, hidden]; a text's tokens are all of type 0
   at::Tensor norm, norm_bias;
   std::vector<BertLayer> layers;
-  bool layer_op = false;  ///< has_layer_op() of them
+  /// Where the op `inference_encode` computes them: the layers' weights in its order, matrices packed. `layers` has the small ones alone.
+  std::vector<at::Tensor> packed;
 };
 
 /// Uninitialized weights of the configuration's shapes.
@@ -50,12 +51,13 @@ struct BertPadding {
 /// What is computed at once; on the accelerator.
 struct BertBatch {
   std::int64_t texts, time;            ///< time: tokens of the longest
+  std::vector<std::int64_t> lengths;   ///< of each text, in tokens
   at::Tensor ids, positions;           ///< int64 [tokens], one text after the other
   std::optional<BertPadding> padding;  ///< nothing where all are equally long
 };
 
-/// Whether the op `transformer_layer` computes these layers.
-bool has_layer_op(const BertWeights& weights, const BertConfig& config);
+/// Packs the layers' matrices where the op `inference_encode` computes them, and lets go of them as they were.
+void pack_layers(BertWeights& weights);
 
 /// Token vectors [texts, time, hidden].
 at::Tensor bert_forward(const BertWeights& weights, const BertConfig& config, const BertBatch& batch);

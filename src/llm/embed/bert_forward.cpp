@@ -6,24 +6,14 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 
 #include "llm/embed/bert.h"
+#include "llm/support/large_pages.h"
 #include "ops/support/op_call.h"
 
 namespace anyaccel::llm {
 
 namespace {
 
-/// More tokens than these are as fast in general products.
-constexpr std::int64_t most_op_rows = 64;
-
-using T = const at::Tensor&;
-using LayerOp = at::Tensor(T, const std::optional<at::Tensor>&, T, T, T, T, T, T, T, T, T, T, T, T, std::int64_t,
-                           double, double, double, std::int64_t, bool, bool, bool, bool, bool, c10::string_view);
-constexpr const char* op_builder = "TransformerBuilder";
-
-const c10::TypedOperatorHandle<LayerOp>& layer_op() {
-  static const auto op = ops::load_op<LayerOp>(op_builder, "transformer_layer");
-  return op;
-}
+constexpr const char* op_builder = "DecoderInferenceBuilder";  // the encoder's ops are in the same library
 
 at::Tensor activate(const at::Tensor& x, BertActivation activation) {
   switch (activation) {
@@ -32,6 +22,16 @@ at::Tensor activate(const at::Tensor& x, BertActivation activation) {
     case BertActivation::relu: break;
   }
   return at::relu(x);
+}
+
+/// As the op counts them.
+std::int64_t kind_of(BertActivation activation) {
+  switch (activation) {
+    case BertActivation::gelu: return 1;
+    case BertActivation::gelu_tanh: return 2;
+    case BertActivation::relu: break;
+  }
+  return 3;
 }
 
 /// A pass over the tokens of a batch, one row each: only attention sees the padding.
@@ -45,8 +45,14 @@ class Pass {
                        .add_(weights_.types.select(0, 0))
                        .add_(at::embedding(weights_.positions, batch_.positions));
     x = norm(x, weights_.norm, weights_.norm_bias);
-    const bool by_op = weights_.layer_op && !batch_.padding && x.size(0) <= most_op_rows;
-    for (const BertLayer& layer : weights_.layers) x = by_op ? op_layer(layer, x) : plain_layer(layer, x);
+    if (weights_.packed.empty()) {
+      for (const BertLayer& layer : weights_.layers) x = plain_layer(layer, x);
+    } else {
+      using Encode = void(const at::Tensor&, at::TensorList, at::IntArrayRef, std::int64_t, std::int64_t, double);
+      static const auto op = ops::load_op<Encode>(op_builder, "inference_encode");
+      op.call(x, weights_.packed, batch_.lengths, config_.num_heads, kind_of(config_.activation),
+              config_.layer_norm_eps);
+    }
     return padded(x).view({batch_.texts, batch_.time, config_.hidden_size});
   }
 
@@ -80,16 +86,6 @@ class Pass {
     return norm(at::linear(inner, layer.down, layer.down_bias).add_(x), layer.norm, layer.norm_bias);
   }
 
-  at::Tensor op_layer(const BertLayer& layer, const at::Tensor& x) const {
-    return layer_op()
-        .call(x.view({batch_.texts, batch_.time, config_.hidden_size}), std::nullopt, layer.qkv, layer.qkv_bias,
-              layer.output, layer.output_bias, layer.attention_norm, layer.attention_norm_bias, layer.inner,
-              layer.inner_bias, layer.down, layer.down_bias, layer.norm, layer.norm_bias, config_.num_heads, 0, 0,
-              config_.layer_norm_eps, 0, false, false, false, false, false,
-              config_.activation == BertActivation::gelu ? "none" : "tanh")
-        .view({x.size(0), config_.hidden_size});
-  }
-
   const BertWeights& weights_;
   const BertConfig& config_;
   const BertBatch& batch_;
@@ -97,9 +93,33 @@ class Pass {
 
 }  // namespace
 
-bool has_layer_op(const BertWeights& weights, const BertConfig& config) {
-  return weights.norm.is_cpu() && weights.norm.scalar_type() == c10::kFloat &&
-         config.activation != BertActivation::relu && ops::has_op(op_builder);
+void pack_layers(BertWeights& weights) {
+  if (!weights.norm.is_cpu() || weights.norm.scalar_type() != c10::kFloat || !ops::has_op(op_builder)) return;
+  static const auto op = ops::load_op<void(const at::Tensor&, const at::Tensor&)>(op_builder, "inference_pack");
+  constexpr std::int64_t outputs_of_panel = 64;
+  LargePages memory;
+  for (BertLayer& layer : weights.layers) {
+    const auto pack = [&](at::Tensor& weight) {
+      const std::int64_t panels = (weight.size(0) + outputs_of_panel - 1) / outputs_of_panel;
+      const at::Tensor packed = memory.empty({panels, weight.size(1), outputs_of_panel}, c10::kFloat);
+      op.call(weight, packed);
+      weight = at::Tensor();
+      weights.packed.push_back(packed);
+    };
+    const auto keep = [&](const at::Tensor& one, const at::Tensor& other) {
+      weights.packed.insert(weights.packed.end(), {one, other});
+    };
+    pack(layer.qkv);
+    weights.packed.push_back(layer.qkv_bias);
+    pack(layer.output);
+    weights.packed.push_back(layer.output_bias);
+    keep(layer.attention_norm, layer.attention_norm_bias);
+    pack(layer.inner);
+    weights.packed.push_back(layer.inner_bias);
+    pack(layer.down);
+    weights.packed.push_back(layer.down_bias);
+    keep(layer.norm, layer.norm_bias);
+  }
 }
 
 at::Tensor bert_forward(const BertWeights& weights, const BertConfig& config, const BertBatch& batch) {

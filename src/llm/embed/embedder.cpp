@@ -90,6 +90,7 @@ BertBatch make_batch(const std::vector<const Ids*>& texts, c10::Device device) {
   for (const Ids* text : texts) tokens += text->size();
   BertBatch batch{.texts = static_cast<std::int64_t>(texts.size()),
                   .time = static_cast<std::int64_t>(time),
+                  .lengths = {},
                   .ids = long_tensor(tokens),
                   .positions = long_tensor(tokens),
                   .padding = {}};
@@ -97,6 +98,7 @@ BertBatch make_batch(const std::vector<const Ids*>& texts, c10::Device device) {
   std::int64_t row = 0;
   for (std::size_t text = 0; text < texts.size(); ++text) {
     const Ids& from = *texts[text];
+    batch.lengths.push_back(static_cast<std::int64_t>(from.size()));
     for (std::size_t i = 0; i < from.size(); ++i, ++row) {
       data(batch.ids)[row] = from[i];
       data(batch.positions)[row] = static_cast<std::int64_t>(i);

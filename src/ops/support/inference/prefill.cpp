@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/support/inference/panel_shares.h"
 #include "ops/support/inference/panels.h"
 #include "ops/support/inference/team.h"
 
@@ -89,24 +90,10 @@ class Pass {
   }
 
  private:
-  /// A panel and the rows that go through it.
-  struct Share {
-    std::int64_t panel, begin, end;
-  };
-  /// Panels that do not come out even are shared by all threads, who each make them.
-  std::int64_t shares(std::int64_t panels) const {
-    const std::int64_t even = panels / team_.threads() * team_.threads();
-    return even + (panels - even) * team_.threads();
-  }
-  Share share_of(std::int64_t task, std::int64_t panels) const {
-    const std::int64_t threads = team_.threads(), even = panels / threads * threads;
-    if (task < even) return {task, 0, plan_.rows};
-    const std::int64_t part = (task - even) % threads, step = rounded(pieces(plan_.rows, threads), 6);
-    return {even + (task - even) / threads, std::min(part * step, plan_.rows), std::min((part + 1) * step, plan_.rows)};
-  }
+  PanelShares shares() const { return {team_.threads(), plan_.rows}; }
 
   /// Products of the rows [begin, end) with outputs from `output` on, into to[row - begin][panel_outputs].
-  void multiply(const Matrix& matrix, std::int64_t output, const char* x, std::int64_t x_row, const Share& rows,
+  void multiply(const Matrix& matrix, std::int64_t output, const char* x, std::int64_t x_row, const PanelShare& rows,
                 float* to) {
     make_panel(isa_, plan_.wide, matrix, output, widened_, panel_);
     multiply_panel(isa_, plan_.wide, panel_, matrix.inputs, x + rows.begin * x_row, x_row, rows.end - rows.begin, to,
@@ -118,8 +105,8 @@ class Pass {
   void project(const Part* parts, std::size_t count, const char* x, std::int64_t x_row, const Finish& finish) {
     std::int64_t panels = 0;
     for (std::size_t i = 0; i < count; ++i) panels += pieces(parts[i].matrix.outputs, panel_outputs);
-    team_.tasks(shares(panels), [&](std::int64_t task) {
-      const Share share = share_of(task, panels);
+    team_.tasks(shares().count(panels), [&](std::int64_t task) {
+      const PanelShare share = shares().of(task, panels);
       std::int64_t at = share.panel, column = 0;
       const Part* part = parts;
       for (; at >= pieces(part->matrix.outputs, panel_outputs); ++part) {
@@ -278,8 +265,8 @@ class Pass {
     norm_rows(layer.post_norm);
     const Part& gate = layer.up[0];
     const std::int64_t panels = pieces(d_.inner, panel_outputs), size = plan_.wide == Wide::bf16 ? 2 : 4;
-    team_.tasks(shares(panels), [&](std::int64_t task) {
-      const Share share = share_of(task, panels);
+    team_.tasks(shares().count(panels), [&](std::int64_t task) {
+      const PanelShare share = shares().of(task, panels);
       const std::int64_t begin = share.panel * panel_outputs, n = std::min(panel_outputs, d_.inner - begin);
       float* const other = products_ + plan_.rows * panel_outputs;
       multiply(gate.matrix, begin, normed_, plan_.normed_row, share, products_);

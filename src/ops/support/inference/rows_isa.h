@@ -34,6 +34,8 @@ inline Vec load_values(const Values& values, std::int64_t i, std::int64_t n) {
   return load_some(static_cast<const Fp16*>(values.data) + i, n);
 }
 
+#include "ops/support/normal_isa.h"
+
 inline Vec minus(Vec a, Vec b) { return Vec::fma(b, Vec::of(-1), a); }
 inline Vec min_of(Vec a, Vec b) { return {a.x < b.x ? a.x : b.x}; }
 /// a / (1 + 2^-b), which goes to 0 where b is far below.
@@ -46,10 +48,8 @@ inline Vec gelu_tanh_of(Vec x) {
 }
 
 inline Vec gelu_erf_of(Vec x) {
-  float values[Vec::width];
-  x.store(values);
-  for (float& value : values) value = value * 0.5F * (1 + __builtin_erff(value * 0.70710678F));
-  return Vec::load(values);
+  Vec density;
+  return x * normal_below(x, &density);
 }
 
 template <typename Function>

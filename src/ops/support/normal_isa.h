@@ -1,0 +1,21 @@
+// The normal distribution for `Vec` of floats. Included behind products_isa.h, inside a namespace and under a target.
+
+inline Vec negated(Vec a) { return a * Vec::of(-1); }
+
+/// exp(a) for a <= 88; 0 far below.
+inline Vec exp_of(Vec a) { return exp2_of(a * Vec::of(log2_e)); }
+
+/// The part of the normal distribution below x, off by at most 1e-7, and its density (Abramowitz and Stegun 7.1.26).
+inline Vec normal_below(Vec x, Vec* density) {
+  const Vec size = max_of(x, negated(x));
+  const Vec t = Vec::of(1) / Vec::fma(size, Vec::of(0.3275911F * 0.70710678F), Vec::of(1));
+  const Vec e = exp_of(x * x * Vec::of(-0.5F));
+  Vec p = Vec::of(1.061405429F / 2);
+  p = Vec::fma(p, t, Vec::of(-1.453152027F / 2));
+  p = Vec::fma(p, t, Vec::of(1.421413741F / 2));
+  p = Vec::fma(p, t, Vec::of(-0.284496736F / 2));
+  p = Vec::fma(p, t, Vec::of(0.254829592F / 2));
+  const Vec above = p * t * e;  // beyond |x|
+  *density = e * Vec::of(0.39894228F);
+  return {x.x < Vec::of(0).x ? above.x : (Vec::of(1) + negated(above)).x};
+}
