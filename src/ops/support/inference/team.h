@@ -116,7 +116,7 @@ class Team {
 #endif
   }
 
-  static constexpr std::int64_t most_soon = 256 * 1024;  // of a second-level cache
+  static constexpr std::int64_t most_soon = 512 * 1024;  // of a second-level cache
 
   TeamShared& shared_;
   int thread_, threads_, stretches_, turn_ = 0;
