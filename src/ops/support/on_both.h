@@ -6,3 +6,10 @@
 #else
 #define ANYACCEL_ON_BOTH inline
 #endif
+
+/// In front of a loop of a known number of turns, whose arrays are to be registers.
+#if defined(__CUDA_ARCH__)
+#define ANYACCEL_UNROLL _Pragma("unroll")
+#else
+#define ANYACCEL_UNROLL
+#endif

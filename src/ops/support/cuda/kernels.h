@@ -34,6 +34,12 @@ inline unsigned blocks_for(std::int64_t count) {
 }
 inline unsigned blocks_of_elements(std::int64_t size) { return blocks_for((size + chunk_threads - 1) / chunk_threads); }
 
+/// The device's 16-bit types, for functions that are compiled for tests too.
+struct CudaTypes {
+  using Bf16 = __nv_bfloat16;
+  using Fp16 = __half;
+};
+
 /// Calls call(T()) with the device's type of an element.
 template <typename Call>
 auto with_cuda_element(Element element, const Call& call) {

@@ -32,6 +32,12 @@ struct PerLane {
   ANYACCEL_ON_BOTH const T& operator[](int lane) const { return const_cast<PerLane&>(*this)[lane]; }
 };
 
+/// Several values of one thread, which are joined side by side.
+template <typename T, int count>
+struct Several {
+  T at[count];
+};
+
 struct Sum {
   template <typename T>
   ANYACCEL_ON_BOTH T operator()(T a, T b) const {
@@ -58,6 +64,23 @@ ANYACCEL_ON_BOTH void join_warps(PerLane<T, lanes>& value, const Join& join) {
     for (int lane = 0; lane < lanes; ++lane) value.all[lane] = join(before.all[lane], before.all[lane ^ step]);
   }
 #endif
+}
+
+template <typename T, int count, int lanes, typename Join>
+ANYACCEL_ON_BOTH void join_warps(PerLane<Several<T, count>, lanes>& value, const Join& join) {
+  ANYACCEL_UNROLL
+  for (int i = 0; i < count; ++i) {
+    PerLane<T, lanes> one;
+#if defined(__CUDA_ARCH__)
+    one.own = value.own.at[i];
+    join_warps(one, join);
+    value.own.at[i] = one.own;
+#else
+    for (int lane = 0; lane < lanes; ++lane) one.all[lane] = value.all[lane].at[i];
+    join_warps(one, join);
+    for (int lane = 0; lane < lanes; ++lane) value.all[lane].at[i] = one.all[lane];
+#endif
+  }
 }
 
 /// The same over the block: warps first, then the warps in their order. `shared` has room for lanes / warp_lanes values and may be used

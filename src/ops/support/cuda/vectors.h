@@ -32,6 +32,19 @@ ANYACCEL_ON_BOTH Sixteen<T> load_sixteen(const T* from) {
   return out;
 }
 
+/// The same of memory that the kernel writes, as its block's shared memory.
+template <typename T>
+ANYACCEL_ON_BOTH Sixteen<T> read_sixteen(const T* from) {
+  Sixteen<T> out;
+#if defined(__CUDA_ARCH__)
+  const uint4 words = *reinterpret_cast<const uint4*>(from);
+  memcpy(&out, &words, sizeof out);
+#else
+  std::memcpy(&out, from, sizeof out);
+#endif
+  return out;
+}
+
 /// To an address that is a multiple of 16.
 template <typename T>
 ANYACCEL_ON_BOTH void store_sixteen(const Sixteen<T>& from, T* to) {
@@ -51,12 +64,15 @@ ANYACCEL_ON_BOTH void load_floats(const T* from, std::int64_t there, bool aligne
   constexpr int step = Sixteen<T>::count;
   static_assert(count % step == 0);
   if (aligned && there >= count) {
+    ANYACCEL_UNROLL
     for (int i = 0; i < count; i += step) {
       const Sixteen<T> some = load_sixteen<once>(from + i);
+      ANYACCEL_UNROLL
       for (int k = 0; k < step; ++k) to[i + k] = static_cast<float>(some.at[k]);
     }
     return;
   }
+  ANYACCEL_UNROLL
   for (int i = 0; i < count; ++i) to[i] = i < there ? static_cast<float>(from[i]) : 0.0F;
 }
 
