@@ -13,12 +13,14 @@ using MatrixFormat = anyaccel::ops::Format;
 /// A random model and what it is told of its sequences; owns everything that `decoder` looks into.
 class Model {
  public:
+  static constexpr std::int64_t expert_inner = 131;  // more than a layer without experts has
   struct Kind {
     MatrixFormat format = MatrixFormat::f32;
     Element cache = Element::f32;
     NormKind norm = NormKind::rms;
     Gate gate = Gate::silu;
-    bool gated = true, norms_after = false, head_norms = false, bias = false, split = false, head = true, zeros = false;
+    bool gated = true, norms_after = false, head_norms = false, bias = false, split = false, head = true, zeros = false,
+         mixed = false;
     std::int64_t experts = 0, window = 0, group = 0, first_head = 0;
     float softcap = 0;
     std::int64_t hidden = 64, heads = 4, kv_heads = 2, dim = 16, half = 8, inner = 96, layers = 2;
@@ -50,8 +52,14 @@ class Model {
       DecoderLayer layer{};
       layer.input_norm = norm(kind.hidden);
       layer.post_norm = norm(kind.hidden);
-      if (kind.head_norms) layer.query_norm = layer.key_norm = norm(kind.dim);
-      if (kind.norms_after) layer.after_attention = layer.after_feed_forward = norm(kind.hidden);
+      if (kind.head_norms) {
+        layer.query_norm = norm(kind.dim);
+        layer.key_norm = norm(kind.dim);
+      }
+      if (kind.norms_after) {
+        layer.after_attention = norm(kind.hidden);
+        layer.after_feed_forward = norm(kind.hidden);
+      }
       if (kind.split)
         layer.qkv = {part(queries, kind.hidden), part(keys, kind.hidden), part(keys, kind.hidden)};
       else
@@ -59,8 +67,8 @@ class Model {
       layer.output = part(kind.hidden, queries);
       if (kind.experts && i % 2 == 0) {
         layer.experts = {{matrix(kind.experts, kind.hidden), {}},
-                         matrix(kind.experts * 2 * 33, kind.hidden),
-                         matrix(kind.experts * kind.hidden, 33)};
+                         matrix(kind.experts * 2 * expert_inner, kind.hidden),
+                         matrix(kind.experts * kind.hidden, expert_inner)};
       } else {
         layer.up = {part(kind.inner, kind.hidden)};
         if (kind.gated) layer.up.push_back(part(kind.inner, kind.hidden));
@@ -136,20 +144,21 @@ class Model {
     return {kind_.norm, values(type, size, 0.3, kind_.norm == NormKind::rms_plus_one ? 0 : 1),
             kind_.norm == NormKind::layer ? values(type, size, 0.3) : Values{}, 1e-5F};
   }
-  Matrix matrix(std::int64_t outputs, std::int64_t inputs, bool integer = false) {
-    const bool is_integer = integer && kind_.format > MatrixFormat::fp16;
+  Matrix matrix(std::int64_t outputs, std::int64_t inputs, bool any = false) {
     Matrix m;
     m.outputs = outputs;
     m.inputs = inputs;
-    m.format = is_integer ? kind_.format : kind_.format > MatrixFormat::fp16 ? MatrixFormat::f32 : kind_.format;
-    if (!is_integer) {
-      m.weight =
-          values(static_cast<Element>(m.format), outputs * inputs, 1.7 / std::sqrt(static_cast<double>(inputs))).data;
+    m.format = any && kind_.mixed                          ? static_cast<MatrixFormat>(random_.whole(0, 4))
+               : any || kind_.format <= MatrixFormat::fp16 ? kind_.format
+                                                           : MatrixFormat::f32;
+    if (m.format <= MatrixFormat::fp16) {
+      const double greatest = 1.7 / std::sqrt(static_cast<double>(inputs));
+      m.weight = values(static_cast<Element>(m.format), outputs * inputs, greatest).data;
       return m;
     }
-    m.group = 32;
-    const std::int64_t bytes = outputs * inputs / (m.format == MatrixFormat::int4 ? 2 : 1),
-                       groups = outputs * inputs / 32;
+    m.group = inputs % 64 == 0 && random_.once_in(2) ? 64 : 32;
+    const std::int64_t bytes = outputs * inputs / (m.format == MatrixFormat::int4 ? 2 : 1);
+    const std::int64_t groups = outputs * inputs / m.group;
     bytes_.emplace_back();
     for (std::int64_t i = 0; i < bytes; ++i) bytes_.back().push_back(static_cast<std::uint8_t>(random_.whole(0, 255)));
     m.weight = bytes_.back().data();
@@ -218,6 +227,7 @@ std::vector<Model::Kind> kinds() {
           K{.format = MatrixFormat::int8, .cache = Element::bf16, .split = true},
           K{.format = MatrixFormat::int4, .zeros = true},
           K{.group = 3, .first_head = 2, .heads = 5, .kv_heads = 3},
+          K{.format = MatrixFormat::int4, .bias = true, .split = true, .zeros = true, .mixed = true},
           K{.experts = 5, .layers = 3},
           K{.format = MatrixFormat::bf16,
             .gate = Gate::gelu,
@@ -233,8 +243,8 @@ std::vector<Model::Kind> kinds() {
 TEST(InferenceCudaPass, IsTheCpus) {
   std::uint64_t seed = 100;
   for (const Model::Kind& kind : kinds())
-    for (const std::vector<Model::Sequence>& sequences :
-         std::vector<std::vector<Model::Sequence>>{{{0, 1}}, {{7, 3}, {0, 2}, {300, 1}}, {{5, 11}, {2, 5}}}) {
+    for (const std::vector<Model::Sequence>& sequences : std::vector<std::vector<Model::Sequence>>{
+             {{0, 1}}, {{7, 3}, {0, 2}, {300, 1}}, {{5, 11}, {2, 5}}, {{4, 18}, {0, 5}, {9, 1}}}) {
       Model model(kind, ++seed);
       model.set_sequences(sequences);
       launches_backwards = seed % 2 == 0;
