@@ -216,6 +216,10 @@ bool Description::serves(std::string_view backend) const {
   return std::any_of(backends.begin(), backends.end(), [&](const auto& one) { return one == "*" || one == backend; });
 }
 
+bool Description::names(std::string_view backend) const {
+  return std::find(backends.begin(), backends.end(), backend) != backends.end();
+}
+
 bool Description::needs_nvcc() const {
   const auto has_cuda = [](const auto& list) {
     return std::any_of(list.begin(), list.end(), [](const auto& source) { return source.is_cuda(); });

@@ -43,6 +43,8 @@ struct Description {
   bool torch = true;   ///< LibTorch's headers and libraries
 
   bool serves(std::string_view backend) const;
+  /// The same by its name, not by `*`.
+  bool names(std::string_view backend) const;
   bool needs_nvcc() const;
 };
 

@@ -181,16 +181,31 @@ const build::Op* own_op(const std::string& class_name) {
 }
 
 sdk::OpBuilderFactory find_own_op(const std::string& backend, const std::string& class_name) {
-  for (const auto& op : all_own_ops())
-    if (op.description.class_name == class_name && op.description.serves(backend))
-      return [&op] { return std::make_shared<DescribedBuilder>(op, sdk::OpBuilderOptions{}); };
-  return {};
+  const build::Op *named = nullptr, *general = nullptr;
+  for (const auto& op : all_own_ops()) {
+    const auto& what = op.description;
+    if (what.class_name != class_name || !what.serves(backend)) continue;
+    const build::Op*& place = what.names(backend) ? named : general;
+    if (!place) place = &op;
+  }
+  const auto make = [](const build::Op& op) { return std::make_shared<DescribedBuilder>(op, sdk::OpBuilderOptions{}); };
+  if (named == nullptr && general == nullptr) return {};
+  if (named == nullptr || general == nullptr) return [make, op = named ? named : general] { return make(*op); };
+  return [make, named, general] {
+    auto builder = make(*named);
+    const auto can = builder->is_compatible();
+    if (can.compatible) return builder;
+    log(LogLevel::debug, named->description.name + " is the one for every backend: " + can.reason);
+    return make(*general);
+  };
 }
 
 std::vector<std::string> own_ops(const std::string& backend) {
   std::vector<std::string> out;
-  for (const auto& op : all_own_ops())
-    if (op.description.serves(backend)) out.push_back(op.description.class_name);
+  for (const auto& op : all_own_ops()) {
+    const auto& name = op.description.class_name;
+    if (op.description.serves(backend) && std::find(out.begin(), out.end(), name) == out.end()) out.push_back(name);
+  }
   return out;
 }
 

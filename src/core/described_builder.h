@@ -9,7 +9,8 @@
 
 namespace anyaccel {
 
-/// The factory of AnyAccel's own op of that class, when it serves the backend; empty otherwise. Thread-safe.
+/// The factory of AnyAccel's own op of that class, when it serves the backend; empty otherwise. A description that names the backend
+/// stands above one for every backend (`*`), which takes its place where that is not compatible. Thread-safe.
 sdk::OpBuilderFactory find_own_op(const std::string& backend, const std::string& class_name);
 /// Class names of AnyAccel's own ops that serve a backend. Thread-safe.
 std::vector<std::string> own_ops(const std::string& backend);

@@ -56,6 +56,12 @@ class CudaSources(unittest.TestCase):
     def test_tokens_biases_and_attention(self):
         self.check(("evoformer_attn", "random_ltd", "spatial_inference"), newest())
 
+    def test_layers(self):
+        self.check(("sparse_attn", "transformer"), newest())
+
+    def test_inference(self):
+        self.check(("decoder_inference",), newest())
+
 
 if __name__ == "__main__":
     if NVCC is None:

@@ -98,10 +98,9 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
   const auto type = first.scalar_type();
   if (!known(config) || weights.project_out.defined() || weights.layers.empty()) return nullptr;
   if (type != c10::kFloat && type != c10::kBFloat16 && type != c10::kHalf) return nullptr;
-  if (!first.is_cpu() || !ops::has_op(op_builder)) return nullptr;
-  decode_op();
+  if (!ops::has_op(op_builder) || !ops::has_kernel(decode_op(), first)) return nullptr;
   // Halves of layers are without the norms that stand behind the sums.
-  if (weights.shards && config.norms_after && weights.shards->sums().first.empty()) return nullptr;
+  if (weights.shards && config.norms_after && (!first.is_cpu() || weights.shards->sums().first.empty())) return nullptr;
   std::unique_ptr<DecodeStep> step(new DecodeStep);
   const auto add_layer = [](List& list, const LayerWeights& layer) {
     Slots slots(list);
@@ -150,7 +149,8 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
   }
   step->outputs_ = weights.head.size(0);
   const auto rows = ops::load_op<std::int64_t(c10::ScalarType)>(op_builder, "inference_decode_rows").call(type);
-  step->prompt_rows_ = rows > most_rows && config.num_experts == 0 ? rows : 0;
+  // Devices have products of many rows that read no weight twice.
+  step->prompt_rows_ = first.is_cpu() && rows > most_rows && config.num_experts == 0 ? rows : 0;
   step->rotates_ = !config.learned_positions;
   step->window_angles_ = step->rotates_ && std::any_of(config.windows.begin(), config.windows.end(),
                                                        [](std::int64_t window) { return window > 0; });
@@ -197,8 +197,8 @@ at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vec
                            Shards* shards) const {
   if (!shards) return run_whole(x, rope, segments, last_only, {}, 0);
   const auto [group, sums] = shards->sums();
-  return shards->all_logits(sums ? run_whole(x, rope, segments, last_only, group, sums)
-                                 : run_halves(x, rope, segments, last_only, *shards));
+  return shards->all_logits(sums && x.is_cpu() ? run_whole(x, rope, segments, last_only, group, sums)
+                                               : run_halves(x, rope, segments, last_only, *shards));
 }
 
 at::Tensor DecodeStep::run_whole(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments,

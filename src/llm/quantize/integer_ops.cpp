@@ -39,7 +39,9 @@ Given maybe(const at::Tensor& tensor) { return tensor.defined() ? Given(tensor) 
 
 }  // namespace
 
-bool has_integer_ops(const at::Tensor& on) { return on.is_cpu() && integer_ops().has_value(); }
+bool has_integer_ops(const at::Tensor& on) {
+  return !on.is_meta() && integer_ops().has_value() && ops::has_kernel(integer_ops()->linear, on);
+}
 
 QuantizedMatrix quantize_by_op(const at::Tensor& weight, int bits, std::int64_t group) {
   auto [made, scales] = integer_ops()->quantize.call(weight, bits, group);

@@ -1,4 +1,4 @@
-// The ops that work on integer matrices in host memory, where there are such ops; else callers go their way through LibTorch's.
+// The ops that work on integer matrices, where there are such ops for their device; else callers go their way through LibTorch's.
 #pragma once
 
 #include <optional>

@@ -6,21 +6,6 @@
 namespace anyaccel::ops {
 namespace {
 
-/// All threads of the block, and a barrier. The host has a copy only because what calls it is compiled for both.
-struct BlockThreads {
-  template <typename Function>
-  __host__ __device__ void operator()(const Function& function) const {
-#if defined(__CUDA_ARCH__)
-    function(static_cast<int>(threadIdx.x));
-    __syncthreads();
-#endif
-  }
-};
-
-/// Work beyond what a grid holds is the same blocks' next one.
-constexpr std::int64_t most_blocks = 1 << 20;
-unsigned blocks_for(std::int64_t count) { return static_cast<unsigned>(count < most_blocks ? count : most_blocks); }
-
 template <typename T>
 __global__ void to_floats_kernel(ToFloatsJob job, float format_greatest, std::int64_t groups) {
   __shared__ std::int32_t lanes[fp_quantizer_lanes];
@@ -49,13 +34,6 @@ __global__ void select_floats_kernel(FromFloatsJob job, SelectedRows selected, s
   }
 }
 
-template <typename Call>
-void with_cuda_element(Element element, const Call& call) {
-  if (element == Element::f32) return call(float());
-  if (element == Element::bf16) return call(__nv_bfloat16());
-  call(__half());
-}
-
 }  // namespace
 
 const char* cuda_to_floats(const ToFloatsJob& job, std::int64_t groups, void* stream) {
@@ -71,7 +49,7 @@ const char* cuda_from_floats(const FromFloatsJob& job, std::int64_t groups, void
   const std::int64_t size = groups * job.group;
   if (size == 0) return nullptr;
   with_cuda_element(job.element, [&](auto type) {
-    from_floats_kernel<decltype(type)><<<blocks_for((size + chunk_threads - 1) / chunk_threads), chunk_threads, 0,
+    from_floats_kernel<decltype(type)><<<blocks_of_elements(size), chunk_threads, 0,
                                          static_cast<cudaStream_t>(stream)>>>(job, size);
   });
   return launch_error();
@@ -81,7 +59,7 @@ const char* cuda_select_floats(const FromFloatsJob& job, const SelectedRows& sel
   const std::int64_t size = selected.count * selected.rows * job.group;
   if (size == 0) return nullptr;
   with_cuda_element(job.element, [&](auto type) {
-    select_floats_kernel<decltype(type)><<<blocks_for((size + chunk_threads - 1) / chunk_threads), chunk_threads, 0,
+    select_floats_kernel<decltype(type)><<<blocks_of_elements(size), chunk_threads, 0,
                                            static_cast<cudaStream_t>(stream)>>>(job, selected, size);
   });
   return launch_error();

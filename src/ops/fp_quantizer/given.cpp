@@ -5,13 +5,6 @@
 namespace anyaccel::ops {
 namespace {
 
-void check_place(const char* op, const char* name, const Tensor& tensor, const Tensor& first) {
-  if (!tensor.defined() || tensor.layout() != at::kStrided)
-    refuse(op, std::string(name) + " is no dense tensor", words(tensor), "one");
-  if (tensor.device() != first.device())
-    refuse(op, std::string(name) + " is on another device", words(tensor), words(first));
-}
-
 FloatFormat format_of(const char* op, std::int64_t bits, std::int64_t mantissa) {
   // DeepSpeed's Python says 4 bits of mantissa for fp12, and its kernels take 7.
   if (bits == 12 && mantissa == 4) mantissa = 7;
@@ -51,8 +44,8 @@ Changed changed(const Tensor& given) {
 
 FromFloatsGiven rows_given(const char* op, const Tensor& val, const Tensor& val_q, std::int64_t group,
                            std::int64_t mantissa, std::int64_t exponent) {
-  check_place(op, "the result", val, val);
-  check_place(op, "the codes", val_q, val);
+  check_dense_on(op, "the result", val, val);
+  check_dense_on(op, "the codes", val_q, val);
   const Element element = element_of(op, "the result", val);
   check_bytes(op, "the codes", val_q);
   if (mantissa < 0 || mantissa > 23 || exponent < 0 || exponent > 23)
@@ -79,8 +72,8 @@ void Changed::finish() const {
 
 ToFloatsGiven to_floats_given(const char* op, const Tensor& out, const Tensor& val, std::int64_t group,
                               std::int64_t bits, std::int64_t mantissa, bool stochastic, std::int64_t seed) {
-  check_place(op, "the input", val, val);
-  check_place(op, "the result", out, val);
+  check_dense_on(op, "the input", val, val);
+  check_dense_on(op, "the result", out, val);
   const Element element = element_of(op, "the input", val);
   check_bytes(op, "the results", out);
   const FloatFormat format = format_of(op, bits, mantissa);
@@ -112,7 +105,7 @@ FromFloatsGiven from_floats_given(const char* op, const Tensor& val, const Tenso
 SelectGiven select_given(const char* op, const Tensor& val, const Tensor& val_q, const Tensor& indexes,
                          std::int64_t group, std::int64_t mantissa, std::int64_t exponent) {
   SelectGiven out{rows_given(op, val, val_q, group, mantissa, exponent), {}, 0, 0};
-  check_place(op, "the indexes", indexes, val);
+  check_dense_on(op, "the indexes", indexes, val);
   if (indexes.dim() != 1 || (indexes.scalar_type() != at::kInt && indexes.scalar_type() != at::kLong))
     refuse(op, "the indexes do not fit", words(indexes), "one dimension of int32 or int64");
   const std::int64_t count = indexes.size(0), bytes = row_bytes(out.rows.job.format, group);

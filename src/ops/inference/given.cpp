@@ -11,11 +11,6 @@ namespace {
 
 constexpr const char* where = "inference_decode";
 
-void check_contiguous(const char* op, const char* name, const Tensor& tensor) {
-  check_on_host(op, name, tensor);
-  if (!tensor.is_contiguous()) refuse(op, std::string(name) + " has gaps", words(tensor), "a contiguous tensor");
-}
-
 Format format_of(Element element) {
   return element == Element::f32 ? Format::f32 : element == Element::bf16 ? Format::bf16 : Format::fp16;
 }
@@ -25,7 +20,7 @@ bool given(const std::optional<Tensor>& tensor) { return tensor && tensor->defin
 /// Reads the flat list of weights.
 class Weights {
  public:
-  explicit Weights(const OptionalTensors& list) : list_(list) {}
+  Weights(const OptionalTensors& list, const Tensor& first) : list_(list), first_(first) {}
 
   std::optional<Tensor> take() { return list_.get(at_++); }
   std::size_t left() const { return list_.size() - at_; }
@@ -33,7 +28,7 @@ class Weights {
   Values values(const char* name, std::int64_t count) {
     const auto tensor = take();
     if (!given(tensor)) return {};
-    check_contiguous(where, name, *tensor);
+    check_whole(where, name, *tensor, first_);
     if (tensor->numel() != count)
       refuse(where, std::string(name) + " has another size", words(*tensor), std::to_string(count) + " values");
     return {const_cast<void*>(tensor->const_data_ptr()), element_of(where, name, *tensor)};
@@ -51,7 +46,7 @@ class Weights {
       take();
       return std::nullopt;
     }
-    Part part{make_matrix(where, name, *weight, scales, zeros), {}};
+    Part part{make_matrix(where, name, *weight, scales, zeros, first_), {}};
     if (part.matrix.inputs != inputs)
       refuse(where, std::string(name) + " has another number of inputs", words(*weight), std::to_string(inputs));
     part.bias = values(name, part.matrix.outputs);
@@ -68,6 +63,7 @@ class Weights {
 
  private:
   const OptionalTensors& list_;
+  const Tensor& first_;
   std::size_t at_ = 0;
 };
 
@@ -96,16 +92,17 @@ std::int64_t size_at(const DecoderGiven& g, std::size_t i, std::int64_t least, s
   return g.sizes[i];
 }
 
-Values cache_values(const Decoder& d, const Segment& segment, const Tensor& cache) {
-  check_contiguous(where, "a cache", cache);
+Values cache_values(const Decoder& d, const Segment& segment, const Tensor& cache, const Tensor& first) {
+  check_whole(where, "a cache", cache, first);
   if (cache.sizes() != at::IntArrayRef({1, d.kv_heads, segment.capacity, d.head_dim}))
     refuse(where, "a cache has another shape", words(cache),
            "[1, kv_heads, capacity, head_dim] as the first one's of its segment");
   return {cache.mutable_data_ptr(), element_of(where, "a cache", cache)};
 }
 
-Cache make_cache(const Decoder& d, const Segment& segment, const Tensor& keys, const Tensor& values) {
-  const Cache cache{cache_values(d, segment, keys), cache_values(d, segment, values)};
+Cache make_cache(const Decoder& d, const Segment& segment, const Tensor& keys, const Tensor& values,
+                 const Tensor& first) {
+  const Cache cache{cache_values(d, segment, keys, first), cache_values(d, segment, values, first)};
   if (cache.keys.type != cache.values.type)
     refuse(where, "keys and values differ in dtype", words(values), words(keys));
   return cache;
@@ -197,11 +194,11 @@ void add_feed_forward(Decoder& d, Weights& weights, DecoderLayer& layer) {
 }
 
 /// Of floats; their first dimensions as one.
-Matrix float_matrix(const char* name, const std::optional<Tensor>& tensor, at::IntArrayRef sizes) {
+Matrix float_matrix(const char* name, const std::optional<Tensor>& tensor, at::IntArrayRef sizes, const Tensor& first) {
   if (!given(tensor) || tensor->sizes() != sizes)
     refuse(where, std::string(name) + " is not there or has another shape", tensor ? words(*tensor) : "none",
            c10::str(sizes));
-  check_contiguous(where, name, *tensor);
+  check_whole(where, name, *tensor, first);
   Matrix m;
   m.format = format_of(element_of(where, name, *tensor));
   m.inputs = sizes.back();
@@ -225,9 +222,9 @@ Experts make_experts(const DecoderGiven& g, const Decoder& d, Weights& weights) 
   if (g.x.size(0) > most_rows)
     refuse(where, "there are too many rows for experts", std::to_string(g.x.size(0)),
            "at most " + std::to_string(most_rows));
-  return {{float_matrix("a router", router, {count, d.hidden}), {}},
-          float_matrix("the experts' first matrix", gate_up, {count, 2 * inner, d.hidden}),
-          float_matrix("the experts' second matrix", down, {count, d.hidden, inner})};
+  return {{float_matrix("a router", router, {count, d.hidden}, g.x), {}},
+          float_matrix("the experts' first matrix", gate_up, {count, 2 * inner, d.hidden}, g.x),
+          float_matrix("the experts' second matrix", down, {count, d.hidden, inner}, g.x)};
 }
 
 DecoderLayer make_layer(const DecoderGiven& g, Decoder& d, Weights& weights, std::size_t i, NormKind kind, float eps) {
@@ -255,7 +252,7 @@ DecoderLayer make_layer(const DecoderGiven& g, Decoder& d, Weights& weights, std
            "a first matrix or experts");
   const std::size_t layers = g.numbers.size() - 2;
   for (std::size_t s = 0; s < d.segments.size(); ++s)
-    layer.caches.push_back(make_cache(d, d.segments[s], g.keys[s * layers + i], g.values[s * layers + i]));
+    layer.caches.push_back(make_cache(d, d.segments[s], g.keys[s * layers + i], g.values[s * layers + i], g.x));
   layer.window = g.windows.empty() ? 0 : g.windows[i];
   const std::size_t which = layer.window > 0 && g.angles.size() == 4 ? 2 : 0;
   if (d.half) {
@@ -270,9 +267,14 @@ constexpr std::size_t slots_of_layer = 8 * 2 - 4 + 7 * 4 + 3;
 
 }  // namespace
 
+void check_whole(const char* op, const char* name, const Tensor& tensor, const Tensor& first) {
+  check_dense_on(op, name, tensor, first);
+  if (!tensor.is_contiguous()) refuse(op, std::string(name) + " has gaps", words(tensor), "a contiguous tensor");
+}
+
 Matrix make_matrix(const char* op, const char* name, const Tensor& weight, const std::optional<Tensor>& scales,
-                   const std::optional<Tensor>& zeros) {
-  check_contiguous(op, name, weight);
+                   const std::optional<Tensor>& zeros, const Tensor& first) {
+  check_whole(op, name, weight, first);
   if (weight.dim() != 2) refuse(op, std::string(name) + " is no matrix", words(weight), "[outputs, inputs]");
   Matrix m;
   m.outputs = weight.size(0);
@@ -288,11 +290,11 @@ Matrix make_matrix(const char* op, const char* name, const Tensor& weight, const
       scales->size(1) < 1 || m.inputs % scales->size(1) || m.inputs / scales->size(1) % 32)
     refuse(op, std::string("the scales of ") + name + " do not fit", scales ? words(*scales) : "none",
            "float32 [outputs, groups] with groups of a multiple of 32 inputs");
-  check_contiguous(op, name, *scales);
+  check_whole(op, name, *scales, first);
   m.scales = scales->const_data_ptr<float>();
   m.group = m.inputs / scales->size(1);
   if (!given(zeros)) return m;
-  check_contiguous(op, name, *zeros);
+  check_whole(op, name, *zeros, first);
   if (m.format == Format::int8 || zeros->scalar_type() != at::kByte || zeros->sizes() != scales->sizes())
     refuse(op, std::string("the zeros of ") + name + " do not fit", words(*zeros),
            "uint8 of the scales' shape, with 4 bits");
@@ -301,7 +303,7 @@ Matrix make_matrix(const char* op, const char* name, const Tensor& weight, const
 }
 
 Decoder make_decoder(const DecoderGiven& g) {
-  check_contiguous(where, "x", g.x);
+  check_whole(where, "x", g.x, g.x);
   if (g.x.dim() != 2 || g.x.scalar_type() != at::kFloat || g.x.size(0) < 1 || g.x.size(0) > most_prefill_rows ||
       g.x.size(1) < 1)
     refuse(where, "x does not fit", words(g.x),
@@ -312,7 +314,7 @@ Decoder make_decoder(const DecoderGiven& g) {
            "0 for all, 1 for the attention or 2 for the feed-forward part of one layer");
   if (g.half && (!given(g.change) || g.change->scalar_type() != at::kFloat || g.change->sizes() != g.x.sizes()))
     refuse(where, "the change does not fit", g.change ? words(*g.change) : "none", "float32 of the shape of x");
-  if (g.half) check_contiguous(where, "change", *g.change);
+  if (g.half) check_whole(where, "change", *g.change, g.x);
   const std::size_t caches = g.rows.size() * layers;
   if ((g.sizes.size() != 7 && g.sizes.size() != 9) || g.past.size() != g.rows.size() || g.keys.size() != caches ||
       g.values.size() != caches || g.numbers.size() != 2 + layers || (!g.windows.empty() && g.windows.size() != layers))
@@ -345,13 +347,13 @@ Decoder make_decoder(const DecoderGiven& g) {
   if (!g.angles.empty()) {
     d.half = g.angles[0].dim() == 2 ? g.angles[0].size(1) : -1;
     for (const Tensor& angle : g.angles) {
-      check_contiguous(where, "an angle", angle);
+      check_whole(where, "an angle", angle, g.x);
       if ((g.angles.size() != 2 && g.angles.size() != 4) || angle.scalar_type() != at::kFloat || angle.dim() != 2 ||
           angle.size(0) != g.x.size(0) || angle.size(1) != d.half || 2 * d.half > d.head_dim)
         refuse(where, "the angles do not fit", words(angle), "2 or 4 float32 [rows, at most head_dim / 2]");
     }
   }
-  Weights weights(g.weights);
+  Weights weights(g.weights, g.x);
   d.layers.reserve(layers);
   d.inner = -1;  // until a layer says it
   for (std::size_t i = 0; i < layers; ++i) {
@@ -367,7 +369,7 @@ Decoder make_decoder(const DecoderGiven& g) {
   if (d.head.matrix.outputs == 0) return d;
   constexpr const char* wanted_logits = "float32 [rows, or segments for their last rows, outputs of the head]";
   if (!given(g.logits)) refuse(where, "there are no logits to write", "none", wanted_logits);
-  check_contiguous(where, "logits", *g.logits);
+  check_whole(where, "logits", *g.logits, g.x);
   if (g.logits->scalar_type() != at::kFloat || g.logits->dim() != 2 || g.logits->size(1) != d.head.matrix.outputs ||
       (g.logits->size(0) != g.x.size(0) && g.logits->size(0) != static_cast<std::int64_t>(g.rows.size())))
     refuse(where, "logits do not fit", words(*g.logits), wanted_logits);

@@ -1,4 +1,5 @@
-// Tensors of a decoder as the kernels see them, checked: whatever is given, nothing outside of a tensor is read or written.
+// Tensors of a decoder as the kernels see them, checked: whatever is given, nothing outside of a tensor is read or written. All of them lie
+// on one device, whatever that is.
 #pragma once
 
 #include <optional>
@@ -34,8 +35,11 @@ struct DecoderGiven {
 /// Throws c10::ValueError naming what does not fit.
 Decoder make_decoder(const DecoderGiven& given);
 
-/// A weight [outputs, inputs], with scales and zeros where it is integer.
+/// A tensor without gaps, on the device of `first`.
+void check_whole(const char* where, const char* name, const Tensor& tensor, const Tensor& first);
+
+/// A weight [outputs, inputs], with scales and zeros where it is integer, on the device of `first`.
 Matrix make_matrix(const char* where, const char* name, const Tensor& weight, const std::optional<Tensor>& scales,
-                   const std::optional<Tensor>& zeros);
+                   const std::optional<Tensor>& zeros, const Tensor& first);
 
 }  // namespace anyaccel::ops

@@ -14,6 +14,7 @@ void decode(const Tensor& x, const OptionalTensors& weights, at::TensorList keys
             at::TensorList angles, at::IntArrayRef past, at::IntArrayRef rows, at::IntArrayRef sizes,
             at::IntArrayRef windows, at::ArrayRef<double> numbers, const std::optional<Tensor>& logits,
             const std::optional<Tensor>& change, std::int64_t half, const std::string& sum_group, std::int64_t sums) {
+  check_on_host("inference_decode", "x", x);
   const Decoder decoder = make_decoder(
       {x, weights, keys, values, angles, past, rows, sizes, windows, numbers, logits, change, half, sum_group, sums});
   const std::int64_t threads = task_threads();

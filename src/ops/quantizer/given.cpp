@@ -5,13 +5,6 @@
 namespace anyaccel::ops {
 namespace {
 
-void check_place(const char* op, const char* name, const Tensor& tensor, const Tensor& first) {
-  if (!tensor.defined() || tensor.layout() != at::kStrided)
-    refuse(op, std::string(name) + " is no dense tensor", words(tensor), "one");
-  if (tensor.device() != first.device())
-    refuse(op, std::string(name) + " is on another device", words(tensor), words(first));
-}
-
 /// Elements of a group; whole bytes of them.
 std::int64_t check_groups(const char* op, const char* name, std::int64_t size, std::int64_t groups, std::int64_t bits) {
   if (groups < 0 || (groups == 0 ? size != 0 : size % groups != 0))
@@ -25,7 +18,7 @@ std::int64_t check_groups(const char* op, const char* name, std::int64_t size, s
 }
 
 Tensor check_codes(const char* op, const Tensor& data) {
-  check_place(op, "the data", data, data);
+  check_dense_on(op, "the data", data, data);
   if (data.scalar_type() != at::kChar && data.scalar_type() != at::kByte)
     refuse(op, "the data are no codes", words(data), "int8 or uint8");
   return data.contiguous();
@@ -33,7 +26,7 @@ Tensor check_codes(const char* op, const Tensor& data) {
 
 Tensor check_params(const char* op, const char* name, const Tensor& params, const Tensor& data, std::int64_t count,
                     at::ScalarType dtype) {
-  check_place(op, name, params, data);
+  check_dense_on(op, name, params, data);
   if (params.scalar_type() != dtype || params.numel() != count)
     refuse(op, std::string(name) + " do not fit the groups", words(params),
            std::to_string(count) + " of " + c10::toString(dtype));
@@ -64,7 +57,7 @@ QuantizeGiven quantize_into(const char* op, const Tensor& input, std::int64_t gr
 }
 
 void check_input(const char* op, const Tensor& input, std::int64_t groups, std::int64_t bits) {
-  check_place(op, "the input", input, input);
+  check_dense_on(op, "the input", input, input);
   check_bits(op, bits);
   element_of(op, "the input", input);
   check_groups(op, "groups", input.numel(), groups, bits);

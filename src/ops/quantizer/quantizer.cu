@@ -7,20 +7,6 @@
 namespace anyaccel::ops {
 namespace {
 
-/// All threads of the block, and a barrier. The host has a copy only because what calls it is compiled for both.
-struct BlockThreads {
-  template <typename Function>
-  __host__ __device__ void operator()(const Function& function) const {
-#if defined(__CUDA_ARCH__)
-    function(static_cast<int>(threadIdx.x));
-    __syncthreads();
-#endif
-  }
-};
-
-/// Groups beyond what a grid holds are the same blocks' next ones.
-constexpr std::int64_t most_blocks = 1 << 20;
-
 template <typename T>
 __global__ void quantize_kernel(QuantizeJob job, std::int64_t groups) {
   __shared__ GroupRange lanes[quantizer_lanes];
@@ -45,16 +31,6 @@ __global__ void dequantize_half_kernel(DequantizeHalfJob job, std::int64_t size)
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < size; i += step)
     dequantize_half_element<__half>(job, i);
-}
-
-unsigned blocks_for(std::int64_t count) { return static_cast<unsigned>(count < most_blocks ? count : most_blocks); }
-unsigned blocks_of_elements(std::int64_t size) { return blocks_for((size + chunk_threads - 1) / chunk_threads); }
-
-template <typename Call>
-void with_cuda_element(Element element, const Call& call) {
-  if (element == Element::f32) return call(float());
-  if (element == Element::bf16) return call(__nv_bfloat16());
-  call(__half());
 }
 
 }  // namespace

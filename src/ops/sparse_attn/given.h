@@ -75,7 +75,20 @@ void check_sizes(const Given& g) {
   check_broadcast("attn_mask", g.attn_mask, {length, length});
 }
 
-void check_on_host(const Given& g) {
+/// What the backward pass is given beside.
+void check_results(const Given& g, const Tensor& grad_out, const Tensor& out, const Tensor& stats) {
+  const Tensor& q = g.q;
+  const auto real = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  if (grad_out.sizes() != q.sizes() || out.sizes() != q.sizes() ||
+      stats.sizes() != c10::IntArrayRef({q.size(0), q.size(1), q.size(2), 2}))
+    refuse(where, "the gradient or the result has another shape",
+           c10::str(grad_out.sizes(), out.sizes(), stats.sizes()), words(q));
+  if (grad_out.scalar_type() != q.scalar_type() || out.scalar_type() != q.scalar_type() || stats.scalar_type() != real)
+    refuse(where, "the gradient or the result has another dtype",
+           words(grad_out) + ", " + words(out) + ", " + words(stats), words(q));
+}
+
+[[maybe_unused]] void check_on_host(const Given& g) {
   ops::check_on_host(where, "the query", g.q);
   ops::check_on_host(where, "the key", g.k);
   ops::check_on_host(where, "the value", g.v);

@@ -202,10 +202,7 @@ Grads backward_cpu(const Tensor& grad_out, GIVEN, const Tensor& out, const Tenso
   check_types(g);
   check_sizes(g);
   check_on_host(g);
-  if (grad_out.sizes() != q.sizes() || out.sizes() != q.sizes() ||
-      stats.sizes() != c10::IntArrayRef({q.size(0), q.size(1), q.size(2), 2}))
-    refuse(where, "the gradient or the result has another shape",
-           c10::str(grad_out.sizes(), out.sizes(), stats.sizes()), words(q));
+  check_results(g, grad_out, out, stats);
   rpe_grad = rpe_grad && given(rpe);
   return q.scalar_type() == at::kDouble ? backward_as<double>(grad_out, g, out, stats, rpe_grad)
                                         : backward_as<float>(grad_out, g, out, stats, rpe_grad);
@@ -325,14 +322,15 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
       torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, layout_op));
 }
 
+// What is called by users is the same on every device: its first half.
+TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) { m.impl("sparse_attention", attention); }
+
 TORCH_LIBRARY_IMPL(anyaccel, CPU, m) {
-  m.impl("sparse_attention", attention);
   m.impl("_sparse_attention_forward", forward_cpu);
   m.impl("_sparse_attention_backward", backward_cpu);
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
-  m.impl("sparse_attention", attention);
   m.impl("_sparse_attention_forward", forward_meta);
   m.impl("_sparse_attention_backward", backward_meta);
 }

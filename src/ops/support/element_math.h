@@ -6,12 +6,7 @@
 
 #include "ops/support/adam_kernels.h"
 #include "ops/support/lion_kernels.h"
-
-#if defined(__CUDACC__)
-#define ANYACCEL_ON_BOTH __host__ __device__ inline
-#else
-#define ANYACCEL_ON_BOTH inline
-#endif
+#include "ops/support/on_both.h"
 
 namespace anyaccel::ops {
 

@@ -37,6 +37,14 @@ inline void check_on_host(std::string_view where, const char* name, const at::Te
     refuse(where, std::string(name) + " is not in host memory", words(tensor), "a tensor on the device type CPU");
 }
 
+/// `tensor` is dense and lies where `first` does, whatever device that is.
+inline void check_dense_on(const char* where, const char* name, const at::Tensor& tensor, const at::Tensor& first) {
+  if (!tensor.defined() || tensor.layout() != at::kStrided)
+    refuse(where, std::string(name) + " is no dense tensor", words(tensor), "one");
+  if (tensor.device() != first.device())
+    refuse(where, std::string(name) + " is on another device", words(tensor), words(first));
+}
+
 /// `tensor` has the shape of `params`, with its elements in the same order and without gaps.
 inline void check_shape(std::string_view where, const char* name, const at::Tensor& tensor, const at::Tensor& params) {
   if (tensor.sizes() != params.sizes())

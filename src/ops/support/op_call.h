@@ -29,6 +29,11 @@ inline bool has_op(const std::string& builder) {
   return get_accelerator().create_op_builder(builder)->is_compatible().compatible;
 }
 
+/// Whether the op has a kernel of its own for tensors that lie where this one does.
+inline bool has_kernel(const c10::OperatorHandle& op, const at::Tensor& tensor) {
+  return op.hasKernelForDispatchKey(c10::legacyExtractDispatchKey(tensor.key_set()));
+}
+
 /// For an optimizer made in C++: Python counts from 0 upwards.
 inline std::int64_t next_optimizer_id() {
   static std::atomic<std::int64_t> last{0};

@@ -4,6 +4,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 
+#include <algorithm>
+
 #include "unit/support/expect_error.h"
 #include "unit/support/mock_backend.h"
 
@@ -193,6 +195,21 @@ TEST_F(AcceleratorTest, OwnOpsServeEveryBackend) {
   EXPECT_THAT(sdk::registered_op_builders("mock"), testing::Contains("UtilsBuilder"));
   EXPECT_THAT(accelerator_.create_op_builder("UtilsBuilder")->sources(),
               testing::ElementsAre(testing::EndsWith("utils/register.cpp")));
+}
+
+// Broken when an op of a backend's name hides the one for every backend where it cannot be had, or stands behind it where it can, or both
+// are listed.
+TEST_F(AcceleratorTest, OwnOpsOfABackendsName) {
+  const Accelerator other(std::make_shared<MockBackend>(mock_traits("cuda")));
+  const auto is_cuda = testing::Contains(testing::EndsWith("inference/register_cuda.cpp"));
+  // One that there is for this backend alone tells what can be had here.
+  const bool can = other.create_op_builder("QuantizerBuilder")->is_compatible().compatible;
+  const auto sources = other.create_op_builder("DecoderInferenceBuilder")->sources();
+  EXPECT_EQ(testing::Matches(is_cuda)(sources), can);
+  EXPECT_TRUE(other.create_op_builder("DecoderInferenceBuilder")->is_compatible().compatible);
+  EXPECT_EQ(testing::Matches(is_cuda)(accelerator_.create_op_builder("DecoderInferenceBuilder")->sources()), false);
+  const auto names = sdk::registered_op_builders("cuda");
+  EXPECT_EQ(std::count(names.begin(), names.end(), "DecoderInferenceBuilder"), 1);
 }
 
 // Broken when a registered builder is not found, or another backend's is.

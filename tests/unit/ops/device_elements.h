@@ -35,6 +35,38 @@ void with_device_types(Element param, Element grad, Element state, const Call& c
   });
 }
 
+/// A block of threads one after the other; backwards: a phase that needs an order is wrong on a device.
+template <int lanes>
+struct HostLanes {
+  bool backwards = false;
+  template <typename Function>
+  void operator()(const Function& function) const {
+    for (int i = 0; i < lanes; ++i) function(backwards ? lanes - 1 - i : i);
+  }
+};
+
+/// Bytes with guards at both ends, at any alignment.
+template <typename Byte>
+class Bytes {
+ public:
+  Bytes(std::int64_t size, std::size_t offset)
+      : size_(static_cast<std::size_t>(size)), offset_(64 + offset), memory_(size_ + offset_ + 64, 0x5a) {}
+  Byte* data() { return memory_.data() + offset_; }
+  std::vector<Byte> values() const {
+    const auto begin = memory_.begin() + static_cast<std::ptrdiff_t>(offset_);
+    return {begin, begin + static_cast<std::ptrdiff_t>(size_)};
+  }
+  bool guards_whole() const {
+    for (std::size_t i = 0; i < memory_.size(); ++i)
+      if ((i < offset_ || i >= offset_ + size_) && memory_[i] != 0x5a) return false;
+    return true;
+  }
+
+ private:
+  std::size_t size_, offset_;
+  std::vector<Byte> memory_;
+};
+
 inline void fill(Array& array, Random& random, bool positive, bool special) {
   for (std::int64_t i = 0; i < array.size(); ++i) {
     const double value = special && random.once_in(40) ? random.special() : random.value(-4, 1);

@@ -10,34 +10,8 @@ namespace {
 using namespace anyaccel::ops;
 using namespace op_tests;
 
-struct HostLanes {
-  bool backwards;
-  template <typename Function>
-  void operator()(const Function& function) const {
-    for (int i = 0; i < fp_quantizer_lanes; ++i) function(backwards ? fp_quantizer_lanes - 1 - i : i);
-  }
-};
-
-/// Bytes with guards at both ends, at any alignment.
-class Rows {
- public:
-  Rows(std::int64_t size, std::size_t offset)
-      : size_(static_cast<std::size_t>(size)), offset_(64 + offset), memory_(size_ + offset_ + 64, 0x5a) {}
-  std::uint8_t* data() { return memory_.data() + offset_; }
-  std::vector<std::uint8_t> values() const {
-    const auto begin = memory_.begin() + static_cast<std::ptrdiff_t>(offset_);
-    return {begin, begin + static_cast<std::ptrdiff_t>(size_)};
-  }
-  bool guards_whole() const {
-    for (std::size_t i = 0; i < memory_.size(); ++i)
-      if ((i < offset_ || i >= offset_ + size_) && memory_[i] != 0x5a) return false;
-    return true;
-  }
-
- private:
-  std::size_t size_, offset_;
-  std::vector<std::uint8_t> memory_;
-};
+using BlockLanes = HostLanes<fp_quantizer_lanes>;
+using Rows = Bytes<std::uint8_t>;
 
 struct Case {
   FloatFormat format;
@@ -129,7 +103,7 @@ TEST(FpQuantizer, AllKernelsMakeTheSameRows) {
         std::vector<std::int32_t> lanes(fp_quantizer_lanes);
         for (std::int64_t group = given.groups; group-- > 0;)
           with_device_type(given.from.element(), [&](auto type) {
-            to_floats_block<decltype(type)>(job, greatest_of(given.format), group, lanes.data(), HostLanes{backwards});
+            to_floats_block<decltype(type)>(job, greatest_of(given.format), group, lanes.data(), BlockLanes{backwards});
           });
       });
       ASSERT_TRUE(same_bytes(device, expected, given)) << what << " device";

@@ -8,34 +8,8 @@ namespace {
 using namespace anyaccel::ops;
 using namespace op_tests;
 
-struct HostLanes {
-  bool backwards;
-  template <typename Function>
-  void operator()(const Function& function) const {
-    for (int i = 0; i < quantizer_lanes; ++i) function(backwards ? quantizer_lanes - 1 - i : i);
-  }
-};
-
-/// Bytes with guards at both ends, at any alignment.
-class Codes {
- public:
-  Codes(std::int64_t size, std::size_t offset)
-      : size_(static_cast<std::size_t>(size)), offset_(64 + offset), memory_(size_ + offset_ + 64, 0x5a) {}
-  std::int8_t* data() { return memory_.data() + offset_; }
-  std::vector<std::int8_t> values() const {
-    const auto begin = memory_.begin() + static_cast<std::ptrdiff_t>(offset_);
-    return {begin, begin + static_cast<std::ptrdiff_t>(size_)};
-  }
-  bool guards_whole() const {
-    for (std::size_t i = 0; i < memory_.size(); ++i)
-      if ((i < offset_ || i >= offset_ + size_) && memory_[i] != 0x5a) return false;
-    return true;
-  }
-
- private:
-  std::size_t size_, offset_;
-  std::vector<std::int8_t> memory_;
-};
+using BlockLanes = HostLanes<quantizer_lanes>;
+using Codes = Bytes<std::int8_t>;
 
 struct Case {
   int bits;
@@ -113,7 +87,7 @@ Result quantized_on_device(Case& given, bool backwards) {
     std::vector<GroupRange> lanes(quantizer_lanes);
     for (std::int64_t group = 0; group < given.groups; ++group)
       with_device_type(given.from.element(), [&](auto type) {
-        quantize_group_block<decltype(type)>(job, group, lanes.data(), HostLanes{backwards});
+        quantize_group_block<decltype(type)>(job, group, lanes.data(), BlockLanes{backwards});
       });
   });
 }
@@ -321,7 +295,7 @@ TEST(Quantizer, AllKernelsReduceToTheSameCodes) {
     if (given.size <= 20000)
       expect_same(given.made_by([&](const ReduceJob& job) {
         std::vector<GroupRange> lanes(quantizer_lanes);
-        for (std::int64_t group = groups; group-- > 0;) reduce_group_block(job, group, lanes.data(), HostLanes{true});
+        for (std::int64_t group = groups; group-- > 0;) reduce_group_block(job, group, lanes.data(), BlockLanes{true});
       }),
                   expected, "device");
     if (HasFatalFailure() || HasNonfatalFailure()) return;

@@ -27,6 +27,27 @@ struct BlockThreads {
   }
 };
 
+/// Work beyond what a grid holds is the same blocks' next one.
+constexpr std::int64_t most_blocks = 1 << 20;
+inline unsigned blocks_for(std::int64_t count) {
+  return static_cast<unsigned>(count < most_blocks ? count : most_blocks);
+}
+inline unsigned blocks_of_elements(std::int64_t size) { return blocks_for((size + chunk_threads - 1) / chunk_threads); }
+
+/// The device's 16-bit types, for functions that are compiled for tests too.
+struct CudaTypes {
+  using Bf16 = __nv_bfloat16;
+  using Fp16 = __half;
+};
+
+/// Calls call(T()) with the device's type of an element.
+template <typename Call>
+auto with_cuda_element(Element element, const Call& call) {
+  if (element == Element::f32) return call(float());
+  if (element == Element::bf16) return call(__nv_bfloat16());
+  return call(__half());
+}
+
 /// Calls call(P(), G(), S()) with the device's types of parameters, gradients and states; the caller has checked them.
 template <typename P, typename Call>
 void with_cuda_gradients(Element gradient, Element state, const Call& call) {

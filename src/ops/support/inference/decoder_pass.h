@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "ops/support/inference/choose_experts.h"
 #include "ops/support/inference/decoder.h"
 #include "ops/support/inference/team.h"
 
@@ -13,17 +14,6 @@ constexpr std::int64_t most_task_outputs = 256;
 
 /// Outputs that one task of a product takes, where each of them is read from `times` matrices.
 std::int64_t task_outputs(const Matrix& m, std::int64_t threads, std::int64_t times = 1);
-
-/// That a row takes this expert, and how much its result counts.
-struct Chosen {
-  std::int32_t expert, row;
-  float share;
-};
-
-/// The `count` greatest of logits[experts] and their shares of a softmax over all, of which to[count] are made; `normalize`: their
-/// sum is 1. Among equals the first ones.
-void choose_experts(const float* logits, std::int64_t experts, std::int64_t count, bool normalize, std::int32_t row,
-                    Chosen* to);
 
 /// Memory of a pass: what all threads share, and what each has for itself.
 struct DecoderPlan {

@@ -1,7 +1,6 @@
 // Feed-forward parts of which each row takes a few. The pairs of a row and an expert are put in the order of the experts: one that
 // several rows take is read once for all of them, and one that none takes not at all.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "ops/support/inference/decoder_pass.h"
@@ -20,24 +19,6 @@ Matrix outputs_of(const Matrix& m, std::int64_t first, std::int64_t count) {
 std::int64_t pieces_of(std::int64_t outputs, std::int64_t step) { return (outputs + step - 1) / step; }
 
 }  // namespace
-
-void choose_experts(const float* logits, std::int64_t experts, std::int64_t count, bool normalize, std::int32_t row,
-                    Chosen* to) {
-  std::int64_t found = 0;
-  for (std::int64_t e = 0; e < experts; ++e) {
-    std::int64_t at = found;  // `count`: behind those that there is room for
-    for (; at > 0 && logits[e] > to[at - 1].share; --at)
-      if (at < count) to[at] = to[at - 1];
-    if (at == count) continue;
-    to[at] = {static_cast<std::int32_t>(e), row, logits[e]};
-    found = std::min(found + 1, count);
-  }
-  const float greatest = to[0].share;
-  float all = 0, chosen = 0;
-  for (std::int64_t e = 0; e < experts; ++e) all += std::exp(logits[e] - greatest);
-  for (std::int64_t i = 0; i < count; ++i) chosen += to[i].share = std::exp(to[i].share - greatest);
-  for (std::int64_t i = 0; i < count; ++i) to[i].share /= normalize ? chosen : all;
-}
 
 bool DecoderPass::experts(const DecoderLayer& layer) {
   norm_rows(layer.post_norm);

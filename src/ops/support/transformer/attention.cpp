@@ -1,5 +1,7 @@
 #include "ops/support/transformer/attention.h"
 
+#include "ops/support/on_both.h"
+
 #define ANYACCEL_KERNEL "ops/support/transformer/attention_isa.h"
 #include "ops/support/each_isa_and_double.h"
 

@@ -1,5 +1,6 @@
 #include "ops/support/transformer/given.h"
 
+#include <array>
 #include <utility>
 
 namespace anyaccel::ops {
@@ -15,6 +16,11 @@ void check_parameter(const TransformerGiven& g, const char* name, const Tensor& 
 
 void check_size(const char* name, const Tensor& tensor, at::IntArrayRef sizes) {
   if (tensor.sizes() != sizes) refuse(where, std::string(name) + " has another shape", words(tensor), c10::str(sizes));
+}
+
+std::array<const Tensor*, 13> arguments(const TransformerGiven& g) {
+  return {&g.input,   &g.attn_qkvw, &g.attn_qkvb, &g.attn_ow,  &g.attn_ob, &g.attn_nw, &g.attn_nb,
+          &g.inter_w, &g.inter_b,   &g.output_w,  &g.output_b, &g.norm_w,  &g.norm_b};
 }
 
 }  // namespace
@@ -43,6 +49,12 @@ void check_transformer(const TransformerGiven& g) {
 }
 
 void check_transformer_on_host(const TransformerGiven& g) {
+  for (const Tensor* tensor : arguments(g)) check_on_host(where, "an argument", *tensor);
+  if (g.has_mask()) check_on_host(where, "attention_mask", *g.attention_mask);
+  check_transformer_sizes(g);
+}
+
+void check_transformer_sizes(const TransformerGiven& g) {
   const std::int64_t hidden = g.input.size(2), inter = g.inter_w.size(0);
   if (hidden % g.heads)
     refuse(where, "the hidden size is no multiple of the number of heads", std::to_string(hidden),
@@ -60,12 +72,10 @@ void check_transformer_on_host(const TransformerGiven& g) {
                                      {"norm_w", &g.norm_w},
                                      {"norm_b", &g.norm_b}})
     check_size(name, *tensor, {hidden});
-  for (const Tensor* tensor : {&g.input, &g.attn_qkvw, &g.attn_qkvb, &g.attn_ow, &g.attn_ob, &g.attn_nw, &g.attn_nb,
-                               &g.inter_w, &g.inter_b, &g.output_w, &g.output_b, &g.norm_w, &g.norm_b})
-    check_on_host(where, "an argument", *tensor);
+  for (const Tensor* tensor : arguments(g)) check_dense_on(where, "an argument", *tensor, g.input);
   if (!g.has_mask()) return;
   const Tensor& mask = *g.attention_mask;
-  check_on_host(where, "attention_mask", mask);
+  check_dense_on(where, "attention_mask", mask, g.input);
   const std::int64_t full[] = {g.input.size(0), g.heads, g.input.size(1), g.input.size(1)};
   bool fits = mask.dim() <= 4 && (at::isFloatingType(mask.scalar_type()) || mask.scalar_type() == at::kBool);
   for (std::int64_t i = 1; fits && i <= mask.dim(); ++i) fits = mask.size(-i) == 1 || mask.size(-i) == full[4 - i];
@@ -83,7 +93,7 @@ void check_transformer_kept(const TransformerGiven& g, const Tensor& grad_out, c
   const auto check = [&](const char* name, const Tensor& tensor, at::IntArrayRef sizes, bool wanted, bool stats) {
     if (!wanted) return;
     const auto type = !stats || g.input.scalar_type() == at::kDouble ? g.input.scalar_type() : at::kFloat;
-    check_on_host(where, name, tensor);
+    check_dense_on(where, name, tensor, g.input);
     if (tensor.sizes() != sizes || tensor.scalar_type() != type ||
         (name != std::string_view("grad_out") && !tensor.is_contiguous()))
       refuse(where, std::string(name) + " is not what the forward pass gave", words(tensor),

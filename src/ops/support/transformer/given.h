@@ -55,7 +55,9 @@ using TransformerBackward =
 
 /// Types, dimensions and options; what meta tensors can be asked too.
 void check_transformer(const TransformerGiven& given);
-/// Sizes and memory.
+/// Sizes, and that all lie where the input does.
+void check_transformer_sizes(const TransformerGiven& given);
+/// The same, in host memory.
 void check_transformer_on_host(const TransformerGiven& given);
 
 /// What the backward pass is given beside the arguments.

@@ -2,6 +2,8 @@
 
 #include <type_traits>
 
+#include "ops/support/on_both.h"
+
 #define ANYACCEL_KERNEL "ops/support/transformer/rows_isa.h"
 #include "ops/support/each_isa_and_double.h"
 

@@ -206,14 +206,15 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
         dropout_mask);
 }
 
+// What is called by users is the same on every device: its first half.
+TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) { m.impl(ANYACCEL_TRANSFORMER_NAME, layer); }
+
 TORCH_LIBRARY_IMPL(anyaccel, CPU, m) {
-  m.impl(ANYACCEL_TRANSFORMER_NAME, layer);
   m.impl("_" ANYACCEL_TRANSFORMER_NAME "_forward", forward_cpu);
   m.impl("_" ANYACCEL_TRANSFORMER_NAME "_backward", backward_cpu);
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
-  m.impl(ANYACCEL_TRANSFORMER_NAME, layer);
   m.impl("_" ANYACCEL_TRANSFORMER_NAME "_forward", forward_meta);
   m.impl("_" ANYACCEL_TRANSFORMER_NAME "_backward", backward_meta);
 }

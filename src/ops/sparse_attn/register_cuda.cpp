@@ -1,0 +1,39 @@
+// Registers block-sparse attention for tensors on CUDA devices. Not run on hardware.
+#include "ops/sparse_attn/device.h"
+#include "torch/library.h"
+
+namespace anyaccel::ops {
+namespace {
+
+#define GIVEN                                                                                         \
+  const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &layout, std::int64_t block,        \
+      std::optional<double> scale, const OptionalTensor &rpe, const OptionalTensor &key_padding_mask, \
+      const OptionalTensor &attn_mask, c10::string_view key_padding_mask_mode, c10::string_view attn_mask_mode
+#define PASSED q, k, v, layout, block, scale, rpe, key_padding_mask, attn_mask, key_padding_mask_mode, attn_mask_mode
+
+std::tuple<Tensor, Tensor> forward_cuda(GIVEN) {
+  const Given g{PASSED};
+  check_types(g);
+  check_sizes(g);
+  check_together(g);
+  const c10::DeviceGuard guard(q.device());
+  return sparse_forward_on_device(g, current_stream(q.device()));
+}
+
+Grads backward_cuda(const Tensor& grad_out, GIVEN, const Tensor& out, const Tensor& stats, bool rpe_grad) {
+  const Given g{PASSED};
+  check_types(g);
+  check_sizes(g);
+  check_together(g);
+  check_results(g, grad_out, out, stats);
+  const c10::DeviceGuard guard(q.device());
+  return sparse_backward_on_device(grad_out, g, out, stats, rpe_grad, current_stream(q.device()));
+}
+
+TORCH_LIBRARY_IMPL(anyaccel, CUDA, m) {
+  m.impl("_sparse_attention_forward", forward_cuda);
+  m.impl("_sparse_attention_backward", backward_cuda);
+}
+
+}  // namespace
+}  // namespace anyaccel::ops
