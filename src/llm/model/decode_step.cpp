@@ -198,7 +198,7 @@ at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vec
   if (!shards) return run_whole(x, rope, segments, last_only, {}, 0);
   const auto [group, sums] = shards->sums();
   return shards->all_logits(sums && x.is_cpu() ? run_whole(x, rope, segments, last_only, group, sums)
-                                 : run_halves(x, rope, segments, last_only, *shards));
+                                               : run_halves(x, rope, segments, last_only, *shards));
 }
 
 at::Tensor DecodeStep::run_whole(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments,

@@ -66,8 +66,8 @@ struct AttendCache {
   const float* queries;
   std::int64_t queries_row, rows, heads, kv_heads, dim;
   std::int64_t group, first_head;  ///< heads that share a key, and how many of the first one's are elsewhere
-  float scale, softcap;  ///< softcap 0: none
-  std::int64_t window;   ///< positions that are seen; 0: all
+  float scale, softcap;            ///< softcap 0: none
+  std::int64_t window;             ///< positions that are seen; 0: all
   const float*
       mask;  ///< null, or [rows][positions] added to the scores of all heads; a row that sees nothing gives zeros
   std::int64_t mask_row;

@@ -160,9 +160,9 @@ class Pass {
                         {}};
     set_places(layer, heads.places);
     launched(cuda_position_heads(heads, stream_));
-    AttendCache attend{qkv_,       plan_.qkv_columns, rows_,   d_.heads, d_.kv_heads, d_.head_dim, d_.group, d_.first_head, layer.scale,
-                       d_.softcap, layer.window,      nullptr, 0,        mixed_,      partial_,    Element::f32,
-                       {}};
+    AttendCache attend{qkv_,          plan_.qkv_columns, rows_,      d_.heads,     d_.kv_heads, d_.head_dim, d_.group,
+                       d_.first_head, layer.scale,       d_.softcap, layer.window, nullptr,     0,           mixed_,
+                       partial_,      Element::f32,      {}};
     set_places(layer, attend.places);
     for (const Element type : {Element::f32, Element::bf16, Element::fp16}) {
       attend.type = type;
