@@ -17,27 +17,17 @@ struct alignas(16) Sixteen {
 
 inline bool is_aligned16(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
 
-/// From an address that is a multiple of 16, of memory that nothing writes while the kernel runs. `once`: it is not read again soon
-/// (weights), and leaves the caches to what is.
-template <bool once = false, typename T>
+/// What a load may take for granted: nothing writes the memory while the kernel runs and it is not read again soon (weights: they leave the
+/// caches to what is), or nothing writes it, or the kernel itself does (its block's shared memory).
+enum class Reads { once, again, written };
+
+/// From an address that is a multiple of 16.
+template <Reads reads = Reads::again, typename T>
 ANYACCEL_ON_BOTH Sixteen<T> load_sixteen(const T* from) {
   Sixteen<T> out;
 #if defined(__CUDA_ARCH__)
   const auto* const at = reinterpret_cast<const uint4*>(from);
-  const uint4 words = once ? __ldcs(at) : __ldg(at);
-  memcpy(&out, &words, sizeof out);
-#else
-  std::memcpy(&out, from, sizeof out);
-#endif
-  return out;
-}
-
-/// The same of memory that the kernel writes, as its block's shared memory.
-template <typename T>
-ANYACCEL_ON_BOTH Sixteen<T> read_sixteen(const T* from) {
-  Sixteen<T> out;
-#if defined(__CUDA_ARCH__)
-  const uint4 words = *reinterpret_cast<const uint4*>(from);
+  const uint4 words = reads == Reads::once ? __ldcs(at) : reads == Reads::again ? __ldg(at) : *at;
   memcpy(&out, &words, sizeof out);
 #else
   std::memcpy(&out, from, sizeof out);
@@ -59,14 +49,14 @@ ANYACCEL_ON_BOTH void store_sixteen(const Sixteen<T>& from, T* to) {
 
 /// to[count] = elements as floats from `from`, zeros behind the first `there`; `aligned`: `from` is a multiple of 16 bytes, and so is
 /// what `count` elements take.
-template <int count, bool once = false, typename T>
+template <int count, Reads reads = Reads::again, typename T>
 ANYACCEL_ON_BOTH void load_floats(const T* from, std::int64_t there, bool aligned, float (&to)[count]) {
   constexpr int step = Sixteen<T>::count;
   static_assert(count % step == 0);
   if (aligned && there >= count) {
     ANYACCEL_UNROLL
     for (int i = 0; i < count; i += step) {
-      const Sixteen<T> some = load_sixteen<once>(from + i);
+      const Sixteen<T> some = load_sixteen<reads>(from + i);
       ANYACCEL_UNROLL
       for (int k = 0; k < step; ++k) to[i + k] = static_cast<float>(some.at[k]);
     }

@@ -69,7 +69,7 @@ struct Decoder {
   bool last_only;   ///< logits of each segment's last row alone
   RankSum sum;
 
-  std::int64_t key_head(std::int64_t head) const { return (first_head + head) / group; }
+  std::int64_t key_head(std::int64_t query) const { return (first_head + query) / group; }
 };
 
 /// What of the layers a pass goes through; halves are for ranks that hold a layer together and add up elsewhere, and have one layer.

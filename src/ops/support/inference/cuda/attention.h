@@ -182,7 +182,7 @@ class AttendBlock {
       const int pieces = dim / step;
       for (int i = lane; i < there * pieces; i += attend_lanes) {
         auto* const to = reinterpret_cast<T*>(keys + i / pieces * shared.row) + i % pieces * step;
-        store_sixteen(load_sixteen<true>(from + i * step), to);
+        store_sixteen(load_sixteen<Reads::once>(from + i * step), to);
       }
       return;
     }
@@ -202,10 +202,10 @@ class AttendBlock {
         const float* const with = query + q * padded;
         float part[4] = {};  // next to each other, as a chain of all would wait for each
         for (int d = 0; d < padded; d += step) {
-          const Sixteen<T> some = read_sixteen(key + d);
+          const Sixteen<T> some = load_sixteen<Reads::written>(key + d);
           ANYACCEL_UNROLL
           for (int k = 0; k < step; k += 4) {
-            const Sixteen<float> four = read_sixteen(with + d + k);
+            const Sixteen<float> four = load_sixteen<Reads::written>(with + d + k);
             ANYACCEL_UNROLL
             for (int j = 0; j < 4; ++j) part[j] = fmaf(four.at[j], static_cast<float>(some.at[k + j]), part[j]);
           }
@@ -266,7 +266,7 @@ class AttendBlock {
     }
     for (int p = part; p < there; p += parts) {
       float values[value_step];
-      load_floats<value_step, true>(all_values + (at + p) * c.dim + d, c.dim - d, whole_values, values);
+      load_floats<value_step, Reads::once>(all_values + (at + p) * c.dim + d, c.dim - d, whole_values, values);
       ANYACCEL_UNROLL
       for (int q = 0; q < queries; ++q) {
         if (q >= count) break;

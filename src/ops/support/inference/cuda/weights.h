@@ -59,7 +59,7 @@ struct FloatWeights {
     if (aligned) {
       ANYACCEL_UNROLL
       for (int i = 0; i < chunk_inputs; i += Sixteen<T>::count) {
-        const Sixteen<T> some = load_sixteen<true>(from + i);
+        const Sixteen<T> some = load_sixteen<Reads::once>(from + i);
         memcpy(to.words + i * sizeof(T) / 4, &some, sizeof some);
       }
       return;
