@@ -10,7 +10,12 @@ import sys
 
 MODULE = "deepspeed.accelerator.real_accelerator"
 # Modules of DeepSpeed, and what is called right after each was executed: a module of anyaccel.deepspeed and its function.
-_AFTER = {MODULE: ("adapter", "give"), "deepspeed.comm.ccl": ("comm", "mend")}
+_AFTER = {
+    MODULE: ("adapter", "give"),
+    "deepspeed.comm.ccl": ("comm", "mend"),
+    "deepspeed.model_implementations.transformers.ds_transformer": ("injection", "mend"),
+    "deepspeed.module_inject.containers.base": ("injection", "mend_containers"),
+}
 
 
 class _Loader(importlib.abc.Loader):
