@@ -86,9 +86,8 @@ Heads heads_of(const ContextGiven& g) {
 
 /// What is hidden and added as scaled_dot_product_attention() takes it: undefined for nothing.
 Tensor attention_bias(const ContextGiven& g, const Heads& h, std::int64_t keys, const Tensor& query) {
-  const Tensor none = empty({1}, query.options());
   const Tensor bias = score_bias("softmax_context", query, {h.batch, h.heads, h.tokens, keys},
-                                 g.no_masking ? none : g.attn_mask, g.alibi, g.hiding, 0, 1);
+                                 g.no_masking ? OptionalTensor() : g.attn_mask, g.alibi, g.hiding, 0, 1);
   return bias.defined() ? bias.to(query.scalar_type()) : bias;
 }
 
@@ -121,8 +120,8 @@ std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextGiven& g) {
   if (query.numel() == 0) {
     out = at::empty_like(query);
   } else {
-    const bool causal_alone = g.hiding.triangular && !g.hiding.local_attention && g.alibi.dim() <= 1 &&
-                              (g.no_masking || g.attn_mask.dim() <= 1);
+    const bool causal_alone = g.hiding.triangular && !g.hiding.local_attention && !is_there(g.alibi) &&
+                              (g.no_masking || !is_there(g.attn_mask));
     const Tensor bias = causal_alone ? Tensor() : attention_bias(g, h, keys, query);
     out = at::scaled_dot_product_attention(query, key, value, bias.defined() ? std::optional(bias) : std::nullopt, 0.0,
                                            causal_alone && h.tokens > 1, g.norm_factor * g.norm_factor,

@@ -16,14 +16,14 @@ struct Rotation {
 
 struct ContextGiven {
   const Tensor& query_key_value;  ///< [batch, tokens, (heads + 2 * kv_heads) * dim]
-  const Tensor& attn_mask;
+  const OptionalTensor& attn_mask;
   Rotation rotation;
   std::int64_t heads, num_kv;
   double norm_factor;
   Hiding hiding;
   bool no_masking;
   std::int64_t layer_id, num_layers;
-  const Tensor& alibi;
+  const OptionalTensor& alibi;
 };
 
 /// The context [batch, tokens, heads * dim], and this layer's keys and values so far, as views of the workspace.

@@ -20,7 +20,7 @@ Tensor bias_activate(const Tensor& x, const OptionalTensor& bias, int64_t activa
 
 Tensor bias_add(const Tensor& x, const Tensor& bias) { return x + bias; }
 
-Tensor softmax(const Tensor& scores, const Tensor& mask, const Tensor& alibi, bool triangular, bool local_attention,
+Tensor softmax(const Tensor& scores, const OptionalTensor& mask, const OptionalTensor& alibi, bool triangular, bool local_attention,
                int64_t window_size, double layer_scale, int64_t head_offset, int64_t mp_size) {
   return masked_softmax(scores, mask, alibi, {triangular, local_attention, window_size}, layer_scale, head_offset,
                         mp_size);
@@ -174,19 +174,19 @@ Tensor linear_layer(const Tensor& input, const Tensor& weight, const OptionalTen
   return at::constant_pad_nd(apart, {0, wide - dim}, 0).contiguous();
 }
 
-Three context_cpu(const Tensor& query_key_value, const Tensor& attn_mask, int64_t rotary_dim, bool rotate_half,
+Three context_cpu(const Tensor& query_key_value, const OptionalTensor& attn_mask, int64_t rotary_dim, bool rotate_half,
                   bool rotate_every_two, int64_t heads, int64_t num_kv, double norm_factor, bool triangular,
                   bool local_attention, int64_t window_size, bool no_masking, int64_t layer_id, int64_t num_layers,
-                  const Tensor& alibi, double rope_theta) {
+                  const OptionalTensor& alibi, double rope_theta) {
   return softmax_context({query_key_value, attn_mask, {rotary_dim, rotate_half, rotate_every_two, rope_theta}, heads,
                           num_kv, norm_factor, {triangular, local_attention, window_size}, no_masking, layer_id,
                           num_layers, alibi});
 }
 
-Three context_meta(const Tensor& query_key_value, const Tensor& attn_mask, int64_t rotary_dim, bool rotate_half,
+Three context_meta(const Tensor& query_key_value, const OptionalTensor& attn_mask, int64_t rotary_dim, bool rotate_half,
                    bool rotate_every_two, int64_t heads, int64_t num_kv, double norm_factor, bool triangular,
                    bool local_attention, int64_t window_size, bool no_masking, int64_t layer_id, int64_t num_layers,
-                   const Tensor& alibi, double rope_theta) {
+                   const OptionalTensor& alibi, double rope_theta) {
   return softmax_context_shapes({query_key_value, attn_mask, {rotary_dim, rotate_half, rotate_every_two, rope_theta},
                                  heads, num_kv, norm_factor, {triangular, local_attention, window_size}, no_masking,
                                  layer_id, num_layers, alibi});
@@ -231,7 +231,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def(OP("dequantize(Tensor weight, Tensor scale, int groups, ScalarType dtype) -> Tensor"), dequantize);
   m.def(OP("bias_activation(Tensor input, Tensor? bias, int activation) -> Tensor"), bias_activate);
   m.def(OP("bias_add(Tensor input, Tensor bias) -> Tensor"), bias_add);
-  m.def(OP("softmax(Tensor attn_scores, Tensor attn_mask, Tensor alibi, bool triangular, bool local_attention, "
+  m.def(OP("softmax(Tensor attn_scores, Tensor? attn_mask, Tensor? alibi, bool triangular, bool local_attention, "
            "int window_size, float layer_scale, int head_offset, int mp_size) -> Tensor"),
         softmax);
   m.def(OP("qkv_gemm(Tensor input, Tensor weight, Tensor q_scale, Tensor? bias, Tensor gamma, Tensor? beta, "
@@ -265,9 +265,9 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def(OP("pad_transform(Tensor query, Tensor key, Tensor value, int heads, bool add_padding) "
            "-> (Tensor, Tensor, Tensor)"),
         pad_transform);
-  m.def(OP("softmax_context(Tensor query_key_value, Tensor attn_mask, int rotary_dim, bool rotate_half, "
+  m.def(OP("softmax_context(Tensor query_key_value, Tensor? attn_mask, int rotary_dim, bool rotate_half, "
            "bool rotate_every_two, int heads, int num_kv, float norm_factor, bool triangular, bool local_attention, "
-           "int window_size, bool no_masking, int layer_id, int num_layers, Tensor alibi, float rope_theta) "
+           "int window_size, bool no_masking, int layer_id, int num_layers, Tensor? alibi, float rope_theta) "
            "-> (Tensor, Tensor, Tensor)"));
   m.def(OP("apply_rotary_pos_emb(Tensor query, Tensor key, int rotary_dim, int offset, int num_heads, bool rotate_half, "
            "float rope_theta) -> (Tensor, Tensor)"));

@@ -31,12 +31,13 @@ Tensor added_mask(const char* where, const Tensor& mask, at::SymIntArrayRef scor
 
 }  // namespace
 
-Tensor score_bias(const char* where, const Tensor& like, at::SymIntArrayRef scores, const Tensor& mask,
-                  const Tensor& alibi, const Hiding& hiding, std::int64_t first_head, std::int64_t ranks) {
+Tensor score_bias(const char* where, const Tensor& like, at::SymIntArrayRef scores, const OptionalTensor& mask,
+                  const OptionalTensor& given_alibi, const Hiding& hiding, std::int64_t first_head, std::int64_t ranks) {
   const auto real = at::TensorOptions(like.scalar_type() == at::kDouble ? at::kDouble : at::kFloat).device(like.device());
   Tensor bias;
   const auto add = [&](const Tensor& more) { bias = bias.defined() ? bias + more : more; };
-  if (alibi.dim() > 1) {
+  if (is_there(given_alibi)) {
+    const Tensor& alibi = *given_alibi;
     const auto heads = scores[1] * ranks;
     const bool each = alibi.sym_size(0) == scores[0] * heads;
     if (alibi.dim() != 3 || alibi.sym_size(1) != 1 || alibi.sym_size(2) < scores[3] ||
@@ -45,7 +46,7 @@ Tensor score_bias(const char* where, const Tensor& like, at::SymIntArrayRef scor
     const Tensor all = alibi.view_symint({-1, heads, 1, alibi.sym_size(2)}).slice_symint(3, 0, scores[3]);
     add(all.slice_symint(1, first_head, first_head + scores[1]).to(real.dtype().toScalarType()));
   }
-  if (mask.dim() > 1) add(added_mask(where, mask, scores, real));
+  if (is_there(mask)) add(added_mask(where, *mask, scores, real));
   // A single query is the newest: it sees all keys, whatever is triangular.
   if ((hiding.triangular && scores[2] != 1) || hiding.local_attention) {
     const auto numbers = at::TensorOptions(at::kLong).device(like.device());
@@ -58,7 +59,8 @@ Tensor score_bias(const char* where, const Tensor& like, at::SymIntArrayRef scor
   return bias;
 }
 
-Tensor masked_softmax(const Tensor& scores, const Tensor& mask, const Tensor& alibi, const Hiding& hiding, double scale,
+Tensor masked_softmax(const Tensor& scores, const OptionalTensor& mask, const OptionalTensor& alibi, const Hiding& hiding,
+                      double scale,
                       std::int64_t first_head, std::int64_t ranks) {
   constexpr const char* where = "softmax";
   if (scores.dim() != 3 && scores.dim() != 4)

@@ -17,9 +17,14 @@ def mend_containers(base):
 
     @functools.wraps(create)
     def create_ds_model_config(self):
+        layer = self.policy.client_module
+        _give_sizes(getattr(layer, "attention", None))
+        _refuse_shared_keys(layer)
         config = create(self)
-        if _gives_one_tensor(type(self.policy.client_module)):
+        if _gives_one_tensor(type(layer)):
             config.return_tuple = config.return_single_tuple = False
+        # DistilBERT's policy knows that its norms follow, and tells nobody.
+        config.pre_layer_norm = getattr(self.policy, "preln", config.pre_layer_norm)
         return config
 
     container.create_ds_model_config = create_ds_model_config
@@ -52,7 +57,26 @@ def mend(ds_transformer):
     layer_class.forward = with_cache
 
 
+def _give_sizes(attention):
+    """GPT-NeoX's attention had them itself once, where its policy looks."""
+    config = getattr(attention, "config", None)
+    for name in ("hidden_size", "num_attention_heads"):
+        if config is not None and not hasattr(attention, name) and hasattr(config, name):
+            setattr(attention, name, getattr(config, name))
+
+
+def _refuse_shared_keys(layer):
+    """DeepSpeed puts the three matrices into one of three equal parts, and fails somewhere behind."""
+    attention = getattr(layer, "self_attn", None)
+    sizes = [len(part.weight) for part in (getattr(attention, name, None) for name in ("q_proj", "k_proj")) if hasattr(part, "weight")]
+    if len(set(sizes)) > 1:
+        raise make_error("unsupported", "anyaccel.deepspeed", f"DeepSpeed injects no layer of {type(layer).__name__} whose heads share keys",
+                         f"{sizes[0]} rows of queries and {sizes[1]} of keys", "as many of both", "give replace_with_kernel_inject=False")
+
+
 def _gives_one_tensor(layer_class):
+    if layer_class.__name__ == "GPTNeoXLayer":  # says nothing of it
+        return True
     try:
         return inspect.signature(layer_class.forward).return_annotation in (torch.Tensor, "torch.Tensor")
     except (TypeError, ValueError):

@@ -14,6 +14,11 @@ def _op(name):
     return getattr(torch.ops.anyaccel, name)
 
 
+def _there(given):
+    """DeepSpeed's Python gives one element, in host memory, where there is no mask and no alibi."""
+    return None if given is None or given.dim() < 2 else given
+
+
 def layer_norm(input, gamma, beta, epsilon):
     """Over the last dimension."""
     return _op("layer_norm")(input, gamma, beta, epsilon)
@@ -84,15 +89,15 @@ def retake_workspace():
 
 def _softmax(dtype, attn_scores, attn_mask, alibi, triangular, recompute, local_attention, window_size, async_op, layer_scale, head_offset, mp_size):
     """softmax(attn_scores * layer_scale + alibi + attn_mask), where queries see what `triangular` and `local_attention` let them."""
-    return _op("softmax")(attn_scores, attn_mask, alibi, triangular, local_attention, window_size, layer_scale, head_offset, mp_size)
+    return _op("softmax")(attn_scores, _there(attn_mask), _there(alibi), triangular, local_attention, window_size, layer_scale, head_offset, mp_size)
 
 
 def _softmax_context(dtype, query_key_value, attn_mask, rotary_dim, rotate_half, rotate_every_two, heads, num_kv, norm_factor, triangular,
                      local_attention, window_size, no_masking, layer_id, num_layers, alibi, rope_theta, is_prompt, token_idx=None, position_ids=None):
     """Attention over the workspace's keys and values of a layer, to which it adds; its result, and these keys and values. More than one token
     are a new prompt."""
-    return list(_op("softmax_context")(query_key_value, attn_mask, rotary_dim, rotate_half, rotate_every_two, heads, num_kv, norm_factor, triangular,
-                                       local_attention, window_size, no_masking, layer_id, num_layers, alibi, rope_theta))
+    return list(_op("softmax_context")(query_key_value, _there(attn_mask), rotary_dim, rotate_half, rotate_every_two, heads, num_kv, norm_factor,
+                                       triangular, local_attention, window_size, no_masking, layer_id, num_layers, _there(alibi), rope_theta))
 
 
 def _bias_gelu(dtype, input, bias):
