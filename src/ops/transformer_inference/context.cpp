@@ -131,11 +131,16 @@ std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextGiven& g) {
 }
 
 std::tuple<Tensor, Tensor, Tensor> softmax_context_shapes(const ContextGiven& g) {
-  const Heads h = heads_of(g);
-  const std::int64_t keys = h.tokens != 1 || !g.hiding.triangular ? h.tokens : Workspace::instance().tokens();
-  const auto options = g.query_key_value.options();
-  const auto cache = [&] { return empty({h.batch, h.kv_heads, keys, h.dim}, options); };
-  return {empty({h.batch, h.tokens, h.heads * h.dim}, options), cache(), cache()};
+  const Tensor& x = g.query_key_value;
+  const std::int64_t kv_heads = g.num_kv > 0 ? g.num_kv : g.heads;
+  const auto batch = x.sym_size(0), tokens = x.sym_size(1), dim = x.sym_size(2) / (g.heads + 2 * kv_heads);
+  // A word behind a prompt: how many there are is known to the workspace alone.
+  const auto keys = tokens != 1 || !g.hiding.triangular ? tokens : c10::SymInt(Workspace::instance().tokens());
+  const std::int64_t most = Workspace::instance().most_tokens();
+  const auto cache = [&] {
+    return x.new_empty_symint({batch, kv_heads, most ? c10::SymInt(most) : keys, dim}).slice_symint(2, 0, keys);
+  };
+  return {x.new_empty_symint({batch, tokens, g.heads * dim}), cache(), cache()};
 }
 
 std::tuple<Tensor, Tensor> rotated(const Tensor& query, const Tensor& key, const Rotation& rotation,

@@ -62,7 +62,8 @@ Tensor dequantize(const Tensor& weight, const Tensor& scale, std::int64_t groups
   if (weight.scalar_type() != at::kChar || weight.dim() != 2)
     refuse(where, "the weights do not fit", words(weight), "int8 [outputs, inputs]");
   if (groups < 1 || weight.sym_size(0) % groups != 0 || scale.sym_numel() < groups)
-    refuse(where, "the groups do not fit", c10::str(groups, " groups, scales ", words(scale), ", weights ", words(weight)),
+    refuse(where, "the groups do not fit",
+           c10::str(groups, " groups, scales ", words(scale), ", weights ", words(weight)),
            "a scale for each group, and groups of as many rows each");
   const Tensor rows = weight.reshape_symint({groups, weight.sym_size(0) / groups, weight.sym_size(1)}).to(at::kFloat);
   const Tensor scales = scale.reshape({-1}).slice(0, 0, groups).to(at::kFloat).view({groups, 1, 1});
@@ -70,8 +71,10 @@ Tensor dequantize(const Tensor& weight, const Tensor& scale, std::int64_t groups
 }
 
 Tensor product(const char* where, const Tensor& x, const GivenMatrix& matrix, const OptionalTensor& bias) {
-  const Tensor weight = matrix.int8 ? dequantize(matrix.weight, matrix.scale, matrix.scale.numel(), x.scalar_type())
-                                    : matrix.weight;
+  const Tensor weight = matrix.int8
+                            ? dequantize(matrix.weight, matrix.scale,
+                                         matrix.scale.sym_numel().guard_int(__FILE__, __LINE__), x.scalar_type())
+                            : matrix.weight;
   const Tensor inputs_first = matrix.int8 || matrix.transposed ? weight.t() : weight;
   if (x.dim() < 1 || weight.dim() != 2 || x.sym_size(-1) != inputs_first.sym_size(0) ||
       x.scalar_type() != weight.scalar_type())

@@ -20,8 +20,8 @@ Tensor bias_activate(const Tensor& x, const OptionalTensor& bias, int64_t activa
 
 Tensor bias_add(const Tensor& x, const Tensor& bias) { return x + bias; }
 
-Tensor softmax(const Tensor& scores, const OptionalTensor& mask, const OptionalTensor& alibi, bool triangular, bool local_attention,
-               int64_t window_size, double layer_scale, int64_t head_offset, int64_t mp_size) {
+Tensor softmax(const Tensor& scores, const OptionalTensor& mask, const OptionalTensor& alibi, bool triangular,
+               bool local_attention, int64_t window_size, double layer_scale, int64_t head_offset, int64_t mp_size) {
   return masked_softmax(scores, mask, alibi, {triangular, local_attention, window_size}, layer_scale, head_offset,
                         mp_size);
 }
@@ -33,10 +33,10 @@ Pair qkv_gemm(const Tensor& input, const Tensor& weight, const Tensor& q_scale, 
   return {product("qkv_gemm", norm, {weight, q_scale, q_int8, transposed}, bias), norm};
 }
 
-Pair mlp_gemm(const Tensor& input, const Tensor& residual, const OptionalTensor& input_bias, const Tensor& weight_interm,
-              const Tensor& weight_out, const OptionalTensor& bias, const Tensor& gamma, const Tensor& beta,
-              double epsilon, bool mlp_after_attn, const Tensor& q_scale, const Tensor& q_scale1, bool q_int8,
-              int64_t activation, bool transposed) {
+Pair mlp_gemm(const Tensor& input, const Tensor& residual, const OptionalTensor& input_bias,
+              const Tensor& weight_interm, const Tensor& weight_out, const OptionalTensor& bias, const Tensor& gamma,
+              const Tensor& beta, double epsilon, bool mlp_after_attn, const Tensor& q_scale, const Tensor& q_scale1,
+              bool q_int8, int64_t activation, bool transposed) {
   constexpr const char* where = "mlp_gemm";
   const Tensor norm = mlp_after_attn ? layer_norm_residual(input, input_bias, residual, gamma, beta, epsilon)
                                      : layer_norm(residual, gamma, beta, epsilon);
@@ -46,8 +46,8 @@ Pair mlp_gemm(const Tensor& input, const Tensor& residual, const OptionalTensor&
 }
 
 Pair rms_mlp_gemm(const Tensor& input, const Tensor& residual, const Tensor& weight_interm, const Tensor& weight_out,
-                    const Tensor& gamma, double epsilon, const Tensor& q_scale, const Tensor& q_scale1, bool q_int8,
-                    int64_t activation, bool transposed) {
+                  const Tensor& gamma, double epsilon, const Tensor& q_scale, const Tensor& q_scale1, bool q_int8,
+                  int64_t activation, bool transposed) {
   constexpr const char* where = "rms_mlp_gemm";
   const auto [norm, sum] = pre_rms_norm(input, residual, gamma, epsilon);
   const Tensor inner = product(where, norm, {weight_interm, q_scale, q_int8, transposed});
@@ -59,8 +59,9 @@ Tensor vector_matmul(const Tensor& input, const Tensor& weight, const Tensor& q_
   return product("vector_matmul", input, {weight, q_scale, q_int8, transposed});
 }
 
-Tensor fused_gemm_gelu(const Tensor& input, const Tensor& weight, const Tensor& weight_scale, const OptionalTensor& bias,
-                       const Tensor& weight_out, const Tensor& weight_out_scale, bool q_int8, bool transposed) {
+Tensor fused_gemm_gelu(const Tensor& input, const Tensor& weight, const Tensor& weight_scale,
+                       const OptionalTensor& bias, const Tensor& weight_out, const Tensor& weight_out_scale,
+                       bool q_int8, bool transposed) {
   constexpr const char* where = "fused_gemm_gelu";
   const Tensor inner = product(where, input, {weight, weight_scale, q_int8, transposed});
   return product(where, activate(where, inner, bias, Activation::gelu),
@@ -101,17 +102,17 @@ void vector_add(const Tensor& a, const Tensor& b, double gamma) {
 Tensor bias_residual(const Tensor& output, const Tensor& residual, const Tensor& bias) {
   const auto type = output.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const Tensor sum = output.to(type) + residual;
-  return (bias.numel() > 1 ? sum + bias : sum).to(output.scalar_type());
+  return (bias.sym_numel() > 1 ? sum + bias : sum).to(output.scalar_type());
 }
 
 void moe_res_matmul(const Tensor& residual, const Tensor& coef, const Tensor& output) {
   constexpr const char* where = "moe_res_matmul";
-  const int64_t hidden = output.size(-1);
+  const c10::SymInt hidden = output.sym_size(-1);
   Tensor first, second;
-  if (coef.numel() == 2 * hidden) {
-    const Tensor halves = coef.reshape({2, hidden});
+  if (coef.sym_numel() == 2 * hidden) {
+    const Tensor halves = coef.reshape_symint({2, hidden});
     first = halves[0], second = halves[1];
-  } else if (coef.dim() == output.dim() && coef.size(-1) == 2) {
+  } else if (coef.dim() == output.dim() && coef.sym_size(-1) == 2) {
     first = coef.slice(-1, 0, 1), second = coef.slice(-1, 1, 2);
   } else {
     refuse(where, "the coefficients do not fit", words(coef),
@@ -128,7 +129,7 @@ Tensor einsum_sec_sm_ecm(const Tensor& q, const Tensor& w) {
   return at::matmul(q.permute({1, 2, 0}), w);
 }
 
-int64_t padded_head_size(int64_t size) {
+c10::SymInt padded_head_size(const c10::SymInt& size) {
   if (size >= 128) return size;
   return size < 32 ? 32 : size < 64 ? 64 : 128;
 }
@@ -136,28 +137,29 @@ int64_t padded_head_size(int64_t size) {
 constexpr int64_t padded_keys = 128;  // as DeepSpeed's attention of diffusers takes them
 
 /// [batch, heads, tokens, dim] with zeros behind.
-Tensor padded(const char* where, const Tensor& x, int64_t tokens, int64_t dim) {
-  if (x.dim() != 4 || x.size(2) > tokens || x.size(3) > dim)
-    refuse(where, "the heads do not fit", words(x), c10::str("[batch, heads, at most ", tokens, ", at most ", dim, "]"));
-  return at::constant_pad_nd(x, {0, dim - x.size(3), 0, tokens - x.size(2)}, 0).contiguous();
+Tensor padded(const char* where, const Tensor& x, const c10::SymInt& tokens, const c10::SymInt& dim) {
+  if (x.dim() != 4 || x.sym_size(2) > tokens || x.sym_size(3) > dim)
+    refuse(where, "the heads do not fit", words(x),
+           c10::str("[batch, heads, at most ", tokens, ", at most ", dim, "]"));
+  return at::constant_pad_nd_symint(x, {0, dim - x.sym_size(3), 0, tokens - x.sym_size(2)}, 0).contiguous();
 }
 
 Three add_padding(const Tensor& query, const Tensor& key, const Tensor& value) {
   constexpr const char* where = "add_padding";
   if (query.dim() != 4) refuse(where, "the query does not fit", words(query), "[batch, heads, tokens, head dim]");
-  const int64_t dim = padded_head_size(query.size(3));
-  return {padded(where, query, query.size(2), dim), padded(where, key, padded_keys, dim),
+  const c10::SymInt dim = padded_head_size(query.sym_size(3));
+  return {padded(where, query, query.sym_size(2), dim), padded(where, key, padded_keys, dim),
           padded(where, value, padded_keys, dim)};
 }
 
 Three pad_transform(const Tensor& query, const Tensor& key, const Tensor& value, int64_t heads, bool add_padding) {
   constexpr const char* where = "pad_transform";
   const auto head = [&](const Tensor& x, bool of_keys) {
-    if (x.dim() != 3 || heads < 1 || x.size(2) % heads != 0)
+    if (x.dim() != 3 || heads < 1 || x.sym_size(2) % heads != 0)
       refuse(where, "the tensor does not fit", words(x), c10::str("[batch, tokens, ", heads, " heads * head dim]"));
-    const Tensor apart = x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
-    const int64_t dim = add_padding ? padded_head_size(apart.size(3)) : apart.size(3);
-    return padded(where, apart, add_padding && of_keys ? padded_keys : apart.size(2), dim);
+    const Tensor apart = x.reshape_symint({x.sym_size(0), x.sym_size(1), heads, x.sym_size(2) / heads}).transpose(1, 2);
+    const c10::SymInt dim = add_padding ? padded_head_size(apart.sym_size(3)) : apart.sym_size(3);
+    return padded(where, apart, add_padding && of_keys ? c10::SymInt(padded_keys) : apart.sym_size(2), dim);
   };
   return {head(query, false), head(key, true), head(value, true)};
 }
@@ -167,29 +169,47 @@ Tensor linear_layer(const Tensor& input, const Tensor& weight, const OptionalTen
   constexpr const char* where = "linear_layer";
   const Tensor out = product(where, input, {weight, weight, false, transposed}, bias);
   if (!do_flash_attn) return out;
-  if (out.dim() != 3 || num_heads < 1 || out.size(2) % (3 * num_heads) != 0)
-    refuse(where, "there are no three times as many heads", words(out), c10::str("[batch, tokens, 3 * ", num_heads, " heads]"));
-  const int64_t dim = out.size(2) / (3 * num_heads), wide = dim % 64 == 0 || dim == 32 ? dim : padded_head_size(dim);
-  const Tensor apart = out.view({out.size(0), out.size(1), 3, num_heads, dim}).permute({2, 0, 3, 1, 4});
-  return at::constant_pad_nd(apart, {0, wide - dim}, 0).contiguous();
+  if (out.dim() != 3 || num_heads < 1 || out.sym_size(2) % (3 * num_heads) != 0)
+    refuse(where, "there are no three times as many heads", words(out),
+           c10::str("[batch, tokens, 3 * ", num_heads, " heads]"));
+  const c10::SymInt dim = out.sym_size(2) / (3 * num_heads),
+                    wide = dim % 64 == 0 || dim == 32 ? dim : padded_head_size(dim);
+  const Tensor apart = out.view_symint({out.sym_size(0), out.sym_size(1), 3, num_heads, dim}).permute({2, 0, 3, 1, 4});
+  return at::constant_pad_nd_symint(apart, {0, wide - dim}, 0).contiguous();
 }
 
 Three context_cpu(const Tensor& query_key_value, const OptionalTensor& attn_mask, int64_t rotary_dim, bool rotate_half,
                   bool rotate_every_two, int64_t heads, int64_t num_kv, double norm_factor, bool triangular,
                   bool local_attention, int64_t window_size, bool no_masking, int64_t layer_id, int64_t num_layers,
                   const OptionalTensor& alibi, double rope_theta) {
-  return softmax_context({query_key_value, attn_mask, {rotary_dim, rotate_half, rotate_every_two, rope_theta}, heads,
-                          num_kv, norm_factor, {triangular, local_attention, window_size}, no_masking, layer_id,
-                          num_layers, alibi});
+  return softmax_context({query_key_value,
+                          attn_mask,
+                          {rotary_dim, rotate_half, rotate_every_two, rope_theta},
+                          heads,
+                          num_kv,
+                          norm_factor,
+                          {triangular, local_attention, window_size},
+                          no_masking,
+                          layer_id,
+                          num_layers,
+                          alibi});
 }
 
 Three context_meta(const Tensor& query_key_value, const OptionalTensor& attn_mask, int64_t rotary_dim, bool rotate_half,
                    bool rotate_every_two, int64_t heads, int64_t num_kv, double norm_factor, bool triangular,
                    bool local_attention, int64_t window_size, bool no_masking, int64_t layer_id, int64_t num_layers,
                    const OptionalTensor& alibi, double rope_theta) {
-  return softmax_context_shapes({query_key_value, attn_mask, {rotary_dim, rotate_half, rotate_every_two, rope_theta},
-                                 heads, num_kv, norm_factor, {triangular, local_attention, window_size}, no_masking,
-                                 layer_id, num_layers, alibi});
+  return softmax_context_shapes({query_key_value,
+                                 attn_mask,
+                                 {rotary_dim, rotate_half, rotate_every_two, rope_theta},
+                                 heads,
+                                 num_kv,
+                                 norm_factor,
+                                 {triangular, local_attention, window_size},
+                                 no_masking,
+                                 layer_id,
+                                 num_layers,
+                                 alibi});
 }
 
 Pair rotary_cpu(const Tensor& query, const Tensor& key, int64_t rotary_dim, int64_t offset, int64_t num_heads,
@@ -227,7 +247,8 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
            "float epsilon) -> (Tensor, Tensor)"),
         layer_norm_residual_store);
   m.def(OP("rms_norm(Tensor input, Tensor gamma, float epsilon) -> Tensor"), rms_norm);
-  m.def(OP("pre_rms_norm(Tensor input, Tensor residual, Tensor gamma, float epsilon) -> (Tensor, Tensor)"), pre_rms_norm);
+  m.def(OP("pre_rms_norm(Tensor input, Tensor residual, Tensor gamma, float epsilon) -> (Tensor, Tensor)"),
+        pre_rms_norm);
   m.def(OP("dequantize(Tensor weight, Tensor scale, int groups, ScalarType dtype) -> Tensor"), dequantize);
   m.def(OP("bias_activation(Tensor input, Tensor? bias, int activation) -> Tensor"), bias_activate);
   m.def(OP("bias_add(Tensor input, Tensor bias) -> Tensor"), bias_add);
@@ -265,12 +286,14 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def(OP("pad_transform(Tensor query, Tensor key, Tensor value, int heads, bool add_padding) "
            "-> (Tensor, Tensor, Tensor)"),
         pad_transform);
-  m.def(OP("softmax_context(Tensor query_key_value, Tensor? attn_mask, int rotary_dim, bool rotate_half, "
-           "bool rotate_every_two, int heads, int num_kv, float norm_factor, bool triangular, bool local_attention, "
-           "int window_size, bool no_masking, int layer_id, int num_layers, Tensor? alibi, float rope_theta) "
-           "-> (Tensor, Tensor, Tensor)"));
-  m.def(OP("apply_rotary_pos_emb(Tensor query, Tensor key, int rotary_dim, int offset, int num_heads, bool rotate_half, "
-           "float rope_theta) -> (Tensor, Tensor)"));
+  m.def(
+      OP("softmax_context(Tensor query_key_value, Tensor? attn_mask, int rotary_dim, bool rotate_half, "
+         "bool rotate_every_two, int heads, int num_kv, float norm_factor, bool triangular, bool local_attention, "
+         "int window_size, bool no_masking, int layer_id, int num_layers, Tensor? alibi, float rope_theta) "
+         "-> (Tensor, Tensor, Tensor)"));
+  m.def(
+      OP("apply_rotary_pos_emb(Tensor query, Tensor key, int rotary_dim, int offset, int num_heads, bool rotate_half, "
+         "float rope_theta) -> (Tensor, Tensor)"));
   m.def(OP("allocate_workspace(int num_layers, int batch_size, int max_out_tokens) -> ()"), allocate_workspace);
   m.def(OP("release_workspace() -> ()"), release_workspace);
   m.def(OP("reset_cache() -> ()"), reset_cache);

@@ -32,8 +32,10 @@ Tensor added_mask(const char* where, const Tensor& mask, at::SymIntArrayRef scor
 }  // namespace
 
 Tensor score_bias(const char* where, const Tensor& like, at::SymIntArrayRef scores, const OptionalTensor& mask,
-                  const OptionalTensor& given_alibi, const Hiding& hiding, std::int64_t first_head, std::int64_t ranks) {
-  const auto real = at::TensorOptions(like.scalar_type() == at::kDouble ? at::kDouble : at::kFloat).device(like.device());
+                  const OptionalTensor& given_alibi, const Hiding& hiding, std::int64_t first_head,
+                  std::int64_t ranks) {
+  const auto real =
+      at::TensorOptions(like.scalar_type() == at::kDouble ? at::kDouble : at::kFloat).device(like.device());
   Tensor bias;
   const auto add = [&](const Tensor& more) { bias = bias.defined() ? bias + more : more; };
   if (is_there(given_alibi)) {
@@ -43,7 +45,8 @@ Tensor score_bias(const char* where, const Tensor& like, at::SymIntArrayRef scor
     if (alibi.dim() != 3 || alibi.sym_size(1) != 1 || alibi.sym_size(2) < scores[3] ||
         (!each && alibi.sym_size(0) != heads))
       refuse(where, "alibi does not fit", words(alibi), c10::str("[", scores[0] * heads, ", 1, ", scores[3], "]"));
-    const Tensor all = alibi.view_symint({-1, heads, 1, alibi.sym_size(2)}).slice_symint(3, 0, scores[3]);
+    const Tensor all =
+        alibi.view_symint({alibi.sym_size(0) / heads, heads, 1, alibi.sym_size(2)}).slice_symint(3, 0, scores[3]);
     add(all.slice_symint(1, first_head, first_head + scores[1]).to(real.dtype().toScalarType()));
   }
   if (is_there(mask)) add(added_mask(where, *mask, scores, real));
@@ -59,9 +62,8 @@ Tensor score_bias(const char* where, const Tensor& like, at::SymIntArrayRef scor
   return bias;
 }
 
-Tensor masked_softmax(const Tensor& scores, const OptionalTensor& mask, const OptionalTensor& alibi, const Hiding& hiding,
-                      double scale,
-                      std::int64_t first_head, std::int64_t ranks) {
+Tensor masked_softmax(const Tensor& scores, const OptionalTensor& mask, const OptionalTensor& alibi,
+                      const Hiding& hiding, double scale, std::int64_t first_head, std::int64_t ranks) {
   constexpr const char* where = "softmax";
   if (scores.dim() != 3 && scores.dim() != 4)
     refuse(where, "the scores do not fit", words(scores), "[batch, heads, queries, keys] or [batch, queries, keys]");

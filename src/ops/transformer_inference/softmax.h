@@ -22,8 +22,7 @@ Tensor score_bias(const char* where, const Tensor& like, at::SymIntArrayRef scor
                   const OptionalTensor& alibi, const Hiding& hiding, std::int64_t first_head, std::int64_t ranks);
 
 /// softmax(scores * scale + bias); a query that sees nothing gives zeros.
-Tensor masked_softmax(const Tensor& scores, const OptionalTensor& mask, const OptionalTensor& alibi, const Hiding& hiding,
-                      double scale,
-                      std::int64_t first_head, std::int64_t ranks);
+Tensor masked_softmax(const Tensor& scores, const OptionalTensor& mask, const OptionalTensor& alibi,
+                      const Hiding& hiding, double scale, std::int64_t first_head, std::int64_t ranks);
 
 }  // namespace anyaccel::ops

@@ -16,17 +16,11 @@ import ranks
 import small_models
 
 MORE = 6
-# DeepSpeed's layers have four times the width between their products, a key for each query head, and the gelu with tanh.
-WIDE = {"intermediate_size": 128}
-GELU = {"hidden_act": "gelu_new"}
-OPTIONS = {"llama": {**WIDE, "num_key_value_heads": 4}, "opt": {"ffn_dim": 128}, "bert": {**WIDE, **GELU}, "roberta": {**WIDE, **GELU},
-           "gpt_neox": {**WIDE, **GELU, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}},
-           "distilbert": {"hidden_dim": 128, "activation": "gelu_new"}}
 
 
 def compare(name, dtype, count):
     device = get_accelerator().current_device_name()
-    options = OPTIONS.get(name, {})
+    options = small_models.INJECTED.get(name, {})
     ids = small_models.words().to(device)
     whole = small_models.make(name, **options).to(dtype).to(device)
     exact = small_models.make(name, **options).double()
@@ -63,7 +57,7 @@ def goes_on(model, ids):
 
 def several_behind(name):
     """What a chat does: more words behind a past."""
-    engine = deepspeed.init_inference(small_models.make(name, **OPTIONS.get(name, {})), dtype=torch.float32, replace_with_kernel_inject=True)
+    engine = deepspeed.init_inference(small_models.make(name, **small_models.INJECTED.get(name, {})), dtype=torch.float32, replace_with_kernel_inject=True)
     with torch.no_grad():
         past = engine(input_ids=small_models.words(), use_cache=True).past_key_values
         try:

@@ -26,6 +26,17 @@ MODELS = {
     "t5": ("T5ForConditionalGeneration", "T5Config", {"vocab_size": WORDS, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4,
                                                       "decoder_start_token_id": 0}),
 }
+# What differs in models that DeepSpeed's inference layers can stand in: they have four times the width between their products (but those of
+# llama), a key for each query head, and the gelu with tanh.
+_WIDE, _GELU = {"intermediate_size": 128}, {"hidden_act": "gelu_new"}
+INJECTED = {
+    "llama": {**_WIDE, "num_key_value_heads": 4},
+    "opt": {"ffn_dim": 128},
+    "bert": {**_WIDE, **_GELU},
+    "roberta": {**_WIDE, **_GELU},
+    "gpt_neox": {**_WIDE, **_GELU, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}},
+    "distilbert": {"hidden_dim": 128, "activation": "gelu_new"},
+}
 
 
 def make(name, seed=0, **options):
