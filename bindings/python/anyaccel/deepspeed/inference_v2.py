@@ -1,11 +1,20 @@
 """What DeepSpeed's inference v2 (0.19.8) needs on a CPU. Its modules give torch the number of the current device, which torch takes for an
-accelerator's, and ask CUDA how large blocks of attention shall be."""
+accelerator's, ask CUDA how large blocks of attention shall be, and pin a list of blocks."""
+
+import types
+
+import torch
 
 
 def mend(module):
     """Called right after a module of `deepspeed.inference.v2` was executed."""
+    from deepspeed.accelerator import get_accelerator
+    if get_accelerator()._name != "cpu":
+        return
+    if module.__name__.endswith(".blocked_allocator"):
+        module.torch = _WithoutPinning("torch")
     theirs = getattr(module, "get_accelerator", None)
-    if theirs is None or theirs()._name != "cpu":
+    if theirs is None:
         return
     by_name = _ByName(theirs())
     module.get_accelerator = lambda: by_name
@@ -21,6 +30,16 @@ def _query_block(head_size):
 def _key_block(head_size):
     """Tokens of a block of the cache."""
     return 64
+
+
+class _WithoutPinning(types.ModuleType):
+    """torch, but for `pin_memory`: there is no device that memory would be pinned for."""
+
+    def arange(self, *arguments, pin_memory=False, **named):
+        return torch.arange(*arguments, **named)
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
 
 
 class _ByName:
