@@ -283,9 +283,22 @@ CACHE = torch.zeros(4, 8, 2, 2, 16)
 
 
 def lost():
-    batch = Batch([(0, 5)], 4, 8)
-    batch.lists[0][0] = 9
-    ragged.linear_kv_copy(CACHE, torch.zeros(5, 32), torch.zeros(5, 32), torch.zeros(5, 32), *batch.all())
+    batch = Batch([(0, 5), (3, 6)], 4, 8)
+    batch.lists[1][1] = 9
+    cache = CACHE.clone()
+    try:
+        ragged.linear_kv_copy(cache, *[torch.ones(11, 32)] * 3, *batch.all())
+    finally:
+        assert not cache.any()
+
+
+def lost_expert():
+    slots, sums, moved = torch.zeros(2, 1, dtype=torch.int32), torch.zeros(3, dtype=torch.int64), torch.zeros(2, 4)
+    try:
+        ragged.moe_scatter(moved, sums, slots, torch.ones(2, 4), torch.ones(3, dtype=torch.int32), torch.tensor([[0], [5]], dtype=torch.int32),
+                           torch.zeros(2, 1, dtype=torch.int32))
+    finally:
+        assert not moved.any() and not sums.any()
 
 
 def lost_in_attention():
@@ -311,6 +324,7 @@ def lost_in_attention():
     (lambda: ragged.gather_for_logits(torch.zeros(2, 4), torch.zeros(7, 4), torch.tensor([4, 2], dtype=torch.int32), BATCH.rows), "a sequence is not in the batch"),
     (lambda: ragged.gather_for_logits(torch.zeros(2, 4), torch.zeros(7, 4), BATCH.metadata.long(), BATCH.rows), "the batch's numbers do not fit"),
     (lost, "there is no such block; got 9, want 0 to 3"),
+    (lost_expert, "there is no such place; got expert 5"),
     (lost_in_attention, "there is no such block; got 9, want 0 to 3"),
 ])
 def test_what_does_not_fit_is_a_value_error(call, text):

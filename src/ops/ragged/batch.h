@@ -80,12 +80,13 @@ struct BlockedCache {
              c10::str("[blocks, block size, 2, heads, head dim] of ", like.scalar_type()));
     block = cache.size(1), heads = cache.size(3), dim = cache.size(4);
   }
-  /// Elements before a token's keys (0) or values (1).
-  std::int64_t at(const char* where, const std::int32_t* blocks, std::int64_t place, int part) const {
-    const std::int64_t number = blocks[place / block];
+  void check(const char* where, std::int64_t number) const {
     if (number < 0 || number >= tensor.size(0))
       refuse(where, "there is no such block", std::to_string(number), c10::str("0 to ", tensor.size(0) - 1));
-    return number * tensor.stride(0) + place % block * tensor.stride(1) + part * tensor.stride(2);
+  }
+  /// Elements before a token's keys (0) or values (1).
+  std::int64_t at(const std::int32_t* blocks, std::int64_t place, int part) const {
+    return blocks[place / block] * tensor.stride(0) + place % block * tensor.stride(1) + part * tensor.stride(2);
   }
   Tensor tensor;
   std::int64_t block, heads, dim;

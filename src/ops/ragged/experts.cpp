@@ -73,19 +73,24 @@ void moe_scatter(const Tensor& moe_input, const Tensor& cumsums, const Tensor& m
   const std::int32_t* const chosen = numbers(where, assignments, tokens * choices, "the assignments", false);
   const std::int32_t* const place = numbers(where, offsets, tokens * choices, "the offsets", false);
   std::int32_t* const slots = numbers(where, mapped_slots, tokens * choices, "the slots", true);
-  auto* const sums = static_cast<std::int64_t*>(changed_memory(cumsums));
+  std::vector<std::int64_t> ends(static_cast<std::size_t>(experts));
   std::int64_t sum = 0;
-  for (std::int64_t i = 0; i < experts; ++i) sums[i] = sum += counts[i];
+  for (std::int64_t i = 0; i < experts; ++i) ends[static_cast<std::size_t>(i)] = sum += counts[i];
+  const auto slot_of = [&](std::int64_t i) {
+    const std::int32_t expert = chosen[i];
+    if (expert < 0 || expert >= experts) return std::int64_t{-1};
+    return (expert > 0 ? ends[static_cast<std::size_t>(expert) - 1] : 0) + place[i];
+  };
+  for (std::int64_t i = 0; i < tokens * choices; ++i)
+    if (chosen[i] != unassigned && (slot_of(i) < 0 || slot_of(i) >= moe_input.size(0)))
+      refuse(where, "there is no such place", c10::str("expert ", chosen[i], ", its token ", place[i]),
+             c10::str("one of ", experts, " experts and ", moe_input.size(0), " rows"));
+  std::copy(ends.begin(), ends.end(), static_cast<std::int64_t*>(changed_memory(cumsums)));
   for (std::int64_t i = 0; i < tokens * choices; ++i) {
     slots[i] = unassigned;
     if (chosen[i] == unassigned) continue;
-    const std::int64_t slot =
-        chosen[i] < 0 || chosen[i] >= experts ? -1 : (chosen[i] > 0 ? sums[chosen[i] - 1] : 0) + place[i];
-    if (slot < 0 || slot >= moe_input.size(0))
-      refuse(where, "there is no such place", c10::str("expert ", chosen[i], ", its token ", place[i]),
-             c10::str("one of ", experts, " experts and ", moe_input.size(0), " rows"));
-    slots[i] = static_cast<std::int32_t>(slot);
-    moe_input.select(0, slot).copy_(activations.select(0, i / choices));
+    slots[i] = static_cast<std::int32_t>(slot_of(i));
+    moe_input.select(0, slots[i]).copy_(activations.select(0, i / choices));
   }
 }
 
@@ -100,6 +105,9 @@ void moe_gather(const Tensor& layer_output, const Tensor& moe_output, const Tens
            "[tokens, channels], [rows, channels] and float32 [tokens, choices]");
   const std::int64_t tokens = layer_output.size(0), choices = mapped_slots.size(1);
   const std::int32_t* const slots = numbers(where, mapped_slots, tokens * choices, "the slots", false);
+  for (std::int64_t i = 0; i < tokens * choices; ++i)
+    if (slots[i] != unassigned && (slots[i] < 0 || slots[i] >= moe_output.size(0)))
+      refuse(where, "there is no such row", std::to_string(slots[i]), c10::str("0 to ", moe_output.size(0) - 1));
   std::int32_t* const counts = numbers(where, expert_counts, 0, "the counts", true);
   std::fill_n(counts, expert_counts.numel(), 0);
   const float* const score = scores.const_data_ptr<float>();
@@ -110,8 +118,6 @@ void moe_gather(const Tensor& layer_output, const Tensor& moe_output, const Tens
     Tensor row;
     for (std::int64_t i = 0; i < choices; ++i) {
       if (own[i] == unassigned) continue;
-      if (own[i] < 0 || own[i] >= moe_output.size(0))
-        refuse(where, "there is no such row", std::to_string(own[i]), c10::str("0 to ", moe_output.size(0) - 1));
       const float share = score[token * choices + i] / (normalize_scales && sum > 0 ? sum : 1);
       const Tensor part = moe_output.select(0, own[i]).to(at::kFloat).mul(share);
       row = row.defined() ? row.add(part) : part;

@@ -100,6 +100,11 @@ void keep_keys(const char* where, const Tensor& cache, const Tensor& q, const Te
         given.defined()
             ? given.const_data_ptr<float>()[i]
             : static_cast<float>(std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(rotary_dim)));
+  for (std::int64_t i = 0; i < batch.count(); ++i) {
+    const RaggedSequence& sequence = batch.sequence(i);
+    const std::int64_t end = sequence.tokens ? sequence.seen + sequence.tokens : 0;
+    for (std::int64_t b = sequence.seen / to.block; b * to.block < end; ++b) to.check(where, batch.blocks(i)[b]);
+  }
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, q.scalar_type(), "keep_keys", [&] {
     scalar_t* const queries = static_cast<scalar_t*>(changed_memory(q));
     scalar_t* const kept = static_cast<scalar_t*>(changed_memory(cache));
@@ -118,10 +123,10 @@ void keep_keys(const char* where, const Tensor& cache, const Tensor& q, const Te
           for (std::int64_t h = 0; h < heads; ++h)
             turn(query + h * to.dim, query + h * to.dim, to.dim, rotary_dim, cosines.data(), sines.data());
         const scalar_t *const key = keys + token * k.stride(0), *const value = values + token * v.stride(0);
-        scalar_t* const key_to = kept + to.at(where, batch.blocks(i), place, 0);
+        scalar_t* const key_to = kept + to.at(batch.blocks(i), place, 0);
         for (std::int64_t h = 0; h < to.heads; ++h)
           turn(key + h * to.dim, key_to + h * to.dim, to.dim, rotary_dim, cosines.data(), sines.data());
-        std::copy(value, value + to.heads * to.dim, kept + to.at(where, batch.blocks(i), place, 1));
+        std::copy(value, value + to.heads * to.dim, kept + to.at(batch.blocks(i), place, 1));
       }
     }
   });
