@@ -85,6 +85,12 @@ def test_products(dtype):
         near(out, x @ w.t(), dtype)
         core.blas_linear(out, gx, gw.t().contiguous().t())
         near(out, x @ w.t(), dtype)
+    for inputs, outputs in ((300, 257), (64, 2048)):  # few rows of large weights have kernels of their own
+        (x, gx), (w, gw) = made(17, inputs, dtype=dtype), made(outputs, inputs, dtype=dtype)
+        for rows in (0, 1, 3, 16, 17):
+            out = torch.full((rows, outputs), math.nan, dtype=dtype, device=DEVICE)
+            core.blas_linear(out, gx[:rows], gw)
+            near(out, x[:rows] @ w.t(), dtype)
     (a, ga), (b, gb) = made(2, 3, 4, 6, dtype=dtype), made(2, 3, 5, 4, dtype=dtype)
     out = torch.empty(2, 3, 5, 6, dtype=dtype, device=DEVICE)
     core.blas_4d_matmul(out, gb, ga)
@@ -353,6 +359,7 @@ def test_opcheck():
     check(ops.inference_core_bias_activation.default, (x.clone(), g, 0))
     check(ops.inference_core_gated_activation.default, (half, x, g, 4))
     check(ops.inference_core_blas_linear.default, (half, x, torch.randn(8, 16)))
+    check(ops.inference_core_blas_linear.default, (torch.zeros(7, 300), torch.randn(7, 300), torch.randn(300, 300)))
     check(ops.allocate_view_on.default, (torch.empty(2, 3), torch.zeros(64, dtype=torch.uint8), 8))
     q = [torch.randn(7, 32) for _ in range(3)]
     check(ops.ragged_embed.default, (torch.zeros(7, 16), torch.arange(7), torch.randn(9, 16), None, 0, *BATCH.all()))

@@ -11,7 +11,7 @@
 #include "ATen/ops/relu.h"
 #include "ATen/ops/rsqrt.h"
 #include "ATen/ops/silu.h"
-#include "ops/support/host_tensors.h"
+#include "ops/support/inference/few_rows_tensor.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {
@@ -121,6 +121,23 @@ void blas_linear(const Tensor& out, const Tensor& x, const Tensor& weights) {
     out.copy_(at::linear(x, weights).view_symint(out.sym_sizes()));
 }
 
+/// A word for each of few sequences: weights are read at the memory's speed.
+void blas_linear_cpu(const Tensor& out, const Tensor& x, const Tensor& weights) {
+  const auto type = weights.scalar_type();
+  const bool few = weights.dim() == 2 && weights.is_contiguous() && weights.numel() >= least_few_rows_weights &&
+                   (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) && x.scalar_type() == type &&
+                   x.dim() > 1 && x.size(-1) == weights.size(1) && x.numel() <= most_few_wide_rows * weights.size(1) &&
+                   out.dim() > 1 && out.size(-1) == weights.size(0) &&
+                   out.numel() * weights.size(1) == x.numel() * weights.size(0);
+  if (!few) return blas_linear(out, x, weights);
+  const Tensor rows = x.reshape({x.numel() / weights.size(1), weights.size(1)}).to(at::kFloat).contiguous();
+  const Tensor wide_out = empty(out.sizes(), at::TensorOptions(at::kFloat));
+  if (rows.size(0) > 0)
+    multiply_few_rows(weights, rows, element_of("blas_linear", "the weights", weights),
+                      wide_out.mutable_data_ptr<float>());
+  out.copy_(wide_out);
+}
+
 void blas_4d_matmul(const Tensor& out, const Tensor& b, const Tensor& a) { out.copy_(at::matmul(b, a)); }
 
 #define OP(name) "inference_core_" name
@@ -140,9 +157,12 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def(OP("bias_activation(Tensor(a!) activation, Tensor? bias, int activation_type) -> ()"), bias_activation);
   m.def(OP("gated_activation(Tensor(a!) out, Tensor input, Tensor? bias, int activation_type) -> ()"),
         gated_activation);
-  m.def(OP("blas_linear(Tensor(a!) out, Tensor hidden_states, Tensor weights) -> ()"), blas_linear);
+  m.def(OP("blas_linear(Tensor(a!) out, Tensor hidden_states, Tensor weights) -> ()"));
   m.def(OP("blas_4d_matmul(Tensor(a!) out, Tensor b, Tensor a) -> ()"), blas_4d_matmul);
 }
+
+TORCH_LIBRARY_IMPL(anyaccel, CPU, m) { m.impl(OP("blas_linear"), blas_linear_cpu); }
+TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) { m.impl(OP("blas_linear"), blas_linear); }
 
 }  // namespace
 }  // namespace anyaccel::ops

@@ -2,10 +2,7 @@
 #include <algorithm>
 
 #include "ATen/core/dispatch/Dispatcher.h"
-#include "ops/support/empty.h"
-#include "ops/support/host_tensors.h"
-#include "ops/support/inference/matrix.h"
-#include "ops/support/tasks.h"
+#include "ops/support/inference/few_rows_tensor.h"
 #include "ops/transformer_inference/few_rows.h"
 #include "ops/transformer_inference/layers.h"
 #include "torch/library.h"
@@ -13,29 +10,10 @@
 namespace anyaccel::ops {
 namespace {
 
-constexpr std::int64_t most_rows = 16;
-constexpr std::int64_t least_weights = 1 << 16;  // smaller ones stay in the processor's cache
-
-void multiply_wide(Isa isa, const Tensor& weight, const Tensor& rows, Element element, float* to) {
-  Matrix matrix;
-  matrix.format = element == Element::f32 ? Format::f32 : element == Element::bf16 ? Format::bf16 : Format::fp16;
-  matrix.outputs = weight.size(0), matrix.inputs = weight.size(1);
-  matrix.weight = weight.const_data_ptr();
-  const std::int64_t count = rows.size(0), bytes = prepared_bytes(matrix.format, matrix.inputs);
-  const Tensor memory = empty({count * bytes + 64}, at::TensorOptions(at::kByte));
-  auto address = reinterpret_cast<std::uintptr_t>(memory.mutable_data_ptr());
-  void* const prepared = reinterpret_cast<void*>((address + 63) / 64 * 64);
-  prepare_rows(isa, matrix, rows.const_data_ptr<float>(), count, prepared);
-  const std::int64_t threads = task_threads(), tile = 64, tiles = (matrix.outputs + tile - 1) / tile;
-  parallel_tasks(tiles, threads, [&](std::int64_t at, std::int64_t) {
-    const std::int64_t begin = at * tile, end = std::min(matrix.outputs, begin + tile);
-    multiply_rows(isa, matrix, prepared, count, begin, end, to + begin, matrix.outputs);
-  });
-}
-
-void multiply_turned_tensor(Isa isa, const Tensor& weight, const Tensor& rows, Element element, float* to) {
+void multiply_turned_tensor(const Tensor& weight, const Tensor& rows, Element element, float* to) {
   const TurnedProduct product{rows.size(0), weight.size(0),          weight.size(1),
                               element,      weight.const_data_ptr(), rows.const_data_ptr<float>()};
+  const Isa isa = best_isa();
   const std::int64_t parts = turned_parts(product.inputs), apart = product.rows * product.outputs;
   const Tensor sums = empty({parts * apart}, at::TensorOptions(at::kFloat));
   auto* const all = sums.mutable_data_ptr<float>();
@@ -64,8 +42,7 @@ Tensor few_rows_cpu(const Tensor& x, const Tensor& weight, bool transposed) {
   const Tensor rows = x.reshape({x.numel() / inputs, inputs}).to(at::kFloat).contiguous();
   const Tensor out = empty(sizes, at::TensorOptions(at::kFloat));
   if (out.numel() > 0)
-    (transposed ? multiply_wide : multiply_turned_tensor)(best_isa(), weight, rows, element,
-                                                          out.mutable_data_ptr<float>());
+    (transposed ? multiply_few_rows : multiply_turned_tensor)(weight, rows, element, out.mutable_data_ptr<float>());
   return out.to(x.scalar_type());
 }
 
@@ -86,10 +63,10 @@ TORCH_LIBRARY_IMPL(anyaccel, Meta, m) { m.impl("transformer_inference_few_rows",
 bool takes_few_rows(const Tensor& x, const Tensor& weight, bool transposed) {
   const bool gradient = c10::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad());
   const auto type = weight.scalar_type();
-  if (!x.is_cpu() || gradient || !weight.is_contiguous() || weight.sym_numel() < least_weights ||
+  if (!x.is_cpu() || gradient || !weight.is_contiguous() || weight.sym_numel() < least_few_rows_weights ||
       (type != at::kFloat && type != at::kBFloat16 && type != at::kHalf))
     return false;
-  return x.sym_numel() <= x.sym_size(-1) * (transposed ? most_rows : most_turned_rows);
+  return x.sym_numel() <= x.sym_size(-1) * (transposed ? most_few_wide_rows : most_turned_rows);
 }
 
 Tensor few_rows(const Tensor& x, const Tensor& weight, bool transposed) {
