@@ -10,7 +10,18 @@ import sys
 
 MODULE = "deepspeed.accelerator.real_accelerator"
 # Modules of DeepSpeed, and what is called right after each was executed: a module of anyaccel.deepspeed and its function.
-_AFTER = {MODULE: ("adapter", "give"), "deepspeed.comm.ccl": ("comm", "mend")}
+_AFTER = {
+    MODULE: ("adapter", "give"),
+    "deepspeed.comm.ccl": ("comm", "mend"),
+    "deepspeed.model_implementations.transformers.ds_transformer": ("injection", "mend"),
+    "deepspeed.module_inject.containers.base": ("injection", "mend_containers"),
+}
+# The same for every module below a package.
+_AFTER_BELOW = {"deepspeed.inference.v2.": ("inference_v2", "mend")}
+
+
+def _after(name):
+    return _AFTER.get(name) or next((call for package, call in _AFTER_BELOW.items() if name.startswith(package)), None)
 
 
 class _Loader(importlib.abc.Loader):
@@ -25,7 +36,7 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module):
         self._loader.exec_module(module)
-        ours, call = _AFTER[self._name]
+        ours, call = _after(self._name)
         getattr(importlib.import_module("anyaccel.deepspeed." + ours), call)(module)
 
     def __getattr__(self, name):
@@ -35,7 +46,7 @@ class _Loader(importlib.abc.Loader):
 class _Finder(importlib.abc.MetaPathFinder):
 
     def find_spec(self, fullname, path=None, target=None):
-        if fullname not in _AFTER:
+        if _after(fullname) is None:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:

@@ -97,8 +97,9 @@ DEEPSPEED = {
     "set_compile_backend": "backend",
 }
 BUILDERS = ("AsyncIOBuilder", "CCLCommBuilder", "CPUAdagradBuilder", "CPUAdamBuilder", "CPULionBuilder", "EvoformerAttnBuilder", "FPQuantizerBuilder",
-            "FusedAdamBuilder", "FusedLambBuilder", "FusedLionBuilder", "PinMemoryBuilder", "QuantizerBuilder", "RandomLTDBuilder", "ShareMemCommBuilder",
-            "SparseAttnBuilder", "SpatialInferenceBuilder", "StochasticTransformerBuilder", "TransformerBuilder", "UtilsBuilder")
+            "FusedAdamBuilder", "FusedLambBuilder", "FusedLionBuilder", "InferenceBuilder", "InferenceCoreBuilder", "PinMemoryBuilder",
+            "QuantizerBuilder", "RaggedOpsBuilder", "RaggedUtilsBuilder", "RandomLTDBuilder", "ShareMemCommBuilder", "SparseAttnBuilder",
+            "SpatialInferenceBuilder", "StochasticTransformerBuilder", "TransformerBuilder", "UtilsBuilder")
 STUB = pathlib.Path(anyaccel.accelerator.__file__).with_name("accelerator.pyi")
 
 

@@ -13,13 +13,13 @@ void decode(const Tensor& x, const OptionalTensors& weights, at::TensorList keys
             at::IntArrayRef windows, at::ArrayRef<double> numbers, const std::optional<Tensor>& logits,
             const std::optional<Tensor>& change, std::int64_t half, const std::string& sum_group, std::int64_t sums) {
   constexpr const char* op = "inference_decode";
-  if (sums || !sum_group.empty())
-    refuse(op, "ranks' parts are added up in host memory alone", "the group '" + sum_group + "'", "none",
-           "take half a layer at a time");
   if (!x.is_cuda()) refuse(op, "x is not where the weights are", words(x), "a tensor on their device");
   const c10::DeviceGuard guard(x.device());
   const Decoder decoder = make_decoder(
       {x, weights, keys, values, angles, past, rows, sizes, windows, numbers, logits, change, half, sum_group, sums});
+  if (decoder.sum.add_up)
+    refuse(op, "ranks' parts are added up in host memory alone", "the group '" + sum_group + "'", "none",
+           "take half a layer at a time");
   // Freed when it is still to be used: torch's allocator gives it to later work of this stream only.
   const Tensor scratch = empty({cuda_decoder_scratch(decoder)}, x.options().dtype(at::kByte).requires_grad(false));
   float* const out = decoder.head.matrix.outputs ? static_cast<float*>(changed_memory(*logits)) : nullptr;

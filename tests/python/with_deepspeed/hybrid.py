@@ -1,9 +1,11 @@
-"""One rank of hybrid_test.py: `hybrid.py stock|ours MODEL STAGE`. Training and generation by turns under DeepSpeed's hybrid engine."""
+"""One rank of hybrid_test.py: `hybrid.py stock|ours MODEL STAGE`. Training and generation by turns under DeepSpeed's hybrid engine; `injected` is
+ours with a model that DeepSpeed's inference layers can stand in."""
 
 import json
 import sys
 
-if sys.argv[1] == "ours":
+SIDE = sys.argv[1]
+if SIDE in ("ours", "injected"):
     import anyaccel.deepspeed  # noqa: F401
 import torch
 
@@ -12,7 +14,7 @@ import deepspeed
 import small_models
 import stock
 
-if sys.argv[1] == "stock":
+if SIDE == "stock":
     stock.build_no_shared_memory()
 TURNS = 3
 
@@ -22,16 +24,17 @@ def generate(model, ids):
 
 
 def main(name, stage):
-    model = small_models.make(name).train()
+    options = small_models.INJECTED.get(name, {}) if SIDE == "injected" else {}
+    model = small_models.make(name, **options).train()
     config = {"train_batch_size": 2, "zero_optimization": {"stage": int(stage)}, "zero_allow_untested_optimizer": True,
               "zero_force_ds_cpu_optimizer": False, "hybrid_engine": {"enabled": True, "max_out_tokens": 32}}
     try:
         engine = deepspeed.initialize(model=model, config=config, optimizer=torch.optim.AdamW(model.parameters(), lr=1e-3))[0]
-    except ValueError as error:
+    except (ValueError, RuntimeError) as error:
         print("RESULT " + json.dumps({"refused": str(error), "error": type(error).__name__}))
         return
     ids = small_models.words().to(engine.device)
-    losses, said = [], []
+    losses, said, own = [], [], []
     for _ in range(TURNS):
         engine.train()
         loss = engine(input_ids=ids, labels=ids).loss
@@ -41,7 +44,11 @@ def main(name, stage):
         engine.eval()
         with torch.no_grad():
             said.append(generate(engine.module, ids))
-    print("RESULT " + json.dumps({"engine": type(engine).__name__, "losses": losses, "said": said}))
+        if SIDE == "injected":  # what the model's own layers say with these weights
+            plain = small_models.make(name, **options)
+            plain.load_state_dict(engine.module.state_dict())
+            own.append(generate(plain, ids.cpu()))
+    print("RESULT " + json.dumps({"engine": type(engine).__name__, "losses": losses, "said": said, "own": own}))
 
 
 if __name__ == "__main__":

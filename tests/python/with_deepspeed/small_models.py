@@ -17,11 +17,25 @@ MODELS = {
     "gemma": ("GemmaForCausalLM", "GemmaConfig", {**SIZES, "num_key_value_heads": 2, "head_dim": 8}),
     "phi": ("PhiForCausalLM", "PhiConfig", SIZES),
     "gpt_neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", SIZES),
+    "gpt_neo": ("GPTNeoForCausalLM", "GPTNeoConfig", {"vocab_size": WORDS, "hidden_size": 32, "num_layers": 2, "num_heads": 4, "window_size": 4,
+                                                      "attention_types": [[["global", "local"], 1]], "max_position_embeddings": 64}),
+    "bloom": ("BloomForCausalLM", "BloomConfig", {"vocab_size": WORDS, "hidden_size": 32, "n_layer": 2, "n_head": 4}),
     "gptj": ("GPTJForCausalLM", "GPTJConfig", {"vocab_size": WORDS, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "rotary_dim": 4}),
     "roberta": ("RobertaForMaskedLM", "RobertaConfig", {**SIZES, "max_position_embeddings": 64, "pad_token_id": 1}),
     "distilbert": ("DistilBertForMaskedLM", "DistilBertConfig", {"vocab_size": WORDS, "dim": 32, "hidden_dim": 64, "n_layers": 2, "n_heads": 4}),
     "t5": ("T5ForConditionalGeneration", "T5Config", {"vocab_size": WORDS, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4,
                                                       "decoder_start_token_id": 0}),
+}
+# What differs in models that DeepSpeed's inference layers can stand in: they have four times the width between their products (but those of
+# llama), a key for each query head, and the gelu with tanh.
+_WIDE, _GELU = {"intermediate_size": 128}, {"hidden_act": "gelu_new"}
+INJECTED = {
+    "llama": {**_WIDE, "num_key_value_heads": 4},
+    "opt": {"ffn_dim": 128},
+    "bert": {**_WIDE, **_GELU},
+    "roberta": {**_WIDE, **_GELU},
+    "gpt_neox": {**_WIDE, **_GELU, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}},
+    "distilbert": {"hidden_dim": 128, "activation": "gelu_new"},
 }
 
 

@@ -1,0 +1,55 @@
+"""What DeepSpeed's inference v2 (0.19.8) needs on a CPU. Its modules give torch the number of the current device, which torch takes for an
+accelerator's, ask CUDA how large blocks of attention shall be, and pin a list of blocks."""
+
+import types
+
+import torch
+
+
+def mend(module):
+    """Called right after a module of `deepspeed.inference.v2` was executed."""
+    from deepspeed.accelerator import get_accelerator
+    if get_accelerator()._name != "cpu":
+        return
+    if module.__name__.endswith(".blocked_allocator"):
+        module.torch = _WithoutPinning("torch")
+    theirs = getattr(module, "get_accelerator", None)
+    if theirs is None:
+        return
+    by_name = _ByName(theirs())
+    module.get_accelerator = lambda: by_name
+    if hasattr(module, "get_q_block_size"):
+        module.get_q_block_size, module.get_kv_block_size = _query_block, _key_block
+
+
+def _query_block(head_size):
+    """Queries that read a head's keys together. A thread takes them one by one: few make more work for threads."""
+    return 32
+
+
+def _key_block(head_size):
+    """Tokens of a block of the cache."""
+    return 64
+
+
+class _WithoutPinning(types.ModuleType):
+    """torch, but for `pin_memory`: there is no device that memory would be pinned for."""
+
+    def arange(self, *arguments, pin_memory=False, **named):
+        return torch.arange(*arguments, **named)
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+
+class _ByName:
+    """The accelerator, whose current device is a name for torch."""
+
+    def __init__(self, accelerator):
+        self._accelerator = accelerator
+
+    def current_device(self):
+        return self._accelerator.current_device_name()
+
+    def __getattr__(self, name):
+        return getattr(self._accelerator, name)

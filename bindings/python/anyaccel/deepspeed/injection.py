@@ -1,0 +1,95 @@
+"""What DeepSpeed's injected inference layers (0.19.8) need to stand in models of today's transformers (5), which gives a layer its cache, and of
+most models wants one tensor back. DeepSpeed's layers know neither: they take the cache for a mask, and what they keep their keys and values in
+says nothing to the model, which then counts positions and masks from 0 with each token."""
+
+import functools
+import inspect
+
+import torch
+
+from ..errors import make_error
+
+
+def mend_containers(base):
+    """Called right after DeepSpeed's module `module_inject.containers.base` was executed."""
+    container = base.BaseTransformerContainer
+    create = container.create_ds_model_config
+
+    @functools.wraps(create)
+    def create_ds_model_config(self):
+        layer = self.policy.client_module
+        _give_sizes(getattr(layer, "attention", None))
+        _refuse_shared_keys(layer)
+        config = create(self)
+        if _gives_one_tensor(type(layer)):
+            config.return_tuple = config.return_single_tuple = False
+        # DistilBERT's policy knows that its norms follow, and tells nobody.
+        config.pre_layer_norm = getattr(self.policy, "preln", config.pre_layer_norm)
+        return config
+
+    container.create_ds_model_config = create_ds_model_config
+
+
+def mend(ds_transformer):
+    """Called right after DeepSpeed's module `ds_transformer` was executed."""
+    layer_class = ds_transformer.DeepSpeedTransformerInference
+    forward = layer_class.forward
+
+    @functools.wraps(forward)
+    def with_cache(self, *args, **kwargs):
+        caches = [each for each in (*args, *kwargs.values()) if _is_cache(each)]
+        if not caches:
+            return forward(self, *args, **kwargs)
+        cache, layer = caches[0], self.config.layer_id
+        tokens = (args[0] if args else kwargs.get("hidden_states", kwargs.get("input"))).shape[1]
+        past = cache.get_seq_length()
+        if layer == 0 and past == 0:
+            self.workspace.reset_cache()  # a prompt of one token looks like one more token to the op
+        if layer == 0 and past > 0 and tokens > 1:
+            raise make_error("unsupported", "anyaccel.deepspeed", "several tokens stand behind others", f"{tokens} behind {past}", "one, or a new prompt", hint="DeepSpeed's injected layers take no other")
+        args = [None if _is_cache(each) else each for each in args]
+        kwargs = {name: each for name, each in kwargs.items() if not _is_cache(each)}
+        out = forward(self, *args, **dict(kwargs, use_cache=False))
+        if self.layer_past is not None:
+            _tell(cache, layer, *self.layer_past)
+        return out
+
+    layer_class.forward = with_cache
+
+
+def _give_sizes(attention):
+    """GPT-NeoX's attention had them itself once, where its policy looks."""
+    config = getattr(attention, "config", None)
+    for name in ("hidden_size", "num_attention_heads"):
+        if config is not None and not hasattr(attention, name) and hasattr(config, name):
+            setattr(attention, name, getattr(config, name))
+
+
+def _refuse_shared_keys(layer):
+    """DeepSpeed puts the three matrices into one of three equal parts, and fails somewhere behind."""
+    attention = getattr(layer, "self_attn", None)
+    sizes = [len(part.weight) for part in (getattr(attention, name, None) for name in ("q_proj", "k_proj")) if hasattr(part, "weight")]
+    if len(set(sizes)) > 1:
+        raise make_error("unsupported", "anyaccel.deepspeed", f"DeepSpeed injects no layer of {type(layer).__name__} whose heads share keys",
+                         f"{sizes[0]} rows of queries and {sizes[1]} of keys", "as many of both", "give replace_with_kernel_inject=False")
+
+
+def _gives_one_tensor(layer_class):
+    if layer_class.__name__ == "GPTNeoXLayer":  # says nothing of it
+        return True
+    try:
+        return inspect.signature(layer_class.forward).return_annotation in (torch.Tensor, "torch.Tensor")
+    except (TypeError, ValueError):
+        return False
+
+
+def _is_cache(given):
+    return hasattr(given, "get_seq_length") and hasattr(given, "layers")
+
+
+def _tell(cache, layer, keys, values):
+    """The model's cache gets the op's own memory: nothing is copied."""
+    cache.update(keys[:, :, :0], values[:, :, :0], layer)
+    held = cache.layers[layer]
+    if held.keys.shape[2] == 0 or held.keys.shape[2] < keys.shape[2]:
+        held.keys, held.values = keys, values

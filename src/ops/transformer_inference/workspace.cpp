@@ -1,0 +1,72 @@
+#include "ops/transformer_inference/workspace.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/support/check.h"
+#include "ops/support/empty.h"
+
+namespace anyaccel::ops {
+
+void RotationTables::reach(std::int64_t dims, double base, std::int64_t wanted) {
+  if (dims == rotary_dim && base == theta && wanted <= positions) return;
+  rotary_dim = dims;
+  theta = base;
+  positions = std::max<std::int64_t>(wanted, 64);
+  if (wanted > 64) positions = wanted + wanted / 2;
+  const std::int64_t half = dims / 2;
+  cosines.resize(static_cast<std::size_t>(positions * half));
+  sines.resize(cosines.size());
+  for (std::int64_t i = 0; i < half; ++i) {
+    const double frequency = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
+    for (std::int64_t position = 0; position < positions; ++position) {
+      const auto at = static_cast<std::size_t>(position * half + i);
+      cosines[at] = static_cast<float>(std::cos(frequency * static_cast<double>(position)));
+      sines[at] = static_cast<float>(std::sin(frequency * static_cast<double>(position)));
+    }
+  }
+}
+
+Workspace& Workspace::instance() {
+  static auto* const workspace = new Workspace;  // never destroyed: tensors must not outlive torch's allocator
+  return *workspace;
+}
+
+void Workspace::allocate(std::int64_t layers, std::int64_t batch, std::int64_t most_tokens) {
+  constexpr const char* where = "allocate_workspace";
+  if (layers < 1 || batch < 0 || most_tokens < 1)
+    refuse(where, "the sizes are out of range",
+           c10::str(layers, " layers, a batch of ", batch, ", ", most_tokens, " tokens"), "1 or more of each");
+  layers_.assign(static_cast<std::size_t>(layers), {});
+  batch_ = batch;
+  most_tokens_ = most_tokens;
+}
+
+void Workspace::release() {
+  for (LayerCache& cache : layers_) cache = {};
+}
+
+LayerCache& Workspace::layer(std::int64_t layer, at::IntArrayRef sizes, const at::TensorOptions& options, bool prompt) {
+  constexpr const char* where = "softmax_context";
+  const std::int64_t batch = sizes[0], heads = sizes[1], tokens = sizes[2], dim = sizes[3];
+  if (layer < 0 || layer >= static_cast<std::int64_t>(layers_.size()))
+    refuse(where, "the workspace has no such layer", std::to_string(layer), c10::str("one of ", layers_.size()),
+           "call allocate_workspace first");
+  if (tokens > most_tokens_)
+    refuse(where, "the workspace holds no more tokens", std::to_string(tokens), c10::str("at most ", most_tokens_),
+           "give init_inference a larger max_out_tokens");
+  LayerCache& cache = layers_[static_cast<std::size_t>(layer)];
+  const at::Tensor& keys = cache.keys;
+  const bool fits = keys.defined() && keys.scalar_type() == options.dtype().toScalarType() && keys.size(0) >= batch &&
+                    keys.size(1) == heads && keys.size(3) == dim;
+  if (fits) return cache;
+  if (!prompt && tokens > 1)
+    refuse(where, "the tokens before this one are not in the workspace",
+           c10::str("a batch of ", batch, ", ", heads, " heads of ", dim),
+           keys.defined() ? c10::str("as the prompt had it, ", keys.sizes()) : std::string("a prompt first"));
+  const std::vector<std::int64_t> whole{std::max(batch, batch_), heads, most_tokens_, dim};
+  cache = {empty(whole, options), empty(whole, options)};
+  return cache;
+}
+
+}  // namespace anyaccel::ops

@@ -1,0 +1,55 @@
+// Keys and values of all injected layers of the process, and how many tokens they hold: DeepSpeed's Python has one such place, whose layers
+// know each other by number alone, so one model at a time generates.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "ATen/core/Tensor.h"
+
+namespace anyaccel::ops {
+
+/// Cosines and sines of positions, [positions, half of the rotated dimensions], float32.
+struct RotationTables {
+  std::int64_t rotary_dim = 0;
+  double theta = 0;
+  std::int64_t positions = 0;
+  std::vector<float> cosines, sines;
+
+  /// Makes them reach `wanted` positions.
+  void reach(std::int64_t dims, double base, std::int64_t wanted);
+};
+
+struct LayerCache {
+  at::Tensor keys, values;  ///< [batch, heads of keys, most tokens, head dim]
+};
+
+class Workspace {
+ public:
+  static Workspace& instance();
+
+  /// Held by whoever calls what follows.
+  std::mutex& mutex() { return mutex_; }
+
+  void allocate(std::int64_t layers, std::int64_t batch, std::int64_t most_tokens);
+  void release();
+  /// Tokens of the pass at hand: a prompt's length, then one more after each pass of the last layer.
+  std::int64_t tokens() const { return tokens_; }
+  void set_tokens(std::int64_t tokens) { tokens_ = tokens; }
+  std::int64_t batch() const { return batch_; }
+
+  /// A layer's memory for these sizes, with what it has where it fits; a new prompt may have it made anew.
+  LayerCache& layer(std::int64_t layer, at::IntArrayRef sizes, const at::TensorOptions& options, bool prompt);
+  std::int64_t most_tokens() const { return most_tokens_; }
+  std::vector<LayerCache>& layers() { return layers_; }
+  RotationTables& rotation() { return rotation_; }
+
+ private:
+  std::mutex mutex_;
+  std::vector<LayerCache> layers_;
+  std::int64_t batch_ = 0, most_tokens_ = 0, tokens_ = 1;
+  RotationTables rotation_;
+};
+
+}  // namespace anyaccel::ops

@@ -1,0 +1,68 @@
+"""Kernel injection: `init_inference` with `replace_with_kernel_inject` puts DeepSpeed's inference layers over our op into models of transformers, which
+stock refuses to load on a CPU; the model's logits and words stay."""
+
+import functools
+import importlib.util
+import os
+import pathlib
+
+import pytest
+
+for package in ("deepspeed", "transformers"):
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed", allow_module_level=True)
+
+import ranks  # noqa: E402
+from run_child import result  # noqa: E402
+
+PROGRAM = pathlib.Path(__file__).with_name("injection.py")
+GENERATING = ("gpt2", "opt", "llama", "gptj", "gpt_neo", "gpt_neox")
+ENCODERS = ("bert", "roberta", "distilbert")
+ACCELERATORS = os.environ["ANYACCEL_TEST_ACCELERATORS"].split(",")
+SPLIT = ("gpt2", "llama")
+
+
+@functools.cache
+def alone(accelerator, dtype):
+    return result(PROGRAM, dtype, 1, *GENERATING, *ENCODERS, DS_ACCELERATOR=accelerator)
+
+
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+@pytest.mark.parametrize("name", GENERATING + ENCODERS)
+def test_logits_and_words(name, accelerator):
+    # breaks when a layer's function computes something else than the model's own layer, a token is put at another place than its own,
+    # keys of other rows or of padding are seen, or a prompt of one word goes on with the words before
+    got = alone(accelerator, "float32")[name]
+    assert got["layers"] == 2 and got["device"].split(":")[0] == accelerator
+    assert got["error"] < 2e-6 and got["same words"], got
+    assert len({word for row in got["words"][0] for word in row[9:]}) > 1 if name in GENERATING else got["words"] is None
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16"])
+@pytest.mark.parametrize("name", GENERATING + ENCODERS)
+def test_half_as_wide(name, dtype):
+    # breaks when sums are kept in the narrow type: as far from exact arithmetic as the model's own layers, and no farther
+    got = alone("cpu", dtype)[name]
+    assert got["layers"] == 2
+    assert got["error"] < 1.5 * got["plain error"] + 2e-3, got
+
+
+@functools.cache
+def split(accelerator):
+    return ranks.results(PROGRAM, "float32", ranks.COUNT, *SPLIT, DS_ACCELERATOR=accelerator, SIM_DEVICES=str(ranks.COUNT))
+
+
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+@pytest.mark.parametrize("name", SPLIT)
+def test_two_ranks_hold_a_model(name, accelerator):
+    # breaks when biases or residuals are added once on each rank
+    for got in split(accelerator):
+        assert got[name]["error"] < 2e-6 and got[name]["same words"], got[name]
+
+
+def test_what_deepspeed_cannot_do_is_said():
+    # breaks when DeepSpeed learns it, which the pages should say then, or when it fails far from the cause
+    got = result(PROGRAM, "float32", 1, "refused", DS_ACCELERATOR="cpu")
+    assert "BLOOM inference with DeepSpeed is no longer supported" in got["bloom"]
+    assert "whose heads share keys; got 32 rows of queries and 16 of keys" in got["shared"] and "Error: " in got["shared"]
+    assert "got 3 behind 9, want one, or a new prompt" in got["behind"]

@@ -1,0 +1,91 @@
+"""A program of ragged_test.py: `ragged.py DTYPE MODEL...`. Each model under DeepSpeed's inference v2: the logits of sequences that come, go on in pieces and
+one word at a time beside others, and leave, against the same model in float64; and how far the model itself is from that in this dtype."""
+
+import json
+import logging
+import sys
+import tempfile
+
+import anyaccel.deepspeed  # noqa: F401
+import torch
+import transformers
+
+import deepspeed
+from deepspeed.inference.v2.config_v2 import RaggedInferenceEngineConfig
+from deepspeed.inference.v2.engine_factory import build_hf_engine
+
+import small_models
+
+# DeepSpeed's kernels have heads of 64 or more.
+SIZES = {"hidden_size": 256, "intermediate_size": 320}
+SHARED = {**SIZES, "num_key_value_heads": 2}
+OPTIONS = {"llama": SHARED, "mistral": {**SHARED, "sliding_window": None}, "qwen2": SHARED,
+           "opt": {"hidden_size": 256, "ffn_dim": 320, "word_embed_proj_dim": 256, "max_position_embeddings": 512}}
+
+
+class Beside:
+    """The engine, and what the plain model says of the same words."""
+
+    def __init__(self, name, dtype):
+        model = small_models.make(name, **OPTIONS[name])
+        with torch.no_grad():
+            for weight in model.parameters():
+                if weight.dim() > 1:
+                    weight.normal_(std=0.06)
+        self.plain = model.to(dtype)
+        folder = tempfile.mkdtemp()
+        self.plain.save_pretrained(folder)
+        self.exact = small_models.make(name, **OPTIONS[name]).double()
+        self.exact.load_state_dict(self.plain.state_dict())
+        memory = {"mode": "allocate", "size": 12}
+        state = {"max_tracked_sequences": 8, "max_ragged_batch_size": 256, "max_ragged_sequence_count": 4, "max_context": 512, "memory_config": memory}
+        self.engine = build_hf_engine(folder, RaggedInferenceEngineConfig(state_manager=state), debug_level=logging.ERROR)
+        self.words, self.errors, self.plain_errors, self.seen = {}, [], [], 0
+
+    def put(self, **new):
+        """Words of sequences by name; DeepSpeed's own check of room compares a number with a list."""
+        numbers = [ord(name) for name in new]
+        got = self.engine.put(numbers, [torch.as_tensor(words) for words in new.values()], do_checks=False)
+        assert got.shape[0] == len(new)
+        for row, (name, words) in zip(got, new.items()):
+            self.words[name] = self.words.get(name, []) + list(map(int, words))
+            ids = torch.tensor([self.words[name]])
+            with torch.no_grad():
+                want, plain = self.exact(ids).logits[0, -1], self.plain(ids).logits[0, -1]
+            self.errors.append(error(row, want))
+            self.plain_errors.append(error(plain, want))
+            self.next = want.argmax().item()
+            self.seen += 1
+
+    def flush(self, name):
+        self.engine.flush(ord(name))
+        del self.words[name]
+
+
+def error(got, want):
+    return ((got.double() - want).abs().max() / want.abs().max()).item()
+
+
+def compare(name, dtype):
+    both = Beside(name, dtype)
+    draw = small_models.words(rows=1, length=300)[0].tolist()
+    free = both.engine.free_blocks
+    both.put(a=draw[:9], b=draw[9:100])
+    both.put(a=draw[100:101], b=draw[101:140], c=draw[140:141])  # a word, a piece behind another, a prompt of one word
+    both.put(c=draw[141:142], a=draw[142:143], b=draw[143:144])
+    both.flush("b")
+    both.put(d=draw[150:215], a=draw[215:216])  # in the blocks that b had
+    both.put(d=draw[216:217], a=draw[217:290])
+    for each in "acd":
+        both.flush(each)
+    return {"error": max(both.errors), "plain error": max(both.plain_errors), "rows": both.seen, "all is free": both.engine.free_blocks == free,
+            "device": str(deepspeed.get_accelerator().current_device_name())}
+
+
+def main(dtype, *names):
+    transformers.logging.set_verbosity_error()
+    print("RESULT " + json.dumps({name: compare(name, getattr(torch, dtype)) for name in names}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
