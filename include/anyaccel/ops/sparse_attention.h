@@ -1,5 +1,5 @@
-// Block-sparse attention on host memory, with the layouts and names of DeepSpeed's deepspeed.ops.sparse_attention. Time and memory
-// grow with the blocks that are there. Link `anyaccel::ops`. docs/ops.md has the Python side.
+// Block-sparse attention on host memory and (not run on hardware) on CUDA, with the layouts and names of DeepSpeed's
+// deepspeed.ops.sparse_attention. Time and memory grow with the blocks that are there. Link `anyaccel::ops`. docs/ops.md has the Python side.
 #pragma once
 
 #include <ATen/core/Tensor.h>
