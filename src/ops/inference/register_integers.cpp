@@ -2,6 +2,7 @@
 #include "ops/inference/integers_given.h"
 #include "ops/support/empty.h"
 #include "ops/support/inference/integers.h"
+#include "ops/support/inference/team.h"
 #include "ops/support/tasks.h"
 #include "torch/library.h"
 
@@ -74,14 +75,19 @@ Tensor linear(const Tensor& given_x, const Tensor& weight, const Given& scales, 
   const std::int64_t by_threads = m.outputs / (4 * task_threads());
   const std::int64_t step =
       std::max<std::int64_t>(16, std::min(task_bytes / std::max<std::int64_t>(1, row_of_weight), by_threads) / 16 * 16);
-  for (std::int64_t row = 0; row < rows; row += rows_at_once) {
-    const std::int64_t count = std::min(rows_at_once, rows - row);
-    prepare_rows(isa, m, from + row * m.inputs, count, prepared);
-    in_pieces(given.matrix.outputs, step, [&](std::int64_t begin, std::int64_t end) {
-      const Matrix& matrix = given.matrix;
-      multiply_rows(isa, matrix, prepared, count, begin, end, to + row * matrix.outputs + begin, matrix.outputs);
-    });
-  }
+  // Stretches of a team: where tasks lie next to another thread's, what is asked for ahead at each one's end is read twice.
+  run_team(std::min(task_threads(), (m.outputs + step - 1) / step), [&](Team& team) {
+    for (std::int64_t row = 0; row < rows; row += rows_at_once) {
+      const std::int64_t count = std::min(rows_at_once, rows - row);
+      team.tasks(count, [&](std::int64_t each) {
+        prepare_rows(isa, m, from + (row + each) * m.inputs, 1, static_cast<char*>(prepared) + each * row_bytes);
+      });
+      team.tasks((m.outputs + step - 1) / step, [&](std::int64_t task) {
+        const std::int64_t begin = task * step, end = std::min(m.outputs, begin + step);
+        multiply_rows(isa, m, prepared, count, begin, end, to + row * m.outputs + begin, m.outputs);
+      });
+    }
+  });
   return linear_result(given, given_x, bias);
 }
 

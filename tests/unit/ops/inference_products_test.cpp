@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -37,9 +38,19 @@ std::vector<float> multiplied(Isa isa, const MatrixCase& c, std::int64_t first, 
   return to;
 }
 
+/// Each instruction set, and what AVX-512 has without VNNI.
+template <typename Function>
+void each_way(const Function& function) {
+  for (const Isa isa : op_tests::sets()) function(isa);
+  if (!anyaccel::ops::has_isa(Isa::avx512)) return;
+  anyaccel::ops::want_products_of_bytes(false);
+  function(Isa::avx512);
+  anyaccel::ops::want_products_of_bytes(true);
+}
+
 void check(Format format, std::int64_t outputs, std::int64_t inputs, std::int64_t group, bool asymmetric) {
   const MatrixCase c(format, outputs, inputs, group, asymmetric, rows);
-  for (const Isa isa : op_tests::sets()) {
+  each_way([&](Isa isa) {
     SCOPED_TRACE(std::string(anyaccel::ops::to_string(isa)) + " " + std::to_string(static_cast<int>(format)) + " " +
                  std::to_string(outputs) + " x " + std::to_string(inputs) + " group " + std::to_string(group));
     const auto together = multiplied(isa, c, 0, rows, outputs + 4);
@@ -50,7 +61,7 @@ void check(Format format, std::int64_t outputs, std::int64_t inputs, std::int64_
       const auto alone = multiplied(isa, c, r, 1, 16);
       ASSERT_EQ(std::memcmp(alone.data(), together.data() + r * outputs, static_cast<std::size_t>(outputs) * 4), 0);
     }
-  }
+  });
 }
 
 // Breaks when a format is read wrongly, an input or output is lost at an edge, something is written beyond the end, or a row's bits
@@ -78,6 +89,28 @@ TEST(InferenceProducts, Int4) {
                                                  {6, 576, 192},
                                                  {5, 64, 64}})
       check(Format::int4, outputs, inputs, group, asymmetric);
+}
+
+// Breaks when a sum of the greatest words and weights does not fit where it is added up, or its sign is lost.
+TEST(InferenceProducts, GreatestSums) {
+  for (const float sign : {1.0F, -1.0F})
+    for (const Format format : {Format::int8, Format::int4}) {
+      constexpr std::int64_t inputs = 256;
+      const std::vector<float> x(inputs, sign);
+      const std::vector<std::uint8_t> weight(4 * inputs, format == Format::int8 ? 0x80 : 0xff), zeros(4 * 2, 0);
+      const std::vector<float> scales(4 * 2, 1.0F);
+      const Matrix m{
+          format, 4, inputs, 128, weight.data(), scales.data(), format == Format::int8 ? nullptr : zeros.data()};
+      each_way([&](Isa isa) {
+        std::vector<char> memory(static_cast<std::size_t>(prepared_bytes(format, inputs)) + 64);
+        char* prepared = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
+        prepare_rows(isa, m, x.data(), 1, prepared);
+        float to[4];
+        multiply_rows(isa, m, prepared, 1, 0, 4, to, 4);
+        const float want = sign * inputs * (format == Format::int8 ? -128.0F : 15.0F);
+        for (const float each : to) EXPECT_NEAR(each, want, 1e-4F * std::abs(want)) << to_string(isa);
+      });
+    }
 }
 
 }  // namespace

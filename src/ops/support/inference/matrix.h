@@ -33,5 +33,8 @@ void prepare_rows(Isa isa, const Matrix& matrix, const float* from, std::int64_t
 /// tile_outputs. A row's results have the same bits whatever rows are beside it.
 void multiply_rows(Isa isa, const Matrix& matrix, const void* prepared, std::int64_t rows, std::int64_t begin,
                    std::int64_t end, float* to, std::int64_t to_row) noexcept;
+/// AVX-512 has two ways through integers, of which the one with VNNI is taken where there is VNNI; false turns it off, for tests. Not
+/// between preparing and multiplying.
+void want_products_of_bytes(bool wanted) noexcept;
 
 }  // namespace anyaccel::ops

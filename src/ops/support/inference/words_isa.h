@@ -1,6 +1,7 @@
 // Products of integers: 16-bit words of a row with 8-bit or 4-bit weights, summed up exactly. Included inside an unnamed namespace
 // under a target. `Words` has Vec::width sums of 32 bits.
 constexpr std::int64_t word_block = 128;  // inputs that share a row's scale
+constexpr float greatest_word = 32767;
 
 #if ANYACCEL_WIDTH == 16
 struct Words {
@@ -103,3 +104,54 @@ inline Words add4(Words sum, const std::uint8_t* w, const std::int16_t* words) {
 inline std::int64_t place4(std::int64_t i) { return i; }
 inline Vec halves(float a, float /*b*/) { return Vec::of(a); }
 #endif
+
+template <int block>
+inline Words start8(const std::int32_t* /*sums*/, std::int64_t /*i*/) {
+  return Words::zero();
+}
+/// Adds the products of `block` inputs from the row's input i on.
+template <int block>
+inline __attribute__((always_inline)) Words add8(Words sum, const std::int8_t* w, const std::int16_t* words,
+                                                 std::int64_t i) {
+  for (int k = 0; k < block; k += 32) sum.add8(w + k, words + i + k);
+  return sum;
+}
+
+/// Of a word_block. Magnitudes have the order of their bits, and a maximum of whole numbers can be taken in any order.
+inline float greatest_magnitude(const float* from) {
+  std::int32_t lanes[16] = {};
+  for (int i = 0; i < word_block; i += 16)
+    for (int lane = 0; lane < 16; ++lane) {
+      std::int32_t bits;
+      __builtin_memcpy(&bits, from + i + lane, 4);
+      bits &= 0x7fffffff;
+      lanes[lane] = lanes[lane] < bits ? bits : lanes[lane];
+    }
+  std::int32_t most = 0;
+  for (const std::int32_t lane : lanes) most = most < lane ? lane : most;
+  float out;
+  __builtin_memcpy(&out, &most, 4);
+  return out;
+}
+inline void rounded_words(const float* from, float factor, std::int16_t* to) {
+  for (int i = 0; i < word_block; ++i) to[i] = static_cast<std::int16_t>(__builtin_rintf(from[i] * factor));
+}
+
+/// A word_block's words to where products read them, with the sums of each step of int4.
+inline void place_words(Format /*format*/, bool planes, const std::int16_t* here, std::int64_t begin,
+                        std::int16_t* words, std::int32_t* sums) {
+  if (!planes) {
+    __builtin_memcpy(words + begin, here, word_block * 2);
+    return;
+  }
+  for (std::int64_t i = 0; i < word_block; ++i) words[begin + i / step4 * step4 + place4(i % step4)] = here[i];
+  for (std::int64_t i = begin; i < begin + word_block; i += step4) {
+    std::int32_t lanes[Vec::width] = {};
+    for (std::int64_t k = 0; k < step4; ++k) {
+      // As the products' sums are placed: pairs of words, plane by plane.
+      const std::int64_t lane = ANYACCEL_WIDTH >= 8 ? k / 2 % Vec::width : k % 16 % Vec::width;
+      lanes[lane] += words[i + k];
+    }
+    __builtin_memcpy(sums + i / step4 * Vec::width, lanes, sizeof lanes);
+  }
+}
