@@ -63,13 +63,14 @@ Tensor dequantize_meta(const Tensor& weight, const Tensor&, const Given&, std::i
 
 Tensor linear(const Tensor& given_x, const Tensor& weight, const Given& scales, const Given& zeros, const Given& bias) {
   const LinearGiven given = linear_given(given_x, weight, scales, zeros, bias);
-  const auto& [m, x, out, rows] = given;
+  const Matrix& m = given.matrix;
+  const std::int64_t rows = given.rows;
   const std::int64_t row_bytes = prepared_bytes(m.format, m.inputs);
   const Tensor scratch = empty({std::min(rows, rows_at_once) * row_bytes + 64}, at::TensorOptions(at::kByte));
   auto address = reinterpret_cast<std::uintptr_t>(scratch.mutable_data_ptr());
   auto* const prepared = reinterpret_cast<void*>((address + 63) / 64 * 64);
-  const auto* from = x.const_data_ptr<float>();
-  auto* to = out.mutable_data_ptr<float>();
+  const auto* from = given.x.const_data_ptr<float>();
+  auto* to = given.out.mutable_data_ptr<float>();
   const Isa isa = best_isa();
   const std::int64_t row_of_weight = weight.size(1) * static_cast<std::int64_t>(weight.element_size());
   const std::int64_t by_threads = m.outputs / (4 * task_threads());
