@@ -7,7 +7,7 @@ namespace {
 /// The first n elements, the others 0.
 template <typename T>
 inline Vec load_some(const T* from, std::int64_t n) {
-  if (n >= Vec::width) return Vec::load(from);
+  if (Vec::width == 1 || n >= Vec::width) return Vec::load(from);  // n is never 0
   T full[Vec::width] = {};
   __builtin_memcpy(full, from, static_cast<unsigned long>(n) * sizeof(T));
   return Vec::load(full);
@@ -15,7 +15,7 @@ inline Vec load_some(const T* from, std::int64_t n) {
 
 template <typename T>
 inline void store_some(Vec a, T* to, std::int64_t n) {
-  if (n >= Vec::width) return a.store(to);
+  if (Vec::width == 1 || n >= Vec::width) return a.store(to);
   T full[Vec::width];
   a.store(full);
   __builtin_memcpy(to, full, static_cast<unsigned long>(n) * sizeof(T));
