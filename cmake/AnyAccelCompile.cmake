@@ -42,7 +42,9 @@ target_compile_options(anyaccel_flags INTERFACE
 if(ANYACCEL_SANITIZE)
   # Undefined behaviour ends the test, as the other finds do.
   add_compile_options(-fsanitize=${ANYACCEL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
-  add_link_options(-fsanitize=${ANYACCEL_SANITIZE})
+  # mold 1.10 lets the part that becomes read-only begin in front of its page, with sections as large as sanitizers make them: such a
+  # program does not start.
+  add_link_options(-fsanitize=${ANYACCEL_SANITIZE} -Wl,-z,norelro)
   # What the sanitizers insert confuses g++'s guess; the release build has the warning.
   add_compile_options(-Wno-maybe-uninitialized)
 endif()

@@ -288,6 +288,14 @@ BATCH = Batch([(0, 5), (3, 2)], 4, 8) if DEVICE == "cpu" else None
 CACHE = torch.zeros(4, 8, 2, 2, 16)
 
 
+def far(place, count):
+    """BATCH's numbers with one that overflows 32 bits when the tokens are added: 0 the first token, 2 those seen."""
+    rows = BATCH.rows.clone()
+    rows[0, 1] = count
+    rows[0, place] = 2**31 - 1
+    return rows
+
+
 def lost():
     batch = Batch([(0, 5), (3, 6)], 4, 8)
     batch.lists[1][1] = 9
@@ -329,6 +337,11 @@ def lost_in_attention():
     (lambda: ragged.build_atoms(torch.empty(1, 8, dtype=torch.int32), BATCH.metadata, BATCH.rows, BATCH.pointers, 2, 8), "there are more atoms than room"),
     (lambda: ragged.gather_for_logits(torch.zeros(2, 4), torch.zeros(7, 4), torch.tensor([4, 2], dtype=torch.int32), BATCH.rows), "a sequence is not in the batch"),
     (lambda: ragged.gather_for_logits(torch.zeros(2, 4), torch.zeros(7, 4), BATCH.metadata.long(), BATCH.rows), "the batch's numbers do not fit"),
+    (lambda: ragged.gather_for_logits(torch.zeros(2, 4), torch.zeros(7, 4), BATCH.metadata, far(0, 1)), "a sequence is not in the batch"),
+    (lambda: ragged.linear_kv_copy(CACHE, *[torch.zeros(7, 32)] * 3, BATCH.metadata, far(2, 1), *BATCH.all()[2:]), "there is no such block"),
+    (lambda: ragged.linear_kv_copy(torch.zeros(4, 0, 2, 2, 16), *[torch.zeros(7, 32)] * 3, *BATCH.all()), "the cache does not fit"),
+    (lambda: ragged.ragged_embed(torch.zeros(16, 7).t(), torch.zeros(7), torch.zeros(9, 16), None, 0, *BATCH.all()), "the tensors do not fit"),
+    (lambda: ragged.ragged_embed(torch.zeros(7, 16), torch.zeros(7, 0), torch.zeros(9, 16), None, 0, *BATCH.all()), "the tensors do not fit"),
     (lost, "there is no such block; got 9, want 0 to 3"),
     (lost_expert, "there is no such place; got expert 5"),
     (lost_in_attention, "there is no such block; got 9, want 0 to 3"),

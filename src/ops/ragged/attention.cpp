@@ -60,7 +60,7 @@ struct Paged {
 void check_cache(const char* where, const Tensor& cache, const Tensor& q) {
   check_on_host(where, "the cache", cache);
   if (cache.dim() != 4 || cache.stride(3) != 1 || cache.scalar_type() != q.scalar_type() || cache.size(3) == 0 ||
-      cache.size(2) == 0 || q.size(1) % (cache.size(2) * cache.size(3)) != 0)
+      cache.size(2) == 0 || cache.size(1) == 0 || q.size(1) % (cache.size(2) * cache.size(3)) != 0)
     refuse(where, "the cache does not fit", words(cache),
            c10::str("[blocks, block size, heads, head dim] beside ", words(q)));
 }
@@ -86,7 +86,8 @@ void attend_atoms(const Tensor& out, const Tensor& q, const Tensor& k, const Ten
   std::int64_t most = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const AttentionAtom& atom = all[i];
-    if (atom.first_query < 0 || atom.queries < 0 || atom.first_query + atom.queries > q.size(0) ||
+    if (atom.first_query < 0 || atom.queries < 0 || atom.keys < 0 || atom.first_place < 0 ||
+        std::int64_t{atom.first_query} + atom.queries > q.size(0) ||
         (atom.keys + k.size(1) - 1) / k.size(1) > atom.blocks_count)
       refuse(where, "an atom is not in the batch", c10::str(atom.queries, " queries at ", atom.first_query),
              c10::str("within ", q.size(0), " tokens, and a block for each of its ", atom.keys, " keys"));

@@ -38,7 +38,7 @@ class RaggedBatch {
     sequences_ = reinterpret_cast<const RaggedSequence*>(sequences.const_data_ptr<std::int32_t>());
     for (std::int64_t i = 0; i < count_; ++i)
       if (sequences_[i].first < 0 || sequences_[i].tokens < 0 || sequences_[i].seen < 0 ||
-          sequences_[i].first + sequences_[i].tokens > tokens_)
+          std::int64_t{sequences_[i].first} + sequences_[i].tokens > tokens_)
         refuse(where, "a sequence is not in the batch",
                c10::str(sequences_[i].tokens, " tokens at ", sequences_[i].first), c10::str("within ", tokens_));
   }
@@ -74,8 +74,8 @@ class RaggedBatch {
 struct BlockedCache {
   BlockedCache(const char* where, const Tensor& cache, const Tensor& like) : tensor(cache) {
     check_on_host(where, "the cache", cache);
-    if (cache.dim() != 5 || cache.size(2) != 2 || cache.stride(4) != 1 || cache.stride(3) != cache.size(4) ||
-        cache.scalar_type() != like.scalar_type())
+    if (cache.dim() != 5 || cache.size(1) < 1 || cache.size(4) < 1 || cache.size(2) != 2 || cache.stride(4) != 1 ||
+        cache.stride(3) != cache.size(4) || cache.scalar_type() != like.scalar_type())
       refuse(where, "the cache does not fit", words(cache),
              c10::str("[blocks, block size, 2, heads, head dim] of ", like.scalar_type()));
     block = cache.size(1), heads = cache.size(3), dim = cache.size(4);

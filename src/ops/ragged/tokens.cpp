@@ -18,7 +18,7 @@ void ragged_embed(const Tensor& out, const Tensor& ids, const Tensor& weight, co
   batch.check_rows(out, "the result");
   batch.check_rows(ids, "the token ids");
   const bool placed = positions && positions->defined();
-  if (weight.dim() != 2 || out.dim() != 2 || out.size(1) != weight.size(1) ||
+  if (weight.dim() != 2 || ids.dim() != 1 || out.dim() != 2 || out.stride(1) != 1 || out.size(1) != weight.size(1) ||
       out.scalar_type() != weight.scalar_type() ||
       (placed && (positions->dim() != 2 || positions->size(1) != weight.size(1) || positions->size(0) == 0 ||
                   positions->scalar_type() != weight.scalar_type())))
@@ -32,7 +32,7 @@ void ragged_embed(const Tensor& out, const Tensor& ids, const Tensor& weight, co
     const std::int64_t* const word = words_at.const_data_ptr<std::int64_t>();
     for (std::int64_t i = 0; i < batch.count(); ++i) {
       const RaggedSequence& sequence = batch.sequence(i);
-      for (std::int64_t token = sequence.first; token < sequence.first + sequence.tokens; ++token) {
+      for (std::int64_t token = sequence.first; token < std::int64_t{sequence.first} + sequence.tokens; ++token) {
         if (word[token] < 0 || word[token] >= weight.size(0)) continue;  // padding, as DeepSpeed has it
         const scalar_t* from = rows.const_data_ptr<scalar_t>() + word[token] * channels;
         scalar_t* const row = to + token * out.stride(0);
@@ -102,7 +102,7 @@ void keep_keys(const char* where, const Tensor& cache, const Tensor& q, const Te
             : static_cast<float>(std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(rotary_dim)));
   for (std::int64_t i = 0; i < batch.count(); ++i) {
     const RaggedSequence& sequence = batch.sequence(i);
-    const std::int64_t end = sequence.tokens ? sequence.seen + sequence.tokens : 0;
+    const std::int64_t end = sequence.tokens ? std::int64_t{sequence.seen} + sequence.tokens : 0;
     for (std::int64_t b = sequence.seen / to.block; b * to.block < end; ++b) to.check(where, batch.blocks(i)[b]);
   }
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, q.scalar_type(), "keep_keys", [&] {

@@ -104,6 +104,8 @@ std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextGiven& g) {
   const bool prompt = h.tokens != 1 || !g.hiding.triangular;
   if (prompt) workspace.set_tokens(h.tokens);
   const std::int64_t keys = workspace.tokens();
+  if (!prompt && keys < 1)
+    refuse(where, "a word has nothing in front of it", "none", "a prompt of one token or more before it");
   h.first = prompt ? 0 : keys - 1;
   if (h.rotation.dims > 0) workspace.rotation().reach(h.rotation.dims, h.rotation.theta, keys);
   h.tables = &workspace.rotation();
@@ -134,6 +136,7 @@ std::tuple<Tensor, Tensor, Tensor> softmax_context_shapes(const ContextGiven& g)
   const Tensor& x = g.query_key_value;
   const std::int64_t kv_heads = g.num_kv > 0 ? g.num_kv : g.heads;
   const auto batch = x.sym_size(0), tokens = x.sym_size(1), dim = x.sym_size(2) / (g.heads + 2 * kv_heads);
+  const std::lock_guard lock(Workspace::instance().mutex());
   // A word behind a prompt: how many there are is known to the workspace alone.
   const auto keys = tokens != 1 || !g.hiding.triangular ? tokens : c10::SymInt(Workspace::instance().tokens());
   const std::int64_t most = Workspace::instance().most_tokens();

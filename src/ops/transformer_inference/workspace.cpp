@@ -10,21 +10,22 @@ namespace anyaccel::ops {
 
 void RotationTables::reach(std::int64_t dims, double base, std::int64_t wanted) {
   if (dims == rotary_dim && base == theta && wanted <= positions) return;
-  rotary_dim = dims;
-  theta = base;
-  positions = std::max<std::int64_t>(wanted, 64);
-  if (wanted > 64) positions = wanted + wanted / 2;
+  positions = 0;  // of use again only when all is there
+  const std::int64_t reached = wanted > 64 ? wanted + wanted / 2 : 64;
   const std::int64_t half = dims / 2;
-  cosines.resize(static_cast<std::size_t>(positions * half));
+  cosines.resize(static_cast<std::size_t>(reached * half));
   sines.resize(cosines.size());
   for (std::int64_t i = 0; i < half; ++i) {
     const double frequency = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
-    for (std::int64_t position = 0; position < positions; ++position) {
+    for (std::int64_t position = 0; position < reached; ++position) {
       const auto at = static_cast<std::size_t>(position * half + i);
       cosines[at] = static_cast<float>(std::cos(frequency * static_cast<double>(position)));
       sines[at] = static_cast<float>(std::sin(frequency * static_cast<double>(position)));
     }
   }
+  rotary_dim = dims;
+  theta = base;
+  positions = reached;
 }
 
 Workspace& Workspace::instance() {
