@@ -338,7 +338,7 @@ def lost_in_attention():
     (lambda: ragged.gather_for_logits(torch.zeros(2, 4), torch.zeros(7, 4), torch.tensor([4, 2], dtype=torch.int32), BATCH.rows), "a sequence is not in the batch"),
     (lambda: ragged.gather_for_logits(torch.zeros(2, 4), torch.zeros(7, 4), BATCH.metadata.long(), BATCH.rows), "the batch's numbers do not fit"),
     (lambda: ragged.gather_for_logits(torch.zeros(2, 4), torch.zeros(7, 4), BATCH.metadata, far(0, 1)), "a sequence is not in the batch"),
-    (lambda: ragged.linear_kv_copy(CACHE, *[torch.zeros(7, 32)] * 3, BATCH.metadata, far(2, 1), *BATCH.all()[2:]), "there is no such block"),
+    (lambda: ragged.linear_kv_copy(CACHE, *[torch.zeros(7, 32)] * 3, BATCH.metadata, far(2, 1), *BATCH.all()[2:]), "longer than the cache"),
     (lambda: ragged.linear_kv_copy(torch.zeros(4, 0, 2, 2, 16), *[torch.zeros(7, 32)] * 3, *BATCH.all()), "the cache does not fit"),
     (lambda: ragged.ragged_embed(torch.zeros(16, 7).t(), torch.zeros(7), torch.zeros(9, 16), None, 0, *BATCH.all()), "the tensors do not fit"),
     (lambda: ragged.ragged_embed(torch.zeros(7, 16), torch.zeros(7, 0), torch.zeros(9, 16), None, 0, *BATCH.all()), "the tensors do not fit"),

@@ -103,6 +103,9 @@ void keep_keys(const char* where, const Tensor& cache, const Tensor& q, const Te
   for (std::int64_t i = 0; i < batch.count(); ++i) {
     const RaggedSequence& sequence = batch.sequence(i);
     const std::int64_t end = sequence.tokens ? std::int64_t{sequence.seen} + sequence.tokens : 0;
+    if (end > to.tensor.size(0) * to.block)
+      refuse(where, "a sequence is longer than the cache", std::to_string(end),
+             c10::str("at most ", to.tensor.size(0) * to.block, " tokens"));
     for (std::int64_t b = sequence.seen / to.block; b * to.block < end; ++b) to.check(where, batch.blocks(i)[b]);
   }
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, q.scalar_type(), "keep_keys", [&] {
