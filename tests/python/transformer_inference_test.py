@@ -387,6 +387,9 @@ def test_the_workspace():
         context(word, torch.float32, layers=1)
     with pytest.raises((ValueError, RuntimeError), match="no such layer"):
         context(given, torch.float32, layer=1, layers=1)
+    context(given[:1, :0], torch.float32, layer=0, layers=2)
+    with pytest.raises((ValueError, RuntimeError), match="nothing in front of it"):
+        context(word[:1], torch.float32, layer=0, layers=2)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

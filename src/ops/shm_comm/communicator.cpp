@@ -185,10 +185,8 @@ void Communicator::wait_slowly(int rank, std::uint32_t round) {
   while (Clock::now() - start < spin_)
     for (int i = 0; i < 16; ++i) {
       if (!after(round, word.get())) return;
-      if (idle_.call)
-        idle_.call(idle_.data);
-      else
-        spin_pause();
+      if (idle_.call) idle_.call(idle_.data);
+      spin_pause();
     }
   while (after(round, word.get())) {
     const auto left = timeout_ - (Clock::now() - start);
