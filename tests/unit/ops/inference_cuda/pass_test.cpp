@@ -180,10 +180,28 @@ class Model {
   std::vector<std::vector<std::uint8_t>> bytes_;
 };
 
-void on_cpu(const Decoder& d, float* x, float* logits) {
+void at_once_on_cpu(const Decoder& d, float* x, float* logits) {
   std::vector<char> scratch(static_cast<std::size_t>(decoder_scratch(d, 1)) + 64);
   const auto address = (reinterpret_cast<std::uintptr_t>(scratch.data()) + 63) / 64 * 64;
   run_decoder(Isa::scalar, d, x, logits, reinterpret_cast<void*>(address), 1);
+}
+
+/// In pieces of as many rows as that pass takes.
+void on_cpu(const Decoder& d, float* x, float* logits) {
+  for (std::size_t s = 0; s < d.segments.size(); ++s)
+    for (std::int64_t i = 0; i < d.segments[s].rows; i += most_rows) {
+      const Segment& whole = d.segments[s];
+      const std::int64_t row = whole.begin + i;
+      Decoder part = d;
+      part.segments = {{whole.past + i, 0, std::min(most_rows, whole.rows - i), whole.capacity}};
+      for (DecoderLayer& layer : part.layers) {
+        layer.caches = {layer.caches[s]};
+        if (layer.cos) layer.cos += row * d.half;
+        if (layer.sin) layer.sin += row * d.half;
+      }
+      const std::int64_t at = d.last_only ? static_cast<std::int64_t>(s) : row;
+      at_once_on_cpu(part, x + row * d.hidden, logits + at * d.head.matrix.outputs);
+    }
 }
 
 /// With memory of NaN, as nobody has cleared it.
