@@ -146,6 +146,15 @@ def test_refusals():
     refused("bias does not fit", linear, drawn(2, 64), made, scales, None, drawn(5))
 
 
+def test_sums_of_nothing():
+    # breaks when a product over no inputs is what lay in the memory before
+    for rows in (1, 40):
+        junk = [torch.full((rows, 33), 7.0, device=DEVICE) for _ in range(8)]
+        del junk
+        out = linear(torch.zeros(rows, 0, device=DEVICE), torch.zeros(33, 0, device=DEVICE), None, None, torch.full((33,), 2.0, device=DEVICE))
+        assert torch.equal(out.cpu(), torch.full((rows, 33), 2.0))
+
+
 def test_schemas():
     # breaks when a schema says otherwise what changes, or a meta kernel makes another shape
     made, scales = quantize(drawn(6, 64), 4, 32)

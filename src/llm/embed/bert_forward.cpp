@@ -96,7 +96,7 @@ class Pass {
 void pack_layers(BertWeights& weights) {
   if (!weights.norm.is_cpu() || weights.norm.scalar_type() != c10::kFloat || !ops::has_op(op_builder)) return;
   static const auto op = ops::load_op<void(const at::Tensor&, const at::Tensor&)>(op_builder, "inference_pack");
-  constexpr std::int64_t outputs_of_panel = 64;
+  constexpr std::int64_t outputs_of_panel = 64;  // of inference_pack, which refuses another shape
   LargePages memory;
   for (BertLayer& layer : weights.layers) {
     const auto pack = [&](at::Tensor& weight) {

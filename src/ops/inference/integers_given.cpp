@@ -64,6 +64,7 @@ LinearGiven linear_given(const Tensor& given_x, const Tensor& weight, const Give
 }
 
 Tensor linear_result(const LinearGiven& given, const Tensor& x, const Given& bias) {
+  if (given.matrix.inputs == 0) given.out.zero_();  // a sum of nothing
   if (bias && bias->defined()) given.out.add_(*bias);
   return given.out.to(x.scalar_type());
 }

@@ -14,6 +14,14 @@ using OptionalTensor = std::optional<Tensor>;
 using Grads = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 constexpr const char* where = "sparse_attention";
 
+/// The same as the ops' parameters, and to make it of them.
+#define SPARSE_ATTN_GIVEN                                                                             \
+  const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &layout, std::int64_t block,        \
+      std::optional<double> scale, const OptionalTensor &rpe, const OptionalTensor &key_padding_mask, \
+      const OptionalTensor &attn_mask, c10::string_view key_padding_mask_mode, c10::string_view attn_mask_mode
+#define SPARSE_ATTN_PASSED \
+  q, k, v, layout, block, scale, rpe, key_padding_mask, attn_mask, key_padding_mask_mode, attn_mask_mode
+
 /// What both directions are given.
 struct Given {
   const Tensor &q, &k, &v, &layout;

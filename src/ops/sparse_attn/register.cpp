@@ -174,22 +174,16 @@ Grads backward_as(const Tensor& grad_out, const Given& g, const Tensor& out, con
           rpe_grad ? drpe.result(*g.rpe) : at::empty({0}, g.q.options())};
 }
 
-#define GIVEN                                                                                         \
-  const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &layout, std::int64_t block,        \
-      std::optional<double> scale, const OptionalTensor &rpe, const OptionalTensor &key_padding_mask, \
-      const OptionalTensor &attn_mask, c10::string_view key_padding_mask_mode, c10::string_view attn_mask_mode
-#define PASSED q, k, v, layout, block, scale, rpe, key_padding_mask, attn_mask, key_padding_mask_mode, attn_mask_mode
-
-std::tuple<Tensor, Tensor> forward_cpu(GIVEN) {
-  const Given g{PASSED};
+std::tuple<Tensor, Tensor> forward_cpu(SPARSE_ATTN_GIVEN) {
+  const Given g{SPARSE_ATTN_PASSED};
   check_types(g);
   check_sizes(g);
   check_on_host(g);
   return q.scalar_type() == at::kDouble ? forward_as<double>(g) : forward_as<float>(g);
 }
 
-std::tuple<Tensor, Tensor> forward_meta(GIVEN) {
-  const Given g{PASSED};
+std::tuple<Tensor, Tensor> forward_meta(SPARSE_ATTN_GIVEN) {
+  const Given g{SPARSE_ATTN_PASSED};
   check_types(g);
   const auto sizes = q.sym_sizes();
   const auto type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -197,8 +191,8 @@ std::tuple<Tensor, Tensor> forward_meta(GIVEN) {
           at::empty_symint({sizes[0], sizes[1], sizes[2], 2}, q.options().dtype(type))};
 }
 
-Grads backward_cpu(const Tensor& grad_out, GIVEN, const Tensor& out, const Tensor& stats, bool rpe_grad) {
-  const Given g{PASSED};
+Grads backward_cpu(const Tensor& grad_out, SPARSE_ATTN_GIVEN, const Tensor& out, const Tensor& stats, bool rpe_grad) {
+  const Given g{SPARSE_ATTN_PASSED};
   check_types(g);
   check_sizes(g);
   check_on_host(g);
@@ -208,29 +202,29 @@ Grads backward_cpu(const Tensor& grad_out, GIVEN, const Tensor& out, const Tenso
                                         : backward_as<float>(grad_out, g, out, stats, rpe_grad);
 }
 
-Grads backward_meta(const Tensor&, GIVEN, const Tensor&, const Tensor&, bool rpe_grad) {
-  check_types({PASSED});
+Grads backward_meta(const Tensor&, SPARSE_ATTN_GIVEN, const Tensor&, const Tensor&, bool rpe_grad) {
+  check_types({SPARSE_ATTN_PASSED});
   const auto like = [](const Tensor& tensor) {
     return at::empty_like(tensor, tensor.options(), at::MemoryFormat::Contiguous);
   };
   return {like(q), like(k), like(v), rpe_grad && given(rpe) ? like(*rpe) : at::empty({0}, q.options())};
 }
 
-Tensor attention(GIVEN) {
+Tensor attention(SPARSE_ATTN_GIVEN) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("anyaccel::_sparse_attention_forward", "")
-                             .typed<std::tuple<Tensor, Tensor>(GIVEN)>();
-  return std::get<0>(op.call(PASSED));
+                             .typed<std::tuple<Tensor, Tensor>(SPARSE_ATTN_GIVEN)>();
+  return std::get<0>(op.call(SPARSE_ATTN_PASSED));
 }
 
 class Attention : public torch::autograd::Function<Attention> {
  public:
-  static Tensor forward(torch::autograd::AutogradContext* context, GIVEN) {
+  static Tensor forward(torch::autograd::AutogradContext* context, SPARSE_ATTN_GIVEN) {
     const at::AutoDispatchBelowADInplaceOrView below;
     static const auto op = c10::Dispatcher::singleton()
                                .findSchemaOrThrow("anyaccel::_sparse_attention_forward", "")
-                               .typed<std::tuple<Tensor, Tensor>(GIVEN)>();
-    auto [out, stats] = op.call(PASSED);
+                               .typed<std::tuple<Tensor, Tensor>(SPARSE_ATTN_GIVEN)>();
+    auto [out, stats] = op.call(SPARSE_ATTN_PASSED);
     const auto or_none = [](const OptionalTensor& tensor) { return given(tensor) ? *tensor : Tensor(); };
     context->save_for_backward(
         {q, k, v, layout, or_none(rpe), or_none(key_padding_mask), or_none(attn_mask), out, stats});
@@ -249,7 +243,7 @@ class Attention : public torch::autograd::Function<Attention> {
     const auto scale = data.find("scale");
     static const auto op = c10::Dispatcher::singleton()
                                .findSchemaOrThrow("anyaccel::_sparse_attention_backward", "")
-                               .typed<Grads(const Tensor&, GIVEN, const Tensor&, const Tensor&, bool)>();
+                               .typed<Grads(const Tensor&, SPARSE_ATTN_GIVEN, const Tensor&, const Tensor&, bool)>();
     auto [dq, dk, dv, drpe] =
         op.call(grads[0], saved[0], saved[1], saved[2], saved[3], data.at("block").toInt(),
                 scale == data.end() ? std::nullopt : std::optional<double>(scale->second.toDouble()), optional(4),
@@ -260,12 +254,12 @@ class Attention : public torch::autograd::Function<Attention> {
   }
 };
 
-Tensor attention_autograd(GIVEN) {
+Tensor attention_autograd(SPARSE_ATTN_GIVEN) {
   for (const OptionalTensor* mask : {&key_padding_mask, &attn_mask})
     if (given(*mask) && (*mask)->requires_grad() && c10::GradMode::is_enabled())
       refuse(where, "a mask wants a gradient", (*mask)->toString(), "a mask without requires_grad",
              "give what is learned as rpe");
-  return Attention::apply(PASSED);
+  return Attention::apply(SPARSE_ATTN_PASSED);
 }
 
 Tensor layout_op(c10::string_view kind, std::int64_t num_heads, std::int64_t block, std::int64_t seq_len,

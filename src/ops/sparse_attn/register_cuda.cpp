@@ -5,14 +5,8 @@
 namespace anyaccel::ops {
 namespace {
 
-#define GIVEN                                                                                         \
-  const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &layout, std::int64_t block,        \
-      std::optional<double> scale, const OptionalTensor &rpe, const OptionalTensor &key_padding_mask, \
-      const OptionalTensor &attn_mask, c10::string_view key_padding_mask_mode, c10::string_view attn_mask_mode
-#define PASSED q, k, v, layout, block, scale, rpe, key_padding_mask, attn_mask, key_padding_mask_mode, attn_mask_mode
-
-std::tuple<Tensor, Tensor> forward_cuda(GIVEN) {
-  const Given g{PASSED};
+std::tuple<Tensor, Tensor> forward_cuda(SPARSE_ATTN_GIVEN) {
+  const Given g{SPARSE_ATTN_PASSED};
   check_types(g);
   check_sizes(g);
   check_together(g);
@@ -20,8 +14,8 @@ std::tuple<Tensor, Tensor> forward_cuda(GIVEN) {
   return sparse_forward_on_device(g, current_stream(q.device()));
 }
 
-Grads backward_cuda(const Tensor& grad_out, GIVEN, const Tensor& out, const Tensor& stats, bool rpe_grad) {
-  const Given g{PASSED};
+Grads backward_cuda(const Tensor& grad_out, SPARSE_ATTN_GIVEN, const Tensor& out, const Tensor& stats, bool rpe_grad) {
+  const Given g{SPARSE_ATTN_PASSED};
   check_types(g);
   check_sizes(g);
   check_together(g);

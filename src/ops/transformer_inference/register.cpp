@@ -178,38 +178,22 @@ Tensor linear_layer(const Tensor& input, const Tensor& weight, const OptionalTen
   return at::constant_pad_nd_symint(apart, {0, wide - dim}, 0).contiguous();
 }
 
-Three context_cpu(const Tensor& query_key_value, const OptionalTensor& attn_mask, int64_t rotary_dim, bool rotate_half,
-                  bool rotate_every_two, int64_t heads, int64_t num_kv, double norm_factor, bool triangular,
-                  bool local_attention, int64_t window_size, bool no_masking, int64_t layer_id, int64_t num_layers,
-                  const OptionalTensor& alibi, double rope_theta) {
-  return softmax_context({query_key_value,
-                          attn_mask,
-                          {rotary_dim, rotate_half, rotate_every_two, rope_theta},
-                          heads,
-                          num_kv,
-                          norm_factor,
-                          {triangular, local_attention, window_size},
-                          no_masking,
-                          layer_id,
-                          num_layers,
-                          alibi});
-}
-
-Three context_meta(const Tensor& query_key_value, const OptionalTensor& attn_mask, int64_t rotary_dim, bool rotate_half,
-                   bool rotate_every_two, int64_t heads, int64_t num_kv, double norm_factor, bool triangular,
-                   bool local_attention, int64_t window_size, bool no_masking, int64_t layer_id, int64_t num_layers,
-                   const OptionalTensor& alibi, double rope_theta) {
-  return softmax_context_shapes({query_key_value,
-                                 attn_mask,
-                                 {rotary_dim, rotate_half, rotate_every_two, rope_theta},
-                                 heads,
-                                 num_kv,
-                                 norm_factor,
-                                 {triangular, local_attention, window_size},
-                                 no_masking,
-                                 layer_id,
-                                 num_layers,
-                                 alibi});
+template <Three (*of)(const ContextGiven&)>
+Three context(const Tensor& query_key_value, const OptionalTensor& attn_mask, int64_t rotary_dim, bool rotate_half,
+              bool rotate_every_two, int64_t heads, int64_t num_kv, double norm_factor, bool triangular,
+              bool local_attention, int64_t window_size, bool no_masking, int64_t layer_id, int64_t num_layers,
+              const OptionalTensor& alibi, double rope_theta) {
+  return of({query_key_value,
+             attn_mask,
+             {rotary_dim, rotate_half, rotate_every_two, rope_theta},
+             heads,
+             num_kv,
+             norm_factor,
+             {triangular, local_attention, window_size},
+             no_masking,
+             layer_id,
+             num_layers,
+             alibi});
 }
 
 Pair rotary_cpu(const Tensor& query, const Tensor& key, int64_t rotary_dim, int64_t offset, int64_t num_heads,
@@ -301,12 +285,12 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, CPU, m) {
-  m.impl(OP("softmax_context"), context_cpu);
+  m.impl(OP("softmax_context"), context<softmax_context>);
   m.impl(OP("apply_rotary_pos_emb"), rotary_cpu);
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
-  m.impl(OP("softmax_context"), context_meta);
+  m.impl(OP("softmax_context"), context<softmax_context_shapes>);
   m.impl(OP("apply_rotary_pos_emb"), rotary_meta);
 }
 

@@ -113,13 +113,13 @@ class Pass {
       const PanelShare share = shares_.of(task, panels);
       const std::int64_t begin = share.panel * panel_outputs, n = std::min(panel_outputs, m.outputs - begin);
       const float* const panel = m.panels + share.panel * size;
-      const std::int64_t blocks = pieces(share.end - share.begin, tile_rows);
+      const std::int64_t blocks = pieces(share.end - share.begin, panel_tile_rows);
       for (std::int64_t block = 0; block < blocks; ++block) {
-        const std::int64_t first = share.begin + block * tile_rows;
-        if (share.panel + 1 < panels) ask(panel + size, size * 4, block, std::min(blocks, row_block / tile_rows));
+        const std::int64_t first = share.begin + block * panel_tile_rows;
+        if (share.panel + 1 < panels) ask(panel + size, size * 4, block, std::min(blocks, row_block / panel_tile_rows));
         multiply_panel(isa_, Wide::f32, panel, m.inputs, from + first * m.inputs, m.inputs * 4,
-                       std::min(tile_rows, share.end - first), products_ + block * tile_rows * panel_outputs,
-                       panel_outputs);
+                       std::min(panel_tile_rows, share.end - first),
+                       products_ + block * panel_tile_rows * panel_outputs, panel_outputs);
       }
       for (std::int64_t r = share.begin; r < share.end; ++r) {
         float* const values = products_ + (r - share.begin) * panel_outputs;
@@ -182,8 +182,6 @@ class Pass {
       }
     }
   }
-
-  static constexpr std::int64_t tile_rows = 6;  // of panels_isa.h: what a panel is read once for
 
   Isa isa_;
   const Encoder& e_;

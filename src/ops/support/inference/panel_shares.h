@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "ops/support/inference/panels.h"
+
 namespace anyaccel::ops {
 
 /// A panel and the rows that go through it.
@@ -21,10 +23,10 @@ struct PanelShares {
     return even + (panels - even) * threads;
   }
   PanelShare of(std::int64_t task, std::int64_t panels) const {
-    constexpr std::int64_t tile = 6;  // rows that a product takes at once
     const std::int64_t even = panels / threads * threads;
     if (task < even) return {task, 0, rows};
-    const std::int64_t part = (task - even) % threads, step = ((rows + threads - 1) / threads + tile - 1) / tile * tile;
+    const std::int64_t part = (task - even) % threads, tile = panel_tile_rows;
+    const std::int64_t step = ((rows + threads - 1) / threads + tile - 1) / tile * tile;
     return {even + (task - even) / threads, std::min(part * step, rows), std::min((part + 1) * step, rows)};
   }
 };

@@ -12,6 +12,8 @@ enum class Wide { f32, bf16 };
 
 /// Outputs of a panel; products write all of them, those that there are not as zeros.
 constexpr std::int64_t panel_outputs = 64;
+/// Rows that go through a panel at once, while their sums are in registers.
+constexpr std::int64_t panel_tile_rows = 6;
 
 /// bf16 for a model of bfloat16 where the processor multiplies pairs of them (AVX-512 BF16), else f32.
 Wide wide_for(Isa isa, Element model) noexcept;

@@ -5,7 +5,7 @@ namespace {
 
 constexpr int strip_vectors = Vec::width == 8 ? 2 : 4;
 constexpr std::int64_t strip = strip_vectors * Vec::width;
-constexpr int most_tile_rows = 6;
+constexpr int most_tile_rows = panel_tile_rows;
 
 #if ANYACCEL_WIDTH >= 8
 typedef std::uint32_t Block __attribute__((vector_size(4 * ANYACCEL_WIDTH)));

@@ -94,16 +94,9 @@ const char* device_sum_parts(const PartSums<S>& sums, void*) {
   return nullptr;
 }
 
-#define INSTANTIATE(S)                                                                                    \
-  template const char* device_add_norm(const AddNorm<S>&, std::int64_t, void*);                           \
-  template const char* device_norm_grad(const NormGrad<S>&, std::int64_t, RealOf<S>::type*, void*);       \
-  template const char* device_gelu(const Gelu<S>&, std::int64_t, void*);                                  \
-  template const char* device_gelu_grad(const Gelu<S>&, S*, std::int64_t, RealOf<S>::type*, void*);       \
-  template const char* device_column_sums(const S*, std::int64_t, std::int64_t, RealOf<S>::type*, void*); \
-  template const char* device_sum_parts(const PartSums<S>&, void*)
-INSTANTIATE(float);
-INSTANTIATE(Bf16);
-INSTANTIATE(Fp16);
-INSTANTIATE(double);
+ANYACCEL_DEVICE_ROWS(float);
+ANYACCEL_DEVICE_ROWS(Bf16);
+ANYACCEL_DEVICE_ROWS(Fp16);
+ANYACCEL_DEVICE_ROWS(double);
 
 }  // namespace anyaccel::ops
