@@ -126,7 +126,7 @@ struct Trainer::Impl {
   }
 
   std::optional<Model> make_model() {
-    if (options.resume && ranks.first()) return Model::load(options.out);
+    if (options.resume && ranks.first()) return Model::load(options.out, {.mapped = false});
     const std::uint64_t seed = options.seed;
     return Model::create(options.model, seed);
   }
