@@ -60,7 +60,7 @@ class OverHosts(Jobs):
         for hostfile in self.reduce_over:
             result = self.launch(f"{BIN}/all_reduce_job", hostfile)
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertRegex(result.stdout, "^all_reduce ok: 4 ranks on cpu, [0-9]+ results right, ")
+            self.assertRegex(result.stdout, "(?m)^all_reduce ok: 4 ranks on cpu, [0-9]+ results right, ")
             self.assert_nothing_left()
 
     # Breaks when training does not run on another host, its output does not come here, or ranks of two hosts train something else than one rank does.

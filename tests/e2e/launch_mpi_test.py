@@ -68,7 +68,8 @@ class Runner:
     # Breaks when ranks of a program over src/comm do not find each other by what the launcher says.
     def test_all_reduce(self):
         result = self.run_line(self.launch + "all_reduce_job")
-        self.assertEqual((result.returncode, result.stdout.count("\n")), (0, 1), result.stdout + result.stderr)
+        done = [line for line in result.stdout.splitlines() if "CCL_WARN" not in line]  # oneCCL's, where it is
+        self.assertEqual((result.returncode, len(done)), (0, 1), result.stdout + result.stderr)
 
     # Breaks when the runner's own mapping of exit codes hides the rank's, or ranks stay.
     def test_failure(self):

@@ -21,7 +21,8 @@ struct LoadOptions {
   int bits = 0;            ///< 8 or 4: matrices become integers with a scale for each group of inputs; 0: they do not
   std::int64_t group = 0;  ///< inputs that share a scale, a multiple of 32; 0: the largest of 128, 64, 32 that fits
   bool cache = true;       ///< keep the integers in the user's cache (docs/environment.md), for the next time
-  bool mapped = true;  ///< use what a file has as it is wanted where it is mapped; false: copy it, to be changed or trained
+  bool mapped =
+      true;  ///< use what a file has as it is wanted where it is mapped; false: copy it, to be changed or trained
 };
 
 /// A Llama-architecture model whose weights lie on the current device of `get_accelerator()`. Copies share weights.

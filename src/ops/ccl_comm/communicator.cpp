@@ -54,18 +54,17 @@ std::string library_folder() {
 /// Whether this process, or the one that it was forked from, has started oneCCL.
 std::atomic<bool> started{false};
 
-/// Without a launcher of MPI's, oneCCL is told to need none, and not to write to the program's output that it was told so; what the user
-/// has set stands.
+/// Ranks know their numbers and find each other by the store, so oneCCL is told to need no launcher and no MPI, under MPI's launchers too:
+/// there its own MPI ends the ranks that another MPI started, and those that leave without finalizing it. It is also told not to write
+/// warnings to the program's output. What the user has set stands.
 void start() {
   static std::once_flag once;
   std::call_once(once, [] {
     ::setenv("CCL_LOG_LEVEL", "error", 0);
-    if (std::getenv("PMI_RANK") == nullptr && std::getenv("PMIX_RANK") == nullptr) {
-      ::setenv("CCL_ATL_TRANSPORT", "ofi", 0);
-      ::setenv("CCL_PROCESS_LAUNCHER", "none", 0);
-      ::setenv("FI_PROVIDER", "tcp", 0);
-      if (const auto folder = library_folder(); !folder.empty()) ::setenv("FI_PROVIDER_PATH", folder.c_str(), 0);
-    }
+    ::setenv("CCL_ATL_TRANSPORT", "ofi", 0);
+    ::setenv("CCL_PROCESS_LAUNCHER", "none", 0);
+    ::setenv("FI_PROVIDER", "tcp", 0);
+    if (const auto folder = library_folder(); !folder.empty()) ::setenv("FI_PROVIDER_PATH", folder.c_str(), 0);
     ::ccl::init();
     started = true;
   });

@@ -141,7 +141,8 @@ TEST(ShmComm, WhileOthersAreWaitedFor) {
       group.all_reduce(&value, &value, 1, Kind::f32, Reduce::sum);
       group.set_idle({});
     } else {
-      while (calls == 0) std::this_thread::yield();  // no more than one: a rank that waits long sleeps, and calls nothing
+      while (calls == 0)
+        std::this_thread::yield();  // no more than one: a rank that waits long sleeps, and calls nothing
       group.all_reduce(&value, &value, 1, Kind::f32, Reduce::sum);
     }
     const int before = calls;
