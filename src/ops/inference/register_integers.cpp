@@ -66,27 +66,35 @@ Tensor linear(const Tensor& given_x, const Tensor& weight, const Given& scales, 
   const Matrix& m = given.matrix;
   const std::int64_t rows = given.rows;
   const std::int64_t row_bytes = prepared_bytes(m.format, m.inputs);
-  const Tensor scratch = empty({std::min(rows, rows_at_once) * row_bytes + 64}, at::TensorOptions(at::kByte));
+  const std::int64_t row_of_weight = weight.size(1) * static_cast<std::int64_t>(weight.element_size());
+  const std::int64_t allowed = task_threads(), by_threads = m.outputs / (4 * allowed);
+  const std::int64_t step =
+      std::max<std::int64_t>(16, std::min(task_bytes / std::max<std::int64_t>(1, row_of_weight), by_threads) / 16 * 16);
+  const std::int64_t tasks = (m.outputs + step - 1) / step, threads = std::clamp<std::int64_t>(tasks, 1, allowed);
+  const bool alone = rows == 1;  // each thread prepares it for itself then: that is less than to wait for another one
+  const Tensor scratch =
+      empty({(alone ? threads : std::min(rows, rows_at_once)) * row_bytes + 64}, at::TensorOptions(at::kByte));
   auto address = reinterpret_cast<std::uintptr_t>(scratch.mutable_data_ptr());
-  auto* const prepared = reinterpret_cast<void*>((address + 63) / 64 * 64);
+  auto* const prepared = reinterpret_cast<char*>((address + 63) / 64 * 64);
   const auto* from = given.x.const_data_ptr<float>();
   auto* to = given.out.mutable_data_ptr<float>();
   const Isa isa = best_isa();
-  const std::int64_t row_of_weight = weight.size(1) * static_cast<std::int64_t>(weight.element_size());
-  const std::int64_t by_threads = m.outputs / (4 * task_threads());
-  const std::int64_t step =
-      std::max<std::int64_t>(16, std::min(task_bytes / std::max<std::int64_t>(1, row_of_weight), by_threads) / 16 * 16);
   // Stretches of a team: where tasks lie next to another thread's, what is asked for ahead at each one's end is read twice.
-  run_team(std::min(task_threads(), (m.outputs + step - 1) / step), [&](Team& team) {
+  run_team(threads, [&](Team& team) {
     for (std::int64_t row = 0; row < rows; row += rows_at_once) {
       const std::int64_t count = std::min(rows_at_once, rows - row);
-      team.tasks(count, [&](std::int64_t each) {
-        prepare_rows(isa, m, from + (row + each) * m.inputs, 1, static_cast<char*>(prepared) + each * row_bytes);
-      });
-      team.tasks((m.outputs + step - 1) / step, [&](std::int64_t task) {
+      char* const mine = alone ? prepared + team.thread() * row_bytes : prepared;
+      if (alone)
+        prepare_rows(isa, m, from, 1, mine);
+      else
+        team.tasks(count, [&](std::int64_t each) {
+          prepare_rows(isa, m, from + (row + each) * m.inputs, 1, prepared + each * row_bytes);
+        });
+      const auto products = [&](std::int64_t task) {
         const std::int64_t begin = task * step, end = std::min(m.outputs, begin + step);
-        multiply_rows(isa, m, prepared, count, begin, end, to + row * m.outputs + begin, m.outputs);
-      });
+        multiply_rows(isa, m, mine, count, begin, end, to + row * m.outputs + begin, m.outputs);
+      };
+      row + count < rows ? team.tasks(tasks, products) : team.last_tasks(tasks, products);
     }
   });
   return linear_result(given, given_x, bias);

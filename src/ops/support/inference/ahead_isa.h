@@ -5,11 +5,11 @@
 /// from the first-level cache when it is wanted, so it waits in the second one.
 class Ahead {
  public:
-  /// Of a tile of `bytes` at `weights`, which are gone through in steps of `step_bytes`.
-  Ahead(const void* weights, std::int64_t bytes, std::int64_t step_bytes)
-      : at_(static_cast<const char*>(weights) + (bytes > nearest ? bytes : nearest)),
-        step_(step_bytes),
-        far_(bytes > farthest_first_level) {}
+  /// Of a tile of `bytes` at `weights`, which are gone through in steps of `step_bytes`; asks for what is `nearest` or more away.
+  Ahead(const void* weights, std::int64_t bytes, std::int64_t step_bytes, std::int64_t nearest = 4096)
+      : step_(step_bytes), far_((bytes > nearest ? bytes : nearest) > farthest_first_level) {
+    at_ = static_cast<const char*>(weights) + (bytes > nearest ? bytes : nearest);
+  }
   void step() {
     if (far_)
       for (std::int64_t i = 0; i < step_; i += 64) __builtin_prefetch(at_ + i, 0, 2);
@@ -19,7 +19,7 @@ class Ahead {
   }
 
  private:
-  static constexpr std::int64_t nearest = 4096, farthest_first_level = 6144;
+  static constexpr std::int64_t farthest_first_level = 6144;
   const char* at_;
   std::int64_t step_;
   bool far_;

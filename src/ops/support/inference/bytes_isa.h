@@ -44,21 +44,38 @@ inline __attribute__((always_inline)) Words start8(const std::int32_t* sums, std
   if (block == 64) return {_mm512_load_si512(from)};
   return {_mm512_add_epi32(_mm512_load_si512(from), _mm512_load_si512(from + 16))};
 }
+/// The row's bytes of `block` inputs from input i on, loaded once for all outputs of a tile.
 template <int block>
-inline __attribute__((always_inline)) Words add8(Words sum, const std::int8_t* w, const std::int16_t* words,
-                                                 std::int64_t i) {
-  const char* const row = reinterpret_cast<const char*>(words + i / 64 * 64) + i % 64;
+struct Step8 {
+  static constexpr int count = block == 128 ? 2 : 1;
+  __m512i lower[count], upper[count];
+  inline __attribute__((always_inline)) Step8(const std::int16_t* words, std::int64_t i) {
+    const char* const row = reinterpret_cast<const char*>(words + i / 64 * 64) + i % 64;
+    if (block == 32) {
+      lower[0] = _mm512_zextsi256_si512(half_at(row));
+      upper[0] = _mm512_zextsi256_si512(half_at(row + 64));
+      return;
+    }
+    for (int k = 0; k < count; ++k) {
+      lower[k] = _mm512_load_si512(row + 128 * k);
+      upper[k] = _mm512_load_si512(row + 128 * k + 64);
+    }
+  }
+};
+template <int block>
+inline __attribute__((always_inline)) Words add8(Words sum, const std::int8_t* w, const Step8<block>& x) {
   if (block == 32) {
     const __m256i q = half_at(w), unsigned_q = _mm256_xor_si256(q, _mm256_set1_epi8(-128));
-    const __m256i lower = _mm256_dpbusd_epi32(_mm256_setzero_si256(), half_at(row), q);
-    const __m256i upper = _mm256_dpbusd_epi32(_mm512_castsi512_si256(sum.x), unsigned_q, half_at(row + 64));
+    const __m256i lower = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm512_castsi512_si256(x.lower[0]), q);
+    const __m256i upper =
+        _mm256_dpbusd_epi32(_mm512_castsi512_si256(sum.x), unsigned_q, _mm512_castsi512_si256(x.upper[0]));
     return {_mm512_zextsi256_si512(_mm256_add_epi32(_mm256_slli_epi32(upper, 8), lower))};
   }
   __m512i lower = _mm512_setzero_si512(), upper = sum.x;
-  for (int k = 0; k < block; k += 64) {
-    const __m512i q = _mm512_loadu_si512(w + k), unsigned_q = _mm512_xor_si512(q, _mm512_set1_epi8(-128));
-    lower = _mm512_dpbusd_epi32(lower, _mm512_load_si512(row + 2 * k), q);
-    upper = _mm512_dpbusd_epi32(upper, unsigned_q, _mm512_load_si512(row + 2 * k + 64));
+  for (int k = 0; k < x.count; ++k) {
+    const __m512i q = _mm512_loadu_si512(w + 64 * k), unsigned_q = _mm512_xor_si512(q, _mm512_set1_epi8(-128));
+    lower = _mm512_dpbusd_epi32(lower, x.lower[k], q);
+    upper = _mm512_dpbusd_epi32(upper, unsigned_q, x.upper[k]);
   }
   return {joined_bytes(upper, lower)};
 }

@@ -15,38 +15,59 @@ inline Row row_of(const void* prepared, Format format, std::int64_t inputs, std:
   return {words, scales, reinterpret_cast<const std::int32_t*>(scales + rounded(blocks, 16))};
 }
 
-/// Where the scales of a tile's outputs lie, from one group to the next.
-struct TileScales {
-  const float* at;
-  std::int64_t groups;
-  std::int64_t blocks, left;  ///< of a group
+/// Of a tile's outputs, step by step, the weights' scale times the row's: a load for each in the loop over steps, where arithmetic
+/// is scarce. A step has `block` inputs, of one group and one word_block.
+template <int outputs, int block>
+struct StepScales {
+  static constexpr std::int64_t most = 64;  ///< steps at once
+  float both[outputs][most];
 
-  float of(int output) const { return at[output * groups]; }
-  void next() {
-    if (--left) return;
-    left = blocks;
-    ++at;
+  /// For `count` steps from `first` on; the tile's own scales begin at `at`.
+  void fill(const Matrix& m, const float* at, std::int64_t groups, const Row& x, std::int64_t first,
+            std::int64_t count) {
+    const std::int64_t steps = m.group / block;
+    const std::int64_t group = first ? first / steps : 0, into = first ? first % steps : 0;
+    for (int o = 0; o < outputs; ++o) {
+      const float* from = at + o * groups + group;
+      std::int64_t i = 0;
+      if (block == word_block && steps == 1)
+        for (; i + Vec::width <= count; i += Vec::width)
+          (Vec::load(from + i) * Vec::load(x.scales + first + i)).store(both[o] + i);
+      from += i;
+      for (std::int64_t left = steps - into; i < count; ++i) {
+        both[o][i] = *from * x.scales[(first + i) * block / word_block];
+        if (--left) continue;
+        left = steps;
+        ++from;
+      }
+    }
   }
 };
+
+/// Tiles longer than a page are asked for farther ahead: their memory's pages have to be found, too.
+inline std::int64_t integers_ahead(std::int64_t tile_bytes) { return tile_bytes < 4096 ? 4096 : 12288; }
 
 /// `block` inputs at a time, which have one scale of the weights and one of the row.
 template <int outputs, int block>
 inline __attribute__((always_inline)) void int8_tile(const Matrix& m, std::int64_t output, const Row& x, float* to) {
-  const std::int64_t inputs = m.inputs, groups = inputs / m.group;
+  const std::int64_t inputs = m.inputs, groups = inputs / m.group, steps = inputs / block;
   const auto* w = static_cast<const std::int8_t*>(m.weight) + output * inputs;
-  TileScales scales{m.scales + output * groups, groups, m.group / block, m.group / block};
+  StepScales<outputs, block> scales;
   Vec sum[4] = {Vec::of(0), Vec::of(0), Vec::of(0), Vec::of(0)};
-  Ahead ahead(w, outputs * inputs, outputs * block);
-  scales_ahead(scales.at, outputs * groups);
-  for (std::int64_t i = 0; i < inputs; i += block, w += block) {
-    ahead.step();
-    const Vec scale = Vec::of(x.scales[i / word_block]);
-    const Words start = start8<block>(x.sums, i);
-    for (int o = 0; o < outputs; ++o) {
-      const Words exact = add8<block>(start, w + o * inputs, x.words, i);
-      sum[o] = Vec::fma(exact.floats(), Vec::of(scales.of(o)) * scale, sum[o]);
+  Ahead ahead(w, outputs * inputs, outputs * block, integers_ahead(outputs * inputs));
+  scales_ahead(m.scales + output * groups, outputs * groups);
+  for (std::int64_t first = 0, i = 0; first < steps; first += scales.most) {
+    const std::int64_t count = steps - first < scales.most ? steps - first : scales.most;
+    scales.fill(m, m.scales + output * groups, groups, x, first, count);
+    for (std::int64_t k = 0; k < count; ++k, i += block, w += block) {
+      ahead.step();
+      const Words start = start8<block>(x.sums, i);
+      const Step8<block> words(x.words, i);
+      for (int o = 0; o < outputs; ++o) {
+        const Words exact = add8(start, w + o * inputs, words);
+        sum[o] = Vec::fma(exact.floats(), Vec::of(scales.both[o][k]), sum[o]);
+      }
     }
-    scales.next();
   }
   if constexpr (outputs == 4)
     totals(sum, to);
@@ -67,41 +88,43 @@ inline __attribute__((always_inline)) void int8_tile(const Matrix& m, std::int64
 /// `paired`: a step's two blocks are of two groups.
 template <int outputs, bool asymmetric, bool paired>
 inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64_t output, const Row& x, float* to) {
-  const std::int64_t row = m.inputs / 2, groups = m.inputs / m.group;
+  constexpr int block = paired ? step4 / 2 : step4, blocks = step4 / block;
+  const std::int64_t row = m.inputs / 2, groups = m.inputs / m.group, steps = m.inputs / block;
   const auto* w = static_cast<const std::uint8_t*>(m.weight) + output * row;
-  const std::int64_t steps = paired ? 1 : m.group / step4;
-  TileScales scales{m.scales + output * groups, groups, steps, steps};
   const std::uint8_t* zeros = asymmetric ? m.zeros + output * groups : nullptr;
+  std::int64_t left = m.group / step4;  // steps until the next group's zeros
+  StepScales<outputs, block> scales;
   Vec sum[4] = {Vec::of(0), Vec::of(0), Vec::of(0), Vec::of(0)};
-  const auto step = [&](std::int64_t i, const std::uint8_t* from, std::int64_t row_of_w, bool two)
+  const auto step = [&](std::int64_t i, const std::uint8_t* from, std::int64_t row_of_w, std::int64_t k, bool two)
       __attribute__((always_inline)) {
     const Words sums = Words::load(x.sums + i / step4 * Vec::width);
-    const Vec scale = Vec::of(x.scales[i / word_block]);
-    const std::int64_t group = scales.at - m.scales - output * groups;
     for (int o = 0; o < outputs; ++o) {
-      const std::uint8_t* z = zeros + o * groups + group;
+      const std::uint8_t* z = zeros + o * groups;
       const Words start = asymmetric ? sums.times(-z[0], -z[two]) : sums.times_minus8();
       const Words exact = add4(start, from + o * row_of_w, x.words + i);
-      const Vec own = two ? halves(scales.of(o), scales.at[o * groups + 1]) : Vec::of(scales.of(o));
-      sum[o] = Vec::fma(exact.floats(), own * scale, sum[o]);
+      const float* own = scales.both[o] + k;
+      sum[o] = Vec::fma(exact.floats(), two ? halves(own[0], own[1]) : Vec::of(own[0]), sum[o]);
     }
   };
-  std::int64_t i = 0;
-  Ahead ahead(w, outputs * row, outputs * step4 / 2);
-  scales_ahead(scales.at, outputs * groups);
-  for (; i + step4 <= m.inputs; i += step4, w += step4 / 2) {
-    ahead.step();
-    step(i, w, row, paired);
-    if (paired)
-      scales.at += 2;
-    else
-      scales.next();
-  }
-  if (i < m.inputs) {
+  Ahead ahead(w, outputs * row, outputs * step4 / 2, integers_ahead(outputs * row));
+  scales_ahead(m.scales + output * groups, outputs * groups);
+  for (std::int64_t first = 0, i = 0; first < steps; first += scales.most) {
+    const std::int64_t count = steps - first < scales.most ? steps - first : scales.most;
+    scales.fill(m, m.scales + output * groups, groups, x, first, count);
+    std::int64_t k = 0;
+    for (; k + blocks <= count; k += blocks, i += step4, w += step4 / 2) {
+      ahead.step();
+      step(i, w, row, k, paired);
+      if (asymmetric && (paired || --left == 0)) {
+        left = m.group / step4;
+        zeros += blocks;
+      }
+    }
+    if (k == count) continue;
     std::uint8_t rest[outputs][step4 / 2] = {};
     for (int o = 0; o < outputs; ++o)
       __builtin_memcpy(rest[o], w + o * row, static_cast<unsigned long>((m.inputs - i) / 2));
-    step(i, rest[0], step4 / 2, false);
+    step(i, rest[0], step4 / 2, k, false);
   }
   if constexpr (outputs == 4)
     totals(sum, to);

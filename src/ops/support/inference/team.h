@@ -40,6 +40,13 @@ class Team {
   /// memory that is read on and on comes faster, and then helps the others with theirs.
   template <typename Function>
   void tasks(std::int64_t count, const Function& function) {
+    last_tasks(count, function);
+    if (threads_ > 1) barrier();
+  }
+
+  /// The same where no phase follows: threads meet at the end of the team anyway.
+  template <typename Function>
+  void last_tasks(std::int64_t count, const Function& function) {
     if (threads_ == 1) {
       for (std::int64_t i = 0; i < count; ++i) function(i);
       return;
@@ -51,7 +58,6 @@ class Team {
       if (next.load(std::memory_order_relaxed) >= size) continue;
       for (std::int64_t at; (at = next.fetch_add(1, std::memory_order_relaxed)) < size;) function(begin + at);
     }
-    barrier();
   }
 
   /// function() on one thread, that of the caller of run_team(). False, on all threads, when it or one before threw.

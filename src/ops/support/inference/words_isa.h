@@ -109,11 +109,16 @@ template <int block>
 inline Words start8(const std::int32_t* /*sums*/, std::int64_t /*i*/) {
   return Words::zero();
 }
-/// Adds the products of `block` inputs from the row's input i on.
+/// The row's words of `block` inputs from input i on. They stay in memory: AVX2 has not the registers.
 template <int block>
-inline __attribute__((always_inline)) Words add8(Words sum, const std::int8_t* w, const std::int16_t* words,
-                                                 std::int64_t i) {
-  for (int k = 0; k < block; k += 32) sum.add8(w + k, words + i + k);
+struct Step8 {
+  const std::int16_t* words;
+  Step8(const std::int16_t* row, std::int64_t i) : words(row + i) {}
+};
+/// Adds the products of a step.
+template <int block>
+inline __attribute__((always_inline)) Words add8(Words sum, const std::int8_t* w, const Step8<block>& x) {
+  for (int k = 0; k < block; k += 32) sum.add8(w + k, x.words + k);
   return sum;
 }
 
