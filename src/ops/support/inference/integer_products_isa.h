@@ -20,7 +20,7 @@ inline Row row_of(const void* prepared, Format format, std::int64_t inputs, std:
 template <int outputs, int block>
 struct StepScales {
   static constexpr std::int64_t most = 64;  ///< steps at once
-  float both[outputs][most];
+  alignas(64) float both[outputs][most];
 
   /// For `count` steps from `first` on; the tile's own scales begin at `at`.
   void fill(const Matrix& m, const float* at, std::int64_t groups, const Row& x, std::int64_t first,
@@ -30,9 +30,11 @@ struct StepScales {
     for (int o = 0; o < outputs; ++o) {
       const float* from = at + o * groups + group;
       std::int64_t i = 0;
-      if (block == word_block && steps == 1)
-        for (; i + Vec::width <= count; i += Vec::width)
+      if (block == word_block && steps == 1 && count >= Vec::width)
+        for (; i < count; i += Vec::width) {
+          if (i + Vec::width > count) i = count - Vec::width;  // again a part of the vector before
           (Vec::load(from + i) * Vec::load(x.scales + first + i)).store(both[o] + i);
+        }
       from += i;
       for (std::int64_t left = steps - into; i < count; ++i) {
         both[o][i] = *from * x.scales[(first + i) * block / word_block];
