@@ -54,7 +54,8 @@ LinearGiven linear_given(const Tensor& given_x, const Tensor& weight, const Give
   if (given_x.dim() < 1 || given_x.size(-1) != m.inputs)
     refuse(op, "x does not fit", words(given_x), "[..., " + std::to_string(m.inputs) + "]");
   element_of(op, "x", given_x);
-  const Tensor x = given_x.to(at::kFloat).contiguous();
+  // A call of to() that changes nothing costs as much as a small product's arithmetic.
+  const Tensor x = (given_x.scalar_type() == at::kFloat ? given_x : given_x.to(at::kFloat)).contiguous();
   if (bias && bias->defined()) {
     check_dense_on(op, "the bias", *bias, given_x);
     if (bias->dim() != 1 || bias->size(0) != m.outputs)
@@ -66,7 +67,7 @@ LinearGiven linear_given(const Tensor& given_x, const Tensor& weight, const Give
 Tensor linear_result(const LinearGiven& given, const Tensor& x, const Given& bias) {
   if (given.matrix.inputs == 0) given.out.zero_();  // a sum of nothing
   if (bias && bias->defined()) given.out.add_(*bias);
-  return given.out.to(x.scalar_type());
+  return x.scalar_type() == at::kFloat ? given.out : given.out.to(x.scalar_type());
 }
 
 }  // namespace anyaccel::ops

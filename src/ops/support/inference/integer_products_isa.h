@@ -134,22 +134,6 @@ inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64
     to[0] = total(sum[0]);
 }
 
-template <int outputs, bool asymmetric>
-inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64_t output, const Row& x, float* to) {
-  if (m.group % step4 == 0)
-    int4_tile<outputs, asymmetric, false>(m, output, x, to);
-  else
-    int4_tile<outputs, asymmetric, true>(m, output, x, to);
-}
-
-template <int outputs>
-inline void int4_tile(const Matrix& m, std::int64_t output, const Row& x, float* to) {
-  if (m.zeros)
-    int4_tile<outputs, true>(m, output, x, to);
-  else
-    int4_tile<outputs, false>(m, output, x, to);
-}
-
 /// Of groups whose blocks are half as long, or lie across steps.
 template <int block>
 inline void int4_small(const Matrix& m, std::int64_t output, const Row& x, float* to) {
@@ -173,8 +157,10 @@ inline void int4_small(const Matrix& m, std::int64_t output, const Row& x, float
 }
 
 template <typename Tile, typename Single>
-inline void integer_products(const Matrix& m, const void* prepared, std::int64_t rows, std::int64_t begin,
-                             std::int64_t end, float* to, std::int64_t to_row, const Tile& tile, const Single& single) {
+inline __attribute__((always_inline)) void integer_products(const Matrix& m, const void* prepared, std::int64_t rows,
+                                                            std::int64_t begin, std::int64_t end, float* to,
+                                                            std::int64_t to_row, const Tile& tile,
+                                                            const Single& single) {
   for (std::int64_t output = begin; output < end; output += tile_outputs)
     for (std::int64_t r = 0; r < rows; ++r) {
       const Row x = row_of(prepared, m.format, m.inputs, r);
@@ -184,6 +170,17 @@ inline void integer_products(const Matrix& m, const void* prepared, std::int64_t
       else
         for (std::int64_t o = output; o < end; ++o) single(o, x, out + o - output);
     }
+}
+
+/// The tile is a part of the loop over tiles: a call, and what is the same for all of a matrix, cost some percent of a short row's.
+template <bool asymmetric, bool paired>
+inline void int4_products(const Matrix& m, const void* prepared, std::int64_t rows, std::int64_t begin,
+                          std::int64_t end, float* to, std::int64_t to_row) {
+  integer_products(
+      m, prepared, rows, begin, end, to, to_row,
+      [&](std::int64_t o, const Row& x, float* out)
+          __attribute__((always_inline)) { int4_tile<tile_outputs, asymmetric, paired>(m, o, x, out); },
+      [&](std::int64_t o, const Row& x, float* out) { int4_tile<1, asymmetric, paired>(m, o, x, out); });
 }
 
 /// `planes`: in the order of int4's steps.
@@ -230,8 +227,9 @@ inline void multiply_integers(const Matrix& m, const void* prepared, std::int64_
         },
         single);
   }
-  integer_products(
-      m, prepared, rows, begin, end, to, to_row,
-      [&](std::int64_t o, const Row& x, float* out) { int4_tile<tile_outputs>(m, o, x, out); },
-      [&](std::int64_t o, const Row& x, float* out) { int4_tile<1>(m, o, x, out); });
+  const bool paired = m.group % step4 != 0;
+  if (m.zeros && paired) return int4_products<true, true>(m, prepared, rows, begin, end, to, to_row);
+  if (m.zeros) return int4_products<true, false>(m, prepared, rows, begin, end, to, to_row);
+  if (paired) return int4_products<false, true>(m, prepared, rows, begin, end, to, to_row);
+  int4_products<false, false>(m, prepared, rows, begin, end, to, to_row);
 }
