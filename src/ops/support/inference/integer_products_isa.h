@@ -77,16 +77,6 @@ inline __attribute__((always_inline)) void int8_tile(const Matrix& m, std::int64
     to[0] = total(sum[0]);
 }
 
-template <int outputs>
-inline __attribute__((always_inline)) void int8_tile(const Matrix& m, std::int64_t output, const Row& x, float* to) {
-  if (m.group % 128 == 0)
-    int8_tile<outputs, 128>(m, output, x, to);
-  else if (m.group % 64 == 0)
-    int8_tile<outputs, 64>(m, output, x, to);
-  else
-    int8_tile<outputs, 32>(m, output, x, to);
-}
-
 /// `paired`: a step's two blocks are of two groups.
 template <int outputs, bool asymmetric, bool paired>
 inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64_t output, const Row& x, float* to) {
@@ -172,7 +162,18 @@ inline __attribute__((always_inline)) void integer_products(const Matrix& m, con
     }
 }
 
-/// The tile is a part of the loop over tiles: a call, and what is the same for all of a matrix, cost some percent of a short row's.
+// A tile is a part of the loop over tiles: a call, and what is the same for all of a matrix, cost some percent of a short row's.
+
+template <int block>
+inline void int8_products(const Matrix& m, const void* prepared, std::int64_t rows, std::int64_t begin,
+                          std::int64_t end, float* to, std::int64_t to_row) {
+  integer_products(
+      m, prepared, rows, begin, end, to, to_row,
+      [&](std::int64_t o, const Row& x, float* out)
+          __attribute__((always_inline)) { int8_tile<tile_outputs, block>(m, o, x, out); },
+      [&](std::int64_t o, const Row& x, float* out) { int8_tile<1, block>(m, o, x, out); });
+}
+
 template <bool asymmetric, bool paired>
 inline void int4_products(const Matrix& m, const void* prepared, std::int64_t rows, std::int64_t begin,
                           std::int64_t end, float* to, std::int64_t to_row) {
@@ -211,11 +212,11 @@ inline void prepare_integers(Format format, std::int64_t group, const float* fro
 
 inline void multiply_integers(const Matrix& m, const void* prepared, std::int64_t rows, std::int64_t begin,
                               std::int64_t end, float* to, std::int64_t to_row) {
-  if (m.format == Format::int8)
-    return integer_products(
-        m, prepared, rows, begin, end, to, to_row,
-        [&](std::int64_t o, const Row& x, float* out) { int8_tile<tile_outputs>(m, o, x, out); },
-        [&](std::int64_t o, const Row& x, float* out) { int8_tile<1>(m, o, x, out); });
+  if (m.format == Format::int8) {
+    if (m.group % 128 == 0) return int8_products<128>(m, prepared, rows, begin, end, to, to_row);
+    if (m.group % 64 == 0) return int8_products<64>(m, prepared, rows, begin, end, to, to_row);
+    return int8_products<32>(m, prepared, rows, begin, end, to, to_row);
+  }
   if (small_blocks(m)) {
     const auto single = [&](std::int64_t o, const Row& x, float* out) {
       m.group % 64 ? int4_small<32>(m, o, x, out) : int4_small<64>(m, o, x, out);
