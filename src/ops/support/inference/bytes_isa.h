@@ -39,7 +39,7 @@ inline Vec halves(float a, float b) { return {_mm512_insertf32x8(_mm512_set1_ps(
 /// 64 inputs, then the upper ones.
 template <int block>
 inline __attribute__((always_inline)) Words start8(const std::int32_t* sums, std::int64_t i) {
-  const std::int32_t* const from = sums + i / 4;
+  const std::int32_t* const from = sums + (i >> 2);
   if (block == 32) return {_mm512_zextsi256_si512(half_at(from))};
   if (block == 64) return {_mm512_load_si512(from)};
   return {_mm512_add_epi32(_mm512_load_si512(from), _mm512_load_si512(from + 16))};
@@ -50,7 +50,8 @@ struct Step8 {
   static constexpr int count = block == 128 ? 2 : 1;
   __m512i lower[count], upper[count];
   inline __attribute__((always_inline)) Step8(const std::int16_t* words, std::int64_t i) {
-    const char* const row = reinterpret_cast<const char*>(words + i / 64 * 64) + i % 64;
+    const std::int64_t into = block == 32 ? i % 64 : 0;
+    const char* const row = reinterpret_cast<const char*>(words + i - into) + into;
     if (block == 32) {
       lower[0] = _mm512_zextsi256_si512(half_at(row));
       upper[0] = _mm512_zextsi256_si512(half_at(row + 64));
