@@ -91,6 +91,15 @@ TEST(InferenceProducts, Int4) {
       check(Format::int4, outputs, inputs, group, asymmetric);
 }
 
+// Breaks when a row longer than the steps whose scales are held at once takes those of other groups, or rows of no whole number of
+// vectors of scales do.
+TEST(InferenceProducts, LongRowsOfIntegers) {
+  for (const auto& [inputs, group] : {std::tuple{2304, 128}, {2080, 32}, {4160, 64}, {8448, 128}, {8448, 384}}) {
+    check(Format::int8, 5, inputs, group, false);
+    for (const bool asymmetric : {false, true}) check(Format::int4, 5, inputs, group, asymmetric);
+  }
+}
+
 // Breaks when a sum of the greatest words and weights does not fit where it is added up, or its sign is lost.
 TEST(InferenceProducts, GreatestSums) {
   for (const float sign : {1.0F, -1.0F})
