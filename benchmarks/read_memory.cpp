@@ -48,7 +48,8 @@ int main(int argc, char** argv) {
   const std::size_t size = std::filesystem::file_size(argv[1]) / unit * unit;
   constexpr std::size_t page = std::size_t{2} << 20;  // a large one
   const std::size_t room = (size + page - 1) / page * page;
-  const std::unique_ptr<char, decltype(&std::free)> memory(static_cast<char*>(std::aligned_alloc(page, room)), &std::free);
+  const std::unique_ptr<char, decltype(&std::free)> memory(static_cast<char*>(std::aligned_alloc(page, room)),
+                                                           &std::free);
   if (memory) ::madvise(memory.get(), room, MADV_HUGEPAGE);
   if (!memory || !std::ifstream(argv[1], std::ios::binary).read(memory.get(), static_cast<std::streamsize>(size))) {
     fprintf(stderr, "bench_read_memory: cannot read %s\n", argv[1]);

@@ -36,7 +36,7 @@ inline __attribute__((always_inline)) void int8_tile(const Matrix& m, std::int64
   const auto* w = static_cast<const std::int8_t*>(m.weight) + output * inputs;
   TileScales scales{m.scales + output * groups, groups, m.group / block, m.group / block};
   Vec sum[4] = {Vec::of(0), Vec::of(0), Vec::of(0), Vec::of(0)};
-  Ahead ahead(w, outputs * inputs, outputs * block);
+  Ahead<> ahead(w, outputs * inputs, outputs * block);
   scales_ahead(scales.at, outputs * groups);
   for (std::int64_t i = 0; i < inputs; i += block, w += block) {
     ahead.step();
@@ -87,7 +87,7 @@ inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64
     }
   };
   std::int64_t i = 0;
-  Ahead ahead(w, outputs * row, outputs * step4 / 2);
+  Ahead</*near=*/true> ahead(w, outputs * row, outputs * step4 / 2);
   scales_ahead(scales.at, outputs * groups);
   for (; i + step4 <= m.inputs; i += step4, w += step4 / 2) {
     ahead.step();
