@@ -71,7 +71,7 @@ def benchmark_of(model, **more):
         about=f"""Tokens per second of a prompt of 256 tokens, and of the 32 that follow it one by one, on two cores; random weights of the public shape
             of {model}. transformers: a plain loop over model and DynamicCache, SDPA. llama.cpp: its C interface, built for this processor, the same
             weights as GGUF, quantized by its own quantizer. DeepSpeed: AutoTP through init_inference(). reader: a program that only reads the
-            file's bytes, once a pass. logits_off is the distance of the logits after the prompt from transformers' in float32, over their
+            file's bytes in large pages, once a pass. No weights are in the page cache when this begins: each program reads its own. logits_off is the distance of the logits after the prompt from transformers' in float32, over their
             length: what shows that all do the same work, and what integers cost.""",
         prepare=[*PEER, "prepare", folder], sides=sides, targets=list(all_targets(model)), **more)
 

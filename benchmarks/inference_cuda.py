@@ -3,14 +3,10 @@ usage: inference_cuda.py [needs]     `needs`: ends with 0 where there is such a 
 
 Matrices are taken in turn, together more than the second-level cache has: as in a model, each is read from memory."""
 import json
-import math
-import os
-import sys
-import time
 
 import torch
 
-import anyaccel
+from on_device import seconds, with_builders
 
 SHAPES = {"4096x4096": (4096, 4096), "14336x4096": (14336, 4096), "4096x14336": (4096, 14336)}
 ROWS = (1, 4, 16)
@@ -19,18 +15,7 @@ BYTES = 256 << 20
 
 
 def microseconds(calls, synchronize):
-    """Of one call, when they are made one behind the other."""
-    for call in calls[:3]:
-        call()
-    synchronize()
-    best = math.inf
-    for _ in range(5):
-        start = time.perf_counter()
-        for call in calls:
-            call()
-        synchronize()
-        best = min(best, (time.perf_counter() - start) / len(calls))
-    return best * 1e6
+    return seconds(calls, synchronize) * 1e6
 
 
 def products(device, synchronize):
@@ -87,18 +72,10 @@ def attention(device, synchronize):
 
 
 def main():
-    try:
-        accelerator = anyaccel.get_accelerator()
-    except anyaccel.Error as error:
-        sys.exit(f"SKIP: {error}")
-    if sys.argv[1:] == ["needs"]:
-        return
-    accelerator.create_op_builder("DecoderInferenceBuilder").load()
-    device = torch.device(accelerator.current_device_name())
+    accelerator, device = with_builders("DecoderInferenceBuilder")
     numbers = {**products(device, accelerator.synchronize), **attention(device, accelerator.synchronize)}
     print(json.dumps(numbers))
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("DS_ACCELERATOR", "cuda")
     main()

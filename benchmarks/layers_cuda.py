@@ -1,29 +1,16 @@
 """Milliseconds of a transformer layer and of block-sparse attention, forward and backward, on a GPU, beside torch's: one JSON object.
 usage: layers_cuda.py [needs | small]     `needs`: ends with 0 where there is such a device; `small`: small sizes and nothing compiled, on any device."""
 import json
-import math
-import os
 import sys
-import time
 
 import torch
 from torch.nn import functional as F
 
-import anyaccel
+from on_device import seconds, with_builders
 
 
 def milliseconds(call, synchronize, repeats):
-    for _ in range(min(3, repeats)):
-        call()
-    synchronize()
-    best = math.inf
-    for _ in range(5):
-        start = time.perf_counter()
-        for _ in range(repeats):
-            call()
-        synchronize()
-        best = min(best, (time.perf_counter() - start) / repeats)
-    return best * 1e3
+    return seconds([call] * repeats, synchronize) * 1e3
 
 
 def forward_and_backward(function, leaves, grad):
@@ -89,16 +76,8 @@ def sparse(device, small, length):
 
 
 def main():
-    try:
-        accelerator = anyaccel.get_accelerator()
-    except anyaccel.Error as error:
-        sys.exit(f"SKIP: {error}")
-    if sys.argv[1:] == ["needs"]:
-        return
     small = sys.argv[1:] == ["small"]
-    for name in ("TransformerBuilder", "SparseAttnBuilder"):
-        accelerator.create_op_builder(name).load()
-    device = torch.device(accelerator.current_device_name())
+    accelerator, device = with_builders("TransformerBuilder", "SparseAttnBuilder")
     torch.manual_seed(0)
     cases = {"layer": layers(device, small)}
     for length in (64, 128) if small else (2048, 8192):
@@ -115,5 +94,4 @@ def main():
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("DS_ACCELERATOR", "cuda")
     main()

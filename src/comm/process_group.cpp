@@ -148,7 +148,7 @@ std::shared_ptr<Work::State> ProcessGroup::Impl::begin_in_memory(const at::Tenso
 
 /// A forked child has no such thread to end.
 ProcessGroup::Impl::~Impl() {
-  if (::getpid() != process_) lane_.release();
+  if (::getpid() != process_) static_cast<void>(lane_.release());
 }
 
 bool Work::done() const { return !state_ || state_->done(); }

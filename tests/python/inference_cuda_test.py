@@ -1,16 +1,12 @@
 """What the pass of new tokens does on a CUDA device beside what inference_test.py asks of every device: streams, graphs, the host's results, long
 caches. Each test is to be seen on hardware; without a device the file is skipped."""
 
-import os
-import sys
-
 import pytest
 import torch
 
 import anyaccel
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from inference_test import Model, decode  # noqa: E402
+from inference_case import Model, decode
 
 accelerator = anyaccel.get_accelerator()
 DEVICE = accelerator.current_device_name()

@@ -333,6 +333,7 @@ def lost_in_attention():
     (lambda: ragged.ragged_embed(torch.zeros(3, 16), torch.zeros(7), torch.zeros(9, 16), None, 0, *BATCH.all()), "has too few rows"),
     (lambda: ragged.linear_kv_copy(CACHE[0], *[torch.zeros(7, 32)] * 3, *BATCH.all()), "the cache does not fit"),
     (lambda: ragged.linear_kv_copy(CACHE, torch.zeros(7, 32), torch.zeros(7, 48), torch.zeros(7, 32), *BATCH.all()), "queries, keys or values do not fit"),
+    (lambda: ragged.linear_kv_copy(CACHE.clone(), *[torch.zeros(7, 16)] * 3, *BATCH.all()), "queries, keys or values do not fit"),
     (lambda: ragged.kv_rotary_embeddings(CACHE, *[torch.zeros(7, 32)] * 3, 18, 1e4, *BATCH.all()), "the rotated dimensions are out of range"),
     (lambda: ragged.build_atoms(torch.empty(1, 8, dtype=torch.int32), BATCH.metadata, BATCH.rows, BATCH.pointers, 2, 8), "there are more atoms than room"),
     (lambda: ragged.gather_for_logits(torch.zeros(2, 4), torch.zeros(7, 4), torch.tensor([4, 2], dtype=torch.int32), BATCH.rows), "a sequence is not in the batch"),

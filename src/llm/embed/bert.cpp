@@ -25,7 +25,7 @@ void add_pair(std::vector<NamedTensor>& out, const std::string& name, const at::
 /// `name` as this checkpoint has it; `name` itself where it has none, for the error that says so.
 std::string name_in(const Checkpoint& checkpoint, const std::string& name) {
   for (const char* prefix : {"", "bert."}) {
-    if (const std::string other = prefix + name; checkpoint.contains(other)) return other;
+    if (std::string other = prefix + name; checkpoint.contains(other)) return other;
     for (const auto& [now, once] : kOldNames) {
       std::string other = prefix + name;
       const std::size_t place = other.rfind(now);

@@ -31,12 +31,7 @@ const char* start(const EvoformerLaunch<Real>& launch, std::int64_t rows, cudaSt
   if (tasks == 0) return nullptr;
   const auto bytes = static_cast<std::size_t>(evoformer_shared(launch.dim)) * sizeof(Real);
   const auto kernel = attend<T, Real, step>;
-  // Beyond 48 KiB a kernel must ask; what no device has is refused here.
-  if (bytes > 48 * 1024) {
-    const cudaError_t status =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-    if (status != cudaSuccess) return cudaGetErrorString(status);
-  }
+  if (const char* problem = allow_shared(kernel, bytes)) return problem;
   const auto grid = static_cast<unsigned>(tasks < 1 << 30 ? tasks : 1 << 30);
   kernel<<<grid, evoformer_lanes, bytes, stream>>>(launch, tasks, tiles);
   return launch_error();

@@ -82,11 +82,11 @@ void keep_keys(const char* where, const Tensor& cache, const Tensor& q, const Te
   RaggedBatch batch(where, metadata, sequences);
   batch.set_blocks(kv_ptrs);
   const BlockedCache to(where, cache, q);
-  for (const Tensor& each : {q, k, v}) {
-    batch.check_rows(each, "queries, keys or values");
-    if (each.dim() != 2 || each.stride(1) != 1 || each.size(1) % to.dim != 0 || each.scalar_type() != q.scalar_type() ||
-        (!each.is_same(q) && each.size(1) != to.heads * to.dim))
-      refuse(where, "queries, keys or values do not fit", words(each),
+  for (const Tensor* each : {&q, &k, &v}) {
+    batch.check_rows(*each, "queries, keys or values");
+    if (each->dim() != 2 || each->stride(1) != 1 || each->size(1) % to.dim != 0 ||
+        each->scalar_type() != q.scalar_type() || (each != &q && each->size(1) != to.heads * to.dim))
+      refuse(where, "queries, keys or values do not fit", words(*each),
              "[tokens, heads * head dim] as the cache has them");
   }
   const std::int64_t heads = q.size(1) / to.dim, half = rotary_dim / 2;

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <deque>
 #include <map>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct Entry {
 struct Registry {
   std::mutex mutex;
   std::map<std::string, Entry> groups;
+  std::deque<GroupHandle> handles;  // of all groups that there ever were
   std::string chosen;
 };
 
@@ -69,6 +71,20 @@ std::shared_ptr<Group> find_group(const std::string& name) {
               {.what = "this group was not initialized, or its process group was destroyed",
                .got = "'" + name + "'",
                .hint = "call initialize() on every rank first"});
+}
+
+GroupHandle* find_handle(const std::string& name) {
+  const auto group = find_group(name);
+  auto& state = registry();
+  const std::lock_guard lock(state.mutex);
+  if (!group->handle) group->handle = &state.handles.emplace_back(GroupHandle{name, group});
+  return group->handle;
+}
+
+std::shared_ptr<Group> group_of(const GroupHandle& handle) {
+  if (auto group = handle.group.lock()) return group;
+  throw Error(ErrorCode::invalid_state, "shm_comm",
+              {.what = "this group was closed, or its process group was destroyed", .got = "'" + handle.name + "'"});
 }
 
 bool has_group(const std::string& name) {

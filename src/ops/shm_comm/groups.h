@@ -10,8 +10,17 @@
 
 namespace anyaccel::ops::shm {
 
+struct Group;
+
+/// Where those who call a group by address find it. Never freed, so that a call after the group's end is an error.
+struct GroupHandle {
+  std::string name;
+  std::weak_ptr<Group> group;
+};
+
 struct Group {
   std::string name;
+  GroupHandle* handle = nullptr;  // once one was asked for
   int rank = 0;
   int size = 1;
   std::unique_ptr<Communicator> communicator;  // empty: c10d
@@ -22,6 +31,10 @@ struct Group {
 /// `invalid_state` when there is none of that name, or when its process group was destroyed: another one may have the name now.
 std::shared_ptr<Group> find_group(const std::string& name);
 bool has_group(const std::string& name);
+/// Of the group of that name; find_group()'s errors.
+GroupHandle* find_handle(const std::string& name);
+/// `invalid_state` when the group was closed or destroyed.
+std::shared_ptr<Group> group_of(const GroupHandle& handle);
 /// Makes the group, or gives the one that is there another timeout. Returns why it has no memory of its own, else "". A group that
 /// failed is `invalid_state`: whether the other ranks know that already cannot be told from here.
 std::string init_group(const std::string& name, std::int64_t rank, std::int64_t size, double timeout_seconds);

@@ -252,11 +252,12 @@ bool offer_deepspeed_names(const std::string& group) {
   return true;
 }
 
-// The shortest way, for C++: a group's number and a function, without dispatcher and tensor.
-void reduce_at(void* group_at, const void* in, void* out, std::int64_t count, std::int8_t dtype, int op) {
+// The shortest way, for C++: a group's handle and a function, without dispatcher and tensor.
+void reduce_at(void* handle_at, const void* in, void* out, std::int64_t count, std::int8_t dtype, int op) {
   static constexpr Reduce kReductions[] = {Reduce::sum, Reduce::avg, Reduce::product, Reduce::min, Reduce::max};
   constexpr const char* kWhere = "ShareMemComm::all_reduce";
-  auto& group = *static_cast<Group*>(group_at);
+  const auto held = group_of(*static_cast<const GroupHandle*>(handle_at));
+  auto& group = *held;
   const auto type = static_cast<ScalarType>(dtype);
   const auto [kind, parts] = numbers(kWhere, type);
   const auto reduce = kReductions[op];
@@ -275,24 +276,25 @@ void reduce_at(void* group_at, const void* in, void* out, std::int64_t count, st
 }
 
 /// The sum of float32 values in place, for ops that add up in the middle of their work; `idle(data)` is called while others are waited for.
-void sum_at(void* group_at, float* values, std::int64_t count, void (*idle)(void*), void* data) {
-  auto& group = *static_cast<Group*>(group_at);
+void sum_at(void* handle_at, float* values, std::int64_t count, void (*idle)(void*), void* data) {
+  const auto held = group_of(*static_cast<const GroupHandle*>(handle_at));
+  auto& group = *held;
   struct Idling {
     Communicator* communicator;
     ~Idling() {
       if (communicator) communicator->set_idle({});
     }
   };
-  if (!group.communicator) return reduce_at(group_at, values, values, count, static_cast<int>(ScalarType::Float), 0);
+  if (!group.communicator) return reduce_at(handle_at, values, values, count, static_cast<int>(ScalarType::Float), 0);
   const std::lock_guard lock(group.mutex);
   const Idling idling{group.communicator.get()};
   group.communicator->set_idle({idle, data});
   group.communicator->all_reduce(values, values, static_cast<std::size_t>(count), Kind::f32, Reduce::sum);
 }
 
-/// Addresses that hold until shm_comm_close: a group's number, reduce_at, sum_at.
+/// Addresses that hold for ever: a group's handle, reduce_at, sum_at.
 std::vector<std::int64_t> pointer_call(const std::string& name) {
-  return {reinterpret_cast<std::int64_t>(find_group(name).get()), reinterpret_cast<std::int64_t>(&reduce_at),
+  return {reinterpret_cast<std::int64_t>(find_handle(name)), reinterpret_cast<std::int64_t>(&reduce_at),
           reinterpret_cast<std::int64_t>(&sum_at)};
 }
 

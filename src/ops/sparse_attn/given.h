@@ -87,6 +87,9 @@ void check_sizes(const Given& g) {
 void check_results(const Given& g, const Tensor& grad_out, const Tensor& out, const Tensor& stats) {
   const Tensor& q = g.q;
   const auto real = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  check_dense_on(where, "the gradient", grad_out, q);
+  check_dense_on(where, "the result", out, q);
+  check_dense_on(where, "the softmax's sums", stats, q);
   if (grad_out.sizes() != q.sizes() || out.sizes() != q.sizes() ||
       stats.sizes() != c10::IntArrayRef({q.size(0), q.size(1), q.size(2), 2}))
     refuse(where, "the gradient or the result has another shape",

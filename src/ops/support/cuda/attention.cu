@@ -17,15 +17,7 @@ const char* start(const AttentionLaunch<Real>& launch, cudaStream_t stream) {
   const AttentionPlan plan = plan_attention<T>(step, launch);
   if (plan.tasks == 0) return nullptr;
   const auto kernel = attend<T, Real, step>;
-  // Beyond 48 KiB a kernel must ask; what no device has is refused here.
-  if (plan.bytes > 48 * 1024) {
-    const cudaError_t status =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(plan.bytes));
-    if (status != cudaSuccess) {
-      static_cast<void>(cudaGetLastError());
-      return cudaGetErrorString(status);
-    }
-  }
+  if (const char* problem = allow_shared(kernel, plan.bytes)) return problem;
   const auto grid = static_cast<unsigned>(plan.tasks < 1 << 30 ? plan.tasks : 1 << 30);
   kernel<<<grid, attention_lanes, plan.bytes, stream>>>(launch, plan);
   return launch_error();

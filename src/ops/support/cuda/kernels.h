@@ -16,6 +16,18 @@ inline const char* launch_error() {
   return status == cudaSuccess ? nullptr : cudaGetErrorString(status);
 }
 
+/// Allows a kernel so much dynamic shared memory: beyond 48 KiB it must be asked for, and what the device does not have is refused. Null, or
+/// what CUDA says.
+template <typename Kernel>
+const char* allow_shared(Kernel kernel, std::size_t bytes) {
+  if (bytes <= 48 * 1024) return nullptr;
+  const cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  if (status == cudaSuccess) return nullptr;
+  static_cast<void>(cudaGetLastError());  // else the next launch, whosever that is, is blamed
+  return cudaGetErrorString(status);
+}
+
 /// All threads of the block, and a barrier. The host has a copy only because what calls it is compiled for both.
 struct BlockThreads {
   template <typename Function>

@@ -21,9 +21,17 @@ inline bool is_aligned16(const void* pointer) { return reinterpret_cast<std::uin
 /// caches to what is), or nothing writes it, or the kernel itself does (its block's shared memory).
 enum class Reads { once, again, written };
 
+/// A device's vectors trap on an address that is no multiple of their size; so does the host, which runs them in tests alone.
+ANYACCEL_ON_BOTH void expect_aligned([[maybe_unused]] const void* pointer, [[maybe_unused]] unsigned size) {
+#if !defined(__CUDA_ARCH__)
+  if (reinterpret_cast<std::uintptr_t>(pointer) % size) __builtin_trap();
+#endif
+}
+
 /// From an address that is a multiple of 16.
 template <Reads reads = Reads::again, typename T>
 ANYACCEL_ON_BOTH Sixteen<T> load_sixteen(const T* from) {
+  expect_aligned(from, 16);
   Sixteen<T> out;
 #if defined(__CUDA_ARCH__)
   const auto* const at = reinterpret_cast<const uint4*>(from);
@@ -38,6 +46,7 @@ ANYACCEL_ON_BOTH Sixteen<T> load_sixteen(const T* from) {
 /// To an address that is a multiple of 16.
 template <typename T>
 ANYACCEL_ON_BOTH void store_sixteen(const Sixteen<T>& from, T* to) {
+  expect_aligned(to, 16);
 #if defined(__CUDA_ARCH__)
   uint4 words;
   memcpy(&words, &from, sizeof words);

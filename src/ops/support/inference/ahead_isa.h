@@ -1,28 +1,30 @@
 // Included inside an unnamed namespace under a target.
 
 /// Asks early for the weights that come after a tile's, a part with each step of the tile: with rows that are shorter than a page
-/// the processor's own prefetching, which follows each of the rows, is late at every row's end. What is far ahead would be gone again
-/// from the first-level cache when it is wanted, so it waits in the second one.
+/// the processor's own prefetching, which follows each of the rows, is late at every row's end. What comes from memory waits in the
+/// second-level cache: it takes longer than the few requests of the first-level cache could bridge, and what is far ahead would be gone
+/// again from there. Where so much is computed with each byte that the second-level cache is too slow as well, `near` asks once more.
+template <bool near = false>
 class Ahead {
  public:
-  /// Of a tile of `bytes` at `weights`, which are gone through in steps of `step_bytes`; asks for what is `nearest` or more away.
-  Ahead(const void* weights, std::int64_t bytes, std::int64_t step_bytes, std::int64_t nearest = 4096)
-      : step_(step_bytes), far_((bytes > nearest ? bytes : nearest) > farthest_first_level) {
-    at_ = static_cast<const char*>(weights) + (bytes > nearest ? bytes : nearest);
-  }
+  /// Of a tile of `bytes` at `weights`, which are gone through in steps of `step_bytes`.
+  Ahead(const void* weights, std::int64_t bytes, std::int64_t step_bytes)
+      : far_(static_cast<const char*>(weights) + (bytes > far ? bytes : far)),
+        near_(static_cast<const char*>(weights) + (bytes > first_level ? bytes : first_level)),
+        step_(step_bytes) {}
   void step() {
-    if (far_)
-      for (std::int64_t i = 0; i < step_; i += 64) __builtin_prefetch(at_ + i, 0, 2);
-    else
-      for (std::int64_t i = 0; i < step_; i += 64) __builtin_prefetch(at_ + i, 0, 3);
-    at_ += step_;
+    for (std::int64_t i = 0; i < step_; i += 64) {
+      __builtin_prefetch(far_ + i, 0, 2);
+      if constexpr (near) __builtin_prefetch(near_ + i, 0, 3);
+    }
+    far_ += step_;
+    near_ += step_;
   }
 
  private:
-  static constexpr std::int64_t farthest_first_level = 6144;
-  const char* at_;
+  static constexpr std::int64_t far = 8192, first_level = 4096;
+  const char *far_, *near_;
   std::int64_t step_;
-  bool far_;
 };
 
 /// The scales of the tile after the next one: few for each tile, so the processor's prefetching finds no stream.

@@ -15,60 +15,79 @@ inline Row row_of(const void* prepared, Format format, std::int64_t inputs, std:
   return {words, scales, reinterpret_cast<const std::int32_t*>(scales + rounded(blocks, 16))};
 }
 
-/// Of a tile's outputs, step by step, the weights' scale times the row's: a load for each in the loop over steps, where arithmetic
-/// is scarce. A step has `block` inputs, of one group and one word_block.
+/// Of a tile's outputs, step by step, the weights' scale times the row's. Steps of a word_block have a pair of scales each: those are
+/// multiplied many at once, so that the loop over steps, where arithmetic is scarce, has a load for each. A step of fewer inputs, of one
+/// group and one word_block, multiplies its own.
 template <int outputs, int block>
 struct StepScales {
   static constexpr std::int64_t most = 64;  ///< steps at once
-  alignas(64) float both[outputs][most];
+  static constexpr bool at_once = block == word_block;
+  const float *at, *row;  ///< of the step's group, and of the row
+  std::int64_t groups, steps, left;
+  alignas(64) float both[at_once ? outputs : 1][most];
 
-  /// For `count` steps from `first` on; the tile's own scales begin at `at`.
-  void fill(const Matrix& m, const float* at, std::int64_t groups, const Row& x, std::int64_t first,
-            std::int64_t count) {
-    const std::int64_t steps = m.group / block;
+  StepScales(const Matrix& m, std::int64_t output, const Row& x)
+      : at(m.scales + output * (m.inputs / m.group)),
+        row(x.scales),
+        groups(m.inputs / m.group),
+        steps(m.group / block),
+        left(steps) {}
+
+  /// For `count` steps from `first` on.
+  void fill(std::int64_t first, std::int64_t count) {
+    if (!at_once) return;
     const std::int64_t group = first ? first / steps : 0, into = first ? first % steps : 0;
     for (int o = 0; o < outputs; ++o) {
       const float* from = at + o * groups + group;
       std::int64_t i = 0;
-      if (block == word_block && steps == 1 && count >= Vec::width)
+      if (steps == 1 && count >= Vec::width)
         for (; i < count; i += Vec::width) {
           if (i + Vec::width > count) i = count - Vec::width;  // again a part of the vector before
-          (Vec::load(from + i) * Vec::load(x.scales + first + i)).store(both[o] + i);
+          (Vec::load(from + i) * Vec::load(row + first + i)).store(both[o] + i);
         }
       from += i;
-      for (std::int64_t left = steps - into; i < count; ++i) {
-        both[o][i] = *from * x.scales[(first + i) * block / word_block];
-        if (--left) continue;
-        left = steps;
+      for (std::int64_t to_next = steps - into; i < count; ++i) {
+        both[o][i] = *from * row[first + i];
+        if (--to_next) continue;
+        to_next = steps;
         ++from;
       }
     }
   }
+  /// Of step k since fill(), which begins at input i; `two`: of its first half and, in the next group, of its second.
+  inline __attribute__((always_inline)) Vec of(int output, std::int64_t k, std::int64_t i, bool two = false) const {
+    if (at_once) return Vec::of(both[at_once ? output : 0][k]);
+    const float* own = at + output * groups;
+    return (two ? halves(own[0], own[1]) : Vec::of(own[0])) * Vec::of(row[i / word_block]);
+  }
+  void next(std::int64_t count = 1) {
+    if (at_once || (left -= count) > 0) return;
+    left = steps;
+    at += count;
+  }
 };
-
-/// Tiles longer than a page are asked for farther ahead: their memory's pages have to be found, too.
-inline std::int64_t integers_ahead(std::int64_t tile_bytes) { return tile_bytes < 4096 ? 4096 : 12288; }
 
 /// `block` inputs at a time, which have one scale of the weights and one of the row.
 template <int outputs, int block>
 inline __attribute__((always_inline)) void int8_tile(const Matrix& m, std::int64_t output, const Row& x, float* to) {
   const std::int64_t inputs = m.inputs, groups = inputs / m.group, steps = inputs / block;
   const auto* w = static_cast<const std::int8_t*>(m.weight) + output * inputs;
-  StepScales<outputs, block> scales;
+  StepScales<outputs, block> scales(m, output, x);
   Vec sum[4] = {Vec::of(0), Vec::of(0), Vec::of(0), Vec::of(0)};
-  Ahead ahead(w, outputs * inputs, outputs * block, integers_ahead(outputs * inputs));
+  Ahead<> ahead(w, outputs * inputs, outputs * block);
   scales_ahead(m.scales + output * groups, outputs * groups);
   for (std::int64_t first = 0, i = 0; first < steps; first += scales.most) {
     const std::int64_t count = steps - first < scales.most ? steps - first : scales.most;
-    scales.fill(m, m.scales + output * groups, groups, x, first, count);
+    scales.fill(first, count);
     for (std::int64_t k = 0; k < count; ++k, i += block, w += block) {
       ahead.step();
       const Words start = start8<block>(x.sums, i);
       const Step8<block> words(x.words, i);
       for (int o = 0; o < outputs; ++o) {
         const Words exact = add8(start, w + o * inputs, words);
-        sum[o] = Vec::fma(exact.floats(), Vec::of(scales.both[o][k]), sum[o]);
+        sum[o] = Vec::fma(exact.floats(), scales.of(o, k, i), sum[o]);
       }
+      scales.next();
     }
   }
   if constexpr (outputs == 4)
@@ -85,7 +104,7 @@ inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64
   const auto* w = static_cast<const std::uint8_t*>(m.weight) + output * row;
   const std::uint8_t* zeros = asymmetric ? m.zeros + output * groups : nullptr;
   std::int64_t left = m.group / step4;  // steps until the next group's zeros
-  StepScales<outputs, block> scales;
+  StepScales<outputs, block> scales(m, output, x);
   Vec sum[4] = {Vec::of(0), Vec::of(0), Vec::of(0), Vec::of(0)};
   const auto step = [&](std::int64_t i, const std::uint8_t* from, std::int64_t row_of_w, std::int64_t k, bool two)
       __attribute__((always_inline)) {
@@ -94,19 +113,19 @@ inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64
       const std::uint8_t* z = zeros + o * groups;
       const Words start = asymmetric ? sums.times(-z[0], -z[two]) : sums.times_minus8();
       const Words exact = add4(start, from + o * row_of_w, x.words + i);
-      const float* own = scales.both[o] + k;
-      sum[o] = Vec::fma(exact.floats(), two ? halves(own[0], own[1]) : Vec::of(own[0]), sum[o]);
+      sum[o] = Vec::fma(exact.floats(), scales.of(o, k, i, two), sum[o]);
     }
   };
-  Ahead ahead(w, outputs * row, outputs * step4 / 2, integers_ahead(outputs * row));
+  Ahead</*near=*/true> ahead(w, outputs * row, outputs * step4 / 2);
   scales_ahead(m.scales + output * groups, outputs * groups);
   for (std::int64_t first = 0, i = 0; first < steps; first += scales.most) {
     const std::int64_t count = steps - first < scales.most ? steps - first : scales.most;
-    scales.fill(m, m.scales + output * groups, groups, x, first, count);
+    scales.fill(first, count);
     std::int64_t k = 0;
     for (; k + blocks <= count; k += blocks, i += step4, w += step4 / 2) {
       ahead.step();
       step(i, w, row, k, paired);
+      scales.next(blocks);
       if (asymmetric && (paired || --left == 0)) {
         left = m.group / step4;
         zeros += blocks;

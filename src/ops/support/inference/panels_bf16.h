@@ -1,4 +1,6 @@
 // Products of pairs of bfloat16 by AVX-512 BF16. Included by panels.cpp inside a namespace and under a target.
+#include "ops/support/inference/panel_tiles_isa.h"
+
 namespace {
 
 constexpr int pair_vectors = panel_outputs / 16;
@@ -27,19 +29,10 @@ inline __attribute__((always_inline)) void pair_tile(const char* panel, std::int
 
 void multiply_pairs(const char* panel, std::int64_t pairs, const char* x, std::int64_t x_row, std::int64_t rows,
                     float* to, std::int64_t to_row) {
-  const auto tile = [&](std::int64_t r, auto step) __attribute__((always_inline)) {
-    pair_tile<decltype(step)::value>(panel, pairs, x + r * x_row, x_row, to + r * to_row, to_row);
-  };
-  std::int64_t r = 0;
-  for (; r + 6 <= rows; r += 6) tile(r, Count<6>{});
-  switch (rows - r) {
-    case 5: tile(r, Count<5>{}); break;
-    case 4: tile(r, Count<4>{}); break;
-    case 3: tile(r, Count<3>{}); break;
-    case 2: tile(r, Count<2>{}); break;
-    case 1: tile(r, Count<1>{}); break;
-    default: break;
-  }
+  each_tile(
+      rows, [&](std::int64_t r, auto step) __attribute__((always_inline)) {
+        pair_tile<decltype(step)::value>(panel, pairs, x + r * x_row, x_row, to + r * to_row, to_row);
+      });
 }
 
 void row_to_pairs(const float* from, std::int64_t count, char* to) {

@@ -1,11 +1,12 @@
 // Panels of float32, and what panels of all types share. Included by panels.cpp inside a namespace and under a target.
 //
 // A panel is made of strips, [inputs][strip] each: the outputs of a strip have their sums in registers, for some rows at a time.
+#include "ops/support/inference/panel_tiles_isa.h"
+
 namespace {
 
 constexpr int strip_vectors = Vec::width == 8 ? 2 : 4;
 constexpr std::int64_t strip = strip_vectors * Vec::width;
-constexpr int most_tile_rows = panel_tile_rows;
 
 #if ANYACCEL_WIDTH >= 8
 typedef std::uint32_t Block __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
@@ -118,19 +119,9 @@ void turned_floats(const void* values, Element type, std::int64_t inputs, std::i
 
 void multiply_floats(const float* panel, std::int64_t inputs, const char* x, std::int64_t x_row, std::int64_t rows,
                      float* to, std::int64_t to_row) {
-  for (std::int64_t s = 0; s < panel_outputs; s += strip, panel += strip * inputs) {
-    const auto tile = [&](std::int64_t r, auto step) __attribute__((always_inline)) {
-      panel_tile<decltype(step)::value>(panel, inputs, x + r * x_row, x_row, to + r * to_row + s, to_row);
-    };
-    std::int64_t r = 0;
-    for (; r + most_tile_rows <= rows; r += most_tile_rows) tile(r, Count<most_tile_rows>{});
-    switch (rows - r) {
-      case 5: tile(r, Count<5>{}); break;
-      case 4: tile(r, Count<4>{}); break;
-      case 3: tile(r, Count<3>{}); break;
-      case 2: tile(r, Count<2>{}); break;
-      case 1: tile(r, Count<1>{}); break;
-      default: break;
-    }
-  }
+  for (std::int64_t s = 0; s < panel_outputs; s += strip, panel += strip * inputs)
+    each_tile(
+        rows, [&](std::int64_t r, auto step) __attribute__((always_inline)) {
+          panel_tile<decltype(step)::value>(panel, inputs, x + r * x_row, x_row, to + r * to_row + s, to_row);
+        });
 }

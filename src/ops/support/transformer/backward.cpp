@@ -47,10 +47,10 @@ class WeightGrads {
       if (!weight->requires_grad()) return;
       all += padded(*weight);
     }
-    if (all * g.input.element_size() <= most_bytes) block_ = at::empty({all}, g.input.options());
+    if (all * g.input.element_size() <= most_bytes) block_ = empty({all}, g.input.options());
   }
   Tensor of(const Tensor& weight) {
-    if (!block_.defined()) return at::empty(weight.sizes(), weight.options());
+    if (!block_.defined()) return empty(weight.sizes(), weight.options());
     void* const at = static_cast<char*>(block_.mutable_data_ptr()) + used_ * weight.element_size();
     used_ += padded(weight);
     return at::from_blob(
@@ -129,30 +129,17 @@ void attention_grad(const Layer<S>& layer, const TransformerKept& kept, const Te
 template <typename S>
 TransformerBackward backward_as(const TransformerGiven& g, const Tensor& grad_output, const Tensor& output,
                                 const TransformerKept& kept) {
-  using Real = typename RealOf<S>::type;
   const Layer<S> layer(g);
   const std::int64_t rows = layer.rows, hidden = layer.hidden, inter = layer.inter;
-  const bool pre = g.pre_layer_norm, invertible = g.normalize_invertible, drops = layer.out_drop.threshold != 0;
+  const bool pre = g.pre_layer_norm, drops = layer.out_drop.threshold != 0;
   const Tensor grad_out = grad_output.contiguous().view({rows, hidden});
   WeightGrads weight_grads(g);
 
   // Of the sum before the last norm, or of the output itself, and of the feed-forward part's second product.
-  NormGrad<S> last{};
-  last.columns = hidden;
-  last.grad = read<S>(grad_out);
-  last.dropout = layer.out_drop;
-  Tensor grad_sum = pre ? Tensor() : layer.empty({rows, hidden});
+  const Tensor grad_sum = pre ? Tensor() : layer.empty({rows, hidden});
   const Tensor dropped = drops ? layer.empty({rows, hidden}) : Tensor();
-  if (!pre) {
-    last.weight = read<S>(layer.norm_w);
-    last.shift = read<S>(layer.norm_b);
-    last.stats = read<Real>(kept.norm_stats);
-    (invertible ? last.out : last.sum) = invertible ? read<S>(output) : read<S>(kept.inp_norm);
-    last.grad_sum = write<S>(grad_sum);
-  }
-  last.grad_product = write<S>(dropped);
   const RowSums<S> last_sums(layer, 3, hidden);
-  norm_grads(layer, last, last_sums);
+  norm_grads(layer, last_norm_grad<S>(layer, kept, output, grad_out, grad_sum, dropped), last_sums);
   const Tensor grad_ff2 = drops ? dropped : pre ? grad_out : grad_sum;
 
   Tensor grad_inter = layer.empty({rows, inter});
@@ -176,20 +163,9 @@ TransformerBackward backward_as(const TransformerGiven& g, const Tensor& grad_ou
   multiply_back(layer, grad_ff1, grad_inter, g.inter_w, !pre);
 
   // Of the sum before the norm behind the attention, and of the attention's output product.
-  NormGrad<S> middle{};
-  middle.columns = hidden;
-  middle.grad = read<S>(grad_ff1);
-  middle.weight = read<S>(layer.nw);
-  middle.shift = read<S>(layer.nb);
-  middle.stats = read<Real>(kept.attn_norm_stats);
-  (invertible ? middle.out : middle.sum) = invertible ? read<S>(kept.ff1_inp) : read<S>(kept.add_res);
-  if (pre) middle.plus = read<S>(grad_out);
   const Tensor grad_residual = layer.empty({layer.batch, layer.length, hidden});
-  middle.grad_sum = write<S>(grad_residual);
-  middle.grad_product = write<S>(dropped);
-  middle.dropout = layer.attn_out_drop;
   const RowSums<S> middle_sums(layer, 3, hidden);
-  norm_grads(layer, middle, middle_sums);
+  norm_grads(layer, middle_norm_grad<S>(layer, kept, grad_ff1, grad_out, grad_residual, dropped), middle_sums);
   const Tensor residual_rows = grad_residual.view({rows, hidden});
   const Tensor grad_projected = drops ? dropped : residual_rows;
 
@@ -210,16 +186,8 @@ TransformerBackward backward_as(const TransformerGiven& g, const Tensor& grad_ou
   if (pre) {
     multiply_back(layer, grad_attention, grad_qkv, g.attn_qkvw);
     grad_input = layer.empty({layer.batch, layer.length, hidden});
-    NormGrad<S> first{};
-    first.columns = hidden;
-    first.grad = read<S>(grad_attention);
-    first.weight = read<S>(layer.norm_w);
-    first.shift = read<S>(layer.norm_b);
-    first.stats = read<Real>(kept.norm_stats);
-    (invertible ? first.out : first.sum) = invertible ? read<S>(kept.inp_norm) : read<S>(layer.input);
-    first.plus = read<S>(residual_rows);
-    first.grad_sum = write<S>(grad_input);
-    norm_grads(layer, first, first_sums.emplace(layer, 3, hidden));
+    norm_grads(layer, first_norm_grad<S>(layer, kept, grad_attention, residual_rows, grad_input),
+               first_sums.emplace(layer, 3, hidden));
   } else {
     multiply_back(layer, residual_rows, grad_qkv, g.attn_qkvw, true);
   }

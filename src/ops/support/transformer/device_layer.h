@@ -6,45 +6,19 @@
 #pragma once
 
 #include "ops/support/cuda/attention_tensors.h"
-#include "ops/support/empty.h"
 #include "ops/support/transformer/device_rows.h"
-#include "ops/support/transformer/layer.h"
+#include "ops/support/transformer/passes.h"
 
 namespace anyaccel::ops {
 namespace {
 
-/// The layer's sizes, and its arguments as contiguous memory of a device.
+/// The arguments as a device's kernels take them.
 template <typename S>
-struct DeviceLayer {
+struct DeviceLayer : LayerArguments {
   using Real = typename RealOf<S>::type;
-  static constexpr auto real_type = c10::CppTypeToScalarType<Real>::value;
   static constexpr const char* where = "transformer_layer";
 
-  DeviceLayer(const TransformerGiven& given, void* on)
-      : g(given),
-        stream(on),
-        batch(g.input.size(0)),
-        length(g.input.size(1)),
-        hidden(g.input.size(2)),
-        inter(g.inter_w.size(0)),
-        rows(batch * length),
-        head_dim(hidden / g.heads),
-        input(g.input.contiguous().view({rows, hidden})),
-        ob(g.attn_ob.contiguous()),
-        nw(g.attn_nw.contiguous()),
-        nb(g.attn_nb.contiguous()),
-        inter_b(g.inter_b.contiguous()),
-        output_b(g.output_b.contiguous()),
-        norm_w(g.norm_w.contiguous()),
-        norm_b(g.norm_b.contiguous()),
-        attn_drop(dropout_of(g.attn_dropout, g.seed, 1)),
-        attn_out_drop(dropout_of(g.hidden_dropout, g.seed, 2)),
-        out_drop(dropout_of(g.hidden_dropout, g.seed, 3)) {}
-
-  Tensor empty(at::IntArrayRef sizes) const { return ops::empty(sizes, g.input.options()); }
-  Tensor reals(at::IntArrayRef sizes) const { return ops::empty(sizes, g.input.options().dtype(real_type)); }
-  Tensor or_empty(const Tensor& tensor) const { return tensor.defined() ? tensor : empty({0}); }
-  Tensor reals_or_empty(const Tensor& tensor) const { return tensor.defined() ? tensor : reals({0}); }
+  DeviceLayer(const TransformerGiven& given, void* on) : LayerArguments(given), stream(on) {}
 
   /// Query, key or value of [rows, 3 * hidden], as [batch, heads, length, head_dim].
   Tensor heads_of(const Tensor& qkv, std::int64_t which) const {
@@ -59,7 +33,7 @@ struct DeviceLayer {
     launch.q = tensors.reads(heads_of(qkv, 0));
     launch.k = tensors.reads(heads_of(qkv, 1));
     launch.v = tensors.reads(heads_of(qkv, 2));
-    launch.scale = static_cast<Real>(1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, head_dim))));
+    launch.scale = static_cast<Real>(attention_scale());
     launch.dropout = attn_drop;
     if (g.has_mask()) launch.bias[0] = tensors.added(*g.attention_mask, g.attention_mask->scalar_type() == at::kBool);
   }
@@ -91,11 +65,7 @@ struct DeviceLayer {
     return out;
   }
 
-  const TransformerGiven& g;
   void* stream;
-  std::int64_t batch, length, hidden, inter, rows, head_dim;
-  Tensor input, ob, nw, nb, inter_b, output_b, norm_w, norm_b;
-  Dropout attn_drop, attn_out_drop, out_drop;
 };
 
 template <typename S>
@@ -103,29 +73,11 @@ TransformerForward device_forward_as(const TransformerGiven& g, bool keep, void*
   using Real = typename RealOf<S>::type;
   const DeviceLayer<S> layer(g, stream);
   const std::int64_t rows = layer.rows, hidden = layer.hidden, inter = layer.inter;
-  const bool pre = g.pre_layer_norm, keep_sums = keep && !g.normalize_invertible;
+  const bool pre = g.pre_layer_norm;
   const Tensor out = layer.empty({layer.batch, layer.length, hidden});
-  TransformerKept kept;
-  if (keep) {
-    kept.attn_stats = layer.reals({layer.batch, g.heads, layer.length, 2});
-    kept.attn_norm_stats = layer.reals({rows, 2});
-    kept.norm_stats = layer.reals({rows, 2});
-  }
-  AddNorm<S> norm{};
-  norm.columns = hidden;
-  norm.eps = static_cast<Real>(g.eps);
-
-  Tensor normal = layer.input;
-  if (pre || keep_sums) kept.inp_norm = layer.empty({rows, hidden});
-  if (pre) {
-    normal = kept.inp_norm;
-    norm.residual = read<S>(layer.input);
-    norm.out = write<S>(normal);
-    norm.weight = read<S>(layer.norm_w);
-    norm.shift = read<S>(layer.norm_b);
-    norm.stats = write<Real>(kept.norm_stats);
-    layer.add_norm(norm);
-  }
+  TransformerKept kept = layer.begin(keep);
+  if (pre) layer.add_norm(first_norm<S>(layer, kept));
+  const Tensor normal = pre ? kept.inp_norm : layer.input;
 
   kept.qkv = layer.empty({rows, 3 * hidden});
   Tensor qkv = kept.qkv;
@@ -141,17 +93,8 @@ TransformerForward device_forward_as(const TransformerGiven& g, bool keep, void*
   const Tensor product = out.view({rows, hidden});
   multiply(product, kept.attn_out, g.attn_ow.t());
   kept.ff1_inp = layer.empty({rows, hidden});
-  if (pre || keep_sums) kept.add_res = layer.empty({rows, hidden});
-  norm.product = read<S>(product);
-  norm.bias = read<S>(layer.ob);
-  norm.residual = read<S>(layer.input);
-  norm.sum = write<S>(kept.add_res);
-  norm.out = write<S>(kept.ff1_inp);
-  norm.weight = read<S>(layer.nw);
-  norm.shift = read<S>(layer.nb);
-  norm.stats = write<Real>(kept.attn_norm_stats);
-  norm.dropout = layer.attn_out_drop;
-  layer.add_norm(norm);
+  if (pre || layer.keeps_sums(keep)) kept.add_res = layer.empty({rows, hidden});
+  layer.add_norm(middle_norm<S>(layer, kept, product));
 
   kept.gelu_inp = layer.empty({rows, inter});
   if (keep && !g.gelu_checkpoint) kept.ff2_inp = layer.empty({rows, inter});
@@ -161,29 +104,8 @@ TransformerForward device_forward_as(const TransformerGiven& g, bool keep, void*
   const Gelu<S> activation{inter, read<S>(kept.gelu_inp), read<S>(layer.inter_b), write<S>(after), g.tanh()};
   check_launch(layer.where, device_gelu(activation, rows, stream));
   multiply(product, after, g.output_w.t());
-  norm.bias = read<S>(layer.output_b);
-  norm.residual = read<S>(pre ? kept.add_res : kept.ff1_inp);
-  norm.sum = pre ? write<S>(out) : keep_sums ? write<S>(kept.inp_norm) : nullptr;
-  norm.out = pre ? nullptr : write<S>(out);
-  norm.weight = read<S>(layer.norm_w);
-  norm.shift = read<S>(layer.norm_b);
-  norm.stats = write<Real>(kept.norm_stats);
-  norm.dropout = layer.out_drop;
-  layer.add_norm(norm);
-
-  if (!keep) kept = TransformerKept();
-  if (keep && g.normalize_invertible) kept.add_res = Tensor();
-  return {out,
-          layer.or_empty(kept.inp_norm),
-          layer.or_empty(kept.qkv),
-          layer.reals_or_empty(kept.attn_stats),
-          layer.or_empty(kept.attn_out),
-          layer.or_empty(kept.add_res),
-          layer.or_empty(kept.ff1_inp),
-          layer.or_empty(kept.gelu_inp),
-          layer.or_empty(kept.ff2_inp),
-          layer.reals_or_empty(kept.attn_norm_stats),
-          layer.reals_or_empty(kept.norm_stats)};
+  layer.add_norm(last_norm<S>(layer, kept, keep, product, out));
+  return layer.result(out, kept, keep);
 }
 
 /// The gradients of query, key and value, in the order of memory of qkv.
@@ -213,7 +135,7 @@ TransformerBackward device_backward_as(const TransformerGiven& g, const Tensor& 
   using Real = typename RealOf<S>::type;
   const DeviceLayer<S> layer(g, stream);
   const std::int64_t rows = layer.rows, hidden = layer.hidden, inter = layer.inter;
-  const bool pre = g.pre_layer_norm, invertible = g.normalize_invertible, drops = layer.out_drop.threshold != 0;
+  const bool pre = g.pre_layer_norm, drops = layer.out_drop.threshold != 0;
   const Tensor grad_out = grad_output.contiguous().view({rows, hidden});
   const auto grad_of = [&](const Tensor& weight, const Tensor& grad, const Tensor& from) {
     const Tensor out = layer.empty(weight.sizes());
@@ -222,21 +144,9 @@ TransformerBackward device_backward_as(const TransformerGiven& g, const Tensor& 
   };
 
   // Of the sum before the last norm, or of the output itself, and of the feed-forward part's second product.
-  NormGrad<S> last{};
-  last.columns = hidden;
-  last.grad = read<S>(grad_out);
-  last.dropout = layer.out_drop;
   const Tensor grad_sum = pre ? Tensor() : layer.empty({rows, hidden});
   const Tensor dropped = drops ? layer.empty({rows, hidden}) : Tensor();
-  if (!pre) {
-    last.weight = read<S>(layer.norm_w);
-    last.shift = read<S>(layer.norm_b);
-    last.stats = read<Real>(kept.norm_stats);
-    (invertible ? last.out : last.sum) = invertible ? read<S>(output) : read<S>(kept.inp_norm);
-    last.grad_sum = write<S>(grad_sum);
-  }
-  last.grad_product = write<S>(dropped);
-  const auto last_sums = layer.norm_grad(last);
+  const auto last_sums = layer.norm_grad(last_norm_grad<S>(layer, kept, output, grad_out, grad_sum, dropped));
   const Tensor grad_ff2 = drops ? dropped : pre ? grad_out : grad_sum;
 
   const Tensor grad_inter = layer.empty({rows, inter});
@@ -251,19 +161,9 @@ TransformerBackward device_backward_as(const TransformerGiven& g, const Tensor& 
   multiply(grad_ff1, grad_inter, g.inter_w, !pre);
 
   // Of the sum before the norm behind the attention, and of the attention's output product.
-  NormGrad<S> middle{};
-  middle.columns = hidden;
-  middle.grad = read<S>(grad_ff1);
-  middle.weight = read<S>(layer.nw);
-  middle.shift = read<S>(layer.nb);
-  middle.stats = read<Real>(kept.attn_norm_stats);
-  (invertible ? middle.out : middle.sum) = invertible ? read<S>(kept.ff1_inp) : read<S>(kept.add_res);
-  if (pre) middle.plus = read<S>(grad_out);
   const Tensor grad_residual = layer.empty({layer.batch, layer.length, hidden});
-  middle.grad_sum = write<S>(grad_residual);
-  middle.grad_product = write<S>(dropped);
-  middle.dropout = layer.attn_out_drop;
-  const auto middle_sums = layer.norm_grad(middle);
+  const auto middle_sums =
+      layer.norm_grad(middle_norm_grad<S>(layer, kept, grad_ff1, grad_out, grad_residual, dropped));
   const Tensor residual_rows = grad_residual.view({rows, hidden});
   const Tensor grad_projected = drops ? dropped : residual_rows;
 
@@ -280,16 +180,7 @@ TransformerBackward device_backward_as(const TransformerGiven& g, const Tensor& 
   if (pre) {
     multiply(grad_attention, grad_qkv, g.attn_qkvw);
     grad_input = layer.empty({layer.batch, layer.length, hidden});
-    NormGrad<S> first{};
-    first.columns = hidden;
-    first.grad = read<S>(grad_attention);
-    first.weight = read<S>(layer.norm_w);
-    first.shift = read<S>(layer.norm_b);
-    first.stats = read<Real>(kept.norm_stats);
-    (invertible ? first.out : first.sum) = invertible ? read<S>(kept.inp_norm) : read<S>(layer.input);
-    first.plus = read<S>(residual_rows);
-    first.grad_sum = write<S>(grad_input);
-    norm_sums = layer.norm_grad(first);
+    norm_sums = layer.norm_grad(first_norm_grad<S>(layer, kept, grad_attention, residual_rows, grad_input));
   } else {
     multiply(residual_rows, grad_qkv, g.attn_qkvw, true);
   }

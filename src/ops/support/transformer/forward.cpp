@@ -96,36 +96,17 @@ void check_invertible(const char* name, const Tensor& weight) {
 
 template <typename S>
 TransformerForward forward_as(const TransformerGiven& g, bool keep) {
-  using Real = typename RealOf<S>::type;
   const Layer<S> layer(g);
   const std::int64_t rows = layer.rows, hidden = layer.hidden, inter = layer.inter;
-  const bool pre = g.pre_layer_norm, keep_sums = keep && !g.normalize_invertible;
+  const bool pre = g.pre_layer_norm;
   if (keep && g.normalize_invertible) {
     check_invertible("attn_nw", layer.nw);
     check_invertible("norm_w", layer.norm_w);
   }
   Tensor out = layer.empty({layer.batch, layer.length, hidden});
-  TransformerKept kept;
-  if (keep) {
-    kept.attn_stats = layer.reals({layer.batch, g.heads, layer.length, 2});
-    kept.attn_norm_stats = layer.reals({rows, 2});
-    kept.norm_stats = layer.reals({rows, 2});
-  }
-  AddNorm<S> norm{};
-  norm.columns = hidden;
-  norm.eps = static_cast<Real>(g.eps);
-
-  Tensor normal = layer.input;
-  if (pre || keep_sums) kept.inp_norm = layer.empty({rows, hidden});
-  if (pre) {
-    normal = kept.inp_norm;
-    norm.residual = read<S>(layer.input);
-    norm.out = write<S>(normal);
-    norm.weight = read<S>(layer.norm_w);
-    norm.shift = read<S>(layer.norm_b);
-    norm.stats = write<Real>(kept.norm_stats);
-    norm_rows(layer, norm, 0, rows);
-  }
+  TransformerKept kept = layer.begin(keep);
+  if (pre) norm_rows(layer, first_norm<S>(layer, kept), 0, rows);
+  const Tensor normal = pre ? kept.inp_norm : layer.input;
 
   kept.qkv = layer.empty({rows, 3 * hidden});
   if (!multiply_few(layer, kept.qkv, normal, g.attn_qkvw, layer.qkvb)) {
@@ -145,26 +126,10 @@ TransformerForward forward_as(const TransformerGiven& g, bool keep) {
   const Tensor product = out.view({rows, hidden});
   multiply_weight(layer, product, kept.attn_out, g.attn_ow);
   kept.ff1_inp = layer.empty({rows, hidden});
-  if (pre || keep_sums) kept.add_res = layer.empty({rows, hidden});
-  norm.product = read<S>(product);
-  norm.bias = read<S>(layer.ob);
-  norm.residual = read<S>(layer.input);
-  norm.sum = write<S>(kept.add_res);
-  norm.out = write<S>(kept.ff1_inp);
-  norm.weight = read<S>(layer.nw);
-  norm.shift = read<S>(layer.nb);
-  norm.stats = write<Real>(kept.attn_norm_stats);
-  norm.dropout = layer.attn_out_drop;
-  norm_rows(layer, norm, 0, rows);
+  if (pre || layer.keeps_sums(keep)) kept.add_res = layer.empty({rows, hidden});
+  norm_rows(layer, middle_norm<S>(layer, kept, product), 0, rows);
 
-  norm.bias = read<S>(layer.output_b);
-  norm.residual = read<S>(pre ? kept.add_res : kept.ff1_inp);
-  norm.sum = pre ? write<S>(out) : keep_sums ? write<S>(kept.inp_norm) : nullptr;
-  norm.out = pre ? nullptr : write<S>(out);
-  norm.weight = read<S>(layer.norm_w);
-  norm.shift = read<S>(layer.norm_b);
-  norm.stats = write<Real>(kept.norm_stats);
-  norm.dropout = layer.out_drop;
+  const AddNorm<S> norm = last_norm<S>(layer, kept, keep, product, out);
   const std::int64_t chunk = std::min(rows, sizeof(S) == 2 ? 2 * chunk_rows : chunk_rows);
   const bool keep_gelu = keep && !g.gelu_checkpoint;
   if (keep) kept.gelu_inp = layer.empty({rows, inter});
@@ -183,21 +148,7 @@ TransformerForward forward_as(const TransformerGiven& g, bool keep) {
     norm_rows(layer, norm, first, count);
   }
 
-  if (!keep) kept = TransformerKept();
-  const auto or_empty = [&](const Tensor& tensor) { return tensor.defined() ? tensor : layer.empty({0}); };
-  if (!pre && !keep_sums) kept.inp_norm = Tensor();
-  if (keep && g.normalize_invertible) kept.add_res = Tensor();
-  return {out,
-          or_empty(kept.inp_norm),
-          or_empty(kept.qkv),
-          kept.attn_stats.defined() ? kept.attn_stats : layer.reals({0}),
-          or_empty(kept.attn_out),
-          or_empty(kept.add_res),
-          or_empty(kept.ff1_inp),
-          or_empty(kept.gelu_inp),
-          or_empty(kept.ff2_inp),
-          kept.attn_norm_stats.defined() ? kept.attn_norm_stats : layer.reals({0}),
-          kept.norm_stats.defined() ? kept.norm_stats : layer.reals({0})};
+  return layer.result(out, kept, keep);
 }
 
 }  // namespace

@@ -1,31 +1,17 @@
-// What both directions of the layer share: memory, threads, products. Included by forward.cpp and backward.cpp alone.
+// What both directions of the layer share on the host: memory, threads, products. Included by forward.cpp and backward.cpp alone.
 #pragma once
 
-#include <cmath>
 #include <limits>
 #include <new>
 
-#include "ATen/ops/addmm.h"
-#include "ATen/ops/empty.h"
-#include "ATen/ops/mm.h"
 #include "ATen/ops/where.h"
 #include "ops/support/tasks.h"
 #include "ops/support/transformer/attention.h"
 #include "ops/support/transformer/few_rows.h"
-#include "ops/support/transformer/given.h"
+#include "ops/support/transformer/passes.h"
 
 namespace anyaccel::ops {
 namespace {
-
-/// Memory of a contiguous tensor; null where there is none.
-template <typename S>
-const S* read(const Tensor& tensor) {
-  return tensor.defined() ? static_cast<const S*>(tensor.const_data_ptr()) : nullptr;
-}
-template <typename S>
-S* write(const Tensor& tensor) {
-  return tensor.defined() ? static_cast<S*>(tensor.mutable_data_ptr()) : nullptr;
-}
 
 /// Aligned memory of each thread.
 template <typename T>
@@ -63,50 +49,20 @@ void parallel_rows(std::int64_t rows, std::int64_t columns, const Function& func
   });
 }
 
-inline Dropout dropout_of(double ratio, std::int64_t seed, std::uint64_t which) {
-  Dropout out;
-  out.key = static_cast<std::uint64_t>(seed) + which * 0xd1342543de82ef95U;
-  out.threshold = static_cast<std::uint32_t>(std::min(std::llround(ratio * 0x1p32), 0xffffffffLL));
-  out.scale = 1 / (1 - ratio);
-  return out;
-}
-
-/// The layer's sizes, and its arguments as contiguous memory.
+/// The arguments as the host's kernels take them.
 template <typename S>
-struct Layer {
+struct Layer : LayerArguments {
   using Real = typename RealOf<S>::type;
-  static constexpr auto real_type = c10::CppTypeToScalarType<Real>::value;
 
   explicit Layer(const TransformerGiven& given)
-      : g(given),
-        isa(best_isa()),
-        batch(g.input.size(0)),
-        length(g.input.size(1)),
-        hidden(g.input.size(2)),
-        inter(g.inter_w.size(0)),
-        rows(batch * length),
-        head_dim(hidden / g.heads),
-        input(g.input.contiguous().view({rows, hidden})),
-        qkvb(g.attn_qkvb.contiguous()),
-        ob(g.attn_ob.contiguous()),
-        nw(g.attn_nw.contiguous()),
-        nb(g.attn_nb.contiguous()),
-        inter_b(g.inter_b.contiguous()),
-        output_b(g.output_b.contiguous()),
-        norm_w(g.norm_w.contiguous()),
-        norm_b(g.norm_b.contiguous()),
-        attn_drop(dropout_of(g.attn_dropout, g.seed, 1)),
-        attn_out_drop(dropout_of(g.hidden_dropout, g.seed, 2)),
-        out_drop(dropout_of(g.hidden_dropout, g.seed, 3)) {
+      : LayerArguments(given), isa(best_isa()), qkvb(g.attn_qkvb.contiguous()) {
     if (g.has_mask()) {
       mask = *g.attention_mask;
       if (mask.scalar_type() == at::kBool) mask = at::where(mask, 0.0, -std::numeric_limits<double>::infinity());
-      mask = mask.to(real_type).expand({batch, g.heads, length, length});
+      mask = mask.to(real_type()).expand({batch, g.heads, length, length});
     }
   }
 
-  Tensor empty(at::IntArrayRef sizes) const { return at::empty(sizes, g.input.options()); }
-  Tensor reals(at::IntArrayRef sizes) const { return at::empty(sizes, g.input.options().dtype(real_type)); }
   std::int64_t heads() const { return batch * g.heads; }
   /// Whether the attention reads heads where they are, or copies of them that are padded or of another type.
   bool in_place() const { return std::is_same_v<S, Real> && head_dim % 16 == 0; }
@@ -117,7 +73,7 @@ struct Layer {
     FullAttention<Real> h{};
     h.length = length;
     h.dim = padded_dim();
-    h.scale = static_cast<Real>(1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, head_dim))));
+    h.scale = static_cast<Real>(attention_scale());
     if (mask.defined()) {
       h.mask =
           mask.template const_data_ptr<Real>() + index / g.heads * mask.stride(0) + index % g.heads * mask.stride(1);
@@ -130,11 +86,8 @@ struct Layer {
     return h;
   }
 
-  const TransformerGiven& g;
   Isa isa;
-  std::int64_t batch, length, hidden, inter, rows, head_dim;
-  Tensor input, qkvb, ob, nw, nb, inter_b, output_b, norm_w, norm_b, mask;
-  Dropout attn_drop, attn_out_drop, out_drop;
+  Tensor qkvb, mask;
 };
 
 /// Copies one head's rows, `row` elements apart, to [length][padded] in the arithmetic's type, padded with zeros.
@@ -152,15 +105,6 @@ template <typename S, typename Real>
 void scatter(const Layer<S>& layer, const Real* from, S* to, std::int64_t row) {
   const std::int64_t padded = layer.padded_dim();
   for (std::int64_t i = 0; i < layer.length; ++i) narrow(layer.isa, from + i * padded, layer.head_dim, to + i * row);
-}
-
-/// product = a b, or product += a b.
-inline void multiply(const Tensor& product, const Tensor& a, const Tensor& b, bool add = false) {
-  Tensor out = product;
-  if (add)
-    at::addmm_out(out, out, a, b);
-  else
-    at::mm_out(out, a, b);
 }
 
 /// A product of few rows, and whether it is one that the kernels here do.
@@ -211,17 +155,6 @@ void multiply_back(const Layer<S>& layer, const Tensor& product, const Tensor& f
   parallel_tasks(parts, parts, [&](std::int64_t i, std::int64_t) {
     few_rows_backward(layer.isa, *few, read<float>(from), add, first(i), first(i + 1), write<float>(product));
   });
-}
-
-/// Calls function<S>() for the type of the input.
-template <typename Function>
-auto for_type(const TransformerGiven& given, const Function& function) {
-  switch (given.input.scalar_type()) {
-    case at::kDouble: return function(double{});
-    case at::kBFloat16: return function(Bf16{});
-    case at::kHalf: return function(Fp16{});
-    default: return function(float{});
-  }
 }
 
 }  // namespace

@@ -89,12 +89,7 @@ const char* device_add_norm(const AddNorm<S>& given, std::int64_t rows, void* st
   const AddNorm<T> pass = of_device(given);
   const bool wide = are_wide<T>(pass.columns, pass.product, pass.bias, pass.residual, pass.sum, pass.out, pass.weight, pass.shift);
   const auto bytes = static_cast<std::size_t>(add_norm_shared(pass.columns, Sixteen<T>::count)) * sizeof(RealOfT<T>);
-  // Beyond 48 KiB a kernel must ask; what no device has is refused here.
-  if (bytes > 48 * 1024) {
-    const cudaError_t status =
-        cudaFuncSetAttribute(add_norm_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-    if (status != cudaSuccess) return cudaGetErrorString(cudaGetLastError());
-  }
+  if (const char* problem = allow_shared(add_norm_kernel<T>, bytes)) return problem;
   add_norm_kernel<T><<<blocks_for(rows), row_lanes, bytes, queue(stream)>>>(pass, wide, rows);
   return launch_error();
 }

@@ -22,10 +22,11 @@ struct Columns {
   Real at[count];
 
   /// The first `there` are read; `wide`: all are there, and `from` is a multiple of 16 bytes.
+  template <Reads reads = Reads::again>
   static ANYACCEL_ON_BOTH Columns load(const S* from, std::int64_t there, bool wide) {
     Columns out;
     if (wide) {
-      const Sixteen<S> some = load_sixteen(from);
+      const Sixteen<S> some = load_sixteen<reads>(from);
       for (int j = 0; j < count; ++j) out.at[j] = static_cast<Real>(some.at[j]);
     } else {
       for (int j = 0; j < count; ++j) out.at[j] = j < there ? static_cast<Real>(from[j]) : Real{0};
@@ -111,7 +112,8 @@ ANYACCEL_ON_BOTH void add_norm_block(const AddNorm<S>& pass, bool wide, std::int
     each_columns<S>(lane, columns, [&](std::int64_t i, int there) {
       Some r = Some::load(pass.residual + at + i, there, wide);
       if (pass.product) {
-        const Some product = Some::load(pass.product + at + i, there, wide),
+        // It may lie where the result goes to.
+        const Some product = Some::template load<Reads::written>(pass.product + at + i, there, wide),
                    bias = Some::load(pass.bias + i, there, wide);
         for (int j = 0; j < Some::count; ++j)
           r.at[j] = j < there ? r.at[j] + dropout.of(product.at[j] + bias.at[j], i + j) : Real{0};
@@ -273,7 +275,7 @@ ANYACCEL_ON_BOTH void gelu_block(const Gelu<S>& pass, bool wide, std::int64_t ro
   const std::int64_t all = rows * pass.columns, at = (block * row_lanes + lane) * Some::count;
   if (at >= all) return;
   const int there = all - at < Some::count ? static_cast<int>(all - at) : Some::count;
-  Some from = Some::load(pass.from + at, there, wide);
+  Some from = Some::template load<Reads::written>(pass.from + at, there, wide);
   if (wide) {
     const Some bias = Some::load(pass.bias + at % pass.columns, there, wide);
     for (int j = 0; j < Some::count; ++j) from.at[j] += bias.at[j];
@@ -324,7 +326,7 @@ ANYACCEL_ON_BOTH void gelu_grad_block(const Gelu<S>& pass, S* grad, bool wide, s
       pass.columns, rows, rows_of_part, block, lane, parts, [&](std::int64_t row, std::int64_t column, int there) {
         const std::int64_t at = row * pass.columns + column;
         const Some from = Some::load(pass.from + at, there, wide), bias = Some::load(pass.bias + column, there, wide);
-        Some out = Some::load(grad + at, there, wide);
+        Some out = Some::template load<Reads::written>(grad + at, there, wide);
         for (int j = 0; j < Some::count; ++j) {
           typename Some::Real slope;
           gelu_of<typename Some::Real>(from.at[j] + bias.at[j], pass.tanh, &slope);

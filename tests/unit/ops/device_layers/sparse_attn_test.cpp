@@ -116,5 +116,20 @@ TEST(SparseAttentionOnDevice, IsTheSameAsOnTheHost) {
   }
 }
 
+// Breaks when a backward pass hands its kernels an address of another device: nothing but the query's own was looked at.
+TEST(SparseAttentionOnDevice, RefusesGradientsAndResultsOfAnotherDevice) {
+  Call call;
+  call.block = 16;
+  call.q = call.k = call.v = call.grad = at::randn({1, 1, 16, 8});
+  call.layout = at::ones({1, 1, 1}).to(at::kLong);
+  const Given g = call.given();
+  const auto [out, stats] = sparse_forward_on_device(g, nullptr);
+  check_results(g, call.grad, out, stats);
+  const auto elsewhere = [](const Tensor& tensor) { return tensor.to(at::kMeta); };
+  EXPECT_THROW(check_results(g, elsewhere(call.grad), out, stats), c10::ValueError);
+  EXPECT_THROW(check_results(g, call.grad, elsewhere(out), stats), c10::ValueError);
+  EXPECT_THROW(check_results(g, call.grad, out, elsewhere(stats)), c10::ValueError);
+}
+
 }  // namespace
 }  // namespace anyaccel::ops

@@ -24,6 +24,7 @@ constexpr float float_magic_value = 8388608.0F;
 /// `count` words from `from`, at once where they are aligned.
 template <int count>
 ANYACCEL_ON_BOTH void load_words(const void* from, bool aligned, std::uint32_t (&to)[count]) {
+  if (aligned) expect_aligned(from, 4 * count);
 #if defined(__CUDA_ARCH__)
   if (aligned) {
     if constexpr (count == 2) {
@@ -35,8 +36,6 @@ ANYACCEL_ON_BOTH void load_words(const void* from, bool aligned, std::uint32_t (
     }
     return;
   }
-#else
-  static_cast<void>(aligned);
 #endif
   const auto* const bytes = static_cast<const std::uint8_t*>(from);
   ANYACCEL_UNROLL
@@ -137,6 +136,7 @@ struct Int4Weights {
     ANYACCEL_UNROLL
     for (int plane = 0; plane < 4; ++plane) {
       const float* const two = at + plane * words;
+      if (aligned) expect_aligned(two, sizeof(float) * 2);
 #if defined(__CUDA_ARCH__)
       if (aligned) {
         const float2 both = __ldg(reinterpret_cast<const float2*>(two));
@@ -144,8 +144,6 @@ struct Int4Weights {
         to[2 * plane + 1] = both.y;
         continue;
       }
-#else
-      static_cast<void>(aligned);
 #endif
       to[2 * plane] = two[0];
       to[2 * plane + 1] = two[1];

@@ -1,0 +1,38 @@
+"""What benchmarks on a GPU begin with, and how they take times there."""
+import math
+import os
+import sys
+import time
+
+import torch
+
+import anyaccel
+
+
+def with_builders(*names):
+    """The accelerator and its device, with these ops loaded. Ends the program where there is no such accelerator, or where no more was asked (`needs`)."""
+    os.environ.setdefault("DS_ACCELERATOR", "cuda")
+    try:
+        accelerator = anyaccel.get_accelerator()
+    except anyaccel.Error as error:
+        sys.exit(f"SKIP: {error}")
+    if sys.argv[1:] == ["needs"]:
+        sys.exit()
+    for name in names:
+        accelerator.create_op_builder(name).load()
+    return accelerator, torch.device(accelerator.current_device_name())
+
+
+def seconds(calls, synchronize):
+    """Of one call, when they are made one behind the other: the best of five rounds."""
+    for call in calls[:3]:
+        call()
+    synchronize()
+    best = math.inf
+    for _ in range(5):
+        start = time.perf_counter()
+        for call in calls:
+            call()
+        synchronize()
+        best = min(best, (time.perf_counter() - start) / len(calls))
+    return best

@@ -1,0 +1,65 @@
+#include "llm/support/mapped_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "unit/llm/temporary_folder.h"
+#include "unit/support/expect_error.h"
+
+namespace anyaccel::llm {
+namespace {
+
+/// The flags that the system has for the mapping which holds `address`; "" where it says none.
+std::string flags_of(const void* address) {
+  std::ifstream maps("/proc/self/smaps");
+  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0, end = 0;
+    char dash = 0;
+    std::istringstream words(line);
+    if (words >> std::hex >> begin >> dash >> end && dash == '-') inside = begin <= wanted && wanted < end;
+    if (inside && line.starts_with("VmFlags:")) return line + " ";
+  }
+  return "";
+}
+
+// Fails when a file's bytes are not those in memory, or a write into them reaches the file.
+TEST(MappedFile, HasTheFilesBytes) {
+  const TemporaryFolder folder;
+  folder.write("file", "some bytes");
+  const auto file = MappedFile::open(folder.path() / "file");
+  ASSERT_EQ(file->size(), 10U);
+  EXPECT_EQ(std::memcmp(file->data(), "some bytes", 10), 0);
+  *const_cast<std::byte*>(file->data()) = std::byte{'S'};
+  std::ifstream again(folder.path() / "file");
+  EXPECT_EQ(again.get(), 's');
+}
+
+// Fails when large pages are not asked for: weights are then read a fifth slower.
+TEST(MappedFile, AsksForLargePages) {
+  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) GTEST_SKIP() << "this system has no large pages";
+  const TemporaryFolder folder;
+  folder.write("file", std::string(100, 'x'));
+  const auto file = MappedFile::open(folder.path() / "file");
+  const std::string flags = flags_of(file->data());
+  if (flags.empty()) GTEST_SKIP() << "this system says nothing of mappings";
+  EXPECT_NE(flags.find(" hg "), std::string::npos) << flags;
+}
+
+// Fails when an empty file is taken for one that cannot be mapped, or the reason of a failure is not told.
+TEST(MappedFile, WhatCannotBeMapped) {
+  const TemporaryFolder folder;
+  folder.write("empty", "");
+  EXPECT_EQ(MappedFile::open(folder.path() / "empty")->size(), 0U);
+  EXPECT_ERROR(MappedFile::open(folder.path() / "none"), not_found, "No such file");
+  EXPECT_ERROR(MappedFile::open(folder.path()), io, "Is a directory");
+}
+
+}  // namespace
+}  // namespace anyaccel::llm
