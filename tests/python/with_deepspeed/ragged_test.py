@@ -36,4 +36,11 @@ def test_logits_of_six_bits(name):
     got = results("float16", "--six-bits")[name]
     assert got["rows"] == 12 and got["all is free"]
     assert got["error"] < 1.5 * got["plain error"] + 1e-3, got
-    assert got["moved"] > 20 * got["error"], got  # by the rounding
+    assert got["moved"] > 10 * got["error"], got  # by the rounding
+
+
+def test_layer_of_six_bits():
+    # breaks when few tokens and many, or gated activations, read other weights; DeepSpeed itself refuses outputs that are no multiple of 256
+    got = result(PROGRAM.with_name("six_bits.py"), DS_ACCELERATOR="cpu")
+    assert len(got["errors"]) == 9 and max(got["errors"].values()) < 2e-3, got
+    assert "multiple of 256" in got["odd"]
