@@ -60,8 +60,20 @@ inline __attribute__((always_inline)) Vec numbers_of(Ints code) {
   return vec_of(as<Floats>((size < (1 << f.mantissa) ? small : normal) | sign));
 }
 
+#if ANYACCEL_WIDTH == 16
+#include "ops/fp_quantizer/words_isa.h"
+#else
+template <typename T>
+inline std::int32_t greatest_magnitude(const T* from, std::int64_t count) {
+  return range_of<T, true>(from, count).high;
+}
+#endif
+
 template <int format, bool stochastic, typename T>
 inline void encode_piece(const T* from, float factor, std::uint64_t key, std::uint32_t place, std::uint8_t* to) {
+#if ANYACCEL_WIDTH == 16
+  if constexpr (!stochastic) return encode_words<format>(from, factor, to);
+#endif
   pack_piece<float_formats[format].bits>(
       to, [&](int i) __attribute__((always_inline)) {
         const Vec y = Vec::load(from + i) * Vec::of(factor);
@@ -101,7 +113,7 @@ void encode_groups(const ToFloatsJob& job, std::int64_t begin, std::int64_t end,
   for (std::int64_t group = begin; group < end; ++group) {
     const T* const first = from + group * job.group;
     std::uint8_t* const row = job.to + group * bytes;
-    const FloatScale scale = float_scale(range_of<T, true>(first, job.group).high, greatest_of(f));
+    const FloatScale scale = float_scale(greatest_magnitude(first, job.group), greatest_of(f));
     if (scale.flat)
       __builtin_memset(row, 0, static_cast<std::size_t>(bytes - 4));
     else if (job.stochastic)
@@ -110,6 +122,19 @@ void encode_groups(const ToFloatsJob& job, std::int64_t begin, std::int64_t end,
       encode_group<format, false>(first, job.group, scale.factor, 0, row);
     __builtin_memcpy(row + bytes - 4, &scale.step, 4);
   }
+}
+
+/// decode(codes, elements) for all pieces of a row.
+template <int bits, typename T, typename Decode>
+inline void decode_row(const std::uint8_t* from, std::int64_t group, T* to, const Decode& decode) {
+  std::int64_t i = 0;
+  for (; i + piece <= group; i += piece) decode(from + i * bits / 8, to + i);
+  if (i == group) return;
+  std::uint8_t last[piece_bytes<bits>] = {};
+  __builtin_memcpy(last, from + i * bits / 8, static_cast<std::size_t>((group - i) * bits / 8));
+  T rest[piece];
+  decode(last, rest);
+  __builtin_memcpy(to + i, rest, static_cast<std::size_t>(group - i) * sizeof(T));
 }
 
 template <int format, typename T>
@@ -121,14 +146,21 @@ void decode_rows(const FromFloatsJob& job, std::int64_t source, std::int64_t gro
     T* const first = to + (group + row) * job.group;
     float step;
     __builtin_memcpy(&step, from + bytes - 4, 4);
-    std::int64_t i = 0;
-    for (; i + piece <= job.group; i += piece) decode_piece<format>(from + i * f.bits / 8, Vec::of(step), first + i);
-    if (i == job.group) continue;
-    std::uint8_t last[piece_bytes<f.bits>] = {};
-    __builtin_memcpy(last, from + i * f.bits / 8, static_cast<std::size_t>((job.group - i) * f.bits / 8));
-    T rest[piece];
-    decode_piece<format>(last, Vec::of(step), rest);
-    __builtin_memcpy(first + i, rest, static_cast<std::size_t>(job.group - i) * sizeof(T));
+#if ANYACCEL_WIDTH == 16
+    if constexpr (decodes_words<format>)
+      if (step - step == 0) {
+        const WordDecoder<format, T> words(step);
+        decode_row<f.bits>(
+            from, job.group, first, [&](const std::uint8_t* codes, T* numbers) __attribute__((always_inline)) {
+              words.piece(codes, numbers);
+            });
+        continue;
+      }
+#endif
+    decode_row<f.bits>(
+        from, job.group, first, [&](const std::uint8_t* codes, T* numbers) __attribute__((always_inline)) {
+          decode_piece<format>(codes, Vec::of(step), numbers);
+        });
   }
 }
 
