@@ -72,37 +72,47 @@ inline __attribute__((always_inline)) __m512i word_codes(const T* from, __m512 f
   constexpr FloatFormat f = float_formats[format];
   constexpr int lost = lost_bits_of(f) - 16;
   const Scaled y = scaled<format>(from, factor);
-  __m512i code = y.upper;
-  if (lost > 0) code = _mm512_srli_epi16(_mm512_add_epi16(code, words_of(1 << lost >> 1)), lost);
-  code = _mm512_sub_epi16(code, words_of(rebias_of(f)));
-  code = _mm512_mask_mov_epi16(code, _mm512_cmplt_epu16_mask(y.upper, words_of(least_normal_of(f) >> 16)), y.small);
+  // Wraps around where the other way is taken.
+  const __m512i based = _mm512_sub_epi16(y.upper, words_of((rebias_of(f) << lost) - (1 << lost >> 1)));
+  const __mmask32 normal = _mm512_cmpge_epu16_mask(y.upper, words_of(least_normal_of(f) >> 16));
+  const __m512i code = _mm512_mask_srli_epi16(y.small, normal, based, lost);
   const __m512i sign = _mm512_srli_epi16(y.sign, static_cast<unsigned>(16 - f.bits));
   return _mm512_ternarylogic_epi32(code, sign, words_of(1 << (f.bits - 1)), 0xf8);  // code | (sign & bit)
 }
 
-/// The lower three bytes of each lane of 32 bits come together, 48 in all.
-inline void store_threes(std::uint8_t* to, __m512i lanes) {
+/// The lower three bytes of each lane of 32 bits come together; then `order` has the place of each word, of which the first 24 are stored.
+inline void store_threes(std::uint8_t* to, __m512i lanes, __m512i order) {
   const __m512i near = _mm512_shuffle_epi8(
       lanes, _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1)));
-  const __m512i bytes =
-      _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 3, 7, 11, 15), near);
+  const __m512i bytes = _mm512_permutexvar_epi16(order, near);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(bytes));
   store16(to + 32, _mm512_extracti32x4_epi32(bytes, 2));
+}
+/// Words of four quarters, six in each: those of all first halves of a quarter first, or one quarter behind the other.
+inline __m512i order_of_threes(bool halves_apart) {
+  std::int16_t order[32] = {};
+  for (int i = 0; i < 24; ++i)
+    order[i] = static_cast<std::int16_t>(halves_apart ? i % 12 / 3 * 8 + i / 12 * 3 + i % 3 : i / 6 * 8 + i % 6);
+  return load64(order);
 }
 
 template <int bits>
 inline __attribute__((always_inline)) void store_codes(std::uint8_t* to, __m512i first, __m512i second) {
+  const __m512i twelves = _mm512_set1_epi32(0x10000001);
   if (bits == 12) {
-    const __m512i pairs = _mm512_set1_epi32(0x10000001);
-    store_threes(to, _mm512_madd_epi16(first, pairs));
-    store_threes(to + 48, _mm512_madd_epi16(second, pairs));
+    store_threes(to, _mm512_madd_epi16(first, twelves), order_of_threes(false));
+    store_threes(to + 48, _mm512_madd_epi16(second, twelves), order_of_threes(false));
     return;
   }
-  const __m512i bytes =
-      _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), _mm512_packus_epi16(first, second));
-  if (bits == 8) return _mm512_storeu_si512(to, bytes);
-  const __m512i pairs = _mm512_maddubs_epi16(bytes, words_of(bits == 6 ? 0x4001 : 0x1001));
-  if (bits == 6) return store_threes(to, _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x10000001)));
+  // A quarter has eight codes of the first ones, then eight of the second.
+  const __m512i bytes = _mm512_packus_epi16(first, second);
+  if (bits == 6) {
+    const __m512i pairs = _mm512_maddubs_epi16(bytes, words_of(0x4001));
+    return store_threes(to, _mm512_madd_epi16(pairs, twelves), order_of_threes(true));
+  }
+  const __m512i in_order = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), bytes);
+  if (bits == 8) return _mm512_storeu_si512(to, in_order);
+  const __m512i pairs = _mm512_maddubs_epi16(in_order, words_of(0x1001));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi16_epi8(pairs));
 }
 
