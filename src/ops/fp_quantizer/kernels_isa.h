@@ -141,7 +141,7 @@ inline void decode_row(const std::uint8_t* from, std::int64_t group, T* to, cons
   if (i == group) return;
   std::uint8_t last[piece_bytes<bits>] = {};
   __builtin_memcpy(last, from + i * bits / 8, static_cast<std::size_t>((group - i) * bits / 8));
-  T rest[piece];
+  alignas(64) T rest[piece];
   decode(last, rest);
   __builtin_memcpy(to + i, rest, static_cast<std::size_t>(group - i) * sizeof(T));
 }
@@ -159,9 +159,10 @@ void decode_rows(const FromFloatsJob& job, std::int64_t source, std::int64_t gro
     if constexpr (decodes_words<format>)
       if (step - step == 0) {
         const WordDecoder<format, T> words(step);
+        const bool past = job.past_caches && reinterpret_cast<std::uintptr_t>(first) % 64 == 0;
         decode_row<f.bits>(
             from, job.group, first, [&](const std::uint8_t* codes, T* numbers) __attribute__((always_inline)) {
-              words.piece(codes, numbers);
+              past ? words.template piece<true>(codes, numbers) : words.template piece<false>(codes, numbers);
             });
         continue;
       }
@@ -171,6 +172,9 @@ void decode_rows(const FromFloatsJob& job, std::int64_t source, std::int64_t gro
           decode_piece<format>(codes, Vec::of(step), numbers);
         });
   }
+#if ANYACCEL_WIDTH == 16
+  if (job.past_caches) _mm_sfence();
+#endif
 }
 
 template <typename T>

@@ -76,7 +76,8 @@ inline __attribute__((always_inline)) __m512i word_codes(const T* from, __m512 f
   const __m512i based = _mm512_sub_epi16(y.upper, words_of((rebias_of(f) << lost) - (1 << lost >> 1)));
   const __mmask32 normal = _mm512_cmpge_epu16_mask(y.upper, words_of(least_normal_of(f) >> 16));
   const __m512i code = _mm512_mask_srli_epi16(y.small, normal, based, lost);
-  const __m512i sign = _mm512_srli_epi16(y.sign, static_cast<unsigned>(16 - f.bits));
+  constexpr unsigned sign_place = 16 - f.bits;
+  const __m512i sign = _mm512_srli_epi16(y.sign, sign_place);
   return _mm512_ternarylogic_epi32(code, sign, words_of(1 << (f.bits - 1)), 0xf8);  // code | (sign & bit)
 }
 
@@ -157,9 +158,14 @@ inline __attribute__((always_inline)) __m512i load_codes(const std::uint8_t* pie
   }
 }
 
+template <bool past>
+inline void store64(void* to, __m512i bytes) {
+  past ? _mm512_stream_si512(static_cast<__m512i*>(to), bytes) : _mm512_storeu_si512(to, bytes);
+}
+template <bool past>
 inline void store_numbers(float* to, __m512 first, __m512 second) {
-  _mm512_storeu_ps(to, first);
-  _mm512_storeu_ps(to + 16, second);
+  store64<past>(to, _mm512_castps_si512(first));
+  store64<past>(to + 16, _mm512_castps_si512(second));
 }
 inline __m512i narrow(const Fp16*, __m512 first, __m512 second) {
   constexpr int nearest_even = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
@@ -175,9 +181,9 @@ inline __m512i rounded_up(__m512 x) {
 inline __m512i narrow(const Bf16*, __m512 first, __m512 second) {
   return joined_words(rounded_up(first), rounded_up(second), true);
 }
-template <typename T>
+template <bool past, typename T>
 inline void store_numbers(T* to, __m512 first, __m512 second) {
-  _mm512_storeu_si512(to, narrow(to, first, second));
+  store64<past>(to, narrow(to, first, second));
 }
 
 /// Codes with as many bits of exponent as a half or more are read in the other way.
@@ -207,20 +213,23 @@ class WordDecoder {
     }
   }
 
+  /// With `past` around the caches: `to` is aligned to 64 bytes then.
+  template <bool past>
   inline __attribute__((always_inline)) void piece(const std::uint8_t* from, T* to) const {
     for (int half = 0; half < 2; ++half) {
       if constexpr (has_table) {
         const __m512i codes = load_codes<f.bits, false>(from, half);
-        _mm512_storeu_si512(to + 32 * half, f.bits == 6 ? _mm512_permutex2var_epi16(table_[0], codes, table_[1])
-                                                        : _mm512_permutexvar_epi16(codes, table_[0]));
+        store64<past>(to + 32 * half, f.bits == 6 ? _mm512_permutex2var_epi16(table_[0], codes, table_[1])
+                                                  : _mm512_permutexvar_epi16(codes, table_[0]));
       } else {
         // The exponent's bits and the mantissa's where a half has them: the number by a power of 2 too small, also below the least
         // normal one.
-        const __m512i codes = _mm512_srai_epi16(load_codes<f.bits, true>(from, half), 5 - exponent_of(f));
+        constexpr int behind = 5 - exponent_of(f);
+        const __m512i codes = _mm512_srai_epi16(load_codes<f.bits, true>(from, half), behind);
         const __m512i halves = _mm512_and_si512(codes, words_of(0x8000 | size_mask_of(f) << (10 - f.mantissa)));
         const __m512 unit = _mm512_set1_ps(power_of_2(15 - bias_of(f)));
-        store_numbers(to + 32 * half, _mm512_cvtph_ps(_mm512_castsi512_si256(halves)) * unit * step_,
-                      _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1)) * unit * step_);
+        store_numbers<past>(to + 32 * half, _mm512_cvtph_ps(_mm512_castsi512_si256(halves)) * unit * step_,
+                            _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1)) * unit * step_);
       }
     }
   }
