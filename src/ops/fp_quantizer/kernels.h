@@ -26,6 +26,7 @@ struct FromFloatsJob {
   std::int64_t group;
   void* to;
   Element element;
+  bool past_caches = false;  ///< write around them: for what is larger than they are
 };
 /// `count` rows from the row `source` on, to the groups from `group` on.
 void from_floats(Isa isa, const FromFloatsJob& job, std::int64_t source, std::int64_t group,

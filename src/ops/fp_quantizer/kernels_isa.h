@@ -60,8 +60,20 @@ inline __attribute__((always_inline)) Vec numbers_of(Ints code) {
   return vec_of(as<Floats>((size < (1 << f.mantissa) ? small : normal) | sign));
 }
 
+#if ANYACCEL_WIDTH == 16
+#include "ops/fp_quantizer/words_isa.h"
+#else
+template <typename T>
+inline std::int32_t greatest_magnitude(const T* from, std::int64_t count) {
+  return range_of<T, true>(from, count).high;
+}
+#endif
+
 template <int format, bool stochastic, typename T>
 inline void encode_piece(const T* from, float factor, std::uint64_t key, std::uint32_t place, std::uint8_t* to) {
+#if ANYACCEL_WIDTH == 16
+  if constexpr (!stochastic) return encode_words<format>(from, factor, to);
+#endif
   pack_piece<float_formats[format].bits>(
       to, [&](int i) __attribute__((always_inline)) {
         const Vec y = Vec::load(from + i) * Vec::of(factor);
@@ -79,12 +91,21 @@ inline void decode_piece(const std::uint8_t* from, Vec step, T* to) {
 template <int bits>
 constexpr int piece_bytes = piece* bits / 8 + beyond;
 
+/// Groups are read twice, the second time from the caches: meanwhile memory would have nothing to do. The address may lie behind the array.
+inline void ask_ahead(const void* from, std::size_t bytes) {
+  constexpr std::uintptr_t ahead = 2048, line = 64;
+  for (std::size_t i = 0; i < bytes; i += line)
+    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + ahead + i));
+}
+
 template <int format, bool stochastic, typename T>
 void encode_group(const T* from, std::int64_t group, float factor, std::uint64_t key, std::uint8_t* to) {
   constexpr int bits = float_formats[format].bits;
   std::int64_t i = 0;
-  for (; i + piece <= group; i += piece)
+  for (; i + piece <= group; i += piece) {
+    ask_ahead(from + i, piece * sizeof(T));
     encode_piece<format, stochastic>(from + i, factor, key, static_cast<std::uint32_t>(i), to + i * bits / 8);
+  }
   if (i == group) return;
   T rest[piece];
   __builtin_memset(rest, 0, sizeof rest);
@@ -101,7 +122,7 @@ void encode_groups(const ToFloatsJob& job, std::int64_t begin, std::int64_t end,
   for (std::int64_t group = begin; group < end; ++group) {
     const T* const first = from + group * job.group;
     std::uint8_t* const row = job.to + group * bytes;
-    const FloatScale scale = float_scale(range_of<T, true>(first, job.group).high, greatest_of(f));
+    const FloatScale scale = float_scale(greatest_magnitude(first, job.group), greatest_of(f));
     if (scale.flat)
       __builtin_memset(row, 0, static_cast<std::size_t>(bytes - 4));
     else if (job.stochastic)
@@ -110,6 +131,19 @@ void encode_groups(const ToFloatsJob& job, std::int64_t begin, std::int64_t end,
       encode_group<format, false>(first, job.group, scale.factor, 0, row);
     __builtin_memcpy(row + bytes - 4, &scale.step, 4);
   }
+}
+
+/// decode(codes, elements) for all pieces of a row.
+template <int bits, typename T, typename Decode>
+inline void decode_row(const std::uint8_t* from, std::int64_t group, T* to, const Decode& decode) {
+  std::int64_t i = 0;
+  for (; i + piece <= group; i += piece) decode(from + i * bits / 8, to + i);
+  if (i == group) return;
+  std::uint8_t last[piece_bytes<bits>] = {};
+  __builtin_memcpy(last, from + i * bits / 8, static_cast<std::size_t>((group - i) * bits / 8));
+  alignas(64) T rest[piece];
+  decode(last, rest);
+  __builtin_memcpy(to + i, rest, static_cast<std::size_t>(group - i) * sizeof(T));
 }
 
 template <int format, typename T>
@@ -121,15 +155,26 @@ void decode_rows(const FromFloatsJob& job, std::int64_t source, std::int64_t gro
     T* const first = to + (group + row) * job.group;
     float step;
     __builtin_memcpy(&step, from + bytes - 4, 4);
-    std::int64_t i = 0;
-    for (; i + piece <= job.group; i += piece) decode_piece<format>(from + i * f.bits / 8, Vec::of(step), first + i);
-    if (i == job.group) continue;
-    std::uint8_t last[piece_bytes<f.bits>] = {};
-    __builtin_memcpy(last, from + i * f.bits / 8, static_cast<std::size_t>((job.group - i) * f.bits / 8));
-    T rest[piece];
-    decode_piece<format>(last, Vec::of(step), rest);
-    __builtin_memcpy(first + i, rest, static_cast<std::size_t>(job.group - i) * sizeof(T));
+#if ANYACCEL_WIDTH == 16
+    if constexpr (decodes_words<format>)
+      if (step - step == 0) {
+        const WordDecoder<format, T> words(step);
+        const bool past = job.past_caches && reinterpret_cast<std::uintptr_t>(first) % 64 == 0;
+        decode_row<f.bits>(
+            from, job.group, first, [&](const std::uint8_t* codes, T* numbers) __attribute__((always_inline)) {
+              past ? words.template piece<true>(codes, numbers) : words.template piece<false>(codes, numbers);
+            });
+        continue;
+      }
+#endif
+    decode_row<f.bits>(
+        from, job.group, first, [&](const std::uint8_t* codes, T* numbers) __attribute__((always_inline)) {
+          decode_piece<format>(codes, Vec::of(step), numbers);
+        });
   }
+#if ANYACCEL_WIDTH == 16
+  if (job.past_caches) _mm_sfence();
+#endif
 }
 
 template <typename T>

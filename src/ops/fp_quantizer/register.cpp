@@ -9,6 +9,8 @@ namespace {
 
 /// Elements of a task: enough for a thread to be worth waking.
 constexpr std::int64_t task_elements = 32768;
+/// A result of more bytes than caches have is written past them.
+constexpr std::int64_t beyond_caches = 64 << 20;
 
 /// function(begin, end) for pieces of groups, on torch's threads.
 template <typename Function>
@@ -33,8 +35,9 @@ void quantize(const Tensor& out, const Tensor& val, std::int64_t group, std::int
 
 void dequantize(const Tensor& val, const Tensor& val_q, std::int64_t group, std::int64_t mantissa,
                 std::int64_t exponent) {
-  const auto given = from_floats_given("fp_quantizer_dequantize", val, val_q, group, mantissa, exponent);
+  auto given = from_floats_given("fp_quantizer_dequantize", val, val_q, group, mantissa, exponent);
   wish_large_pages(given.out.dense);
+  given.job.past_caches = static_cast<std::int64_t>(given.out.dense.nbytes()) >= beyond_caches;
   const Isa isa = best_isa();
   in_groups(given.groups, group,
             [&](std::int64_t begin, std::int64_t end) { from_floats(isa, given.job, begin, begin, end - begin); });

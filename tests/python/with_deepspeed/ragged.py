@@ -1,5 +1,6 @@
-"""A program of ragged_test.py: `ragged.py DTYPE MODEL...`. Each model under DeepSpeed's inference v2: the logits of sequences that come, go on in pieces and
-one word at a time beside others, and leave, against the same model in float64; and how far the model itself is from that in this dtype."""
+"""A program of ragged_test.py: `ragged.py DTYPE MODEL... [--six-bits]`. Each model under DeepSpeed's inference v2: the logits of sequences that come, go on in pieces and
+one word at a time beside others, and leave, against the same model in float64; and how far the model itself is from that in this dtype. With --six-bits
+the engine rounds the layers' weights to six bits, and the model beside it has those numbers."""
 
 import json
 import logging
@@ -15,19 +16,23 @@ from deepspeed.inference.v2.config_v2 import RaggedInferenceEngineConfig
 from deepspeed.inference.v2.engine_factory import build_hf_engine
 
 import small_models
+import six_bits
 
 # DeepSpeed's kernels have heads of 64 or more.
 SIZES = {"hidden_size": 256, "intermediate_size": 320}
 SHARED = {**SIZES, "num_key_value_heads": 2}
 OPTIONS = {"llama": SHARED, "mistral": {**SHARED, "sliding_window": None}, "qwen2": SHARED,
            "opt": {"hidden_size": 256, "ffn_dim": 320, "word_embed_proj_dim": 256, "max_position_embeddings": 512}}
+# Matrices of six bits have multiples of 256 outputs.
+SIX_BITS = {"intermediate_size": 384, "ffn_dim": 512}
 
 
 class Beside:
     """The engine, and what the plain model says of the same words."""
 
-    def __init__(self, name, dtype):
-        model = small_models.make(name, **OPTIONS[name])
+    def __init__(self, name, dtype, rounded=False):
+        options = {key: SIX_BITS.get(key, value) if rounded else value for key, value in OPTIONS[name].items()}
+        model = small_models.make(name, **options)
         with torch.no_grad():
             for weight in model.parameters():
                 if weight.dim() > 1:
@@ -35,12 +40,15 @@ class Beside:
         self.plain = model.to(dtype)
         folder = tempfile.mkdtemp()
         self.plain.save_pretrained(folder)
-        self.exact = small_models.make(name, **OPTIONS[name]).double()
-        self.exact.load_state_dict(self.plain.state_dict())
+        self.exact, self.before = (small_models.make(name, **options).double() for _ in range(2))
+        self.before.load_state_dict(self.plain.state_dict())
+        self.exact.load_state_dict(six_bits.state(self.plain) if rounded else self.plain.state_dict())
+        self.plain.load_state_dict(self.exact.state_dict())
         memory = {"mode": "allocate", "size": 12}
         state = {"max_tracked_sequences": 8, "max_ragged_batch_size": 256, "max_ragged_sequence_count": 4, "max_context": 512, "memory_config": memory}
-        self.engine = build_hf_engine(folder, RaggedInferenceEngineConfig(state_manager=state), debug_level=logging.ERROR)
-        self.words, self.errors, self.plain_errors, self.seen = {}, [], [], 0
+        more = {"quantization": {"quantization_mode": "wf6af16"}} if rounded else {}
+        self.engine = build_hf_engine(folder, RaggedInferenceEngineConfig(state_manager=state, **more), debug_level=logging.ERROR)
+        self.words, self.errors, self.plain_errors, self.moved, self.seen = {}, [], [], [], 0
 
     def put(self, **new):
         """Words of sequences by name; DeepSpeed's own check of room compares a number with a list."""
@@ -51,9 +59,11 @@ class Beside:
             self.words[name] = self.words.get(name, []) + list(map(int, words))
             ids = torch.tensor([self.words[name]])
             with torch.no_grad():
+                before = self.before(ids).logits[0, -1]
                 want, plain = self.exact(ids).logits[0, -1], self.plain(ids).logits[0, -1]
             self.errors.append(error(row, want))
             self.plain_errors.append(error(plain, want))
+            self.moved.append(error(before, want))
             self.next = want.argmax().item()
             self.seen += 1
 
@@ -66,8 +76,8 @@ def error(got, want):
     return ((got.double() - want).abs().max() / want.abs().max()).item()
 
 
-def compare(name, dtype):
-    both = Beside(name, dtype)
+def compare(name, dtype, rounded):
+    both = Beside(name, dtype, rounded)
     draw = small_models.words(rows=1, length=300)[0].tolist()
     free = both.engine.free_blocks
     both.put(a=draw[:9], b=draw[9:100])
@@ -78,13 +88,14 @@ def compare(name, dtype):
     both.put(d=draw[216:217], a=draw[217:290])
     for each in "acd":
         both.flush(each)
-    return {"error": max(both.errors), "plain error": max(both.plain_errors), "rows": both.seen, "all is free": both.engine.free_blocks == free,
+    return {"error": max(both.errors), "plain error": max(both.plain_errors), "moved": min(both.moved), "rows": both.seen, "all is free": both.engine.free_blocks == free,
             "device": str(deepspeed.get_accelerator().current_device_name())}
 
 
 def main(dtype, *names):
     transformers.logging.set_verbosity_error()
-    print("RESULT " + json.dumps({name: compare(name, getattr(torch, dtype)) for name in names}))
+    rounded = "--six-bits" in names
+    print("RESULT " + json.dumps({name: compare(name, getattr(torch, dtype), rounded) for name in names if name[0] != "-"}))
 
 
 if __name__ == "__main__":

@@ -182,6 +182,7 @@ TEST(FpQuantizer, NextToTheMiddle) {
 // Broken when a step below a number's own changes what is read of a row, or an element is read from another place.
 TEST(FpQuantizer, AllKernelsReadTheSameNumbers) {
   Random random(19);
+  int aligned = 0;
   for (int i = 0; i < 300; ++i) {
     Case given = random_case(random, random.once_in(2));
     given.groups += 3;
@@ -193,8 +194,9 @@ TEST(FpQuantizer, AllKernelsReadTheSameNumbers) {
     }
     // Rows 1 and 2 to the groups 0 and 1.
     Array expected(random.element(), 2 * given.group, 0);
+    const bool past = random.once_in(2);
     const auto job = [&](Array& to) {
-      return FromFloatsJob{rows.data(), given.format, given.group, to.data(), to.element()};
+      return FromFloatsJob{rows.data(), given.format, given.group, to.data(), to.element(), past};
     };
     for (std::int64_t k = 0; k < expected.size(); ++k) {
       const std::uint8_t* row = rows.data() + (1 + k / given.group) * given.bytes();
@@ -203,6 +205,7 @@ TEST(FpQuantizer, AllKernelsReadTheSameNumbers) {
     }
     for (const Isa isa : sets()) {
       Array ours(expected.element(), expected.size(), random.offset());
+      if (past && reinterpret_cast<std::uintptr_t>(ours.data()) % 64 == 0) ++aligned;
       from_floats(isa, job(ours), 2, 1, 1);
       from_floats(isa, job(ours), 1, 0, 1);
       op_tests::expect_same(ours, expected, to_string(isa));
@@ -215,6 +218,7 @@ TEST(FpQuantizer, AllKernelsReadTheSameNumbers) {
     op_tests::expect_same(device, expected, "device");
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
+  EXPECT_GT(aligned, 0);  // what is written past the caches
 }
 
 // Broken when stochastic rounding leans to one side, a number that has a code is changed, or all elements get the same random number.

@@ -1,5 +1,5 @@
 """What DeepSpeed's inference v2 (0.19.8) needs on a CPU. Its modules give torch the number of the current device, which torch takes for an
-accelerator's, ask CUDA how large blocks of attention shall be, and pin a list of blocks."""
+accelerator's, ask CUDA how large blocks of attention shall be and whether there may be weights of six bits, and pin a list of blocks."""
 
 import types
 
@@ -13,6 +13,8 @@ def mend(module):
         return
     if module.__name__.endswith(".blocked_allocator"):
         module.torch = _WithoutPinning("torch")
+    if module.__name__.endswith(".modules.heuristics"):
+        module.instantiate_linear = _with_six_bits(module, module.instantiate_linear)
     theirs = getattr(module, "get_accelerator", None)
     if theirs is None:
         return
@@ -20,6 +22,14 @@ def mend(module):
     module.get_accelerator = lambda: by_name
     if hasattr(module, "get_q_block_size"):
         module.get_q_block_size, module.get_kv_block_size = _query_block, _key_block
+
+
+def _with_six_bits(module, theirs):
+    def instantiate_linear(linear_config, engine_config):
+        if engine_config.quantization.quantization_mode != "wf6af16":
+            return theirs(linear_config, engine_config)
+        return module.DSLinearRegistry.instantiate_config(module.ConfigBundle(name="quantized_wf6af16_linear", config=linear_config))
+    return instantiate_linear
 
 
 def _query_block(head_size):

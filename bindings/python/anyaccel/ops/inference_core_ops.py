@@ -3,8 +3,6 @@ tensor that it is given. Activations have DeepSpeed's numbers: 0 gelu (tanh), 1 
 
 import torch
 
-from ..errors import make_error
-
 
 def _op(name):
     name = "inference_core_" + name
@@ -65,14 +63,12 @@ def create_handle():
 
 
 def cuda_wf6af16_linear(output, hidden_states, weights_2bit, weights_4bit, scale, workspace, out_channels, tokens, in_channels, split_k):
-    """Refused: FP6 weights in the layout of a GPU's tensor cores."""
-    raise _no_fp6("cuda_wf6af16_linear")
+    """output [tokens, out_channels] = hidden_states [tokens, in_channels] times weights of preprocess_weight(), `scale` for each output; float16, summed in
+    float32. workspace and split_k are not needed. In host memory alone."""
+    _op("wf6af16_linear")(output, hidden_states, weights_2bit, weights_4bit, scale, out_channels, tokens, in_channels)
 
 
 def preprocess_weight(weight):
-    """Refused, as cuda_wf6af16_linear is."""
-    raise _no_fp6("preprocess_weight")
-
-
-def _no_fp6(name):
-    return make_error("unsupported", name, "weights of 6 bits in the layout of tensor cores are CUDA's alone", hint="use FPQuantizerBuilder's 6 bits")
+    """float16 [outputs, inputs], which has numbers of six bits (0 and 1/16 to 28, two bits of mantissa), as bytes of 2 bits and bytes of 4 bits for
+    cuda_wf6af16_linear(). Inputs are a multiple of 64. Not DeepSpeed's order: that is made for a GPU's tensor cores."""
+    return list(_op("preprocess_weight")(weight))

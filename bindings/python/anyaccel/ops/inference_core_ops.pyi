@@ -21,6 +21,8 @@ def blas_4d_matmul(C: Tensor, B: Tensor, A: Tensor) -> None:
 def create_handle() -> None:
     """Nothing: no library here has a handle. Loads the op."""
 def cuda_wf6af16_linear(output: Tensor, hidden_states: Tensor, weights_2bit: Tensor, weights_4bit: Tensor, scale: Tensor, workspace: Tensor, out_channels: int, tokens: int, in_channels: int, split_k: int) -> None:
-    """Refused: FP6 weights in the layout of a GPU's tensor cores."""
+    """output [tokens, out_channels] = hidden_states [tokens, in_channels] times weights of preprocess_weight(), `scale` for each output; float16, summed in
+    float32. workspace and split_k are not needed. In host memory alone."""
 def preprocess_weight(weight: Tensor) -> list[Tensor]:
-    """Refused, as cuda_wf6af16_linear is."""
+    """float16 [outputs, inputs], which has numbers of six bits (0 and 1/16 to 28, two bits of mantissa), as bytes of 2 bits and bytes of 4 bits for
+    cuda_wf6af16_linear(). Inputs are a multiple of 64. Not DeepSpeed's order: that is made for a GPU's tensor cores."""

@@ -1,0 +1,18 @@
+// Included by six_bits.cpp inside a namespace and under a target: loops that the compiler makes vectors of.
+
+void widen_six(const SixBits& w, std::int64_t begin, std::int64_t end, Fp16* to) {
+  constexpr std::int64_t quarter = six_block / 4;
+  const std::uint8_t* two = w.two + begin * w.inputs / 4;
+  const std::uint8_t* four = w.four + begin * w.inputs / 2;
+  for (std::int64_t left = (end - begin) * w.inputs; left > 0; left -= six_block) {
+    std::uint16_t here[six_block];
+    for (std::int64_t part = 0; part < 4; ++part)
+      for (std::int64_t i = 0; i < quarter; ++i) {
+        const unsigned low = four[part % 2 * quarter + i] >> (part / 2 * 4) & 15U, high = two[i] >> (part * 2) & 3U;
+        // The sign is a half's first bit, behind it are two zeros.
+        here[part * quarter + i] = static_cast<std::uint16_t>((low | (high & 1U) << 4 | (high & 2U) << 6) << 8);
+      }
+    __builtin_memcpy(to, here, sizeof here);
+    to += six_block, two += six_block / 4, four += six_block / 2;
+  }
+}
