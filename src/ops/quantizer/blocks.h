@@ -11,7 +11,7 @@ constexpr int quantizer_lanes = 256;
 /// The code of element i of a tensor in the format, without its sign where codes begin at 0.
 template <typename Byte>
 ANYACCEL_ON_BOTH int code_at(const Byte* from, int bits, std::int64_t i) {
-  if (bits == 8) return from[i];
+  if (bits == 8) return static_cast<int>(from[i]);
   const int byte = from[i / 2];
   const int code = i % 2 ? byte & 15 : (byte >> 4) & 15;
   return static_cast<Byte>(-1) > 0 ? code : (code ^ 8) - 8;

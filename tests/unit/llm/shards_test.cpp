@@ -32,7 +32,7 @@ TEST(Shards, PartsPutTogetherAreTheWhole) {
     const auto heads = part.split({plan.local.num_heads * 2, plan.local.num_kv_heads * 2, plan.local.num_kv_heads * 2});
     query.push_back(heads[0]);
     for (auto* const list : {&key, &value}) {
-      const at::Tensor own = heads[list == &key ? 1 : 2];
+      const at::Tensor& own = heads[list == &key ? 1 : 2];
       // The middle one of three key heads is on both ranks.
       if (rank == 1) {
         EXPECT_TRUE(own.narrow(0, 0, 2).equal(list->back().narrow(0, 2, 2)));

@@ -26,7 +26,7 @@ struct Added {
   }
 };
 
-struct Case {
+struct Case {  // NOLINT(bugprone-reserved-identifier): the compiler's own index of its arrays
   std::int64_t batch, heads, length;
   int dim, block;
   double scale;

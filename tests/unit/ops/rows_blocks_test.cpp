@@ -9,10 +9,6 @@ using namespace anyaccel::ops;
 using namespace op_tests;
 
 template <typename T>
-constexpr Element element_of = std::is_same_v<T, DeviceBf16>   ? Element::bf16
-                               : std::is_same_v<T, DeviceFp16> ? Element::fp16
-                                                               : Element::f32;
-template <typename T>
 constexpr double error_of = std::is_same_v<T, double>       ? 1e-12
                             : std::is_same_v<T, DeviceBf16> ? 8.1e-3
                             : std::is_same_v<T, DeviceFp16> ? 1.1e-3

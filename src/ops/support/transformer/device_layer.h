@@ -58,7 +58,8 @@ struct DeviceLayer : LayerArguments {
   /// The sums of columns that launch(parts) makes parts of.
   template <typename Launch>
   Tensor column_sums(std::int64_t columns, const Launch& launch) const {
-    const Tensor parts = reals({column_parts(rows).count, columns}), out = empty({columns});
+    const Tensor parts = reals({column_parts(rows).count, columns});
+    Tensor out = empty({columns});
     check_launch(where, launch(write<Real>(parts)));
     check_launch(where,
                  device_sum_parts(PartSums<S>{parts.size(0), columns, 1, read<Real>(parts), {write<S>(out)}}, stream));
@@ -112,7 +113,7 @@ TransformerForward device_forward_as(const TransformerGiven& g, bool keep, void*
 template <typename S>
 Tensor device_attention_grad(const DeviceLayer<S>& layer, const TransformerKept& kept, const Tensor& grad_out) {
   using Real = typename RealOf<S>::type;
-  const Tensor grad_qkv = layer.empty({layer.rows, 3 * layer.hidden});
+  Tensor grad_qkv = layer.empty({layer.rows, 3 * layer.hidden});
   const Tensor delta = layer.reals({layer.batch, layer.g.heads, layer.length});
   auto attention = layer.attention();
   auto& launch = attention.launch;
@@ -138,7 +139,7 @@ TransformerBackward device_backward_as(const TransformerGiven& g, const Tensor& 
   const bool pre = g.pre_layer_norm, drops = layer.out_drop.threshold != 0;
   const Tensor grad_out = grad_output.contiguous().view({rows, hidden});
   const auto grad_of = [&](const Tensor& weight, const Tensor& grad, const Tensor& from) {
-    const Tensor out = layer.empty(weight.sizes());
+    Tensor out = layer.empty(weight.sizes());
     multiply(out, grad.t(), from);
     return out;
   };

@@ -53,6 +53,7 @@ template <typename S>
 const char* device_sum_parts(const PartSums<S>& sums, void* stream);
 
 /// All of them for one type, where they are defined.
+// NOLINTBEGIN(bugprone-macro-parentheses): types
 #define ANYACCEL_DEVICE_ROWS(S)                                                                           \
   template const char* device_add_norm(const AddNorm<S>&, std::int64_t, void*);                           \
   template const char* device_norm_grad(const NormGrad<S>&, std::int64_t, RealOf<S>::type*, void*);       \
@@ -60,5 +61,6 @@ const char* device_sum_parts(const PartSums<S>& sums, void* stream);
   template const char* device_gelu_grad(const Gelu<S>&, S*, std::int64_t, RealOf<S>::type*, void*);       \
   template const char* device_column_sums(const S*, std::int64_t, std::int64_t, RealOf<S>::type*, void*); \
   template const char* device_sum_parts(const PartSums<S>&, void*)
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace anyaccel::ops

@@ -64,6 +64,7 @@ void kept(const Dropout& dropout, std::int64_t row, std::int64_t columns, bool* 
                           static_cast<std::uint32_t>(i)) >= dropout.threshold;
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): types
 #define INSTANTIATE(S)                                                                                     \
   template void add_norm(Isa, const AddNorm<S>&, std::int64_t, std::int64_t, RealOf<S>::type*) noexcept;   \
   template void norm_grad(Isa, const NormGrad<S>&, std::int64_t, std::int64_t, RealOf<S>::type*,           \
@@ -74,6 +75,7 @@ void kept(const Dropout& dropout, std::int64_t row, std::int64_t columns, bool* 
   template void widen(Isa, const S*, std::int64_t, RealOf<S>::type*) noexcept;                             \
   template void narrow(Isa, const RealOf<S>::type*, std::int64_t, S*) noexcept;                            \
   template void column_sums(Isa, const S*, std::int64_t, std::int64_t, std::int64_t, RealOf<S>::type*) noexcept
+// NOLINTEND(bugprone-macro-parentheses)
 INSTANTIATE(float);
 INSTANTIATE(Bf16);
 INSTANTIATE(Fp16);

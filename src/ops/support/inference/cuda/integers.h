@@ -131,7 +131,7 @@ ANYACCEL_ON_BOTH void widen_element(const WidenMatrix& c, std::int64_t i) {
   const std::int64_t group = at / m.group;  // groups divide rows
   std::int32_t q;
   if (m.format == Format::int8) {
-    q = static_cast<const std::int8_t*>(m.weight)[at];
+    q = static_cast<std::int32_t>(static_cast<const std::int8_t*>(m.weight)[at]);
   } else {
     const std::int64_t block = m.group % 64 ? 32 : 64, words = block / 4, inside = at % block;
     const std::int64_t plane = inside / words;
