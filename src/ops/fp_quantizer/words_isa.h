@@ -225,8 +225,9 @@ class WordDecoder {
         // The exponent's bits and the mantissa's where a half has them: the number by a power of 2 too small, also below the least
         // normal one.
         constexpr int behind = 5 - exponent_of(f);
-        const __m512i codes = _mm512_srai_epi16(load_codes<f.bits, true>(from, half), behind);
-        const __m512i halves = _mm512_and_si512(codes, words_of(0x8000 | size_mask_of(f) << (10 - f.mantissa)));
+        const __m512i codes = load_codes<f.bits, true>(from, half);
+        const __m512i halves =
+            _mm512_and_si512(_mm512_srai_epi16(codes, behind), words_of(0x8000 | size_mask_of(f) << (10 - f.mantissa)));
         const __m512 unit = _mm512_set1_ps(power_of_2(15 - bias_of(f)));
         store_numbers<past>(to + 32 * half, _mm512_cvtph_ps(_mm512_castsi512_si256(halves)) * unit * step_,
                             _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1)) * unit * step_);
