@@ -55,7 +55,7 @@ std::string library_folder() {
 std::atomic<bool> started{false};
 
 /// Ranks know their numbers and find each other by the store, so oneCCL is told to need no launcher and no MPI, under MPI's launchers too:
-/// there its own MPI ends the ranks that another MPI started, and those that leave without finalizing it. It is also told not to write
+/// there ranks were killed at their end (MPICH's and Intel's launchers) or at once (Open MPI's) when oneCCL used its MPI. It is also told not to write
 /// warnings to the program's output. What the user has set stands.
 void start() {
   static std::once_flag once;

@@ -41,7 +41,7 @@ TEST(MappedFile, HasTheFilesBytes) {
   EXPECT_EQ(again.get(), 's');
 }
 
-// Fails when large pages are not asked for: weights are then read a fifth slower.
+// Fails when large pages are not asked for: weights are then read slower.
 TEST(MappedFile, AsksForLargePages) {
   if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) GTEST_SKIP() << "this system has no large pages";
   const TemporaryFolder folder;

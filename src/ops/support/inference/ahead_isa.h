@@ -10,15 +10,14 @@ class Ahead {
   /// Of a tile of `bytes` at `weights`, which are gone through in steps of `step_bytes`.
   Ahead(const void* weights, std::int64_t bytes, std::int64_t step_bytes)
       : far_(static_cast<const char*>(weights) + (bytes > far ? bytes : far)),
-        near_(static_cast<const char*>(weights) + (bytes > first_level ? bytes : first_level)),
-        step_(step_bytes),
-        long_(bytes > first_level) {}
+        near_(near && bytes <= first_level ? static_cast<const char*>(weights) + first_level : nullptr),
+        step_(step_bytes) {}
   void step() {
     for (std::int64_t i = 0; i < step_; i += 64) __builtin_prefetch(far_ + i, 0, 2);
-    // Of a long tile both would be the same place, or nearly, and the first-level cache's few requests all wait for memory.
-    if (near && !long_)
-      for (std::int64_t i = 0; i < step_; i += 64) __builtin_prefetch(near_ + i, 0, 3);
     far_ += step_;
+    // Of a long tile both would be the same place, or nearly, and the first-level cache's few requests all wait for memory.
+    if (!near || !near_) return;
+    for (std::int64_t i = 0; i < step_; i += 64) __builtin_prefetch(near_ + i, 0, 3);
     near_ += step_;
   }
 
@@ -26,7 +25,6 @@ class Ahead {
   static constexpr std::int64_t far = 8192, first_level = 4096;
   const char *far_, *near_;
   std::int64_t step_;
-  bool long_;
 };
 
 /// The scales of the tile after the next one: few for each tile, so the processor's prefetching finds no stream.
