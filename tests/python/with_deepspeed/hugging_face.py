@@ -88,7 +88,6 @@ def main(side, folder):
     if get_accelerator().device_name() == "cpu":  # accelerate has a list of device types, and no place for another
         results["trainer"] = trainer(folder)
     ranks.hand_over(results)
-    torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

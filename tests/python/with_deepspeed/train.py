@@ -124,7 +124,6 @@ def main(side, *names):
             continue
         results[name] = train(side == "ours", *CASES[name])
     ranks.hand_over(results)
-    torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
