@@ -25,6 +25,7 @@ benchmark = Benchmark(
         torch has with another greatest number. "copy" is torch's copy of 64 M float32 values into memory that is there. Results of int8 and
         int4 are new tensors: "memory new" has glibc as it is, which takes each from the system and returns it, "memory kept" has MALLOC_MMAP_MAX_=0 and
         MALLOC_TRIM_THRESHOLD_ for all, so that a result lies where the one before lay.""",
+    rounds=3, few_rounds="a round takes several minutes, and within it each side has its turns.", warm_up=False,
     sides=[Side("memory kept", [*PROGRAM, "ours"], env={**ENVIRONMENT, **KEPT}),
            Side("memory new", [*PROGRAM, "ours"], env=ENVIRONMENT),
            Side("torchao, memory kept", [*PROGRAM, "torchao"], env={**ENVIRONMENT, **KEPT}, needs=["{python}", "-c", "import torchao"])],
