@@ -24,7 +24,7 @@ struct StepScales {
   static constexpr bool at_once = block == word_block;
   const float *at, *row;  ///< of the step's group, and of the row
   std::int64_t groups, steps, left;
-  alignas(64) float both[at_once ? outputs : 1][most];
+  alignas(64) float both[at_once ? outputs : 1][most];  // NOLINT(bugprone-branch-clone): of one output, both are 1
 
   StepScales(const Matrix& m, std::int64_t output, const Row& x)
       : at(m.scales + output * (m.inputs / m.group)),
