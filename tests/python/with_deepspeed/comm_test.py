@@ -17,7 +17,8 @@ NAMES = [line[4:line.index("(")] for line in PROGRAM.read_text().split("@check\n
 
 @pytest.fixture(scope="module")
 def outcomes():
-    return [each["outcome"] for each in ranks.results(PROGRAM, SIM_DEVICES="2")]
+    # Where oneCCL is installed DeepSpeed has its own backend over it, which lacks bitwise reductions and scatter_list: docs/deepspeed.md.
+    return [each["outcome"] for each in ranks.results(PROGRAM, SIM_DEVICES="2", ANYACCEL_CCL="off")]
 
 
 @pytest.mark.parametrize("name", NAMES)
