@@ -25,7 +25,8 @@ enum class ReduceOp { sum, avg, product, min, max };
 
 /// How init_process_group() makes its group. Empty parts are read from the variables that torchrun and DeepSpeed's launcher set.
 struct InitOptions {
-  /// Of torch.distributed's kind; empty: the accelerator's communication_backend_name().
+  /// Of torch.distributed's kind; empty: the accelerator's communication_backend_name(). On the host gloo, where only
+  /// some of the ranks have oneCCL. Ranks whose names differ otherwise have `invalid_argument`.
   std::string backend = {};
   /// Where the ranks find each other, for example a c10d::FileStore; empty: a TCPStore at MASTER_ADDR:MASTER_PORT, which rank 0
   /// serves unless torchrun's agent does.
@@ -180,7 +181,7 @@ c10::intrusive_ptr<c10d::Backend> make_staged_backend(const c10::intrusive_ptr<c
 void register_backend(const std::string& name, BackendFactory factory);
 
 /// Names that make_backend() knows: those registered, "staged", this process's accelerator's
-/// communication_backend_name(), and "ccl" where that is the host; sorted. Thread-safe.
+/// communication_backend_name(), and "ccl" and "gloo" where that is the host; sorted. Thread-safe.
 std::vector<std::string> backend_names();
 
 /// The backend of a name: the registered one, otherwise oneCCL's for "ccl" on the host and the one that stages for the rest. `invalid_argument` for an unknown name.

@@ -76,7 +76,7 @@ bool is_registered(const std::string& name) {
 
 std::vector<std::string> backend_names() {
   std::set<std::string> names{kStaged, get_accelerator().communication_backend_name()};
-  if (get_accelerator().device_type() == c10::kCPU) names.insert(kCcl);
+  if (get_accelerator().device_type() == c10::kCPU) names.insert({kCcl, kGloo});
   auto& state = registry();
   const std::lock_guard lock(state.mutex);
   for (const auto& [name, factory] : state.factories) names.insert(name);

@@ -5,6 +5,9 @@
 
 namespace anyaccel::comm {
 
+/// What the host's communication_backend_name() is where it is not "ccl"; the backend that stages serves it.
+inline constexpr const char* kGloo = "gloo";
+
 /// Whether register_backend() was called for the name. Thread-safe.
 bool is_registered(const std::string& name);
 

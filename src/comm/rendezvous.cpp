@@ -9,6 +9,7 @@
 #include "anyaccel/accelerator.h"
 #include "anyaccel/error.h"
 #include "base/env.h"
+#include "comm/agree.h"
 #include "comm/groups.h"
 #include "comm/process_group.h"
 
@@ -79,9 +80,17 @@ ProcessGroup init_process_group(const InitOptions& options) {
   store->setTimeout(options.timeout);
   std::vector<int> ranks(size);
   std::iota(ranks.begin(), ranks.end(), 0);
-  auto backend = options.backend.empty() ? get_accelerator().communication_backend_name() : options.backend;
+  store = c10::make_intrusive<c10d::PrefixStore>("anyaccel", std::move(store));
+  const bool automatic = options.backend.empty();
+  BackendWish wish{automatic ? get_accelerator().communication_backend_name() : options.backend, automatic};
+  std::string backend;
+  try {
+    backend = agree_on_backend(*store, rank, size, wish);
+  } catch (...) {
+    rethrow_as_error(kWhere);
+  }
   return ProcessGroup(std::make_unique<ProcessGroup::Impl>(
-      c10::make_intrusive<c10d::PrefixStore>("anyaccel", std::move(store)),
+      std::move(store),
       GroupSettings{.backend = std::move(backend), .timeout = options.timeout, .shared_memory = options.shared_memory},
       std::move(ranks), rank));
 }

@@ -79,6 +79,7 @@ TEST_F(GroupsTest, NamesAndFactories) {
   const StorePtr store = c10::make_intrusive<c10d::HashStore>();
   const auto names = backend_names();
   EXPECT_TRUE(std::find(names.begin(), names.end(), kStaged) != names.end());
+  for (const char* host : {"ccl", "gloo"}) EXPECT_TRUE(std::find(names.begin(), names.end(), host) != names.end());
   EXPECT_ERROR(make_backend("nosuch", store, {}), invalid_argument, kStaged);
   int made = 0;
   register_backend("vendorcl", [&](const StorePtr& given, const GroupOptions& options) {

@@ -1,0 +1,52 @@
+#include "comm/agree.h"
+
+#include <vector>
+
+#include "anyaccel/comm.h"
+#include "anyaccel/error.h"
+#include "base/log.h"
+#include "comm/groups.h"
+
+namespace anyaccel::comm {
+
+namespace {
+
+std::vector<std::uint8_t> written(const BackendWish& wish) {
+  const std::string text = (wish.automatic ? "a" : "n") + wish.name;
+  return {text.begin(), text.end()};
+}
+
+BackendWish read(const std::vector<std::uint8_t>& bytes) {
+  const std::string text(bytes.begin(), bytes.end());
+  return {.name = text.substr(1), .automatic = text.starts_with('a')};
+}
+
+bool may_be_gloo(const BackendWish& wish) { return wish.automatic && (wish.name == kGloo || wish.name == kCcl); }
+
+}  // namespace
+
+std::string agree_on_backend(c10d::Store& store, int rank, int size, const BackendWish& wish) {
+  const auto key = [](int of) { return "backend of/" + std::to_string(of); };
+  store.set(key(rank), written(wish));
+  bool gloo = true;
+  int other = 0;  // the first rank that differs from rank 0
+  std::vector<BackendWish> all;
+  for (int of = 0; of < size; ++of) {
+    all.push_back(read(store.get(key(of))));
+    gloo = gloo && may_be_gloo(all.back());
+    if (other == 0 && all.back().name != all.front().name) other = of;
+  }
+  if (other == 0) return wish.name;
+  const auto who = [&](int of) { return "rank " + std::to_string(of) + ": '" + all[of].name + "'"; };
+  const std::string got = who(0) + ", " + who(other);
+  if (!gloo)
+    throw Error(ErrorCode::invalid_argument, "init_process_group",
+                {.what = "ranks have different communication backends",
+                 .got = got,
+                 .want = "one of all ranks",
+                 .hint = "give all ranks the same name and accelerator"});
+  if (rank == 0) log(LogLevel::warning, "not every rank can have oneCCL (" + got + "): all take gloo");
+  return kGloo;
+}
+
+}  // namespace anyaccel::comm

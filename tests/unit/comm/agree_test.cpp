@@ -1,0 +1,55 @@
+#include "comm/agree.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include <vector>
+
+#include "unit/comm/ranks.h"
+#include "unit/support/expect_error.h"
+
+namespace anyaccel::comm {
+namespace {
+
+/// What each rank is told, or the error's text.
+std::vector<std::string> told(const std::vector<BackendWish>& wishes) {
+  c10d::HashStore store;
+  std::vector<std::string> out(wishes.size());
+  test::in_threads(static_cast<int>(wishes.size()), [&](int rank) {
+    try {
+      out[rank] = agree_on_backend(store, rank, static_cast<int>(wishes.size()), wishes[rank]);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      out[rank] = error.what();
+    }
+  });
+  return out;
+}
+
+// Breaks when a name that all have is not taken.
+TEST(AgreeOnBackend, OneName) {
+  EXPECT_EQ(told({{"ccl", true}, {"ccl", true}}), (std::vector<std::string>{"ccl", "ccl"}));
+  EXPECT_EQ(told({{"nccl", false}, {"nccl", true}}), (std::vector<std::string>{"nccl", "nccl"}));
+  EXPECT_EQ(told({{"", false}}), (std::vector<std::string>{""}));
+}
+
+// Breaks when hosts with oneCCL wait there for ranks of hosts that have none, whichever rank that is.
+TEST(AgreeOnBackend, GlooWhereNotAllHaveOneCcl) {
+  const std::vector<std::string> gloo(3, "gloo");
+  EXPECT_EQ(told({{"ccl", true}, {"ccl", true}, {"gloo", true}}), gloo);
+  EXPECT_EQ(told({{"gloo", true}, {"ccl", true}, {"ccl", true}}), gloo);
+}
+
+// Breaks when a name that was asked for is another's in silence, or only some of the ranks are told.
+TEST(AgreeOnBackend, OtherDifferencesAreErrorsOfAll) {
+  for (const auto& wishes : {std::vector<BackendWish>{{"ccl", false}, {"gloo", true}},
+                             std::vector<BackendWish>{{"ccl", true}, {"gloo", false}},
+                             std::vector<BackendWish>{{"nccl", true}, {"gloo", true}}})
+    for (const std::string& text : told(wishes))
+      EXPECT_NE(text.find("different communication backends; got rank 0: '" + wishes[0].name + "', rank 1: 'gloo'"),
+                std::string::npos)
+          << text;
+}
+
+}  // namespace
+}  // namespace anyaccel::comm
