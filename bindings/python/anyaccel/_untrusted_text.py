@@ -1,0 +1,66 @@
+"""Text that somebody else wrote, made safe to print in a message; the rules are those of src/base/untrusted_text.h."""
+import re
+
+# Unicode's default ignorable code points, line separators, and format characters that print nothing.
+_INVISIBLE = ("\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+              "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+              "\U000e0000-\U000e0fff\ud800-\udfff")
+_IN_QUOTES = re.compile(f'["\\\\{_INVISIBLE}]')
+_PRINTED = re.compile(f"(?![\\n\\t])[{_INVISIBLE}]")
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
+
+
+def _as_bytes(text) -> bytes:
+    if isinstance(text, bytes):
+        return text
+    try:
+        return str(text).encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # surrogates that stand for no byte
+        return str(text).encode("utf-8", "surrogatepass")
+
+
+def _numbered(match) -> str:
+    code = ord(match[0])
+    if 0xdc80 <= code <= 0xdcff:  # surrogateescape's stand-in for an invalid byte
+        code -= 0xdc00
+        return f"\\x{code:02x}"
+    return f"\\U{code:08x}" if code > 0xffff else f"\\u{code:04x}" if code >= 0x80 else f"\\x{code:02x}"
+
+
+def _named(match) -> str:
+    return _NAMED.get(match[0]) or _numbered(match)
+
+
+def quoted_text(text, limit: int = 200) -> str:
+    """Return `text` (str, bytes, or anything with a str()) in double quotes, escaped and cut after `limit` printed characters."""
+    whole = _as_bytes(text)
+    # A character has at most four bytes. One that is cut at the end of this part lies beyond the limit.
+    part = whole[:4 * (limit + 1)].decode("utf-8", "surrogateescape")
+    out, printed = [], 0
+    for c in part:
+        shown = _IN_QUOTES.sub(_named, c)
+        printed += len(shown)
+        if printed > limit:
+            return f'"{"".join(out)}..." ({len(whole)} bytes)'
+        out.append(shown)
+    return f'"{"".join(out)}"'
+
+
+def printable_text(text, limit: int = 8000) -> str:
+    """Return `text` with invisible characters but newlines and tabs escaped; beyond `limit` bytes it loses its middle."""
+
+    def escaped(part: bytes) -> str:
+        return _PRINTED.sub(_numbered, part.decode("utf-8", "surrogateescape"))
+
+    whole = _as_bytes(text)
+    if len(whole) <= limit:
+        return escaped(whole)
+
+    def continues(at):
+        return whole[at] & 0xc0 == 0x80
+
+    head, tail = limit - limit // 4, len(whole) - limit // 4
+    for _ in range(3):
+        head -= head > 0 and continues(head)
+        tail += tail < len(whole) and continues(tail)
+    return f"{escaped(whole[:head])} ... ({tail - head} bytes left out) ... {escaped(whole[tail:])}"
