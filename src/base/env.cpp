@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "anyaccel/error.h"
+#include "base/untrusted_text.h"
 
 namespace anyaccel {
 
@@ -50,7 +51,7 @@ std::optional<std::int64_t> env_bytes(const char* name) {
   const double factor = unit.empty() ? 1 : unit == "K" ? 1024 : unit == "M" ? 1048576 : unit == "G" ? 1073741824 : 0;
   if (end == text->c_str() || errno != 0 || factor == 0 || !(number >= 0) || number * factor > 9e18)
     throw Error(ErrorCode::invalid_argument, name,
-                {.what = "not a size", .got = "'" + *text + "'", .want = "bytes, or a number with K, M or G"});
+                {.what = "not a size", .got = quoted_text(*text), .want = "bytes, or a number with K, M or G"});
   return static_cast<std::int64_t>(number * factor);
 }
 

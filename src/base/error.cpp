@@ -1,6 +1,7 @@
 #include "anyaccel/error.h"
 
 #include "anyaccel/sdk/error_message.h"
+#include "base/untrusted_text.h"
 
 namespace anyaccel {
 
@@ -24,7 +25,8 @@ const char* to_string(ErrorCode code) noexcept {
   return "unknown";
 }
 
+// Throwers quote and cut the parts that come from files and programs; printable_text() is for what they forget.
 Error::Error(ErrorCode code, std::string_view where, const ErrorText& text)
-    : std::runtime_error(sdk::error_message(where, text)), code_(code) {}
+    : std::runtime_error(printable_text(sdk::error_message(where, text))), code_(code) {}
 
 }  // namespace anyaccel

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <array>
@@ -22,45 +23,123 @@ namespace {
   throw Error(code, where, {.what = std::string(what) + " " + path.string() + ": " + std::strerror(error)});
 }
 
+[[noreturn]] void too_large(const std::filesystem::path& path, std::size_t limit) {
+  throw Error(ErrorCode::corrupt, "read_file",
+              {.what = path.string() + " is too large", .want = "at most " + std::to_string(limit) + " bytes"});
+}
+
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   const auto folder = path.parent_path();
   return folder.empty() ? std::filesystem::path(".") : folder;
 }
 
-/// Reads all of a file; the system's error number when that fails.
-int read_all(const std::filesystem::path& path, std::string& out) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return errno;
+const char* kind_name(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFIFO: return "a FIFO";
+    case S_IFCHR: return "a character device";
+    case S_IFBLK: return "a block device";
+    case S_IFSOCK: return "a socket";
+    default: return "not a file";
+  }
+}
+
+enum class Accept { regular, input };
+
+bool is_input(const struct stat& info, int descriptor) {
+  return S_ISFIFO(info.st_mode) || (S_ISCHR(info.st_mode) && (info.st_rdev == ::makedev(1, 3) || ::isatty(descriptor)));
+}
+
+/// A descriptor, or a negative number and in `info` what lies there: with its mode if that is why, else 0 and errno.
+int open_file(const std::filesystem::path& path, Accept accept, struct stat& info) {
+  info = {};
+  // Looking first leaves devices alone, which may do something when they are opened.
+  if (::stat(path.c_str(), &info) != 0) return info.st_mode = 0, -1;
+  const bool wait = accept == Accept::input && !S_ISREG(info.st_mode);
+  if (!S_ISREG(info.st_mode) && !(wait && (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode)))) return -1;
+  // Without O_NONBLOCK, a FIFO that takes the file's place now would hold us.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | (wait ? 0 : O_NONBLOCK));
+  if (descriptor < 0 || ::fstat(descriptor, &info) != 0) {
+    const int error = errno;
+    if (descriptor >= 0) ::close(descriptor);
+    errno = error;
+    return info.st_mode = 0, -1;
+  }
+  if (S_ISREG(info.st_mode) || (wait && is_input(info, descriptor))) return descriptor;
+  ::close(descriptor);
+  return -1;
+}
+
+int open_or_fail(const std::filesystem::path& path, Accept accept, const char* where) {
+  struct stat info {};
+  const int descriptor = open_file(path, accept, info);
+  if (descriptor >= 0) return descriptor;
+  if (info.st_mode == 0 || S_ISDIR(info.st_mode)) fail(where, "cannot read", path, info.st_mode == 0 ? errno : EISDIR);
+  throw Error(ErrorCode::io, where,
+              {.what = "cannot read " + path.string(),
+               .got = kind_name(info.st_mode),
+               .want = accept == Accept::input ? "a regular file or a pipe" : "a regular file"});
+}
+
+enum class Read { done, too_large, failed };
+
+/// Reads to the end and closes. `failed` leaves the reason in errno.
+Read read_all(int descriptor, std::size_t limit, std::string& out) {
   struct stat info {};
   // Files under /proc say size 0; the loop below goes by what read() gives.
-  const std::size_t expected = ::fstat(descriptor, &info) == 0 ? static_cast<std::size_t>(info.st_size) : 0;
+  const bool sized = ::fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode);
+  const std::size_t expected = sized ? static_cast<std::size_t>(info.st_size) : 0;
+  Read result = expected > limit ? Read::too_large : Read::done;
   std::size_t used = 0;
   int error = 0;
-  out.resize(expected + 1);
-  for (;;) {
+  if (result == Read::done) out.resize(expected + 1);
+  while (result == Read::done) {
     if (used == out.size()) out.resize(out.size() * 2 < 4096 ? 4096 : out.size() * 2);
     const ssize_t count = ::read(descriptor, out.data() + used, out.size() - used);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) error = errno;
+    if (count < 0) error = errno, result = Read::failed;
     if (count <= 0) break;
     used += static_cast<std::size_t>(count);
+    if (used > limit) result = Read::too_large;
   }
   ::close(descriptor);
   out.resize(used);
-  return error;
+  errno = error;
+  return result;
+}
+
+std::string read_or_fail(const std::filesystem::path& path, Accept accept, std::size_t limit) {
+  std::string content;
+  switch (read_all(open_or_fail(path, accept, "read_file"), limit, content)) {
+    case Read::done: return content;
+    case Read::too_large: too_large(path, limit);
+    case Read::failed: break;
+  }
+  fail("read_file", "cannot read", path, errno);
 }
 
 }  // namespace
 
-std::string read_file(const std::filesystem::path& path) {
-  std::string content;
-  if (const int error = read_all(path, content)) fail("read_file", "cannot read", path, error);
-  return content;
+int open_regular_file(const std::filesystem::path& path, const char* where) {
+  return open_or_fail(path, Accept::regular, where);
 }
 
-std::optional<std::string> try_read_file(const std::filesystem::path& path) noexcept try {
+int open_input(const std::filesystem::path& path, const char* where) {
+  return open_or_fail(path, Accept::input, where);
+}
+
+std::string read_file(const std::filesystem::path& path, std::size_t limit) {
+  return read_or_fail(path, Accept::regular, limit);
+}
+
+std::string read_input(const std::filesystem::path& path, std::size_t limit) {
+  return read_or_fail(path, Accept::input, limit);
+}
+
+std::optional<std::string> try_read_file(const std::filesystem::path& path, std::size_t limit) noexcept try {
+  struct stat info {};
+  const int descriptor = open_file(path, Accept::regular, info);
   std::string content;
-  if (read_all(path, content) != 0) return std::nullopt;
+  if (descriptor < 0 || read_all(descriptor, limit, content) != Read::done) return std::nullopt;
   return content;
 } catch (...) {
   return std::nullopt;

@@ -9,12 +9,29 @@
 
 namespace anyaccel {
 
-/// The content of a file. Also reads files that do not know their size, as those under /proc.
-/// Throws `not_found` when there is none and `io` with the system's reason when it cannot be read.
-std::string read_file(const std::filesystem::path& path);
+/// Most bytes that read_file() reads by default: more than any text file that we know has.
+inline constexpr std::size_t kMaxTextFile = std::size_t{64} << 20;
+/// The same for programs and shared libraries.
+inline constexpr std::size_t kMaxLibrary = std::size_t{4} << 30;
+
+/// Opens a regular file for reading and returns its descriptor, which the caller closes. Never waits: anything else at
+/// this path (FIFO, device, folder, socket) is `io` and is not opened. `not_found` if nothing is there, `io` with the
+/// system's reason for other failures; `where` names the caller in errors.
+int open_regular_file(const std::filesystem::path& path, const char* where = "read_file");
+
+/// The content of a regular file, also of one without a size, such as those under /proc.
+/// Throws as open_regular_file() does, and `corrupt` for a file of more than `limit` bytes.
+std::string read_file(const std::filesystem::path& path, std::size_t limit = kMaxTextFile);
 
 /// The same without exceptions: nothing when the file cannot be read.
-std::optional<std::string> try_read_file(const std::filesystem::path& path) noexcept;
+std::optional<std::string> try_read_file(const std::filesystem::path& path, std::size_t limit = kMaxTextFile) noexcept;
+
+/// Opens what the user named on the command line for reading: a regular file, a pipe (waits for its writer), a terminal
+/// or /dev/null. Other devices, folders and sockets are `io`.
+int open_input(const std::filesystem::path& path, const char* where = "read_file");
+
+/// The content of what open_input() opens, as read_file() returns it.
+std::string read_input(const std::filesystem::path& path, std::size_t limit = kMaxTextFile);
 
 /// The same for what the kernel tells in one piece, as most small files under /proc and /sys: one read, half the time.
 std::optional<std::string> try_read_kernel_file(const std::string& path) noexcept;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "anyaccel/error.h"
+#include "base/untrusted_text.h"
 
 namespace anyaccel {
 
@@ -22,7 +23,9 @@ constexpr const char* kPart = ".part-";
 
 /// A writer holds a lock on the file that it writes aside; a file that can be locked is nobody's.
 void remove_if_abandoned(const fs::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  std::error_code error;
+  if (!fs::is_regular_file(fs::symlink_status(path, error))) return;
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor < 0) return;
   if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
   ::close(descriptor);
@@ -77,7 +80,7 @@ void finish_file_group(const fs::path& folder) {
     if (!plausible(aside, name)) {
       throw Error(
           ErrorCode::corrupt, "finish_save",
-          {.what = path.string() + " is not what a save leaves", .got = "'" + aside + "'", .hint = "remove it"});
+          {.what = path.string() + " is not what a save leaves", .got = quoted_text(aside), .hint = "remove it"});
     }
     moves.emplace_back(folder / aside, folder / name);
   }

@@ -128,6 +128,20 @@ std::string printable_text(std::string_view text, std::size_t limit) {
   return out;
 }
 
+std::string terminal_text(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto c = first_character(text.substr(at, 4));
+    const bool control = c.code < 0x20 || (c.code >= 0x7f && c.code < 0xa0);
+    if (control && c.code != '\n' && c.code != '\t' && c.code != '\r')
+      out += numbered_escape(c);
+    else
+      out += text.substr(at, c.bytes);
+    at += c.bytes;
+  }
+  return out;
+}
+
 std::string shortened_list(std::span<const std::int64_t> numbers, std::size_t limit) {
   std::string out = "[";
   for (std::size_t i = 0; i < std::min(limit, numbers.size()); ++i)

@@ -21,6 +21,10 @@ std::string quoted_text(std::string_view text, std::size_t limit = 200);
 /// middle: `the beginning ... (5000 bytes left out) ... the end`.
 std::string printable_text(std::string_view text, std::size_t limit = 8000);
 
+/// `text` for a terminal: control characters but newlines, tabs and carriage returns become escapes. Unlike
+/// printable_text(), it keeps format characters, which Arabic, Indic scripts and emoji need, and cuts nothing.
+std::string terminal_text(std::string_view text);
+
 /// Numbers of a list whose length somebody else chose, such as a shape: `[2, 3]`, `[1, 1, 1, ... (100000 numbers)]`.
 std::string shortened_list(std::span<const std::int64_t> numbers, std::size_t limit = 16);
 

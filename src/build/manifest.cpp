@@ -81,7 +81,7 @@ std::optional<Held> hold(const fs::path& library, std::string& problem) {
   auto manifest = text ? parse_manifest(*text) : std::nullopt;
   if (!manifest) return problem = file.string() + " is no whole manifest", std::nullopt;
   out.manifest = std::move(*manifest);
-  const auto content = try_read_file(library);
+  const auto content = try_read_file(library, kMaxLibrary);
   if (!content) return problem = library.string() + " cannot be read", std::nullopt;
   if (sha256(*content) != out.manifest.sha256)
     return problem = library.string() + " is not what was built: its checksum differs", std::nullopt;

@@ -203,7 +203,7 @@ void build_in(const fs::path& folder, const Op& op, const Settings& settings, co
   Manifest manifest{.op = op.description.name,
                     .content = key.content,
                     .key = key.key,
-                    .sha256 = sha256(read_file(library)),
+                    .sha256 = sha256(read_file(library, kMaxLibrary)),
                     .outside = outside_files(op, settings.places, torch ? &*torch : nullptr, lists),
                     .parts = key.content_parts};
   manifest.parts.insert(manifest.parts.end(), key.tool_parts.begin(), key.tool_parts.end());

@@ -15,6 +15,7 @@
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/comm.h"
+#include "base/untrusted_text.h"
 #include "comm/ccl_host.h"
 #include "comm/dispatch.h"
 #include "comm/groups.h"
@@ -103,7 +104,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name, const c1
     std::string known;
     for (const auto& one : names) known.append(known.empty() ? "" : ", ").append(one);
     throw Error(ErrorCode::invalid_argument, "make_backend",
-                {.what = "there is no communication backend of this name", .got = "'" + name + "'", .want = known});
+                {.what = "there is no communication backend of this name", .got = quoted_text(name), .want = known});
   }
   return make_staged_backend(store, options);
 }

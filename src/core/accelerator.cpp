@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "anyaccel/sdk/backend.h"
+#include "base/untrusted_text.h"
 #include "core/accelerator_lazy.h"
 #include "core/communication.h"
 #include "core/registry.h"
@@ -53,7 +54,7 @@ void Accelerator::set_compile_backend(const std::string& backend) {
   if (std::find(known.begin(), known.end(), backend) == known.end())
     throw Error(ErrorCode::invalid_argument, "set_compile_backend",
                 {.what = "the accelerator '" + name() + "' does not know this compile backend",
-                 .got = "'" + backend + "'",
+                 .got = quoted_text(backend),
                  .want = "one of " + joined(known)});
   const std::lock_guard lock(lazy_->mutex);
   lazy_->compile_backend = backend;

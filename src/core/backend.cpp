@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "anyaccel/error.h"
+#include "base/untrusted_text.h"
 #include "core/device_type.h"
 
 namespace anyaccel::sdk {
@@ -20,7 +21,7 @@ c10::DeviceType require_device_type(const Traits& traits) {
   if (const auto type = find_device_type(traits.device_type)) return *type;
   throw Error(ErrorCode::unavailable, traits.name.empty() ? "Backend" : traits.name,
               {.what = "the LibTorch of this process knows no such device type",
-               .got = "'" + traits.device_type + "'",
+               .got = quoted_text(traits.device_type),
                .hint = "load the vendor's library first"});
 }
 

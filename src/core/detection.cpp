@@ -9,6 +9,7 @@
 #include "anyaccel/sdk/backend.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/untrusted_text.h"
 #include "core/device_type.h"
 #include "core/plugins.h"
 #include "core/registry.h"
@@ -50,7 +51,7 @@ const BackendEntry& find_entry(const std::vector<BackendEntry>& entries, const s
   throw Error(
       ErrorCode::invalid_argument, where,
       {.what = "no accelerator of this name is registered",
-       .got = "'" + name + "'",
+       .got = quoted_text(name),
        .want = "one of " + joined(names),
        .hint = "check DS_ACCELERATOR, register the backend first, or put its plugin where ANYACCEL_PLUGIN_PATH says" +
                refused_plugins()});

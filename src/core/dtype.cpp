@@ -6,6 +6,7 @@
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/sdk/backend.h"
+#include "base/untrusted_text.h"
 
 namespace anyaccel {
 
@@ -70,7 +71,7 @@ ScalarType parse_dtype(const std::string& text) {
     if (name == text) return type;
   throw Error(ErrorCode::invalid_argument, "dtype",
               {.what = "unknown data type",
-               .got = "'" + text + "'",
+               .got = quoted_text(text),
                .want = "fp32, bf16, fp16 or fp64 (or float32, bfloat16, float16, float64)"});
 }
 

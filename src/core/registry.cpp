@@ -7,6 +7,7 @@
 
 #include "anyaccel/error.h"
 #include "base/log.h"
+#include "base/untrusted_text.h"
 #include "core/built_backends.h"
 #include "core/plugins.h"
 
@@ -81,7 +82,7 @@ BackendEntry registered_backend(const std::string& name) {
     if (entry.traits.name == name) return entry;
   throw Error(ErrorCode::invalid_argument, "registered_backend",
               {.what = "no backend of this name is registered",
-               .got = "'" + name + "'",
+               .got = quoted_text(name),
                .want = "one of " + joined(registered_backends())});
 }
 

@@ -37,7 +37,7 @@ constexpr const char* kThisHost = "localhost";
 std::optional<std::vector<Host>> read_hosts(const Options& options) {
   const auto path = options.host_file.value_or(kDefaultHostFile);
   if (!options.host_file && !std::filesystem::is_regular_file(path)) return std::nullopt;
-  return parse_host_file(read_file(path), path);
+  return parse_host_file(read_input(path), path);
 }
 
 std::vector<std::string> own_slots(const Options& options, const JobInput& input) {

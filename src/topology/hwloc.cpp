@@ -129,7 +129,7 @@ Machine read_machine() {
 
 Machine read_machine(const std::filesystem::path& xml_file) {
   // Read here, because hwloc says the same for a missing file as for a broken one.
-  const std::string xml = read_file(xml_file);
+  const std::string xml = read_input(xml_file);
   if (xml.size() >= std::numeric_limits<int>::max())
     throw Error(ErrorCode::corrupt, "topology", {.what = "too large for a saved machine: " + xml_file.string()});
   const WithoutPlugins fast;

@@ -1,6 +1,10 @@
 """Untrusted text in messages of the Python package; the cases are those of tests/unit/base/untrusted_text_test.cpp."""
 import importlib.util
+import os
 import pathlib
+import signal
+
+import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 SPEC = importlib.util.spec_from_file_location("untrusted_text", ROOT / "bindings/python/anyaccel/_untrusted_text.py")
@@ -39,3 +43,24 @@ def test_cuts_long_texts_and_takes_any_str():
     assert len(message) < 8100 and message.startswith("start\nxxx") and message.endswith("xxx; do this")
     assert text_of.quoted_text("\ud800") == '"\\xed\\xa0\\x80"'
     assert text_of.quoted_text(pathlib.Path("a\x1b")) == '"a\\x1b"'
+
+
+# Breaks when an error that is raised in Python prints control characters.
+def test_errors_are_printable():
+    from anyaccel.errors import make_error
+    assert str(make_error("io", "f", "a\x1b[31m", got="b\u202e")) == "[f] a\\x1b[31m; got b\\u202e"
+
+
+# Breaks when a FIFO or a device in place of a file is opened, or a huge file is read.
+def test_reads_regular_files_only(tmp_path):
+    from anyaccel._files import read_regular
+    from anyaccel.errors import Error
+    (tmp_path / "file").write_bytes(b"12345")
+    assert read_regular(tmp_path / "file", 5) == b"12345"
+    os.mkfifo(tmp_path / "fifo")
+    signal.alarm(20)
+    for path, code in ((tmp_path / "fifo", "io"), ("/dev/zero", "io"), (tmp_path, "io"), (tmp_path / "file", "corrupt")):
+        with pytest.raises(Error) as raised:
+            read_regular(path, 4)
+        assert raised.value.code == code
+    signal.alarm(0)

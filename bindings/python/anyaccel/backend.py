@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from . import _native
+from ._untrusted_text import printable_text
 from .errors import make_error
 
 if TYPE_CHECKING:
@@ -245,7 +246,7 @@ def _register_found(point):
 
 
 def _register_broken(point, error):
-    reason = f"its entry point {point.value} cannot be used: {type(error).__name__}: {error}"
+    reason = f"its entry point {point.value} cannot be used: {type(error).__name__}: {printable_text(error, 1000)}"
     if os.environ.get("DS_ACCELERATOR") != point.name:
         warnings.warn(f"anyaccel: the backend {point.name!r} is skipped: {reason}", stacklevel=2)
     if point.name not in _native.registered_backends():

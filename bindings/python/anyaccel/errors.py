@@ -1,5 +1,6 @@
 """The exception that everything in AnyAccel raises."""
 
+from ._untrusted_text import printable_text
 
 CODES = ("invalid_argument", "invalid_state", "unsupported", "unavailable", "not_found", "out_of_memory", "build_failed", "io",
          "corrupt", "timeout", "version_mismatch", "device_error", "interrupted", "internal")  # in the order of the C++ enum
@@ -14,7 +15,7 @@ class Error(RuntimeError):
     """
 
     def __init__(self, message: str, code: str = "internal") -> None:
-        super().__init__(message)
+        super().__init__(printable_text(message))
         self.code = code
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import _native
+from ._untrusted_text import printable_text
 
 if TYPE_CHECKING:
     from .accelerator import Accelerator
@@ -172,7 +173,7 @@ def classes_of(package):
         try:
             modules.append(importlib.import_module(info.name))
         except Exception as error:  # noqa: BLE001  (whatever its author's code throws)
-            warnings.warn(f"anyaccel: op builders in {info.name} are left out: {error!r}", stacklevel=2)
+            warnings.warn(f"anyaccel: op builders in {info.name} are left out: {printable_text(repr(error), 1000)}", stacklevel=2)
     for module in modules:
         for name, value in vars(module).items():
             if _is_offered(name, value, module, package):

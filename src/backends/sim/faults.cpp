@@ -7,6 +7,7 @@
 
 #include "anyaccel/error.h"
 #include "backends/sim/hash.h"
+#include "base/untrusted_text.h"
 
 namespace anyaccel::backends::sim {
 
@@ -16,7 +17,7 @@ namespace {
   throw Error(
       ErrorCode::invalid_argument, "SIM_FAULTS",
       {.what = "not a fault",
-       .got = "'" + text + "'",
+       .got = quoted_text(text),
        .want = "KIND[=VALUE]WHEN[/DEVICE] with KIND alloc, kernel, lost or slow and WHEN @N, @N+ or %P, such as "
                "alloc@3, kernel=mm@2, lost@100/1 or slow=20ms%0.1",
        .hint = "docs/environment.md has the grammar"});

@@ -16,6 +16,7 @@
 #include "backends/sim/memory_map.h"
 #include "backends/sim/pinned.h"
 #include "backends/sim/register.h"
+#include "base/untrusted_text.h"
 #include "core/device_type.h"
 
 namespace anyaccel::backends::sim {
@@ -51,7 +52,7 @@ c10::DeviceType take_type(const std::string& name) {
     throw Error(
         ErrorCode::unavailable, "sim",
         {.what = "the LibTorch of this process has devices of this type already, so nothing can stand in for it",
-         .got = "'" + name + "'",
+         .got = quoted_text(name),
          .hint = "use a CPU-only LibTorch, or another SIM_STANDS_IN_FOR"});
   if (known == c10::DeviceType::PrivateUse1) return *known;
   if (known) need_hooks(*known);
@@ -59,7 +60,7 @@ c10::DeviceType take_type(const std::string& name) {
     throw Error(
         ErrorCode::unavailable, "sim",
         {.what = "the LibTorch of this process is built for another accelerator, and its autograd takes one at most",
-         .got = "'" + name + "'",
+         .got = quoted_text(name),
          .hint = "use a CPU-only LibTorch, or a name that torch has no type for"});
   if (known) return *known;
   try {
@@ -68,7 +69,7 @@ c10::DeviceType take_type(const std::string& name) {
     throw Error(ErrorCode::unavailable, "sim",
                 {.what = "torch's place for a device type of another name is taken: " +
                          std::string(error.what_without_backtrace()),
-                 .got = "'" + name + "'",
+                 .got = quoted_text(name),
                  .hint = "a process can hold one such type; use another process"});
   }
   return c10::DeviceType::PrivateUse1;

@@ -8,6 +8,7 @@
 #include "backends/sim/faults.h"
 #include "base/built_traits.h"
 #include "base/env.h"
+#include "base/untrusted_text.h"
 
 namespace anyaccel::backends::sim {
 
@@ -18,7 +19,7 @@ constexpr std::int64_t kLeastMemory = 1 << 20;
 constexpr std::int64_t kMostMemory = 1LL << 42;
 
 [[noreturn]] void refuse(const char* where, const std::string& what, const std::string& got, const std::string& want) {
-  throw Error(ErrorCode::invalid_argument, where, {.what = what, .got = "'" + got + "'", .want = want});
+  throw Error(ErrorCode::invalid_argument, where, {.what = what, .got = quoted_text(got), .want = want});
 }
 
 struct Amount {

@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
+#include <thread>
 
 #include "anyaccel/error.h"
 
@@ -14,6 +18,7 @@ namespace anyaccel {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
 
 class FileTest : public testing::Test {
@@ -57,6 +62,67 @@ TEST_F(FileTest, NamesWhatItCannotRead) {
     EXPECT_THAT(error.what(), HasSubstr("directory"));
   }
   EXPECT_FALSE(try_read_file(folder / "missing").has_value());
+}
+
+std::string refusal(const fs::path& path, ErrorCode code, std::size_t limit = kMaxTextFile,
+                    std::string (*read)(const fs::path&, std::size_t) = read_file) {
+  try {
+    read(path, limit);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code);
+    return error.what();
+  }
+  return "it was read";
+}
+
+// Breaks when a FIFO, a device or a socket in place of a file is opened, which waits or never ends.
+TEST_F(FileTest, OpensRegularFilesOnly) {
+  ::alarm(20);
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  fs::create_symlink("/dev/zero", folder / "zero");
+  EXPECT_THAT(refusal(folder / "fifo", ErrorCode::io), AllOf(HasSubstr("a FIFO"), HasSubstr("/fifo")));
+  EXPECT_THAT(refusal(folder / "zero", ErrorCode::io), HasSubstr("a character device"));
+  EXPECT_THAT(refusal("/dev/null", ErrorCode::io), HasSubstr("a character device"));
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  (folder / "socket").string().copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  EXPECT_THAT(refusal(folder / "socket", ErrorCode::io), HasSubstr("a socket"));
+  ::close(listener);
+  for (const char* name : {"fifo", "zero", "socket", "."}) EXPECT_FALSE(try_read_file(folder / name).has_value());
+  ::alarm(0);
+}
+
+// Breaks when a huge or endless file is read into memory.
+TEST_F(FileTest, ReadsNoMoreThanTheLimit) {
+  write_file_atomically(folder / "f", "12345678");
+  EXPECT_EQ(read_file(folder / "f", 8), "12345678");
+  EXPECT_THAT(refusal(folder / "f", ErrorCode::corrupt, 7), HasSubstr("at most 7 bytes"));
+  EXPECT_FALSE(try_read_file(folder / "f", 7).has_value());
+  fs::resize_file(folder / "f", std::uintmax_t{1} << 42);
+  EXPECT_THAT(refusal(folder / "f", ErrorCode::corrupt), HasSubstr("too large"));
+  // No size to go by.
+  EXPECT_THAT(refusal("/proc/self/status", ErrorCode::corrupt, 100), HasSubstr("at most 100 bytes"));
+}
+
+// Breaks when inputs that a user names may no longer be pipes, or devices that never end are read.
+TEST_F(FileTest, InputsMayBePipes) {
+  ::alarm(20);
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(folder / "fifo") << "text"; });
+  EXPECT_EQ(read_input(folder / "fifo"), "text");
+  writer.join();
+  EXPECT_EQ(read_input("/dev/null"), "");
+  EXPECT_THAT(refusal("/dev/zero", ErrorCode::io, 100, read_input), HasSubstr("a regular file or a pipe"));
+  EXPECT_THAT(refusal(folder, ErrorCode::io, 100, read_input), HasSubstr("directory"));
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::write(ends[1], "123456789", 9), 9);
+  const auto path = "/dev/fd/" + std::to_string(ends[0]);
+  EXPECT_THAT(refusal(path, ErrorCode::corrupt, 8, read_input), HasSubstr("at most 8 bytes"));
+  ::close(ends[0]);
+  ::close(ends[1]);
+  ::alarm(0);
 }
 
 // Breaks when a failing write touches the old file or leaves its own behind.

@@ -69,6 +69,13 @@ TEST(UntrustedText, CutsLongTexts) {
   EXPECT_TRUE(message.ends_with("xxx; do this"));
 }
 
+// Breaks when a terminal gets control characters, or scripts lose the format characters that they need.
+TEST(UntrustedText, KeepsScriptsOnATerminal) {
+  EXPECT_EQ(terminal_text("a\n\t\r\x1b]0;x\x07\xc2\x9b\x9b\x7f"), "a\n\t\r\\x1b]0;x\\x07\\u009b\\x9b\\x7f");
+  const std::string scripts = "\u0645\u06cc\u200c\u0634 \u2764\ufe0f \u202b \xff\xe2";
+  EXPECT_EQ(terminal_text(scripts), scripts);
+}
+
 // Breaks when a shape of huge rank fills a message.
 TEST(UntrustedText, ShortensLists) {
   EXPECT_EQ(shortened_list({}), "[]");

@@ -9,6 +9,8 @@ import math
 
 import torch
 
+from .._files import read_regular
+from .._untrusted_text import quoted_text
 from ._transformer_functions import Functions, Seeds
 
 #: Parameters in the order of the op's arguments, with their names in a BertLayer of transformers; query, key and value are one.
@@ -59,8 +61,7 @@ class DeepSpeedTransformerConfig:
 
     @classmethod
     def from_json_file(cls, json_file):
-        with open(json_file, "rb") as file:
-            return cls.from_dict(json.loads(file.read()))
+        return cls.from_dict(json.loads(read_regular(json_file)))
 
 
 class DeepSpeedTransformerLayer(torch.nn.Module):
@@ -117,7 +118,7 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
         """A layer with the weights of a BertLayer, for its model's config; `options` are this config's."""
         kinds = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
         if config.hidden_act not in kinds:
-            raise ValueError(f"[from_hugging_face] the activation is not supported; got {config.hidden_act}, want one of "
+            raise ValueError(f"[from_hugging_face] the activation is not supported; got {quoted_text(config.hidden_act)}, want one of "
                              f"{sorted(kinds)}")
         weights = layer.state_dict()
         made = cls(DeepSpeedTransformerConfig(**{
