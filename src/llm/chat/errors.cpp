@@ -1,13 +1,12 @@
 #include "llm/chat/errors.h"
 
-#include "llm/tokenizer/utf8.h"
+#include "base/untrusted_text.h"
 
 namespace anyaccel::llm::chat {
 
 namespace {
 
 constexpr const char* kWhere = "ChatTemplate";
-constexpr std::size_t kQuoted = 60;
 
 std::string at(int line, const std::string& what) { return "line " + std::to_string(line) + ": " + what; }
 
@@ -27,14 +26,7 @@ void render_error(int line, const std::string& what) {
   throw Error(ErrorCode::invalid_argument, kWhere, {.what = at(line, what)});
 }
 
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  std::size_t taken = 0;
-  for_each_character(text.substr(0, 4 * kQuoted), [&](char32_t c, std::string_view bytes) {
-    if (++taken <= kQuoted) out += c < 0x20 || c == 0x7f ? std::string_view(" ") : bytes;
-  });
-  return utf8_lossy(out) + (taken > kQuoted ? "...\"" : "\"");
-}
+std::string quoted(std::string_view text) { return quoted_text(text, 100); }
 
 void Budget::exceeded(const char* what) {
   throw Error(ErrorCode::unsupported, kWhere,

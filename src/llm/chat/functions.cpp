@@ -2,6 +2,7 @@
 #include <array>
 #include <ctime>
 
+#include "base/untrusted_text.h"
 #include "llm/chat/operations.h"
 #include "llm/chat/vocabulary.h"
 
@@ -93,7 +94,7 @@ Value call_global(const Context& context, const Function& function, const Argume
       const auto given = bind(context, "raise_exception", arguments, {"message"});
       throw Error(ErrorCode::invalid_argument, "ChatTemplate",
                   {.what = "line " + std::to_string(context.line) + ": the model's template refuses these messages: " +
-                           to_text(context, given[0].value_or(Value())).substr(0, 1000)});
+                           printable_text(to_text(context, given[0].value_or(Value())), 1000)});
     }
     default: outside_subset(context.line, "the method " + quoted(function.name) + " that is not called at once");
   }

@@ -11,6 +11,7 @@ namespace anyaccel::llm::chat {
 
 namespace {
 
+constexpr std::size_t kMaxTemplate = std::size_t{4} << 20;  // the longest that we know has 30 KB
 constexpr std::array kTokens{"bos_token", "eos_token", "unk_token", "sep_token",
                              "pad_token", "cls_token", "mask_token"};
 
@@ -61,9 +62,9 @@ std::optional<TemplateFiles> read_template(const std::filesystem::path& folder) 
   const auto own = folder / "chat_template.jinja";
   if (std::filesystem::exists(own)) {
     templates.clear();
-    templates["default"] = utf8_lossy(read_file(own));
+    templates["default"] = utf8_lossy(read_file(own, kMaxTemplate));
     const auto tools = folder / "additional_chat_templates" / "tool_use.jinja";
-    if (std::filesystem::exists(tools)) templates["tool_use"] = utf8_lossy(read_file(tools));
+    if (std::filesystem::exists(tools)) templates["tool_use"] = utf8_lossy(read_file(tools, kMaxTemplate));
   }
   if (templates.empty()) return std::nullopt;
   if (!templates.contains("default")) corrupt(config, "\"chat_template\" has no template named \"default\"");

@@ -1,9 +1,8 @@
 #include "llm/checkpoint/checkpoint.h"
 
-#include <sstream>
-
 #include "anyaccel/error.h"
 #include "base/file_group.h"
+#include "base/untrusted_text.h"
 #include "llm/support/json.h"
 
 namespace anyaccel::llm {
@@ -12,14 +11,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string shape_text(at::IntArrayRef shape) {
-  std::ostringstream out;
-  out << shape;
-  return out.str();
-}
-
 [[noreturn]] void corrupt(const std::string& what, std::string got = {}, std::string want = {}) {
   throw Error(ErrorCode::corrupt, "load_checkpoint", {.what = what, .got = std::move(got), .want = std::move(want)});
+}
+
+/// The index is outside data: it may name files of this folder and no others.
+bool is_file_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && fs::path(name).filename() == name;
 }
 
 }  // namespace
@@ -42,15 +40,14 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
         ErrorCode::not_found, "load_checkpoint",
         {.what = folder.string() + " has no weights", .want = "model.safetensors or model.safetensors.index.json"});
   }
-  const Json json = read_json_object(index);
+  const Json json = read_json_object(index, kLargeJson);
   const Json* map = JsonReader(json, index.string()).object("weight_map");
   if (!map || map->empty()) corrupt(index.string() + " lacks a weight_map");
   std::map<std::string, std::shared_ptr<SafetensorsFile>> opened;
   for (const auto& [name, file] : map->items()) {
-    // The index is outside data: it may name files of this folder and no others.
-    if (!file.is_string() || fs::path(file.get<std::string>()).filename() != file.get<std::string>() ||
-        file.get<std::string>() == "..") {
-      corrupt(index.string() + ": bad file name for tensor \"" + name + "\"", file.dump());
+    if (!file.is_string() || !is_file_name(file.get_ref<const std::string&>())) {
+      corrupt(index.string() + ": bad file name for tensor " + quoted_text(name), printable_text(file.dump(), 200),
+              "the name of a file in this folder");
     }
     auto& shard = opened[file.get<std::string>()];
     if (!shard) {
@@ -58,27 +55,36 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
       files_.push_back(shard);
     }
     if (!shard->contains(name))
-      corrupt(shard->path().string() + " lacks tensor \"" + name + "\" that the index puts there");
+      corrupt(shard->path().string() + " lacks tensor " + quoted_text(name) + " that the index puts there");
     where_[name] = shard.get();
   }
 }
 
 at::Tensor Checkpoint::tensor(const std::string& name) const {
   const auto it = where_.find(name);
-  if (it == where_.end()) corrupt(folder_.string() + " lacks tensor \"" + name + "\"");
+  if (it == where_.end()) corrupt(folder_.string() + " lacks tensor " + quoted_text(name));
   return it->second->tensor(name);
 }
 
 at::Tensor Checkpoint::tensor(const std::string& name, at::IntArrayRef shape) const {
   const auto it = where_.find(name);
   if (it == where_.end())
-    corrupt(folder_.string() + " lacks tensor \"" + name + "\"", {}, "shape " + shape_text(shape));
+    corrupt(folder_.string() + " lacks tensor " + quoted_text(name), {}, "shape " + shortened_list(shape));
   at::Tensor tensor = it->second->tensor(name);
   if (tensor.sizes() != shape) {
-    corrupt(it->second->path().string() + ": tensor \"" + name + "\" has the wrong shape", shape_text(tensor.sizes()),
-            shape_text(shape) + " as config.json says");
+    corrupt(it->second->path().string() + ": tensor " + quoted_text(name) + " has the wrong shape",
+            shortened_list(tensor.sizes()), shortened_list(shape) + " as config.json says");
   }
   return tensor;
+}
+
+at::Tensor Checkpoint::floats(const std::string& name, at::IntArrayRef shape) const {
+  at::Tensor found = tensor(name, shape);
+  if (!found.is_floating_point()) {
+    corrupt(where_.at(name)->path().string() + ": tensor " + quoted_text(name) + " has the wrong dtype",
+            std::string(safetensors_dtype(found.scalar_type())), "a floating-point dtype");
+  }
+  return found;
 }
 
 }  // namespace anyaccel::llm

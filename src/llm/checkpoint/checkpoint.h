@@ -21,6 +21,8 @@ class Checkpoint {
   /// A host tensor of the file's dtype. `corrupt` naming tensor, got and want when its shape is another one or it is
   /// missing.
   at::Tensor tensor(const std::string& name, at::IntArrayRef shape) const;
+  /// The same, and `corrupt` for a dtype that is not floating-point.
+  at::Tensor floats(const std::string& name, at::IntArrayRef shape) const;
   /// The same whatever its shape is.
   at::Tensor tensor(const std::string& name) const;
   /// Of the first file.

@@ -2,6 +2,7 @@
 
 #include "anyaccel/error.h"
 #include "base/file_group.h"
+#include "base/untrusted_text.h"
 #include "llm/checkpoint/config_json.h"
 #include "llm/checkpoint/stored_config.h"
 
@@ -51,7 +52,7 @@ void check_as_file(const ModelConfig& config, const std::string& source) {
 void unsupported_config(const std::string& source, const std::string& key, const std::string& got,
                         const std::string& want) {
   throw Error(ErrorCode::unsupported, "load_config",
-              {.what = source + ": this " + key + " is not supported", .got = "\"" + got + "\"", .want = want});
+              {.what = source + ": this " + key + " is not supported", .got = quoted_text(got), .want = want});
 }
 
 void corrupt_config(const std::string& what) { throw Error(ErrorCode::corrupt, "load_config", {.what = what}); }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "anyaccel/error.h"
+#include "base/untrusted_text.h"
 #include "llm/checkpoint/config_json.h"
 
 namespace anyaccel::llm {
@@ -81,7 +82,7 @@ void read_scaling(const JsonReader& outer, const JsonReader& in, const Json& obj
   const auto factor = in.number("factor");
   const bool needed = rope.type != RopeType::longrope;
   if (factor ? *factor < 1.0 || *factor > kMaxFactor : needed) {
-    corrupt_config(outer.source() + ": rope type " + type + " needs a \"factor\" of 1 to 65536");
+    corrupt_config(outer.source() + ": rope type " + quoted_text(type) + " needs a \"factor\" of 1 to 65536");
   }
   rope.factor = factor.value_or(1.0);
   constexpr const char* kOriginal = "original_max_position_embeddings";

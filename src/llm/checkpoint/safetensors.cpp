@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "anyaccel/error.h"
+#include "base/untrusted_text.h"
 #include "llm/support/json.h"
 
 namespace anyaccel::llm {
@@ -23,6 +24,8 @@ constexpr DtypeName kDtypes[] = {
     {"F64", c10::kDouble}, {"F32", c10::kFloat}, {"F16", c10::kHalf}, {"BF16", c10::kBFloat16}, {"I64", c10::kLong},
     {"I32", c10::kInt},    {"I16", c10::kShort}, {"I8", c10::kChar},  {"U8", c10::kByte},       {"BOOL", c10::kBool},
 };
+
+constexpr std::size_t kMaxDimensions = 64;  // of torch's kernels
 
 [[noreturn]] void corrupt(const std::filesystem::path& path, const std::string& what, std::string got = {},
                           std::string want = {}) {
@@ -40,7 +43,7 @@ std::uint64_t little_endian(const std::byte* bytes) {
 }
 
 TensorEntry read_entry(const std::filesystem::path& path, const std::string& name, const Json& json) {
-  const std::string tensor = "tensor \"" + name + "\"";
+  const std::string tensor = "tensor " + quoted_text(name);
   if (!json.is_object() || !json.contains("dtype") || !json["dtype"].is_string() || !json.contains("shape") ||
       !json["shape"].is_array() || !json.contains("data_offsets") || !json["data_offsets"].is_array() ||
       json["data_offsets"].size() != 2) {
@@ -49,17 +52,21 @@ TensorEntry read_entry(const std::filesystem::path& path, const std::string& nam
   TensorEntry entry{};
   const auto& dtype = json["dtype"].get_ref<const std::string&>();
   const auto* known = std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](auto& d) { return d.name == dtype; });
-  if (known == std::end(kDtypes)) corrupt(path, tensor + " has an unknown dtype", dtype);
+  if (known == std::end(kDtypes)) corrupt(path, tensor + " has an unknown dtype", quoted_text(dtype));
   entry.dtype = known->dtype;
   // Sizes come from outside: every product is checked before it is believed.
   std::uint64_t bytes = c10::elementSize(entry.dtype);
+  if (json["shape"].size() > kMaxDimensions) {
+    corrupt(path, tensor + " has too many dimensions", std::to_string(json["shape"].size()),
+            "at most " + std::to_string(kMaxDimensions));
+  }
   for (const Json& size : json["shape"]) {
     if (!size.is_number_unsigned() || size.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) {
-      corrupt(path, tensor + " has a bad shape", json["shape"].dump());
+      corrupt(path, tensor + " has a bad shape", printable_text(json["shape"].dump(), 200));
     }
     entry.shape.push_back(size.get<std::int64_t>());
     if (__builtin_mul_overflow(bytes, size.get<std::uint64_t>(), &bytes)) {
-      corrupt(path, tensor + " has an impossible shape", json["shape"].dump());
+      corrupt(path, tensor + " has an impossible shape", printable_text(json["shape"].dump(), 200));
     }
   }
   const Json& offsets = json["data_offsets"];
@@ -81,8 +88,8 @@ void check_layout(const std::filesystem::path& path, const std::map<std::string,
   });
   std::size_t position = 0;
   for (const auto& [begin, entry] : order) {
-    if (begin < position) corrupt(path, "tensor \"" + entry->first + "\" overlaps another one");
-    if (begin > position) corrupt(path, "unused bytes before tensor \"" + entry->first + "\"");
+    if (begin < position) corrupt(path, "tensor " + quoted_text(entry->first) + " overlaps another one");
+    if (begin > position) corrupt(path, "unused bytes before tensor " + quoted_text(entry->first));
     position = entry->second.end;
   }
   if (position != data_size) {
@@ -118,7 +125,8 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
 at::Tensor SafetensorsFile::tensor(const std::string& name) const {
   const auto it = entries_.find(name);
   if (it == entries_.end()) {
-    throw Error(ErrorCode::not_found, "load_safetensors", {.what = path_.string() + " has no tensor \"" + name + "\""});
+    throw Error(ErrorCode::not_found, "load_safetensors",
+                {.what = path_.string() + " has no tensor " + quoted_text(name)});
   }
   const TensorEntry& entry = it->second;
   const std::byte* address = file_->data() + data_offset_ + entry.begin;

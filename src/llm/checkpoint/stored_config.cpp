@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/untrusted_text.h"
 #include "llm/checkpoint/config_json.h"
 
 namespace anyaccel::llm {
@@ -41,7 +42,8 @@ StoredConfig read_compressed(const JsonReader& in) {
        {"pack-quantized", "int-quantized", "naive-quantized", "mixed-precision"});
   const Json* groups = in.object("config_groups");
   if (!groups) corrupt_config(in.source() + " has no config_groups");
-  for (const auto& [name, group] : groups->items()) check_group(group, in.source() + ".config_groups." + name);
+  for (const auto& [name, group] : groups->items())
+    check_group(group, in.source() + ".config_groups." + quoted_text(name));
   if (const Json* sparsity = in.object("sparsity_config")) {
     const JsonReader of(*sparsity, in.source() + ".sparsity_config");
     want(of, "format", of.string("format").value_or("dense"), {"dense"});

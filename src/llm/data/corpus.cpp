@@ -96,7 +96,7 @@ Corpus load_corpus(const std::vector<fs::path>& data, std::int64_t context) {
     }
     source += (source.empty() ? "" : ", ") + path.string();
     if (!fs::is_directory(status)) {
-      documents.push_back(read_file(path));
+      documents.push_back(read_input(path, kMaxData));
       continue;
     }
     for (const fs::path& file : files_below(path)) {

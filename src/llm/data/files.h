@@ -1,12 +1,16 @@
 // Folders of text files.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace anyaccel::llm {
+
+/// Most bytes of one file of text.
+inline constexpr std::size_t kMaxData = std::size_t{16} << 30;
 
 /// Regular files below a folder, sorted, so that every machine sees them in one order; hidden ones are left out, and those
 /// that `wanted`, if given, says no to. Throws `io`.

@@ -100,10 +100,10 @@ std::vector<NamedTensor> bert_tensors(const BertWeights& weights) {
 BertWeights load_bert(const BertConfig& config, const Checkpoint& checkpoint, c10::ScalarType dtype) {
   const c10::AutoGradMode no_gradient(false);
   const auto shapes = make_bert_weights(config, dtype, c10::Device(c10::kMeta));
-  for (const auto& [name, tensor] : bert_tensors(shapes)) checkpoint.tensor(name_in(checkpoint, name), tensor.sizes());
+  for (const auto& [name, tensor] : bert_tensors(shapes)) checkpoint.floats(name_in(checkpoint, name), tensor.sizes());
   BertWeights weights = make_bert_weights(config, dtype, get_accelerator().torch_device());
   for (auto& [name, tensor] : bert_tensors(weights)) {
-    tensor.copy_(checkpoint.tensor(name_in(checkpoint, name), tensor.sizes()));
+    tensor.copy_(checkpoint.floats(name_in(checkpoint, name), tensor.sizes()));
   }
   pack_layers(weights);
   return weights;

@@ -9,6 +9,7 @@
 #include "anyaccel/accelerator.h"
 #include "anyaccel/llm/embed.h"
 #include "anyaccel/llm/tokenizer.h"
+#include "base/untrusted_text.h"
 #include "llm/checkpoint/checkpoint.h"
 #include "llm/checkpoint/config_json.h"
 #include "llm/embed/bert.h"
@@ -67,7 +68,7 @@ Ids Embedder::State::encode(const std::string& text) const {
   Ids ids = tokenizer.encode_up_to(sentence.lowercase ? lowercase(utf8_lossy(whole)) : whole, max_tokens);
   if (ids.empty()) {
     throw Error(ErrorCode::invalid_argument, "Embedder::embed",
-                {.what = "a text has no tokens", .got = "\"" + text.substr(0, 40) + "\"", .want = "one token or more"});
+                {.what = "a text has no tokens", .got = quoted_text(text, 60), .want = "one token or more"});
   }
   const auto unknown = std::find_if(ids.begin(), ids.end(), [&](auto id) { return id < 0 || id >= config.vocab_size; });
   if (unknown != ids.end()) {

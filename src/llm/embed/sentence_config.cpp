@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "anyaccel/error.h"
 #include "base/file.h"
+#include "base/untrusted_text.h"
 #include "llm/checkpoint/config_json.h"
 
 namespace anyaccel::llm {
@@ -68,7 +70,7 @@ fs::path module_folder(const fs::path& folder, const JsonReader& in) {
   const std::string path = in.string("path").value_or("");
   if (path.empty() || path == ".") return folder;
   if (fs::path(path).filename() != path || path == "..") {
-    corrupt_config(in.source() + ": a module's path is no folder beside it: \"" + path + "\"");
+    corrupt_config(in.source() + ": a module's path is no folder beside it: " + quoted_text(path));
   }
   return folder / path;
 }
@@ -90,8 +92,10 @@ void read_modules(const fs::path& folder, SentenceConfig& config) {
     const JsonReader in(modules[i], path.string());
     const std::string kind = module_kind(in);
     if (i >= std::size(kOrder) || kind != kOrder[i]) {
-      unsupported_config(path.string(), "module", kind + "\" at place \"" + std::to_string(i),
-                         "Transformer, Pooling and perhaps Normalize, in this order");
+      throw Error(ErrorCode::unsupported, "load_config",
+                  {.what = path.string() + ": this module is not supported",
+                   .got = quoted_text(kind) + " at place " + std::to_string(i),
+                   .want = "Transformer, Pooling and perhaps Normalize, in this order"});
     }
     const fs::path inside = module_folder(folder, in);
     if (i == 0) config.encoder = inside;
@@ -108,9 +112,10 @@ void read_prompt(const fs::path& path, SentenceConfig& config) {
   const auto name = in.string("default_prompt_name");
   if (!name) return;
   const Json* prompts = in.object("prompts");
-  const auto text = prompts ? JsonReader(*prompts, path.string() + ", prompts").string(name->c_str()) : std::nullopt;
+  const auto text = prompts ? JsonReader(*prompts, path.string() + ", prompts").string(*name) : std::nullopt;
   if (!text)
-    corrupt_config(path.string() + ": there is no prompt of the name that default_prompt_name says, \"" + *name + "\"");
+    corrupt_config(path.string() + ": there is no prompt of the name that default_prompt_name says, " +
+                   quoted_text(*name));
   config.prompt = *text;
 }
 

@@ -2,6 +2,7 @@
 
 #include <c10/core/GradMode.h>
 
+#include "base/untrusted_text.h"
 #include "llm/generate/answer.h"
 #include "llm/generate/guesser.h"
 #include "llm/generate/sequence.h"
@@ -102,8 +103,8 @@ void check_draft_tokenizer(const Tokenizer& model, const Tokenizer& draft) {
     const std::string got = text(draft, id);
     const std::string want = text(model, id);
     if (got != want) {
-      fail("the draft model has another vocabulary", "'" + valid_utf8(got) + "' as token " + std::to_string(id),
-           "'" + valid_utf8(want) + "'");
+      fail("the draft model has another vocabulary", quoted_text(got) + " as token " + std::to_string(id),
+           quoted_text(want));
     }
   }
 }

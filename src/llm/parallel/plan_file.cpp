@@ -4,6 +4,7 @@
 
 #include "anyaccel/error.h"
 #include "anyaccel/llm/parallel.h"
+#include "base/untrusted_text.h"
 #include "llm/parallel/shards.h"
 #include "llm/quantize/forms.h"
 #include "llm/quantize/stored_weights.h"
@@ -19,14 +20,14 @@ ShardStyle style_named(const std::string& name, const std::string& pattern, cons
     if (name == to_string(style)) return style;
   }
   throw Error(ErrorCode::unsupported, source,
-              {.what = "the style of " + pattern + " is unknown",
-               .got = name,
+              {.what = "the style of " + quoted_text(pattern) + " is unknown",
+               .got = quoted_text(name),
                .want = "column, row, vocabulary or replicated"});
 }
 
 std::string style_text(const Json& value, const std::string& pattern, const std::string& source) {
   if (value.is_string()) return value.get<std::string>();
-  throw Error(ErrorCode::corrupt, source, {.what = "the style of " + pattern + " is no text"});
+  throw Error(ErrorCode::corrupt, source, {.what = "the style of " + quoted_text(pattern) + " is no text"});
 }
 
 /// Transformers' patterns name modules, of the model without its head; its other words are ways of computing what our

@@ -12,6 +12,7 @@
 
 #include "anyaccel/dtype.h"
 #include "anyaccel/error.h"
+#include "base/untrusted_text.h"
 #include "llm/model/weights.h"
 
 namespace anyaccel::llm {
@@ -55,11 +56,10 @@ Slice enclosing(const Slice& places, std::int64_t size) {
 }
 
 [[noreturn]] void unfit(const std::string& name, const at::Tensor& got, const std::string& want) {
-  std::ostringstream text;
-  text << dtype_name(got.scalar_type()) << " " << got.sizes();
-  throw Error(
-      ErrorCode::corrupt, "load_checkpoint",
-      {.what = "tensor \"" + name + "\" does not fit the matrix that it belongs to", .got = text.str(), .want = want});
+  throw Error(ErrorCode::corrupt, "load_checkpoint",
+              {.what = "tensor " + quoted_text(name) + " does not fit the matrix that it belongs to",
+               .got = std::string(dtype_name(got.scalar_type())) + " " + shortened_list(got.sizes()),
+               .want = want});
 }
 
 }  // namespace
@@ -285,7 +285,7 @@ void StoredWeights::check(const std::string& name, at::IntArrayRef shape) const 
   if (is_integer(name)) {
     plain({.name = name, .shape = shape.vec()}, Depth::shapes);
   } else {
-    checkpoint_.tensor(stored_name(checkpoint_, name), shape);
+    checkpoint_.floats(stored_name(checkpoint_, name), shape);
   }
 }
 
@@ -295,7 +295,7 @@ std::int64_t StoredWeights::group(const TensorPlan& part) const {
 
 at::Tensor StoredWeights::floats(const std::string& name, at::IntArrayRef shape) const {
   if (is_integer(name)) return floats({.name = name, .shape = shape.vec()});
-  return checkpoint_.tensor(stored_name(checkpoint_, name), shape);
+  return checkpoint_.floats(stored_name(checkpoint_, name), shape);
 }
 
 at::Tensor StoredWeights::floats(const TensorPlan& part) const {

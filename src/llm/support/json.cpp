@@ -6,6 +6,7 @@
 
 #include "anyaccel/error.h"
 #include "base/file.h"
+#include "base/untrusted_text.h"
 
 namespace anyaccel::llm {
 
@@ -15,8 +16,7 @@ constexpr const char* kWhere = "read_json";
 
 template <typename J>
 std::string excerpt(const J& value) {
-  std::string text = value.dump(-1, ' ', false, J::error_handler_t::replace);
-  return text.size() > 60 ? text.substr(0, 57) + "..." : text;
+  return printable_text(value.dump(-1, ' ', false, J::error_handler_t::replace), 200);
 }
 
 template <typename J>
@@ -41,14 +41,15 @@ J parse(std::string_view text, const std::string& source, const JsonLimits& limi
       keys.pop_back();
     } else if (event == J::parse_event_t::key && !keys.back().insert(parsed.template get<std::string>()).second) {
       throw Error(ErrorCode::corrupt, kWhere,
-                  {.what = source + " has the key \"" + parsed.template get<std::string>() + "\" twice"});
+                  {.what = source + " has the key " + quoted_text(parsed.template get<std::string>()) + " twice"});
     }
     return true;
   };
   try {
     return J::parse(text.begin(), text.end(), check);
   } catch (const typename J::exception& error) {
-    throw Error(ErrorCode::corrupt, kWhere, {.what = source + " is not valid JSON: " + error.what()});
+    throw Error(ErrorCode::corrupt, kWhere,
+                {.what = source + " is not valid JSON: " + printable_text(error.what(), 300)});
   }
 }
 
@@ -67,11 +68,11 @@ Json parse_json(std::string_view text, const std::string& source, const JsonLimi
 }
 
 Json read_json_object(const std::filesystem::path& path, const JsonLimits& limits) {
-  return object_only(parse<Json>(read_file(path), path.string(), limits), path.string());
+  return object_only(parse<Json>(read_file(path, limits.max_bytes), path.string(), limits), path.string());
 }
 
 SortedJson read_sorted_json_object(const std::filesystem::path& path, const JsonLimits& limits) {
-  return parse_sorted_json_object(read_file(path), path.string(), limits);
+  return parse_sorted_json_object(read_file(path, limits.max_bytes), path.string(), limits);
 }
 
 SortedJson parse_sorted_json_object(std::string_view text, const std::string& source, const JsonLimits& limits) {
@@ -79,24 +80,25 @@ SortedJson parse_sorted_json_object(std::string_view text, const std::string& so
 }
 
 template <typename J>
-const J* BasicJsonReader<J>::find(const char* key) const {
+const J* BasicJsonReader<J>::find(const std::string& key) const {
   auto it = object_.find(key);
   return it == object_.end() || it->is_null() ? nullptr : &*it;
 }
 
 template <typename J>
-void BasicJsonReader<J>::fail(const char* key, const J& value, const char* want) const {
+void BasicJsonReader<J>::fail(const std::string& key, const J& value, const char* want) const {
   throw Error(ErrorCode::corrupt, kWhere,
-              {.what = source_ + ": wrong value of \"" + key + "\"", .got = excerpt(value), .want = want});
+              {.what = source_ + ": wrong value of " + quoted_text(key), .got = excerpt(value), .want = want});
 }
 
 template <typename J>
-bool BasicJsonReader<J>::has(const char* key) const {
+bool BasicJsonReader<J>::has(const std::string& key) const {
   return find(key) != nullptr;
 }
 
 template <typename J>
-std::optional<std::int64_t> BasicJsonReader<J>::integer(const char* key, std::int64_t low, std::int64_t high) const {
+std::optional<std::int64_t> BasicJsonReader<J>::integer(const std::string& key, std::int64_t low,
+                                                        std::int64_t high) const {
   const J* value = find(key);
   if (!value) return std::nullopt;
   const std::string want = "a whole number in " + std::to_string(low) + ".." + std::to_string(high);
@@ -110,7 +112,7 @@ std::optional<std::int64_t> BasicJsonReader<J>::integer(const char* key, std::in
 }
 
 template <typename J>
-std::optional<double> BasicJsonReader<J>::number(const char* key) const {
+std::optional<double> BasicJsonReader<J>::number(const std::string& key) const {
   const J* value = find(key);
   if (!value) return std::nullopt;
   if (!value->is_number() || !std::isfinite(value->template get<double>())) fail(key, *value, "a number");
@@ -118,7 +120,7 @@ std::optional<double> BasicJsonReader<J>::number(const char* key) const {
 }
 
 template <typename J>
-std::optional<bool> BasicJsonReader<J>::boolean(const char* key) const {
+std::optional<bool> BasicJsonReader<J>::boolean(const std::string& key) const {
   const J* value = find(key);
   if (!value) return std::nullopt;
   if (!value->is_boolean()) fail(key, *value, "true or false");
@@ -126,7 +128,7 @@ std::optional<bool> BasicJsonReader<J>::boolean(const char* key) const {
 }
 
 template <typename J>
-std::optional<std::string> BasicJsonReader<J>::string(const char* key) const {
+std::optional<std::string> BasicJsonReader<J>::string(const std::string& key) const {
   const J* value = find(key);
   if (!value) return std::nullopt;
   if (!value->is_string()) fail(key, *value, "a string");
@@ -134,23 +136,23 @@ std::optional<std::string> BasicJsonReader<J>::string(const char* key) const {
 }
 
 template <typename J>
-const J* BasicJsonReader<J>::object(const char* key) const {
+const J* BasicJsonReader<J>::object(const std::string& key) const {
   const J* value = find(key);
   if (value && !value->is_object()) fail(key, *value, "an object");
   return value;
 }
 
 template <typename J>
-const J* BasicJsonReader<J>::array(const char* key) const {
+const J* BasicJsonReader<J>::array(const std::string& key) const {
   const J* value = find(key);
   if (value && !value->is_array()) fail(key, *value, "an array");
   return value;
 }
 
 template <typename J>
-std::int64_t BasicJsonReader<J>::required_integer(const char* key, std::int64_t low, std::int64_t high) const {
+std::int64_t BasicJsonReader<J>::required_integer(const std::string& key, std::int64_t low, std::int64_t high) const {
   if (auto value = integer(key, low, high)) return *value;
-  throw Error(ErrorCode::corrupt, kWhere, {.what = source_ + " lacks \"" + key + "\""});
+  throw Error(ErrorCode::corrupt, kWhere, {.what = source_ + " lacks " + quoted_text(key)});
 }
 
 template class BasicJsonReader<Json>;

@@ -14,11 +14,14 @@ using Json = nlohmann::ordered_json;
 /// Keys in alphabetic order, found in logarithmic time: for objects of many keys, as vocabularies are.
 using SortedJson = nlohmann::json;
 
-/// Bounds of a JSON text. Deeper or larger input is `corrupt`.
+/// Bounds of a JSON text. Deeper or larger input is `corrupt`. The defaults are for settings of a model.
 struct JsonLimits {
-  std::size_t max_bytes = std::size_t{256} << 20;
+  std::size_t max_bytes = std::size_t{32} << 20;
   int max_depth = 64;
 };
+
+/// For files that list a model's tokens or tensors.
+inline constexpr JsonLimits kLargeJson{.max_bytes = std::size_t{256} << 20};
 
 /// Parses `text`. Throws `corrupt` naming `source` for anything that is not one JSON value, is beyond the limits, or
 /// has a key twice in one object.
@@ -37,22 +40,22 @@ class BasicJsonReader {
  public:
   BasicJsonReader(const J& object, std::string source) : object_(object), source_(std::move(source)) {}
 
-  bool has(const char* key) const;
-  std::optional<std::int64_t> integer(const char* key, std::int64_t low, std::int64_t high) const;
-  std::optional<double> number(const char* key) const;
-  std::optional<bool> boolean(const char* key) const;
-  std::optional<std::string> string(const char* key) const;
+  bool has(const std::string& key) const;
+  std::optional<std::int64_t> integer(const std::string& key, std::int64_t low, std::int64_t high) const;
+  std::optional<double> number(const std::string& key) const;
+  std::optional<bool> boolean(const std::string& key) const;
+  std::optional<std::string> string(const std::string& key) const;
   /// The value, which must be an object; nothing when absent.
-  const J* object(const char* key) const;
+  const J* object(const std::string& key) const;
   /// The value, which must be an array; nothing when absent.
-  const J* array(const char* key) const;
+  const J* array(const std::string& key) const;
   /// integer() of a key that must be there.
-  std::int64_t required_integer(const char* key, std::int64_t low, std::int64_t high) const;
+  std::int64_t required_integer(const std::string& key, std::int64_t low, std::int64_t high) const;
   const std::string& source() const { return source_; }
 
  private:
-  const J* find(const char* key) const;
-  [[noreturn]] void fail(const char* key, const J& value, const char* want) const;
+  const J* find(const std::string& key) const;
+  [[noreturn]] void fail(const std::string& key, const J& value, const char* want) const;
   const J& object_;
   std::string source_;
 };

@@ -1,6 +1,5 @@
 #include "llm/support/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,24 +8,20 @@
 #include <cstring>
 
 #include "anyaccel/error.h"
+#include "base/file.h"
 
 namespace anyaccel::llm {
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = open_regular_file(path, "open_file");
   const auto fail = [&](const char* what) {
     const int code = errno;
-    if (descriptor >= 0) ::close(descriptor);
-    throw Error(code == ENOENT ? ErrorCode::not_found : ErrorCode::io, "open_file",
+    ::close(descriptor);
+    throw Error(ErrorCode::io, "open_file",
                 {.what = std::string(what) + " " + path.string() + ": " + std::strerror(code)});
   };
-  if (descriptor < 0) fail("cannot open");
   struct stat status = {};
   if (::fstat(descriptor, &status) != 0) fail("cannot examine");
-  if (!S_ISREG(status.st_mode)) {
-    errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
-    fail("cannot map");
-  }
   auto file = std::shared_ptr<MappedFile>(new MappedFile);
   file->size_ = static_cast<std::size_t>(status.st_size);
   if (file->size_ > 0) {

@@ -18,15 +18,42 @@ static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<std::int64_t
 constexpr std::int64_t kSameSignal = 1'000'000'000;
 struct sigaction before_interrupt, before_terminate;
 
-void on_signal(int signal) {
+/// Sends the first signal once more when the patience is over; without a limit there is none.
+struct Deadline {
+  timer_t timer{};
+  bool made = false;
+};
+Deadline interrupt_deadline, terminate_deadline;
+itimerspec patience_left{};
+
+void make(Deadline& deadline, int signal) {
+  sigevent event{};
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = signal;
+  deadline.made = ::timer_create(CLOCK_MONOTONIC, &event, &deadline.timer) == 0;
+}
+
+void end(Deadline& deadline) {
+  if (deadline.made) ::timer_delete(deadline.timer);
+  deadline.made = false;
+}
+
+/// Safe in a signal handler.
+void set(const Deadline& deadline, const itimerspec& time) {
+  if (deadline.made) ::timer_settime(deadline.timer, 0, &time, nullptr);
+}
+
+void on_signal(int signal, siginfo_t* info, void* /*context*/) {
   timespec time{};
   ::clock_gettime(CLOCK_MONOTONIC, &time);
   const std::int64_t now = static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
   auto& first = signal == SIGINT ? interrupted_at : terminated_at;
   std::int64_t before = 0;
-  if (first.compare_exchange_strong(before, now)) {
+  const bool patience_is_over = info->si_code == SI_TIMER;
+  if (!patience_is_over && first.compare_exchange_strong(before, now)) {
     stopped = true;
-  } else if (now - before >= kSameSignal) {
+    set(signal == SIGINT ? interrupt_deadline : terminate_deadline, patience_left);
+  } else if (patience_is_over || now - before >= kSameSignal) {
     struct sigaction usual = {};
     usual.sa_handler = SIG_DFL;
     ::sigaction(signal, &usual, nullptr);
@@ -41,24 +68,32 @@ void watch_unless_ignored(int signal, const struct sigaction& action, const stru
 
 }  // namespace
 
-StopSignal::StopSignal(Watch watch) : watch_(watch) {
+StopSignal::StopSignal(Watch watch, Patience patience) : watch_(watch) {
+  patience_left.it_value = {.tv_sec = patience.count() / 1000, .tv_nsec = patience.count() % 1000 * 1'000'000};
+  if (patience > kNoLimit) {
+    make(interrupt_deadline, SIGINT);
+    if (watch_ == Watch::all) make(terminate_deadline, SIGTERM);
+  }
   sigaction(SIGINT, nullptr, &before_interrupt);
   if (watch_ == Watch::all) sigaction(SIGTERM, nullptr, &before_terminate);
   again();
 }
 
 void StopSignal::again() {
+  for (const Deadline* deadline : {&interrupt_deadline, &terminate_deadline}) set(*deadline, {});
   stopped = false;
   interrupted_at = terminated_at = 0;
   struct sigaction action = {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
   sigemptyset(&action.sa_mask);
   watch_unless_ignored(SIGINT, action, before_interrupt);
   if (watch_ == Watch::all) watch_unless_ignored(SIGTERM, action, before_terminate);
 }
 
 StopSignal::~StopSignal() {
+  // Before the former handlers are back: a signal of the timer is not for them.
+  for (Deadline* deadline : {&interrupt_deadline, &terminate_deadline}) end(*deadline);
   sigaction(SIGINT, &before_interrupt, nullptr);
   if (watch_ == Watch::all) sigaction(SIGTERM, &before_terminate, nullptr);
 }

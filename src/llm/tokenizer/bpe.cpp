@@ -1,6 +1,7 @@
 // Byte pair encoding: neighbours become one token, the pairs of lowest rank first.
 #include <queue>
 
+#include "base/untrusted_text.h"
 #include "llm/tokenizer/factories.h"
 #include "llm/tokenizer/utf8.h"
 
@@ -52,7 +53,7 @@ std::pair<std::string, std::string> read_merge(const SortedJson& merge, const To
       return {text.substr(0, space), text.substr(space + 1)};
     }
   }
-  node.corrupt("malformed merge " + merge.dump().substr(0, 60));
+  node.corrupt("malformed merge " + printable_text(merge.dump(), 200));
 }
 
 Bpe::Bpe(const TokenizerNode& node)
@@ -74,7 +75,7 @@ void Bpe::read_merges(const TokenizerNode& node, const SortedJson& merges) {
     const auto l = vocabulary_.id(left), r = vocabulary_.id(right);
     const auto both =
         right.size() < prefix_.size() ? std::nullopt : vocabulary_.id(left + right.substr(prefix_.size()));
-    if (!l || !r || !both) node.corrupt("the vocabulary lacks a part of merge \"" + left + " " + right + "\"");
+    if (!l || !r || !both) node.corrupt("the vocabulary lacks a part of merge " + quoted_text(left + " " + right));
     merges_.insert_or_assign(pair(*l, *r), Merge{rank++, *both});
   }
 }

@@ -23,8 +23,8 @@ class ByteLevelNormalizer final : public Normalizer {
 
 class ByteLevelSplitter final : public PreTokenizer {
  public:
-  ByteLevelSplitter(bool add_space, bool use_regex) : add_space_(add_space) {
-    if (use_regex) regex_.emplace(Regex(kGpt2Split, "ByteLevel"));
+  ByteLevelSplitter(bool add_space, bool use_regex, const std::string& source) : add_space_(add_space) {
+    if (use_regex) regex_.emplace(Regex(kGpt2Split, source));
   }
   void split(Piece piece, std::vector<Piece>& out) const override {
     if (add_space_ && !piece.text.starts_with(' ')) piece.text.insert(0, 1, ' ');
@@ -56,7 +56,8 @@ class ByteLevelDecoder final : public TokenDecoder {
 std::unique_ptr<Normalizer> make_byte_level_normalizer() { return std::make_unique<ByteLevelNormalizer>(); }
 
 std::unique_ptr<PreTokenizer> make_byte_level_splitter(const TokenizerNode& node) {
-  return std::make_unique<ByteLevelSplitter>(node.flag("add_prefix_space", true), node.flag("use_regex", true));
+  return std::make_unique<ByteLevelSplitter>(node.flag("add_prefix_space", true), node.flag("use_regex", true),
+                                             node.source() + ", ByteLevel");
 }
 
 std::unique_ptr<TokenDecoder> make_byte_level_decoder() { return std::make_unique<ByteLevelDecoder>(); }

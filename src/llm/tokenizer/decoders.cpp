@@ -1,6 +1,7 @@
 // Decoders of a few lines each.
 #include <algorithm>
 
+#include "base/untrusted_text.h"
 #include "llm/tokenizer/factories.h"
 #include "llm/tokenizer/pattern.h"
 
@@ -141,7 +142,7 @@ std::unique_ptr<TokenDecoder> read_decoder(const TokenizerNode& node) {
       for (std::string& token : text.parts) token = pattern.replace(token, content);
     });
   }
-  node.unsupported("decoder " + type);
+  node.unsupported("decoder " + quoted_text(type));
 }
 
 }  // namespace anyaccel::llm

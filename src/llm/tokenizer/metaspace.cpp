@@ -1,4 +1,5 @@
 // SentencePiece's spaces as a visible character: as pre-tokenizer and decoder.
+#include "base/untrusted_text.h"
 #include "llm/tokenizer/factories.h"
 #include "llm/tokenizer/pattern.h"
 
@@ -22,7 +23,7 @@ MetaspaceOptions read_options(const TokenizerNode& node) {
   } else if (scheme == "first") {
     options.prepend = Prepend::first;
   } else if (scheme != "always") {
-    node.unsupported("prepend_scheme " + scheme);
+    node.unsupported("prepend_scheme " + quoted_text(scheme));
   }
   if (!node.flag("add_prefix_space", true) && options.prepend != Prepend::never) {
     node.corrupt("add_prefix_space contradicts prepend_scheme");

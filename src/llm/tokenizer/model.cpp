@@ -1,4 +1,5 @@
 // Which model the file has, and vocabularies that are objects of ids.
+#include "base/untrusted_text.h"
 #include "llm/tokenizer/factories.h"
 
 namespace anyaccel::llm {
@@ -7,8 +8,7 @@ void read_vocabulary(const TokenizerNode& node, Vocabulary& vocabulary) {
   const SortedJson* words = node.object("vocab");
   if (!words) node.corrupt("the model has no vocab");
   const SortedJsonReader in(*words, node.source() + ", vocab");
-  for (const auto& [word, value] : words->items())
-    vocabulary.add(word, in.required_integer(word.c_str(), 0, kMaxTokenId));
+  for (const auto& [word, value] : words->items()) vocabulary.add(word, in.required_integer(word, 0, kMaxTokenId));
 }
 
 std::unique_ptr<TokenModel> read_model(const TokenizerNode& node) {
@@ -18,7 +18,7 @@ std::unique_ptr<TokenModel> read_model(const TokenizerNode& node) {
   if (type == "WordPiece") return make_word_piece(node);
   if (type == "WordLevel") return make_word_level(node);
   if (type == "Unigram") return make_unigram(node);
-  node.unsupported("model " + type);
+  node.unsupported("model " + quoted_text(type));
 }
 
 }  // namespace anyaccel::llm

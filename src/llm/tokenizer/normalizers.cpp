@@ -1,6 +1,7 @@
 // Normalizers of a few lines each.
 #include <algorithm>
 
+#include "base/untrusted_text.h"
 #include "llm/tokenizer/factories.h"
 #include "llm/tokenizer/pattern.h"
 #include "llm/tokenizer/unicode.h"
@@ -114,7 +115,7 @@ std::unique_ptr<Normalizer> read_normalizer(const TokenizerNode& node) {
   if (type == "BertNormalizer") return make_bert_normalizer(node);
   if (type == "ByteLevel") return make_byte_level_normalizer();
   if (type == "Precompiled") return make_precompiled(node);
-  node.unsupported("normalizer " + type);
+  node.unsupported("normalizer " + quoted_text(type));
 }
 
 }  // namespace anyaccel::llm

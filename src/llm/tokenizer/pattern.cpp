@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/untrusted_text.h"
+
 namespace anyaccel::llm {
 
 Pattern Pattern::read(const TokenizerNode& node) {
@@ -51,7 +53,7 @@ SplitBehavior read_behavior(const TokenizerNode& node, std::optional<SplitBehavi
   if (name == "MergedWithPrevious") return SplitBehavior::merged_with_previous;
   if (name == "MergedWithNext") return SplitBehavior::merged_with_next;
   if (name == "Contiguous") return SplitBehavior::contiguous;
-  node.unsupported("behavior " + name);
+  node.unsupported("behavior " + quoted_text(name));
 }
 
 namespace {

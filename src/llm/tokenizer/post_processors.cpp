@@ -1,4 +1,5 @@
 // What frames the ids of one text. Pairs of texts are not encoded here.
+#include "base/untrusted_text.h"
 #include "llm/tokenizer/pipeline.h"
 
 namespace anyaccel::llm {
@@ -97,7 +98,7 @@ std::unique_ptr<PostProcessor> read_post_processor(const TokenizerNode& node) {
     same->add(std::nullopt);
     return same;
   }
-  node.unsupported("post-processor " + type);
+  node.unsupported("post-processor " + quoted_text(type));
 }
 
 }  // namespace anyaccel::llm

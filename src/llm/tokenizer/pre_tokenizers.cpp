@@ -1,4 +1,5 @@
 // Pre-tokenizers of a few lines each.
+#include "base/untrusted_text.h"
 #include "llm/tokenizer/factories.h"
 #include "llm/tokenizer/pattern.h"
 #include "llm/tokenizer/unicode.h"
@@ -108,7 +109,7 @@ std::unique_ptr<PreTokenizer> read_pre_tokenizer(const TokenizerNode& node) {
     sequence->add(at_characters(is_punctuation, isolated));
     return sequence;
   }
-  node.unsupported("pre-tokenizer " + type);
+  node.unsupported("pre-tokenizer " + quoted_text(type));
 }
 
 }  // namespace anyaccel::llm

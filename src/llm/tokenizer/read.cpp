@@ -1,6 +1,7 @@
 #include "llm/tokenizer/read.h"
 
 #include "anyaccel/error.h"
+#include "base/untrusted_text.h"
 #include "llm/tokenizer/utf8.h"
 
 namespace anyaccel::llm {
@@ -16,26 +17,26 @@ void TokenizerNode::corrupt(const std::string& what) const {
 
 std::string TokenizerNode::required_string(const char* key) const {
   if (auto value = string(key)) return *value;
-  corrupt(std::string("there is no \"") + key + "\"");
+  corrupt("there is no " + quoted_text(key));
 }
 
 std::string TokenizerNode::character(const char* key) const {
   std::string text = required_string(key);
   if (text.empty() || utf8_front(text).length != text.size()) {
-    corrupt(std::string("\"") + key + "\" is not one character");
+    corrupt(quoted_text(key) + " is not one character");
   }
   return text;
 }
 
 TokenizerNode TokenizerNode::child(const char* key) const {
   const SortedJson* value = object(key);
-  if (!value) corrupt(std::string("there is no ") + key);
+  if (!value) corrupt("there is no " + quoted_text(key));
   return {*value, source() + ", " + key};
 }
 
 std::vector<TokenizerNode> TokenizerNode::children(const char* key) const {
   const SortedJson* values = array(key);
-  if (!values) corrupt(std::string("there are no ") + key);
+  if (!values) corrupt("there are no " + quoted_text(key));
   std::vector<TokenizerNode> out;
   for (const SortedJson& value : *values) {
     const std::string place = source() + ", " + key + "[" + std::to_string(out.size()) + "]";

@@ -28,7 +28,7 @@ Tokenizer::Data::Data(const TokenizerNode& root)
 
 Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
   const auto path = folder / "tokenizer.json";
-  const SortedJson root = read_sorted_json_object(path);
+  const SortedJson root = read_sorted_json_object(path, kLargeJson);
   return Tokenizer(std::make_shared<Data>(TokenizerNode(root, path.string())));
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "anyaccel/error.h"
+#include "base/untrusted_text.h"
 #include "llm/tokenizer/factories.h"
 #include "llm/tokenizer/utf8.h"
 
@@ -65,7 +66,7 @@ Unigram::Unigram(const TokenizerNode& node) : byte_fallback_(node.flag("byte_fal
   if (!pieces) node.corrupt("the model has no vocab");
   for (const SortedJson& piece : *pieces) {
     if (!piece.is_array() || piece.size() != 2 || !piece[0].is_string() || !piece[1].is_number()) {
-      node.corrupt("malformed piece " + piece.dump().substr(0, 60));
+      node.corrupt("malformed piece " + printable_text(piece.dump(), 200));
     }
     vocabulary_.add(piece[0].get<std::string>(), static_cast<std::int64_t>(scores_.size()));
     scores_.push_back(as_read_by_tokenizers(piece[1].get<double>()));

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "anyaccel/error.h"
+#include "base/untrusted_text.h"
 #include "llm/tokenizer/factories.h"
 #include "llm/tokenizer/utf8.h"
 
@@ -41,7 +42,7 @@ class WordPiece final : public TokenModel {
     ids.resize(before);
     if (!unknown_) {
       throw Error(ErrorCode::invalid_argument, "Tokenizer::encode",
-                  {.what = "the vocabulary has neither the word nor the unknown token", .got = std::string(piece)});
+                  {.what = "the vocabulary has neither the word nor the unknown token", .got = quoted_text(piece)});
     }
     ids.push_back(*unknown_);
   }
@@ -63,7 +64,7 @@ class WordLevel final : public TokenModel {
     const auto id = vocabulary_.id(piece);
     if (!id && !unknown_) {
       throw Error(ErrorCode::invalid_argument, "Tokenizer::encode",
-                  {.what = "the vocabulary has neither the word nor the unknown token", .got = std::string(piece)});
+                  {.what = "the vocabulary has neither the word nor the unknown token", .got = quoted_text(piece)});
     }
     ids.push_back(id ? *id : *unknown_);
   }

@@ -1,6 +1,7 @@
 #include "anyaccel/dtype.h"
 #include "anyaccel/error.h"
 #include "base/file_group.h"
+#include "base/untrusted_text.h"
 #include "llm/checkpoint/checkpoint.h"
 #include "llm/checkpoint/config_json.h"
 #include "llm/train/state.h"
@@ -18,10 +19,10 @@ constexpr std::int64_t kLarge = std::int64_t{1} << 60;
 }
 
 at::Tensor checked(const SafetensorsFile& file, const std::string& name, const at::Tensor& like) {
-  if (!file.contains(name)) corrupt(file.path().string() + " lacks tensor \"" + name + "\"");
+  if (!file.contains(name)) corrupt(file.path().string() + " lacks tensor " + quoted_text(name));
   at::Tensor tensor = file.tensor(name);
   if (tensor.sizes() != like.sizes() || tensor.scalar_type() != like.scalar_type()) {
-    corrupt(file.path().string() + ": tensor \"" + name + "\" does not fit the model");
+    corrupt(file.path().string() + ": tensor " + quoted_text(name) + " does not fit the model");
   }
   return tensor;
 }

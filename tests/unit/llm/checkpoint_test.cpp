@@ -33,7 +33,7 @@ TEST(Checkpoint, Shards) {
 TEST(Checkpoint, BadIndex) {
   const TemporaryFolder folder;
   write(folder / "one.safetensors", "a", {2});
-  for (const char* name : {"../one.safetensors", "/etc/passwd", ".."}) {
+  for (const char* name : {"../one.safetensors", "/etc/passwd", "..", ".", ""}) {
     folder.write("model.safetensors.index.json", R"({"weight_map":{"a":")" + std::string(name) + "\"}}");
     EXPECT_ERROR(Checkpoint(folder.path()), corrupt, "bad file name");
   }
@@ -41,6 +41,23 @@ TEST(Checkpoint, BadIndex) {
   EXPECT_ERROR(Checkpoint(folder.path()), corrupt, "lacks tensor \"b\"");
   folder.write("model.safetensors.index.json", R"({"weight_map":{"b":"gone.safetensors"}})");
   EXPECT_ERROR(Checkpoint(folder.path()), not_found, "gone.safetensors");
+}
+
+// Fails when integers are taken for weights, or a tensor's name from a file is printed as it stands.
+TEST(Checkpoint, WeightsAreFloats) {
+  const TemporaryFolder folder;
+  {
+    AtomicFile file(folder / "model.safetensors");
+    write_safetensors(file, {{"a", at::ones({2}, c10::kInt)}, {"b\x1b", at::ones({2}, c10::kHalf)}}, {});
+    file.commit();
+  }
+  const Checkpoint checkpoint(folder.path());
+  EXPECT_EQ(checkpoint.tensor("a", {2}).scalar_type(), c10::kInt);
+  EXPECT_ERROR(checkpoint.floats("a", {2}), corrupt,
+               "model.safetensors: tensor \"a\" has the wrong dtype; got I32, want a floating-point dtype");
+  EXPECT_EQ(checkpoint.floats("b\x1b", {2}).scalar_type(), c10::kHalf);
+  EXPECT_ERROR(checkpoint.floats("b\x1b", {3}), corrupt, "tensor \"b\\x1b\" has the wrong shape");
+  EXPECT_ERROR(checkpoint.floats("a", std::vector<std::int64_t>(1000, 1)), corrupt, "1, ... (1000 numbers)]");
 }
 
 // Fails when a folder without weights gives anything but its name and what was wanted.

@@ -138,7 +138,7 @@ TEST(Speculation, TokenizersAreCompared) {
   text.replace(text.find("\"b\":98"), pair.size(), "\"b\":97");
   folder.write("tokenizer.json", text);
   EXPECT_ERROR(check_draft_tokenizer(Tokenizer::bytes(), Tokenizer::load(folder.path())), invalid_argument,
-               "got 'b' as token 97, want 'a'");
+               "got \"b\" as token 97, want \"a\"");
 }
 
 // Fails when a kept cache gives another text than a new one, or nothing is kept.

@@ -1,6 +1,8 @@
 #include "llm/support/mapped_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
@@ -59,6 +61,11 @@ TEST(MappedFile, WhatCannotBeMapped) {
   EXPECT_EQ(MappedFile::open(folder.path() / "empty")->size(), 0U);
   EXPECT_ERROR(MappedFile::open(folder.path() / "none"), not_found, "No such file");
   EXPECT_ERROR(MappedFile::open(folder.path()), io, "Is a directory");
+  ::alarm(20);  // a FIFO that is opened waits for a writer
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  EXPECT_ERROR(MappedFile::open(folder / "fifo"), io, "a FIFO");
+  EXPECT_ERROR(MappedFile::open("/dev/zero"), io, "a character device");
+  ::alarm(0);
 }
 
 }  // namespace

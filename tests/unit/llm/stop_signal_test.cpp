@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 
 namespace anyaccel::llm {
@@ -34,6 +35,42 @@ TEST(StopSignal, EndsTheProcessWhenItComesAgain) {
     };
     EXPECT_EXIT(again(), testing::KilledBySignal(signal), "");
   }
+}
+
+// Fails when a process that is blocked where nobody looks at the flag outlives the patience.
+TEST(StopSignal, EndsABlockedProcess) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const auto blocked = [signal] {
+      const StopSignal stop(StopSignal::Watch::all, StopSignal::kShort);
+      int ends[2];
+      ::alarm(10);
+      if (::pipe(ends) != 0) ::_exit(2);
+      ::raise(signal);
+      char byte = 0;
+      ::_exit(::read(ends[0], &byte, 1) == 1 ? 3 : 4);
+    };
+    const auto before = std::chrono::steady_clock::now();
+    EXPECT_EXIT(blocked(), testing::KilledBySignal(signal), "");
+    EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(5));
+  }
+}
+
+// Fails when the patience ends a process that took the signal in time.
+TEST(StopSignal, PatienceEndsWithTheObject) {
+  const auto in_time = [] {
+    {
+      StopSignal stop(StopSignal::Watch::all, StopSignal::Patience(50));
+      ::raise(SIGINT);
+      if (!*stop.flag()) ::_exit(2);
+      stop.again();
+      ::usleep(100'000);
+      ::raise(SIGINT);
+      if (!*stop.flag()) ::_exit(3);
+    }
+    ::usleep(100'000);
+    ::_exit(0);
+  };
+  EXPECT_EXIT(in_time(), testing::ExitedWithCode(0), "");
 }
 
 // Fails when a dialogue's second interrupted answer ends the dialogue.

@@ -11,6 +11,7 @@ namespace anyaccel::llm {
 namespace {
 
 using Ids = std::vector<std::int64_t>;
+using testing::HasSubstr;
 
 // Fails when reading back what we write does not give byte ids, or the special token is taken for text.
 TEST(Tokenizer, BytesRoundTrip) {
@@ -99,7 +100,51 @@ TEST(Tokenizer, CorruptIsNamed) {
   expect(
       "{" + model +
           R"(,"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}],"special_tokens":{}}})",
-      "there is no x");
+      "there is no \"x\"");
+}
+
+// Fails when an error about a file's text prints all of it, or prints its control characters.
+TEST(Tokenizer, UntrustedTextIsQuoted) {
+  const TemporaryFolder folder;
+  const auto message = [&](const std::string& json) -> std::string {
+    folder.write("tokenizer.json", json);
+    try {
+      Tokenizer::load(folder.path());
+    } catch (const Error& error) {
+      EXPECT_LT(std::string_view(error.what()).size(), 1500U);
+      return error.what();
+    }
+    return "it was read";
+  };
+  const std::string model = R"("model":{"type":"WordLevel","vocab":{"a":0}})";
+  const std::string deep(150'000, '(');
+  EXPECT_THAT(message("{" + model + R"(,"pre_tokenizer":{"type":"Split","behavior":"Isolated","pattern":{"Regex":")" +
+                      deep + std::string(deep.size(), ')') + "\"}}}"),
+              HasSubstr("(300000 bytes)"));
+  EXPECT_THAT(message(R"({"model":{"type":"\u001b[31mBPE\u202e"}})"), HasSubstr(R"(model "\x1b[31mBPE\u202e")"));
+  EXPECT_THAT(message("{" + model + R"(,"normalizer":{"type":"\u009b"}})"), HasSubstr(R"(normalizer "\u009b")"));
+  EXPECT_THAT(message(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[")" + std::string(9999, 'x') + R"( a"]}})"),
+              HasSubstr("(10001 bytes)"));
+  EXPECT_THAT(message(R"({"model":{"type":"WordLevel","vocab":{"\u001b":"a"}}})"), HasSubstr(R"("\x1b")"));
+}
+
+// Fails when a zero character ends the word by which an id is looked up.
+TEST(Tokenizer, WordsMayHoldZero) {
+  const TemporaryFolder folder;
+  folder.write("tokenizer.json", R"({"model":{"type":"WordLevel","vocab":{"a":0,"a\u0000b":1},"unk_token":"a"}})");
+  const auto tokenizer = Tokenizer::load(folder.path());
+  EXPECT_EQ(tokenizer.encode(std::string_view("a\0b", 3)), Ids{1});
+}
+
+// Fails when the error about a backtracking expression names neither the file nor the cause.
+TEST(Tokenizer, BacktrackingIsNamed) {
+  const TemporaryFolder folder;
+  folder.write("tokenizer.json", R"({"model":{"type":"WordLevel","vocab":{"a":0},"unk_token":"a"},
+    "pre_tokenizer":{"type":"Split","pattern":{"Regex":"(?:a|aa)+[bc]"},"behavior":"Isolated"}})");
+  const auto tokenizer = Tokenizer::load(folder.path());
+  const std::string text(5000, 'a');
+  EXPECT_ERROR(tokenizer.encode(text), invalid_argument, "tokenizer.json, pre_tokenizer");
+  EXPECT_ERROR(tokenizer.encode(text), invalid_argument, "backtracks too far");
 }
 
 // Fails when a precompiled map of characters is read wrong: this one, of one entry, makes "a" of "A".
