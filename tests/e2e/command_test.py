@@ -51,7 +51,7 @@ class Command(unittest.TestCase):
     def test_unknown_command_unlike_any(self):
         done = shell("anyaccel xyzzyplugh")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("there is no command 'xyzzyplugh'", done.stderr)
+        self.assertIn('there is no command "xyzzyplugh"', done.stderr)
         self.assertNotIn("did you mean", done.stderr)
 
     # Fails when no command at all is accepted silently.
@@ -65,8 +65,8 @@ class Command(unittest.TestCase):
         for line, option in (("anyaccel --colour report", "--colour"), ("anyaccel report --xml", "--xml")):
             done = shell(line)
             self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
-            self.assertIn(f"unknown option '{option}'", done.stderr)
-        self.assertIn("unknown option '--jsn'", shell("anyaccel report --jsn 3 4").stderr)
+            self.assertIn(f'unknown option "{option}"', done.stderr)
+        self.assertIn('unknown option "--jsn"', shell("anyaccel report --jsn 3 4").stderr)
         self.assertIn("more", shell("anyaccel report more").stderr)
 
     # Fails when a bad level is taken, or a good one refused before or after the command.

@@ -73,7 +73,7 @@ class Generate(SmallModelTest):
         words["a"], words["b"] = words["b"], words["a"]
         with open(path, "w", encoding="utf-8") as file:
             json.dump(tokenizer, file)
-        self.assertIn("got 'b' as token 97, want 'a'", self.generate(f"-p a --draft-model {other}", 2).stderr)
+        self.assertIn('got "b" as token 97, want "a"', self.generate(f"-p a --draft-model {other}", 2).stderr)
         self.assertIn("prompt-lookup:10", self.generate("-p a --speculate lookup", 2).stderr)
         self.assertIn("prompt-lookup:10", self.generate("-p a --speculate prompt-lookup:0", 2).stderr)
 

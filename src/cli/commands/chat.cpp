@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/llm/chat.h"
@@ -75,7 +76,7 @@ class Conversation {
     messages.push_back({.role = "user", .content = question});
     const auto prompt = tokenizer_.encode(template_.apply(messages), /*add_special_tokens=*/false);
     const auto result = generator_.generate(
-        prompt, options_, [](std::string_view piece) { std::cout << piece << std::flush; }, stop);
+        prompt, options_, [](std::string_view piece) { std::cout << for_output(piece) << std::flush; }, stop);
     std::cout << std::endl;
     if (result.finish == llm::FinishReason::context) {
       std::cerr << "anyaccel: the model's context of " << model_.config().context_length()
@@ -100,7 +101,10 @@ void run_chat(const ChatArguments& arguments, Context& context) {
   Conversation conversation(arguments);
   const bool terminal = ::isatty(STDIN_FILENO) == 1;
   if (terminal) std::cerr << "/exit or Ctrl-D ends, /reset forgets, Ctrl-C ends an answer\n";
-  llm::StopSignal stop(llm::StopSignal::Watch::interrupt);
+  // On a terminal, Ctrl-C ends an answer however long that takes, and does nothing at the prompt; twice, it ends us.
+  std::optional<llm::StopSignal> stop;
+  const auto watch = llm::StopSignal::Watch::interrupt;
+  if (terminal) stop.emplace(watch);
   for (std::string line;;) {
     if (terminal) std::cerr << "> " << std::flush;
     if (!std::getline(std::cin, line) || line == "/exit") return;
@@ -109,16 +113,16 @@ void run_chat(const ChatArguments& arguments, Context& context) {
       conversation.reset();
       continue;
     }
-    stop.again();
+    terminal ? stop->again() : void(stop.emplace(watch, llm::StopSignal::kShort));
     try {
-      conversation.answer(line, stop.flag());
+      conversation.answer(line, stop->flag());
     } catch (const Error& error) {
       // This turn is not kept; the next one may be better.
       if (error.code() != ErrorCode::invalid_argument) throw;
       std::cerr << "anyaccel: error: " << error.what() << '\n';
       context.exit_code = 1;
     }
-    stop.again();
+    terminal ? stop->again() : stop.reset();
   }
 }
 

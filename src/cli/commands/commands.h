@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace CLI {
 class App;
@@ -11,6 +12,9 @@ namespace anyaccel::cli {
 
 /// A command's exit code after SIGINT or SIGTERM ended its work in order: what a shell reports for SIGINT.
 constexpr int kInterrupted = 130;
+
+/// A model's or a file's text for standard output: without control characters if that is a terminal.
+std::string for_output(std::string_view text);
 
 /// What commands share with the program.
 struct Context {

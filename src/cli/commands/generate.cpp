@@ -25,6 +25,7 @@ struct Arguments {
   ParallelOptions parallel;
   SpeculationOptions speculation;
   std::string prompt, prompt_ids, prompts, logits_out;
+  bool ids_given = false;
   std::int64_t batch_size = 8;
   bool raw = false, json = false;
 };
@@ -35,7 +36,7 @@ std::optional<llm::Tokenizer> load_tokenizer(const Arguments& arguments) {
     return llm::Tokenizer::load(arguments.options.model);
   } catch (const Error& error) {
     const bool tolerable = error.code() == ErrorCode::unsupported || error.code() == ErrorCode::not_found;
-    if ((arguments.prompt_ids.empty() && arguments.prompts.empty()) || !tolerable) throw;
+    if ((!arguments.ids_given && arguments.prompts.empty()) || !tolerable) throw;
     return std::nullopt;
   }
 }
@@ -47,7 +48,6 @@ struct Run {
   const llm::Tokenizer* tokenizer;
   const std::optional<llm::ChatTemplate> chat;
   llm::GenerateOptions options;
-  const llm::StopSignal& stop;
   double load_seconds;
 
   /// The text as a user's turn where the model has a chat template, unless it is wanted as it stands.
@@ -65,10 +65,11 @@ void tell_of_context(const Run& run, const llm::GenerateResult& result) {
 void run_one(const Run& run, const std::vector<std::int64_t>& prompt, Context& context) {
   const bool first = run.model.rank() == 0;
   const bool stream = first && !run.arguments.json && run.tokenizer;
-  const auto on_text = [&](std::string_view piece) { std::cout << piece << std::flush; };
+  const llm::StopSignal stop(llm::StopSignal::Watch::all, llm::StopSignal::kShort);
+  const auto on_text = [&](std::string_view piece) { std::cout << for_output(piece) << std::flush; };
   const llm::GenerateResult result =
       llm::generate(run.model, run.tokenizer, prompt, run.options,
-                    stream ? std::function<void(std::string_view)>(on_text) : nullptr, run.stop.flag());
+                    stream ? std::function<void(std::string_view)>(on_text) : nullptr, stop.flag());
   run.model.barrier();
   if (result.finish == llm::FinishReason::interrupted) context.exit_code = kInterrupted;
   if (!first) return;
@@ -95,6 +96,7 @@ void run_many(const Run& run, Context& context) {
     }
     ids.push_back(prompt.ids.value_or(std::vector<std::int64_t>()));
   }
+  const llm::StopSignal stop(llm::StopSignal::Watch::all, llm::StopSignal::kShort);
   const bool first = run.model.rank() == 0;
   bool failed = false;
   std::size_t told = 0;
@@ -106,7 +108,7 @@ void run_many(const Run& run, Context& context) {
     if (one.result.finish == llm::FinishReason::interrupted) context.exit_code = kInterrupted;
     if (first) print_result(prompt, one.result, run.arguments.prompts, run.arguments.json, run.tokenizer != nullptr);
   };
-  llm::generate_batch(run.model, run.tokenizer, ids, run.options, run.arguments.batch_size, on_result, run.stop.flag());
+  llm::generate_batch(run.model, run.tokenizer, ids, run.options, run.arguments.batch_size, on_result, stop.flag());
   run.model.barrier();
   if (told < prompts.size()) context.exit_code = kInterrupted;
   if (failed && context.exit_code == 0) context.exit_code = 1;
@@ -117,7 +119,8 @@ void run(Arguments& arguments, Context& context) {
   if (arguments.parallel.plan) {
     return print_plan(folder, load_options(arguments.options), arguments.parallel, arguments.json);
   }
-  const llm::StopSignal stop;
+  std::vector<std::int64_t> prompt;
+  if (arguments.ids_given) prompt = parse_ids(arguments.prompt_ids);
   const auto begin = std::chrono::steady_clock::now();
   const llm::Model model = load_model(folder, load_options(arguments.options), arguments.parallel);
   const std::chrono::duration<double> loaded = std::chrono::steady_clock::now() - begin;
@@ -128,11 +131,9 @@ void run(Arguments& arguments, Context& context) {
           .tokenizer = tokenizer ? &*tokenizer : nullptr,
           .chat = template_wanted ? llm::ChatTemplate::load(folder) : std::nullopt,
           .options = ready_options(arguments.options),
-          .stop = stop,
           .load_seconds = loaded.count()};
   run.options.speculation = ready_speculation(arguments.speculation, model, run.tokenizer);
   if (!arguments.prompts.empty()) return run_many(run, context);
-  std::vector<std::int64_t> prompt = parse_ids(arguments.prompt_ids);
   if (!arguments.prompt.empty()) prompt = run.encode(arguments.prompt);
   if (prompt.empty() && model.config().bos_token_id >= 0) prompt = {model.config().bos_token_id};
   if (arguments.parallel.self_check)
@@ -166,7 +167,10 @@ void add_generate(CLI::App& command, Context& context) {
       ->excludes(prompts);
   add_parallel_options(command, a.parallel);
   command.add_flag("--json", a.json, "Print one JSON object a prompt, with text, ids and timings");
-  command.callback([arguments, &context] { run(*arguments, context); });
+  command.callback([arguments, &context, ids] {
+    arguments->ids_given = ids->count() > 0;  // perhaps as an empty text
+    run(*arguments, context);
+  });
 }
 
 }  // namespace anyaccel::cli

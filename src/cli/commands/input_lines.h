@@ -6,8 +6,9 @@
 
 namespace anyaccel::cli {
 
-/// Calls `take` with `text`, or, when `file` is not empty, with each of its lines in order ("-": standard input). Throws
-/// `not_found` in the name of `command` when the file cannot be opened.
+/// Calls `take` with `text`, or, when `file` is not empty, with each of its lines in order ("-": standard input). Pipes
+/// are fine, and each line is taken as soon as it is there. Throws in the name of `command`: `not_found`, `io`, or
+/// `corrupt` for a line of more than 64 MiB.
 void for_each_input(const std::string& command, const std::string& text, const std::string& file,
                     const std::function<void(const std::string&)>& take);
 

@@ -1,4 +1,5 @@
 #include <c10/util/Exception.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "anyaccel/error.h"
 #include "anyaccel/version.h"
 #include "base/log.h"
+#include "base/untrusted_text.h"
 #include "cli/commands/commands.h"
 
 namespace anyaccel::cli {
@@ -70,7 +72,7 @@ void add_commands(CLI::App& app, Context& context) {
 
 int fail(const std::string& message, int exit_code = 1) {
   std::cout.flush();
-  std::cerr << "anyaccel: error: " << message << '\n';
+  std::cerr << "anyaccel: error: " << printable_text(message) << '\n';
   return exit_code;
 }
 
@@ -87,12 +89,18 @@ int usage(const CLI::App& app, const CLI::ParseError& error) {
   const auto unexpected = app.remaining(/*recurse=*/true);
   const auto option =
       std::find_if(unexpected.begin(), unexpected.end(), [](const auto& word) { return word[0] == '-'; });
-  if (option != unexpected.end()) message = "unknown option '" + *option + "'";
-  std::cerr << command << ": error: " << message << "\nTry '" << command << " --help'.\n";
+  if (option != unexpected.end()) message = "unknown option " + quoted_text(*option);
+  std::cerr << command << ": error: " << printable_text(message) << "\nTry '" << command << " --help'.\n";
   return 2;
 }
 
 }  // namespace
+
+std::string for_output(std::string_view text) {
+  static const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  return terminal ? terminal_text(text) : std::string(text);
+}
+
 }  // namespace anyaccel::cli
 
 /// What the front program calls. `argv[1]` is the subcommand. Returns the process's exit code.

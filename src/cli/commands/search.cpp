@@ -24,11 +24,11 @@ struct SearchArguments {
 void print_hit(const llm::Passage& passage, double score) {
   char number[32];
   std::snprintf(number, sizeof number, "%.4f", score);
-  std::cout << number << "  " << passage.file.string() << ':' << passage.line << '\n';
+  std::cout << number << "  " << for_output(passage.file.string()) << ':' << passage.line << '\n';
   std::string text = passage.text;
   for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1))
     text.replace(at, 1, "\n        ");
-  std::cout << "        " << text << '\n';
+  std::cout << "        " << for_output(text) << '\n';
 }
 
 void run_search(const SearchArguments& arguments) {

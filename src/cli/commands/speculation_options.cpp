@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "anyaccel/error.h"
+#include "base/untrusted_text.h"
 
 namespace anyaccel::cli {
 
@@ -19,7 +20,7 @@ std::int64_t lookup_tokens(const std::string& way) {
   if (name != kLookup || !digits || std::stoi(number) < 1) {
     throw Error(ErrorCode::invalid_argument, "generate",
                 {.what = "--speculate knows no such way",
-                 .got = "'" + way + "'",
+                 .got = quoted_text(way),
                  .want = "prompt-lookup, or with a number of tokens prompt-lookup:10"});
   }
   return std::stoi(number);

@@ -7,6 +7,7 @@
 
 #include "anyaccel/error.h"
 #include "anyaccel/llm/tokenizer.h"
+#include "base/untrusted_text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/input_lines.h"
 
@@ -42,7 +43,7 @@ Ids ids_of_line(const std::string& line, std::size_t number) {
   if (good) return ids;
   throw Error(ErrorCode::invalid_argument, "tokenize",
               {.what = "line " + std::to_string(number) + " is no list of ids",
-               .got = line.substr(0, 60),
+               .got = quoted_text(line),
                .want = "for example [1, 2, 3] or 1 2 3"});
 }
 

@@ -15,6 +15,7 @@
 #include "anyaccel/error.h"
 #include "anyaccel/llm/stop_signal.h"
 #include "anyaccel/llm/trainer.h"
+#include "base/untrusted_text.h"
 #include "cli/commands/commands.h"
 
 namespace anyaccel::cli {
@@ -207,7 +208,7 @@ c10::ScalarType training_dtype(const std::string& text) {
   const std::vector<std::string> good = {"fp32", "float32", "float", "bf16", "bfloat16", "fp16", "float16", "half"};
   if (std::find(good.begin(), good.end(), text) == good.end()) {
     throw Error(ErrorCode::invalid_argument, "train",
-                {.what = "option dtype is out of range", .got = "'" + text + "'", .want = "fp32, bf16 or fp16"});
+                {.what = "option dtype is out of range", .got = quoted_text(text), .want = "fp32, bf16 or fp16"});
   }
   return parse_dtype(text);
 }
@@ -273,8 +274,9 @@ void add_train(CLI::App& command, Context& context) {
   add_run_options(kept);
   command.callback([arguments, &context] {
     arguments->options.dtype = training_dtype(arguments->dtype);
-    const llm::StopSignal stop;
     llm::Trainer trainer(arguments->options);
+    // Signals finish the step and save, which may take long. Until here there was nothing to save.
+    const llm::StopSignal stop;
     if (arguments->options.resume) arguments->kept->check(arguments->options, trainer.info().options);
     const bool speaks = trainer.info().rank == 0;
     if (speaks && !arguments->json) print_info(trainer.info());

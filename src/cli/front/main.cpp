@@ -13,6 +13,7 @@
 #include "anyaccel/error.h"
 #include "anyaccel/version.h"
 #include "base/log.h"
+#include "base/untrusted_text.h"
 #include "cli/front/front.h"
 
 namespace anyaccel::cli {
@@ -75,7 +76,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }
 
 int usage_error(const std::string& message) {
-  std::fprintf(stderr, "anyaccel: error: %s\nTry 'anyaccel --help'.\n", message.c_str());
+  std::fprintf(stderr, "anyaccel: error: %s\nTry 'anyaccel --help'.\n", printable_text(message).c_str());
   return kUsage;
 }
 
@@ -87,7 +88,7 @@ int unknown_command(std::string_view name) {
     const std::size_t letters = prefix ? 0 : distance(name, command.name);
     if (letters < least) nearest = &command, least = letters;
   }
-  std::string message = "there is no command '" + std::string(name) + "'";
+  std::string message = "there is no command " + quoted_text(name);
   if (nearest != nullptr) message += "; did you mean '" + std::string(nearest->name) + "'?";
   return usage_error(message);
 }
@@ -147,7 +148,7 @@ int run(const char* program, const std::vector<const char*>& words) {
     const std::string_view word = words[i];
     if (word == "-h" || word == "--help") return print_help(), 0;
     if (word == "--version") return std::puts("anyaccel " ANYACCEL_VERSION), 0;
-    if (!took_log_level(words, i)) return usage_error("unknown option '" + std::string(word) + "'");
+    if (!took_log_level(words, i)) return usage_error("unknown option " + quoted_text(word));
   }
   std::vector<const char*> rest(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
   if (rest.empty()) return usage_error("a command is missing");
@@ -180,7 +181,7 @@ int main(int argc, char** argv) {
   } catch (const UsageError& error) {
     code = usage_error(error.what());
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "anyaccel: error: %s\n", error.what());
+    std::fprintf(stderr, "anyaccel: error: %s\n", anyaccel::printable_text(error.what()).c_str());
   }
   return close_output(code);
 }

@@ -10,6 +10,7 @@
 #include "anyaccel/error.h"
 #include "base/file.h"
 #include "base/plugin/plugin_file.h"
+#include "base/untrusted_text.h"
 #include "cli/front/front.h"
 
 namespace anyaccel::cli {
@@ -31,7 +32,7 @@ constexpr const char* kHelp =
 constexpr std::string_view kTemplate = "hostcard";
 
 [[noreturn]] void refuse(const std::string& what, const std::string& got, const std::string& want) {
-  throw Error(ErrorCode::invalid_argument, kWhere, {.what = what, .got = "'" + got + "'", .want = want});
+  throw Error(ErrorCode::invalid_argument, kWhere, {.what = what, .got = quoted_text(got), .want = want});
 }
 
 void check_name(const std::string& name) {
@@ -130,7 +131,7 @@ int run_new_backend(std::span<const char* const> arguments) {
   std::vector<std::string> words(arguments.begin(), arguments.end());
   for (const auto& word : words) {
     if (word == "-h" || word == "--help") return std::fputs(kHelp, stdout), 0;
-    if (word.size() > 1 && word.front() == '-') throw UsageError("new-backend: unknown option '" + word + "'");
+    if (word.size() > 1 && word.front() == '-') throw UsageError("new-backend: unknown option " + quoted_text(word));
   }
   if (words.size() != 2) throw UsageError("new-backend wants a name and a folder: anyaccel new-backend NAME DIR");
   const auto& name = words[0];

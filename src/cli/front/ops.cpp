@@ -9,6 +9,7 @@
 
 #include "anyaccel/error.h"
 #include "base/built_traits.h"
+#include "base/untrusted_text.h"
 #include "build/service.h"
 #include "cli/front/front.h"
 
@@ -74,7 +75,7 @@ Options parse(std::span<const char* const> arguments) {
     } else if (word == "--dry-run") {
       out.dry_run = true;
     } else if (word.size() > 1 && word.front() == '-') {
-      throw UsageError("ops: unknown option '" + word + "'");
+      throw UsageError("ops: unknown option " + quoted_text(word));
     } else if (out.action.empty()) {
       out.action = word;
     } else {
@@ -128,13 +129,14 @@ std::vector<build::Op> find_ops(const Options& options) {
     if (is_named(op, options)) named.push_back(std::move(op));
   }
   if (!missing.empty())
-    throw Error(
-        ErrorCode::not_found, "ops",
-        {.what = "there is no op of this name", .got = "'" + missing.front() + "'", .hint = "see `anyaccel ops list`"});
+    throw Error(ErrorCode::not_found, "ops",
+                {.what = "there is no op of this name",
+                 .got = quoted_text(missing.front()),
+                 .hint = "see `anyaccel ops list`"});
   if (out.empty() && !named.empty() && !options.backend.empty())
     throw Error(ErrorCode::not_found, "ops",
                 {.what = "the op has no sources for this backend",
-                 .got = "'" + options.backend + "'",
+                 .got = quoted_text(options.backend),
                  .hint = "see `anyaccel ops list`"});
   if (out.empty()) out = std::move(named);  // for CUDA alone, without CUDA: building it says why it cannot be
   return out;

@@ -4,15 +4,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "anyaccel/error.h"
 #include "base/built_traits.h"
 #include "base/env.h"
+#include "base/file.h"
 #include "base/program.h"
+#include "base/untrusted_text.h"
 #include "cli/front/front.h"
 
 namespace anyaccel::cli {
@@ -57,7 +57,7 @@ std::vector<const char*> parse(std::span<const char* const> arguments) {
     const Option* option = nullptr;
     for (const auto& one : kOptions)
       if (one.word == name) option = &one;
-    if (option == nullptr) throw UsageError("sim run: unknown option '" + std::string(word) + "'");
+    if (option == nullptr) throw UsageError("sim run: unknown option " + quoted_text(word));
     std::string value;
     if (equals != std::string_view::npos) {
       value = word.substr(equals + 1);
@@ -67,7 +67,7 @@ std::vector<const char*> parse(std::span<const char* const> arguments) {
       throw UsageError("sim run: " + std::string(name) + " wants a value");
     }
     if (name == "--check" && value != "report" && value != "abort")
-      throw UsageError("sim run: --check wants report or abort, not '" + value + "'");
+      throw UsageError("sim run: --check wants report or abort, not " + quoted_text(value));
     ::setenv(option->variable, value.c_str(), /*overwrite=*/1);
   }
   if (i == arguments.size()) throw UsageError("sim run: no program was given; write -- PROGRAM [ARGUMENT]...");
@@ -91,8 +91,7 @@ void prepend(const char* variable, const std::string& value, char separator) {
 
 /// True for an ELF file that names LibTorch's libraries among what it needs. Python does not: its hook loads the simulator.
 bool links_libtorch(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  const std::string content{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  const std::string content = try_read_file(file, kMaxLibrary).value_or("");
   return content.starts_with(
              "\x7f"
              "ELF") &&

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "anyaccel/error.h"
+#include "base/untrusted_text.h"
 #include "cli/front/front.h"
 #include "cli/front/nodes_json.h"
 #include "launch/core_list.h"
@@ -46,7 +47,7 @@ int number(const std::string& option, const std::string& text) {
   int value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || stop != text.data() + text.size() || value < 0)
-    throw UsageError("topology: " + option + " wants a number, not '" + text + "'");
+    throw UsageError("topology: " + option + " wants a number, not " + quoted_text(text));
   return value;
 }
 
@@ -84,7 +85,7 @@ Options parse(std::span<const char* const> arguments) {
     } else if (equals == std::string::npos && (name == "-h" || name == "--help")) {
       options.help = true;
     } else {
-      throw UsageError("topology: unknown option '" + word + "'");
+      throw UsageError("topology: unknown option " + quoted_text(word));
     }
   }
   // Without a number of ranks it is the default's plan.

@@ -8,6 +8,7 @@
 #include "anyaccel/error.h"
 #include "anyaccel/llm/parallel.h"
 #include "base/env.h"
+#include "base/untrusted_text.h"
 
 namespace anyaccel::cli {
 
@@ -23,7 +24,7 @@ int parallel_ranks(const ParallelOptions& options) {
   if (ranks < 1) {
     throw Error(
         ErrorCode::invalid_argument, "generate",
-        {.what = "--tensor-parallel is no number of ranks", .got = "'" + number + "'", .want = "auto, or 1 to 9999"});
+        {.what = "--tensor-parallel is no number of ranks", .got = quoted_text(number), .want = "auto, or 1 to 9999"});
   }
   if (!options.plan && std::to_string(ranks) != started) {
     throw Error(ErrorCode::invalid_argument, "generate",

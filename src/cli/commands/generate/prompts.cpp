@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "anyaccel/error.h"
+#include "base/untrusted_text.h"
 #include "cli/commands/input_lines.h"
 
 namespace anyaccel::cli {
@@ -47,8 +48,12 @@ std::vector<std::int64_t> parse_ids(const std::string& text) {
     if (used != word.size()) {
       throw Error(
           ErrorCode::invalid_argument, "generate",
-          {.what = "--prompt-ids are no whole numbers", .got = "'" + word + "'", .want = "for example \"1 2 3\""});
+          {.what = "--prompt-ids are no whole numbers", .got = quoted_text(word), .want = "for example \"1 2 3\""});
     }
+  }
+  if (ids.empty()) {
+    throw Error(ErrorCode::invalid_argument, "generate",
+                {.what = "--prompt-ids has no ids", .got = quoted_text(text), .want = "for example \"1 2 3\""});
   }
   return ids;
 }

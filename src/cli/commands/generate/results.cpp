@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "anyaccel/accelerator.h"
+#include "cli/commands/commands.h"
 
 namespace anyaccel::cli {
 
@@ -60,7 +61,8 @@ void print_result(const Prompt& prompt, const llm::GenerateResult& result, const
     }
     std::cout << out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
   } else if (good) {
-    std::cout << "==> line " << prompt.line << " <==\n" << (text ? result.text : ids_text(result.ids)) << std::endl;
+    std::cout << "==> line " << prompt.line << " <==\n"
+              << (text ? for_output(result.text) : ids_text(result.ids)) << std::endl;
   }
 }
 
