@@ -1,5 +1,5 @@
 // A chat template is read or refused by a typed error; what was read makes a text, or says by one why not, within its limits.
-// sources: llm/chat/access.cpp llm/chat/calculate.cpp llm/chat/compare.cpp llm/chat/errors.cpp llm/chat/evaluate.cpp llm/chat/filters.cpp llm/chat/filters_lists.cpp llm/chat/functions.cpp llm/chat/interpreter.cpp llm/chat/letters.cpp llm/chat/lexer.cpp llm/chat/literal.cpp llm/chat/methods.cpp llm/chat/parse_expressions.cpp llm/chat/parse_statements.cpp llm/chat/print.cpp llm/chat/strings.cpp llm/chat/tests.cpp llm/chat/value.cpp llm/chat/value_json.cpp llm/tokenizer/utf8.cpp llm/support/json.cpp base/file.cpp base/error.cpp
+// sources: llm/chat/access.cpp llm/chat/calculate.cpp llm/chat/compare.cpp llm/chat/errors.cpp llm/chat/evaluate.cpp llm/chat/filters.cpp llm/chat/filters_lists.cpp llm/chat/functions.cpp llm/chat/interpreter.cpp llm/chat/letters.cpp llm/chat/lexer.cpp llm/chat/literal.cpp llm/chat/methods.cpp llm/chat/parse_expressions.cpp llm/chat/parse_statements.cpp llm/chat/print.cpp llm/chat/strings.cpp llm/chat/tests.cpp llm/chat/value.cpp llm/chat/value_json.cpp llm/tokenizer/utf8.cpp llm/support/json.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
 // libraries: icuuc
 #include "llm/chat/interpreter.h"
 #include "llm/chat/parser.h"

@@ -1,5 +1,5 @@
 // A list of --bind_core_list is read or refused; what was read is ascending, each CPU once, and is read the same when written with ranges.
-// sources: launch/core_list.cpp topology/cpu_list.cpp base/error.cpp
+// sources: launch/core_list.cpp topology/cpu_list.cpp base/error.cpp base/untrusted_text.cpp
 #include "launch/core_list.h"
 
 #include <cstdint>

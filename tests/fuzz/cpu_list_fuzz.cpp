@@ -1,5 +1,5 @@
 // A list of CPUs is read or refused, and what was read is written so that it reads the same.
-// sources: topology/cpu_list.cpp base/error.cpp
+// sources: topology/cpu_list.cpp base/error.cpp base/untrusted_text.cpp
 #include "topology/cpu_list.h"
 
 #include <cstdint>

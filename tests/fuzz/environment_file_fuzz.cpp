@@ -1,5 +1,5 @@
 // A file of variables is read or refused, and what was read reads the same when it is written.
-// sources: launch/environment_file.cpp base/error.cpp base/env.cpp base/file.cpp
+// sources: launch/environment_file.cpp base/error.cpp base/untrusted_text.cpp base/env.cpp base/file.cpp
 #include "launch/environment_file.h"
 
 #include <cstdint>

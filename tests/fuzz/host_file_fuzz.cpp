@@ -1,5 +1,5 @@
 // A host file is read or refused; what was read filters can name all of it, and so are hosts in the form of a filter.
-// sources: launch/hosts.cpp base/error.cpp
+// sources: launch/hosts.cpp base/error.cpp base/untrusted_text.cpp
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

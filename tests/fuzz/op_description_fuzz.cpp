@@ -1,5 +1,5 @@
 // An op's description is read or refused by a typed error, and what was read stays below the op's folder.
-// sources: build/description.cpp base/file.cpp base/error.cpp
+// sources: build/description.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
 #include "build/description.h"
 
 #include <cstdint>

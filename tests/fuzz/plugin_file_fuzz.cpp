@@ -1,5 +1,5 @@
 // A plugin's text file is read or refused by a typed error, and what was read can be asked for devices.
-// sources: base/plugin/plugin_file.cpp base/device_files.cpp base/file.cpp base/env.cpp base/error.cpp
+// sources: base/plugin/plugin_file.cpp base/device_files.cpp base/file.cpp base/env.cpp base/error.cpp base/untrusted_text.cpp
 #include "base/plugin/plugin_file.h"
 
 #include <cstdint>

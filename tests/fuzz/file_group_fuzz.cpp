@@ -1,0 +1,26 @@
+// The note that an unfinished save leaves, from a folder of others: it moves files of its folder alone, or is refused.
+// sources: base/file_group.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
+// options: -timeout=5 -rss_limit_mb=256
+#include "base/file_group.h"
+
+#include "anyaccel/error.h"
+#include "temporary_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace anyaccel;
+  namespace fs = std::filesystem;
+  const auto& folder = fuzz::folder_with("kept", data, 0);
+  fs::create_directories(folder / "inner");
+  std::ofstream(folder / "a.part-1") << "new";
+  fuzz::folder_with("inner/.anyaccel-commit", data, size);
+  std::ofstream(folder / "inner" / "a.part-1") << "new";
+  try {
+    finish_file_group(folder / "inner");
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::io) std::abort();
+  }
+  // What lies outside stays as it was.
+  if (std::distance(fs::directory_iterator(folder), {}) != 3 || fs::file_size(folder / "kept") != 0) std::abort();
+  fs::remove_all(folder / "inner");
+  return 0;
+}

@@ -1,0 +1,22 @@
+// The files of a chat template are read or refused by a typed error: the same bytes as each of them.
+// sources: llm/chat/template_files.cpp llm/tokenizer/utf8.cpp llm/support/json.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
+// libraries: icuuc
+// options: -timeout=5 -rss_limit_mb=512
+#include "llm/chat/template_files.h"
+
+#include "anyaccel/error.h"
+#include "temporary_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace anyaccel;
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"}) {
+    const auto& folder = fuzz::folder_with(name, data, size);
+    try {
+      (void)llm::chat::read_template(folder);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::corrupt) std::abort();
+    }
+    std::filesystem::remove(folder / name);
+  }
+  return 0;
+}
