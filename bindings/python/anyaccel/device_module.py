@@ -1,20 +1,31 @@
-"""The module `torch.<device type>` for a device type that torch has none for, such as that of the simulator: what
-torch's own Python code (random numbers, autocast, checkpointing, DataLoader, torch.accelerator) asks there."""
+"""The module `torch.<device type>`: what torch's own Python code asks about a device.
 
+torch.utils.checkpoint, torch.random, autocast, FSDP, DeviceMesh, DataLoader and others look functions up in the module named
+after the device type. A missing name rarely raises: most readers fall back to a default, which may change results.
+tests/python/device_module_audit.txt lists every name that torch reads, with its effect.
+"""
+
+import operator
 import os
 import sys
 import types
 
 import torch
 
+from . import _native
 from .stream import Event, Stream
+
+# torch.manual_seed() seeds these types and PrivateUse1 by name.
+_SEEDED_BY_TORCH = ("cuda", "mps", "xpu", "mtia")
+# Device types of which this process chose a device by set_device().
+chosen_types = set()
 
 
 def register(accelerator):
-    """Gives torch a module for the accelerator's device type, once, where it has none.
+    """Give torch a module for the accelerator's device type, unless it has one.
 
-    Where the simulator stands in for a type that torch has a module for, that module asks the vendor's parts of a torch
-    that was built for it, which are not there: its functions are replaced by ours.
+    Where the simulator stands in for a type of torch's own (`SIM_STANDS_IN_FOR`), the existing module calls vendor code that
+    this torch was built without, so our functions replace those of the module.
     """
     name = accelerator.device_type()
     if name == "cpu":
@@ -22,24 +33,45 @@ def register(accelerator):
     present = getattr(torch, name, None)
     if present is not None:
         if os.environ.get("SIM_STANDS_IN_FOR") and not hasattr(present, "_anyaccel"):
-            for key, value in vars(_make(name, accelerator)).items():
-                if not key.startswith("__"):
-                    setattr(present, key, value)
+            _replace(present, _make(name, accelerator))
         return
     module = _make(name, accelerator)
     torch._register_device_module(name, module)
     sys.modules[f"torch.{name}"] = module
     if torch._C._get_privateuse1_backend_name() == name:
         _add_tensor_methods()
+    elif name not in _SEEDED_BY_TORCH:
+        _seed_with_torch(module)
+
+
+def _replace(present, ours):
+    for key, value in vars(ours).items():
+        if not key.startswith("__"):
+            setattr(present, key, value)
+            # torch.cuda.random and the like define the same functions again.
+            random = getattr(present, "random", None)
+            if isinstance(random, types.ModuleType) and hasattr(random, key):
+                setattr(random, key, value)
 
 
 def _make(name, accelerator):
-    module = types.ModuleType(f"torch.{name}", f"Made by anyaccel: torch's functions for {name} devices.")
+    module = types.ModuleType(f"torch.{name}", f"Functions of torch for {name} devices, provided by anyaccel.")
+    state = _ProcessState(name, accelerator)
 
     def index_of(device):
-        if device is None or isinstance(device, int):
-            return device
-        return torch.device(device).index
+        """The index of a device given as an index, a name or a torch.device; None means the current device."""
+        if device is None:
+            return None
+        if not isinstance(device, (str, torch.device)):
+            return operator.index(device)
+        device = torch.device(device)
+        if device.type != name:
+            raise ValueError(f"Expected a {name} device, but got: {device}")
+        return device.index
+
+    def index_or_current(device):
+        index = index_of(device)
+        return accelerator.current_device() if index is None else index
 
     def per_device(method):
 
@@ -49,41 +81,81 @@ def _make(name, accelerator):
         return call
 
     class DeviceContext:
-        """Makes a device current for a `with` block."""
+        """Make a device current for a `with` block. None and negative indices change nothing."""
 
         def __init__(self, device):
             self._index = index_of(device)
+            self._previous = []
 
         def __enter__(self):
-            self._previous = accelerator.current_device()
-            if self._index is not None and self._index >= 0:
-                accelerator.set_device(self._index)
+            self._previous.append(exchange_device(-1 if self._index is None else self._index))
 
         def __exit__(self, *exception):
-            accelerator.set_device(self._previous)
+            switch_to(self._previous.pop())
+
+    def switch_to(index):
+        _native.Accelerator.set_device(accelerator, index)  # a scope chooses no device for the process
 
     def exchange_device(device):
         previous = accelerator.current_device()
         if device >= 0:
-            accelerator.set_device(device)
+            switch_to(device)
         return previous
 
-    def rng_state(device=None):
+    def set_device(device):
+        index = index_of(device)
+        if index is not None and index >= 0:
+            accelerator.set_device(index)
+
+    def lazy_init():
+        if state.bad_fork:
+            raise RuntimeError(f"Cannot use {name} devices in a forked subprocess, because the parent process has used them. "
+                               "Start the subprocess with the 'spawn' method.")
+        accelerator.synchronize()
+
+    def devices():
+        return range(accelerator.device_count())
+
+    def seed():
+        # Of the current device.
+        return generator_of(None).seed()
+
+    def seed_all():
+        value = seed()
+        accelerator.manual_seed_all(value)
+        return value
+
+    def generator_of(device):
+        return accelerator.default_generator(index_or_current(device))
+
+    def get_rng_state(device=None):
         return accelerator.get_rng_state(index_of(device))
 
-    def set_rng_state(state, device=None):
-        accelerator.set_rng_state(state, index_of(device))
+    def set_rng_state(new_state, device=None):
+        accelerator.set_rng_state(new_state, index_of(device))
+
+    def get_rng_state_all():
+        return [accelerator.get_rng_state(index) for index in devices()]
+
+    def set_rng_state_all(new_states):
+        for index, new_state in enumerate(new_states):
+            accelerator.set_rng_state(new_state, index)
+
+    def computable(dtypes):
+        return [dtype for dtype in dtypes if accelerator.dtype_support(dtype).computable]
 
     module._anyaccel = True
     module.device = DeviceContext
     module.Stream, module.Event = Stream, Event
-    module._lazy_init = module.init = lambda: accelerator.synchronize()
-    module.is_initialized = lambda: True
-    module._is_in_bad_fork = lambda: False
+    module._lazy_init = module.init = lazy_init
+    # A constant: torch.utils.checkpoint saves random-number state only if this is true, and a state saved for nothing does no harm.
+    module._initialized = True
+    module.is_initialized = state.is_initialized
+    module._is_in_bad_fork = lambda: state.bad_fork
     module.is_available = accelerator.is_available
     module.device_count = accelerator.device_count
     module.current_device = accelerator.current_device
-    module.set_device = lambda device: accelerator.set_device(index_of(device))
+    module.set_device = set_device
     module._exchange_device = module._maybe_exchange_device = exchange_device
     module.current_stream = per_device(accelerator.current_stream)
     module.default_stream = per_device(accelerator.default_stream)
@@ -91,20 +163,70 @@ def _make(name, accelerator):
     module.stream = accelerator.stream
     module.get_device_name = lambda device=None: accelerator.device_properties(index_of(device)).name
     module.get_device_properties = per_device(accelerator.device_properties)
-    module.get_rng_state, module.set_rng_state = rng_state, set_rng_state
+    module.get_rng_state, module.set_rng_state = get_rng_state, set_rng_state
+    module.get_rng_state_all, module.set_rng_state_all = get_rng_state_all, set_rng_state_all
     module.manual_seed, module.manual_seed_all = accelerator.manual_seed, accelerator.manual_seed_all
+    module.seed, module.seed_all = seed, seed_all
     module.initial_seed = accelerator.initial_seed
-    module.get_amp_supported_dtype = lambda: [torch.float16, torch.bfloat16]
-    module.is_bf16_supported = accelerator.is_bf16_supported
+    module.default_generators = _Generators(accelerator)
+    module._get_generator = generator_of
+    module.get_amp_supported_dtype = lambda: computable([torch.float16, torch.bfloat16])
+    module.is_bf16_supported = lambda including_emulation=True: accelerator.is_bf16_supported()
     module.empty_cache = accelerator.empty_cache
     module.mem_get_info = lambda device=None: tuple(accelerator.memory_info(index_of(device)))
     for method in ("synchronize", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
                    "memory_stats", "reset_peak_memory_stats"):
         setattr(module, method, per_device(getattr(accelerator, method)))
+    if name == "mps":
+        module.manual_seed = accelerator.manual_seed_all  # torch.manual_seed() calls this one
     return module
 
 
+class _ProcessState:
+    """Whether this process uses the devices, and whether it was forked from one that did."""
+
+    def __init__(self, name, accelerator):
+        self._name = name
+        self._accelerator = accelerator
+        self.bad_fork = False
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    def is_initialized(self):
+        """Whether a device runs or was chosen: DeviceMesh chooses one for the rank otherwise."""
+        return not self.bad_fork and (self._name in chosen_types or self._accelerator._is_initialized())
+
+    def _after_fork(self):
+        self.bad_fork = self.bad_fork or self._accelerator._is_initialized()
+
+
+class _Generators:
+    """The devices' default generators as a sequence, looked up when asked: making one may start its device."""
+
+    def __init__(self, accelerator):
+        self._accelerator = accelerator
+
+    def __len__(self):
+        return self._accelerator.device_count()
+
+    def __getitem__(self, index):
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"there are {len(self)} devices, got index {index}")
+        return self._accelerator.default_generator(index % len(self))
+
+
+def _seed_with_torch(module):
+    """Let torch.manual_seed() and torch.seed() seed a type that torch neither knows nor has renamed PrivateUse1 to."""
+    before = torch.random._seed_custom_device
+
+    def seed_custom_device(seed):
+        before(seed)
+        if not module._is_in_bad_fork():
+            module.manual_seed_all(int(seed))
+
+    torch.random._seed_custom_device = seed_custom_device
+
+
 def _add_tensor_methods():
-    """tensor.<name>(), tensor.is_<name>, module.<name>() and storage's, as torch makes them for a renamed PrivateUse1."""
+    """Add tensor.<name>(), tensor.is_<name>, module.<name>() and the like, as torch does for a renamed PrivateUse1."""
     torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True,
                                                          for_storage=False)

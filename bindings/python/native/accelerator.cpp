@@ -102,7 +102,8 @@ void bind_devices(Class& c) {
       .def("dtype_table", &Accelerator::dtype_table, index_argument())
       .def("is_triton_supported", &Accelerator::is_triton_supported)
       .def("prefer_triton_grouped_mm", &Accelerator::prefer_triton_grouped_mm)
-      .def("lazy_call", &Accelerator::lazy_call, py::arg("callback"));
+      .def("lazy_call", &Accelerator::lazy_call, py::arg("callback"))
+      .def("_is_initialized", [](const Accelerator& self) { return self.backend().is_initialized(); });
 }
 
 void bind_random(Class& c) {

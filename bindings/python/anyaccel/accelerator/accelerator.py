@@ -141,6 +141,10 @@ class Accelerator(_Native, metaclass=_Kind):
     def visible_devices_envs(self):
         return list(self._visible_devices_envs)
 
+    def set_device(self, device_index):
+        super().set_device(device_index)
+        device_module.chosen_types.add(self._device_type)
+
     def device_name(self, device_index=None):
         if device_index is None:
             return self._device_name

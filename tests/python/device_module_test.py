@@ -1,0 +1,86 @@
+"""torch.<device type>: every name that torch reads is there, and what depends on it is right."""
+
+import pathlib
+
+import pytest
+import torch
+from device_module_case import KINDS, run
+
+import anyaccel
+
+AUDIT = pathlib.Path(__file__).parent / "device_module_audit.txt"
+
+if "sim" not in anyaccel.registered_backends():
+    pytest.skip("this build has no simulator", allow_module_level=True)
+
+
+def rows():
+    for line in AUDIT.read_text().splitlines():
+        if line and not line.startswith("#"):
+            yield [cell.strip() for cell in line.split("|")]
+
+
+# Breaks when torch reads a name that nobody looked at, or the table says something of a name that torch does not read.
+def test_audit_lists_what_torch_reads():
+    if not torch.__version__.startswith("2.13."):
+        pytest.skip(f"the table is torch 2.13's, this is {torch.__version__}")
+    import device_module_reads
+    listed = {name: set(files.split()) for name, _, _, _, files in rows() if not files.startswith("csrc/")}
+    assert listed == device_module_reads.names()
+
+
+# Breaks when the table is not a table.
+def test_audit_is_complete():
+    for name, ours, effect, why, _ in rows():
+        assert ours in ("present", "absent") and effect in ("results", "error", "report", "none") and why.endswith("."), name
+        assert (ours, effect) != ("absent", "results"), f"{name} changes results and is absent"
+
+
+# Breaks when a module lacks a name that the table says it has.
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_are_there(kind):
+    names = [name for name, ours, *_ in rows() if ours == "present"]
+    done = run(f"""
+import torch, anyaccel
+module = getattr(torch, anyaccel.get_accelerator().device_type())
+print([name for name in {names!r} if not hasattr(module, name)], module.device_count())
+""", kind)
+    assert done.stdout.splitlines()[-1:] == ["[] 2"], done.stdout + done.stderr
+
+
+# Breaks when dropout in a checkpointed function draws other numbers in the second forward pass.
+@pytest.mark.parametrize("kind", ["sim", "card", "hpu"])
+def test_checkpointed_dropout(kind):
+    done = run("""
+import torch, anyaccel
+from torch.nn.functional import dropout
+from torch.utils.checkpoint import checkpoint
+device = anyaccel.get_accelerator().device_name(1)
+def gradient(call):
+    torch.manual_seed(0)
+    w = torch.randn(64, 64, device=device, requires_grad=True)
+    y = torch.randn(8, 64, device=device)
+    call(lambda t: dropout(torch.relu(t @ w), 0.2), y).sum().backward()
+    return w.grad
+direct = gradient(lambda f, y: f(y))
+print(torch.equal(direct, gradient(lambda f, y: checkpoint(f, y, use_reentrant=False))))
+""", kind)
+    assert done.stdout.splitlines()[-1:] == ["True"], done.stdout + done.stderr
+
+
+# Breaks when DeviceMesh leaves a rank on device 0 although the launcher gave it another one, or overrides what the program chose.
+@pytest.mark.parametrize(("choice", "device"), [("", 1), ("anyaccel.get_accelerator().set_device(0)", 0), ("torch.sim.set_device(0)", 0),
+                                                ("torch.ones(1, device='sim')", 0), ("torch.sim.device(0).__enter__()", 1)])
+def test_device_mesh_chooses_the_device(choice, device):
+    done = run(f"""
+import os, torch, anyaccel
+accelerator = anyaccel.get_accelerator()
+os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", RANK="0", WORLD_SIZE="1", LOCAL_RANK="1")
+store = torch.distributed.HashStore()
+torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+{choice}
+torch.distributed.device_mesh.init_device_mesh("sim", (1,))
+print(accelerator.current_device())
+torch.distributed.destroy_process_group()
+""")
+    assert done.stdout.split()[-1:] == [str(device)], done.stdout + done.stderr
