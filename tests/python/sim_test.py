@@ -4,6 +4,7 @@ import os
 import threading
 import time
 
+import child
 import pytest
 
 os.environ["DS_ACCELERATOR"] = "sim"
@@ -131,6 +132,31 @@ def test_memory():
         torch.empty(1 << 42, dtype=torch.uint8, device=DEVICE)
     pinned = accelerator.pin_memory(torch.arange(4.0))
     assert accelerator.is_pinned(pinned) and pinned.is_pinned()
+
+
+# Breaks when a type that the simulator computes in is not among those that programs choose from.
+def test_supported_dtypes():
+    assert accelerator.supported_dtypes() == [torch.float32, torch.float16, torch.bfloat16]
+    assert accelerator.is_fp16_supported() and accelerator.is_bf16_supported()
+    assert torch.sim.get_amp_supported_dtype() == [torch.float16, torch.bfloat16]
+
+
+# Breaks when only the current device tells whether devices run.
+def test_device_is_initialized_by_work_elsewhere():
+    code = """
+import torch, anyaccel
+accelerator = anyaccel.get_accelerator()
+print(torch.sim.is_initialized(), accelerator._is_initialized())
+x = torch.ones(1 << 20, device="sim:1")
+print(torch.sim.is_initialized(), accelerator._is_initialized(), accelerator.current_device())
+reserved = accelerator.memory_reserved(1)
+del x
+accelerator.synchronize(1)
+accelerator.empty_cache()
+print(reserved > accelerator.memory_reserved(1))
+"""
+    done = child.run(code, {**os.environ, "DS_ACCELERATOR": "sim"})
+    assert done.stdout.split() == "False False True True 0 True".split(), done.stdout + done.stderr
 
 
 # Breaks when seeds and states of the device's generator do not decide its numbers.

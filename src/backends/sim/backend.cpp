@@ -44,8 +44,8 @@ DeviceProperties SimBackend::properties(DeviceIndex index) const {
 
 DtypeSupport SimBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype) const {
   auto support = TorchBackend::dtype_support(index, dtype);
-  // The CPU's kernels do the work, a conversion in front of each where it has no instruction.
-  if (support.storable && dtype != c10::kFloat && c10::isReducedFloatingType(dtype)) support.fast = false;
+  // Programs choose a type by this, and a simulated GPU has instructions for half precision. The CPU's kernels convert.
+  if (c10::isReducedFloatingType(dtype) && dtype != c10::kHalf && dtype != c10::kBFloat16) support.fast = false;
   return support;
 }
 

@@ -100,3 +100,20 @@ def test_pinned_by_deepspeeds_native_backend(monkeypatch):
     assert empty.shape == (5, 2) and empty.dtype == torch.bfloat16
     accelerator.unpin_memory(pinned)
     assert not accelerator.is_pinned(torch.zeros(4))
+
+
+def test_native_pinned_memory(monkeypatch, caplog):
+    # breaks when DeepSpeed's native backend warns of memory that is pinned already, or unpinning says False or leaves it pinned
+    import deepspeed.utils
+    monkeypatch.setenv("DS_PIN_MEMORY_BACKEND", "native")
+    monkeypatch.setattr(deepspeed.utils.logger, "propagate", True)
+    accelerator, tensor = get_accelerator(), torch.arange(32.0).reshape(4, 8)
+    pinned, empty = accelerator.pin_memory(tensor), accelerator.pin_empty(3, dtype=torch.float32, device="cpu")
+    view = pinned.reshape(-1).narrow(0, 8, 8)
+    assert torch.equal(pinned, tensor) and accelerator.is_pinned(pinned) and accelerator.is_pinned(view)
+    assert accelerator.unpin_memory(pinned) is True and accelerator.unpin_memory(empty) is True
+    assert not accelerator.is_pinned(pinned) and not accelerator.is_pinned(view)
+    assert accelerator.unpin_memory(pinned) is False
+    again = accelerator.pin_memory(tensor)
+    assert accelerator.is_pinned(again) and torch.equal(again, tensor)
+    assert "registration failed" not in caplog.text

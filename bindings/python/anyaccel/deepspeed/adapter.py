@@ -4,6 +4,7 @@ Most members are those of our accelerator itself. What differs is what DeepSpeed
 whose calls are done when they return (cpu) there are no streams, and a device index there is a local rank, which says nothing."""
 
 import contextlib
+import sys
 
 import torch
 
@@ -20,6 +21,9 @@ _OF_A_DEVICE = ("available_memory", "device", "device_name", "max_memory_allocat
 # What never changes: on every device, and on the host alone, where it says nothing of one device.
 _CONSTANTS = ("handles_memory_backpressure", "is_synchronized_device", "resolves_data_dependency", "use_host_timers")
 _CONSTANTS_OF_THE_HOST = ("current_device_name", "is_available", "is_bf16_supported", "is_fp16_supported", "is_triton_supported")
+
+# The op that DS_PIN_MEMORY_BACKEND=native allocates with, once it is loaded.
+_POOL = "anyaccel.ops.pin_memory"
 
 _made = None
 
@@ -211,7 +215,16 @@ class _Members:
         return self._own.pin_empty(*shape, dtype=tensor.dtype)
 
     def _torch_is_pinned(self, tensor):
-        return self._own.is_pinned(tensor)
+        pool = sys.modules.get(_POOL)
+        return self._own.is_pinned(tensor) and not (pool is not None and pool.is_freed(tensor))
+
+    def register_host_memory(self, address, num_bytes):
+        """False without an error for memory that the accelerator's allocator pinned: DS_PIN_MEMORY_BACKEND=native registers what
+        it gets from our pin_memory op."""
+        pool = sys.modules.get(_POOL)
+        if pool is not None and pool.is_given(address):
+            return False
+        return self._own.register_host_memory(address, num_bytes)
 
     def __reduce__(self):
         return accelerator, ()

@@ -1,11 +1,62 @@
 """What DeepSpeed's PinMemoryBuilder().load() has, and the pool's numbers. The manual is include/anyaccel/ops/pin_memory.h."""
 
+import weakref
+
 import torch
 
 from .. import get_accelerator
 from ._errors import telling
 
 _telling = telling(torch.ops.anyaccel.pin_memory_error_code)
+
+# Blocks of the accelerator's allocator by address, while their tensors live: bytes, and whether the caller has freed them.
+_given = {}
+
+
+class _Block:
+
+    def __init__(self, num_bytes):
+        self.num_bytes = num_bytes
+        self.freed = False
+
+
+def _give(memory):
+    address = memory.data_ptr()
+    block = _given[address] = _Block(memory.nbytes)
+    weakref.finalize(memory, _forget, address, block).atexit = False
+    return memory
+
+
+def _forget(address, block):
+    if _given.get(address) is block:  # not a later one at the same address
+        del _given[address]
+
+
+def _block_at(address):
+    for start, block in list(_given.items()):
+        if start <= address < start + block.num_bytes:
+            return block
+    return None
+
+
+def _free(address):
+    """False when the accelerator's allocator gave no such block, or it was freed before."""
+    block = _given.get(address)
+    if block is None or block.freed:
+        return False
+    block.freed = True
+    return True
+
+
+def is_given(address):
+    """Whether the address lies in a block that new_cpu_locked_tensor() took from the accelerator's allocator, freed or not."""
+    return _block_at(address) is not None
+
+
+def is_freed(tensor):
+    """Whether the tensor lies in such a block that was freed: the memory stays valid while tensors use it, but is nobody's."""
+    block = _block_at(tensor.data_ptr())
+    return block is not None and block.freed
 
 
 class pin_handle:
@@ -17,16 +68,17 @@ class pin_handle:
         which its copies know, and locked by the system where the accelerator needs no pinning."""
         memory = get_accelerator().pin_empty(num_elem, dtype=example_tensor.dtype)
         if get_accelerator().is_pinned(memory):
-            return memory
+            return _give(memory)
         return torch.ops.anyaccel.pin_memory_new(num_elem, example_tensor)
 
     def free_cpu_locked_tensor(self, locked_tensor):
-        """False when it is none of ours. The memory itself is used again when its last tensor is gone."""
-        return torch.ops.anyaccel.pin_memory_free(locked_tensor) or _pinned_by_accelerator(locked_tensor)
+        """Free a tensor of new_cpu_locked_tensor(); False if it is not one, or was freed. Its memory is reused once the last
+        tensor in it is gone."""
+        return torch.ops.anyaccel.pin_memory_free(locked_tensor) or _free(locked_tensor.data_ptr())
 
     def free_cpu_locked_tensor_by_ptr(self, address):
-        """The same by `data_ptr()`; for the system's locks alone."""
-        return torch.ops.anyaccel.pin_memory_free_address(address)
+        """The same by `data_ptr()`."""
+        return torch.ops.anyaccel.pin_memory_free_address(address) or _free(address)
 
     def is_pinned(self, buffer):
         """Views too."""
@@ -34,7 +86,7 @@ class pin_handle:
 
 
 def _pinned_by_accelerator(tensor):
-    return tensor.device.type == "cpu" and get_accelerator().is_pinned(tensor)
+    return tensor.device.type == "cpu" and get_accelerator().is_pinned(tensor) and not is_freed(tensor)
 
 
 def stats():
