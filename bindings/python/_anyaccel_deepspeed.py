@@ -24,6 +24,11 @@ def _after(name):
     return _AFTER.get(name) or next((call for package, call in _AFTER_BELOW.items() if name.startswith(package)), None)
 
 
+def _call(name, module):
+    ours, call = _after(name)
+    getattr(importlib.import_module("anyaccel.deepspeed." + ours), call)(module)
+
+
 class _Loader(importlib.abc.Loader):
     """The module's own loader, and then our turn: of the accelerator's module before anything of DeepSpeed can have asked for one."""
 
@@ -36,8 +41,7 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module):
         self._loader.exec_module(module)
-        ours, call = _after(self._name)
-        getattr(importlib.import_module("anyaccel.deepspeed." + ours), call)(module)
+        _call(self._name, module)
 
     def __getattr__(self, name):
         return getattr(self._loader, name)
@@ -56,6 +60,14 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 def installed():
     return any(isinstance(finder, _Finder) for finder in sys.meta_path)
+
+
+def catch_up():
+    """Does now what the hook would have done after the modules that were executed before it was in place."""
+    for name, module in list(sys.modules.items()):
+        # The first one may still count as being imported: a user's hook runs within its import.
+        if _after(name) is not None and (name == MODULE or not getattr(getattr(module, "__spec__", None), "_initializing", False)):
+            _call(name, module)
 
 
 def install():

@@ -32,6 +32,21 @@ def test_workers_however_started_see_our_accelerator(hooked):
     assert all(module.startswith("anyaccel.deepspeed") for module in found.values()), found
 
 
+@pytest.mark.parametrize("how", ["accelerator", "import"])
+def test_an_import_hook_of_ones_own(how):
+    """Breaks if anyaccel.deepspeed cannot be imported right after DeepSpeed's module of the accelerator, or DeepSpeed is then left with its own."""
+    assert run_child.result(HERE / "own_hook.py", how) == {"accelerator": True, "bound": True, "builder": "anyaccel.deepspeed.builders",
+                                                           "op": "anyaccel.ops.cpu_adam", "changed": True, "hook": True}
+
+
+def test_too_late_names_the_orders():
+    """Breaks if `import anyaccel.deepspeed` after `import deepspeed` passes, or its error does not say when to do it."""
+    text = run_child.child("-c", "import deepspeed\ntry:\n    import anyaccel.deepspeed\nexcept RuntimeError as error:\n    print(error.code, error)")
+    assert "invalid_state" in text
+    for order in ("before deepspeed", "ANYACCEL_DEEPSPEED=1", "import hook right after deepspeed.accelerator.real_accelerator was executed"):
+        assert order in text
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
