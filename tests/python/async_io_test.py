@@ -66,6 +66,26 @@ def test_offsets_and_descriptors(path):
     assert open(path, "rb").read() == bytes(before.tolist())
 
 
+def test_keywords_are_deepspeeds(path):
+    """Breaks when an argument is not known by the name that DeepSpeed's binding gives it, `async` and its misspelling too."""
+    handle = aio.aio_handle()
+    x, y = numbers(1000), torch.zeros(1000)
+    with open(path, "wb") as file:
+        assert handle.async_pwrite(buffer=x, fd=file.fileno(), file_offset=0) == 0 and handle.wait() == 1
+    assert handle.sync_pread(buffer=y, filename=path) == 1 and torch.equal(x, y)
+    assert handle.pwrite(buffer=x + 1, filename=path, validate=False, **{"async": True}) == 0 and handle.wait() == 1
+    assert handle.pread(buffer=y, filename=path, validate=False, **{"async": False}) == 1 and torch.equal(x + 1, y)
+    assert handle.pread(buffer=y, filename=path, validate=False, async_=True) == 0 and handle.wait() == 1
+    pinned = handle.new_cpu_locked_tensor(num_elem=4, example_tenosr=x)
+    assert pinned.shape == (4,) and handle.free_cpu_locked_tensor(tensor=pinned)
+    assert handle.async_pwrite(buffer=x, filename=path) == 0 and handle.wait() == 1
+    for wrong in (lambda: handle.async_pwrite(x), lambda: handle.async_pwrite(x, path, fd=1), lambda: handle.async_pwrite(x, fd=path),
+                  lambda: handle.async_pwrite(x, 1.5), lambda: handle.pread(y, path, False, True, **{"async": True}),
+                  lambda: handle.pread(y, path, False)):
+        with pytest.raises(TypeError):
+            wrong()
+
+
 @pytest.mark.parametrize("dtype", [torch.bool, torch.bfloat16, torch.int64, torch.complex64])
 def test_dtypes_and_views(path, dtype):
     """Breaks when strides or conjugation are forgotten, or an empty tensor fails."""

@@ -198,6 +198,16 @@ def promised(stub):
                 yield (f"{node.name}.{function.name}" if node is not function else function.name), own
 
 
+def assert_fits(function, wanted, method):
+    """A function with several overloads takes each of them, by position and by keyword."""
+    also = getattr(function, "also_named", {})
+    signature = inspect.signature(function)
+    own = ["self"] if method else []
+    signature.bind(*own, **{also.get(name, name): 0 for name in wanted})
+    signature.bind(*own, *(name for name, (kind, _) in wanted.items() if kind == "plain"),
+                   **{also.get(name, name): 0 for name, (kind, _) in wanted.items() if kind == "keyword"})
+
+
 def in_schema(function):
     """Parameters of an op that torch's dispatcher has."""
     return {a.name: ("plain", repr(a.default_value) if a.has_default_value() else None) for a in function.default._schema.arguments}
@@ -211,11 +221,18 @@ def test_stubs_of_ops(stub):
     if not answer.compatible:
         pytest.skip(f"the op {builder} is not compatible here: {answer.reason}")
     module = anyaccel.get_accelerator().create_op_builder(builder).load()
-    named = dict(promised(stub))
-    for name, wanted in named.items():
+    named = {}
+    for name, wanted in promised(stub):
+        named.setdefault(name, []).append(wanted)
+    for name, overloads in named.items():
+        wanted = overloads[0]
         found = module
         for part in name.split("."):
             found = getattr(found, part)
+        if len(overloads) > 1:
+            for one in overloads:
+                assert_fits(found, one, "." in name)
+            continue
         op = getattr(torch.ops.anyaccel, name, None) if name in getattr(module, "__all__", ()) else None
         if op is not None:
             assert in_schema(op) == wanted, name

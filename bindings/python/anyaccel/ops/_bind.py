@@ -1,14 +1,44 @@
-"""Modules of ops whose functions are the ops themselves."""
+"""How the modules of ops reach their ops: each is loaded by its builder when it is used first."""
+
+import functools
 
 import torch
 
 from .. import _native
 
 
-def bind(module, builder, names):
-    """`__getattr__` of such a module: at the first use of a name the builder loads the op, and the module keeps the name.
+class Ops:
+    """torch.ops.anyaccel for one builder's ops."""
 
-    What is kept is a quick call of the op where there is one (native/ops.cpp), else the dispatcher's own function."""
+    def __init__(self, builder):
+        self._builder = builder
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if not hasattr(torch.ops.anyaccel, name):
+            from .. import get_accelerator
+            get_accelerator().create_op_builder(self._builder).load()
+        op = getattr(torch.ops.anyaccel, name)
+        setattr(self, name, op)
+        return op
+
+
+def _returning_zero(call):
+
+    @functools.wraps(call, assigned=("__name__", "__doc__"))
+    def zero(*args, **kwargs):
+        call(*args, **kwargs)
+        return 0
+
+    return zero
+
+
+def bind(module, builder, names):
+    """`__getattr__` of a module whose functions are the ops themselves: at the first use of a name the builder loads the op, and the module keeps the name.
+
+    What is kept is a quick call of the op where there is one (native/ops.cpp), else the dispatcher's own function. DeepSpeed's functions that
+    create, change and destroy an optimizer return 0, so ours do."""
 
     def get(name):
         if name not in names:
@@ -16,7 +46,8 @@ def bind(module, builder, names):
         if not hasattr(torch.ops.anyaccel, name):
             from .. import get_accelerator
             get_accelerator().create_op_builder(builder).load()
-        module[name] = _native.quick_op(name, getattr(torch.ops.anyaccel, name).default._op)
+        made = _native.quick_op(name, getattr(torch.ops.anyaccel, name).default._op)
+        module[name] = made if name.startswith("zenflow_") else _returning_zero(made)
         return module[name]
 
     module["__all__"] = names

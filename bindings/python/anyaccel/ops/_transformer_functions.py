@@ -1,5 +1,7 @@
 """The functions that DeepSpeed's transformer.py calls of its op, over the op of ours."""
 
+import functools
+
 import torch
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp64": torch.float64}
@@ -28,8 +30,7 @@ class Functions:
                                  ("backward_", self._backward)):
             dtype = DTYPES.get(name[len(prefix):]) if name.startswith(prefix) else None
             if dtype is not None:
-                def call(*arguments, function=function, dtype=dtype, **named):
-                    return function(dtype, *arguments, **named)
+                call = functools.partial(function, dtype)
                 call.__name__ = call.__qualname__ = name
                 call.__doc__ = function.__doc__
                 return call
@@ -59,32 +60,35 @@ class Functions:
             raise ValueError(f"[transformer] the tensors have another dtype; got {tensor.dtype}, want {dtype}")
         return self._layers[layer_id, dtype]
 
-    def _forward(self, dtype, layer_id, input, input_mask, *rest):
-        """(layer_id, input, input_mask, 12 parameters, training_mode, prelayernorm, attn_dropout_checkpoint,
-        normalize_invertible, gelu_checkpoint) -> the 17 tensors that DeepSpeed's backward function passes on. What is in them is
-        ours: `attn_prob_dropout_mask` holds the seed, the norms' `var` holds mean and deviation."""
-        parameters, (training, pre, checkpoint, invertible, gelu) = rest[:12], rest[12:]
+    def _forward(self, dtype, layer_id, input, input_mask, attn_qkvw, attn_qkvb, attn_ow, attn_ob, attn_nw, attn_nb, inter_w, inter_b,
+                 output_w, output_b, norm_w, norm_b, training_mode, prelayernorm, attn_dropout_checkpoint, normalize_invertible,
+                 gelu_checkpoint):
+        """Return the 17 tensors that DeepSpeed's backward function passes on. Their contents are ours: `attn_prob_dropout_mask` holds
+        the seed, the norms' `var` holds mean and deviation."""
+        parameters = (attn_qkvw, attn_qkvb, attn_ow, attn_ob, attn_nw, attn_nb, inter_w, inter_b, output_w, output_b, norm_w, norm_b)
         options, seeds = self._layer(dtype, layer_id, input)
-        options.update(pre_layer_norm=pre, attn_dropout_checkpoint=checkpoint, normalize_invertible=invertible,
-                       gelu_checkpoint=gelu)
+        options.update(pre_layer_norm=prelayernorm, attn_dropout_checkpoint=attn_dropout_checkpoint,
+                       normalize_invertible=normalize_invertible, gelu_checkpoint=gelu_checkpoint)
         given = dict(options, seed=seeds.next())
-        if not training:
+        if not training_mode:
             given.update(attn_dropout=0.0, hidden_dropout=0.0)
         with torch.no_grad():
             (output, inp_norm, qkv, stats, attn_out, add_res, ff1_inp, gelu_inp, ff2_inp, attn_norm_stats,
-             norm_stats) = self._op("_forward")(input, input_mask, *parameters, **given, keep=training)
+             norm_stats) = self._op("_forward")(input, input_mask, *parameters, **given, keep=training_mode)
         if inp_norm.numel() == input.numel():
             inp_norm = inp_norm.view(input.shape)
         none = input.new_empty(0)
         return [output, inp_norm, qkv, stats, stats, attn_out, add_res, ff1_inp, gelu_inp,
-                gelu_inp if gelu else ff2_inp, torch.tensor([given["seed"]]), none, none, attn_norm_stats, none,
+                gelu_inp if gelu_checkpoint else ff2_inp, torch.tensor([given["seed"]]), none, none, attn_norm_stats, none,
                 norm_stats, none]
 
     def _backward(self, dtype, layer_id, grad_output, output, inp_norm, qkv_tf, soft_out, ctx_bufB, attn_o_inp,
                   add_res, ff1_inp, gelu_inp, ff2_inp, attn_prob_dropout_mask, attn_output_dropout_mask,
                   layer_output_dropout_mask, attn_layer_norm_var, attn_layer_norm_mean, layer_norm_var,
-                  layer_norm_mean, input, input_mask, *parameters):
-        """Gradients of the input and the 12 parameters."""
+                  layer_norm_mean, input, input_mask, attn_qkvw, attn_qkvb, attn_ow, attn_ob, attn_nw, attn_nb, inter_w, inter_b,
+                  output_w, output_b, norm_w, norm_b):
+        """Return the gradients of the input and the 12 parameters."""
+        parameters = (attn_qkvw, attn_qkvb, attn_ow, attn_ob, attn_nw, attn_nb, inter_w, inter_b, output_w, output_b, norm_w, norm_b)
         options, _ = self._layer(dtype, layer_id, grad_output)
         shape = grad_output.shape
         with torch.no_grad():

@@ -1,16 +1,20 @@
 """What DeepSpeed's AsyncIOBuilder().load() has, and requests of one's own. The manual is include/anyaccel/ops/async_io.h."""
 
+import operator
 import os
 import sys
 import weakref
 
 import torch
 
-from .. import get_accelerator
+from ._bind import Ops
 from ._errors import telling
+from ._names import also_named
+from .pin_memory import pin_handle
 
-_pins = get_accelerator().create_op_builder("PinMemoryBuilder").load().pin_handle()
-_telling = telling(torch.ops.anyaccel.aio_error_code)
+_ops = Ops("AsyncIOBuilder")
+_pins = pin_handle()
+_telling = telling(lambda message: _ops.aio_error_code(message))
 
 
 class AsyncIORequest:
@@ -49,6 +53,7 @@ class aio_handle:
     @_telling
     def __init__(self, block_size=1024 * 1024, queue_depth=128, single_submit=False, overlap_events=False,
                  intra_op_parallelism=1):
+        _ops.aio_error_code  # loads the op
         self._handle = torch.classes.anyaccel.AsyncIOHandle(block_size, queue_depth, single_submit, overlap_events,
                                                             intra_op_parallelism)
         # Also at the interpreter's exit, while it can still call and tell.
@@ -103,10 +108,12 @@ class aio_handle:
         self._handle.transfer(buffer, filename, True, validate, False, file_offset)
         return 0
 
+    @also_named(**{"async": "async_"})
     @_telling
     def pread(self, buffer, filename, validate, async_, file_offset=0):
         return self._handle.transfer(buffer, filename, False, validate, async_, file_offset)
 
+    @also_named(**{"async": "async_"})
     @_telling
     def pwrite(self, buffer, filename, validate, async_, file_offset=0):
         return self._handle.transfer(buffer, filename, True, validate, async_, file_offset)
@@ -124,11 +131,13 @@ class aio_handle:
         return self._handle.transfer(buffer, filename, False, False, True, file_offset)
 
     @_telling
-    def async_pwrite(self, buffer, filename, file_offset=0):
-        """`filename` may be the descriptor of a file opened for writing."""
-        if isinstance(filename, int):
-            return self._handle.write_descriptor(buffer, filename, file_offset)
-        return self._handle.transfer(buffer, filename, True, False, True, file_offset)
+    def async_pwrite(self, buffer, filename=None, file_offset=0, *, fd=None):
+        """Write to the file of a name, or to `fd`, a descriptor opened for writing, which may stand in the place of `filename`."""
+        if (filename is None) == (fd is None):
+            raise TypeError("async_pwrite() takes either a file name or a descriptor (fd)")
+        if fd is None and isinstance(filename, str):
+            return self._handle.transfer(buffer, filename, True, False, True, file_offset)
+        return self._handle.write_descriptor(buffer, operator.index(filename if fd is None else fd), file_offset)
 
     @_telling
     def wait(self):
@@ -150,6 +159,7 @@ class aio_handle:
         """As start_read()."""
         return AsyncIORequest(self._handle.start(buffer, filename, True, file_offset))
 
+    @also_named(example_tenosr="example_tensor")  # as DeepSpeed's binding spells it
     def new_cpu_locked_tensor(self, num_elem, example_tensor):
         return _pins.new_cpu_locked_tensor(num_elem, example_tensor)
 
@@ -162,17 +172,17 @@ class aio_handle:
 
 @_telling
 def aio_read(buffer, filename, block_size, queue_depth, single_submit, overlap_events, validate):
-    torch.ops.anyaccel.aio_read(buffer, filename, block_size, queue_depth, single_submit, overlap_events, validate)
+    _ops.aio_read(buffer, filename, block_size, queue_depth, single_submit, overlap_events, validate)
     return 0
 
 
 @_telling
 def aio_write(buffer, filename, block_size, queue_depth, single_submit, overlap_events, validate):
-    torch.ops.anyaccel.aio_write(buffer, filename, block_size, queue_depth, single_submit, overlap_events, validate)
+    _ops.aio_write(buffer, filename, block_size, queue_depth, single_submit, overlap_events, validate)
     return 0
 
 
 @_telling
 def deepspeed_memcpy(dest, src):
-    torch.ops.anyaccel.deepspeed_memcpy(dest, src)
+    _ops.deepspeed_memcpy(dest, src)
     return 0

@@ -1,3 +1,5 @@
+from typing import overload
+
 from torch import Tensor
 
 class AsyncIORequest:
@@ -35,8 +37,11 @@ class aio_handle:
     def sync_pread(self, buffer: Tensor, filename: str, file_offset: int = 0) -> int: ...
     def sync_pwrite(self, buffer: Tensor, filename: str, file_offset: int = 0) -> int: ...
     def async_pread(self, buffer: Tensor, filename: str, file_offset: int = 0) -> int: ...
-    def async_pwrite(self, buffer: Tensor, filename: str | int, file_offset: int = 0) -> int:
-        """`filename` may be the descriptor of a file opened for writing."""
+    @overload
+    def async_pwrite(self, buffer: Tensor, filename: str, file_offset: int = 0) -> int:
+        """Write to the file of a name, or to `fd`, a descriptor opened for writing, which may stand in the place of `filename`."""
+    @overload
+    def async_pwrite(self, buffer: Tensor, fd: int, file_offset: int = 0) -> int: ...
     def wait(self) -> int:
         """Finishes all that was begun with async and returns how many that were; raises the first failure."""
     def cancel(self) -> None:
@@ -45,7 +50,11 @@ class aio_handle:
         """A request of its own, which wait() of the handle does not count: it has wait(), done() and cancel()."""
     def start_write(self, buffer: Tensor, filename: str, file_offset: int = 0) -> AsyncIORequest:
         """As start_read()."""
+    @overload
     def new_cpu_locked_tensor(self, num_elem: int, example_tensor: Tensor) -> Tensor: ...
+    @overload
+    def new_cpu_locked_tensor(self, num_elem: int, *, example_tenosr: Tensor) -> Tensor:
+        """As DeepSpeed's binding spells it."""
     def free_cpu_locked_tensor(self, tensor: Tensor) -> bool: ...
     def is_pinned(self, buffer: Tensor) -> bool: ...
 

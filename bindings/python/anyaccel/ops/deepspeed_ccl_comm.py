@@ -9,11 +9,12 @@ other. Not usable in a forked child."""
 import torch
 
 from ..errors import Error
+from ._bind import Ops
 from ._errors import telling
 
 _TIMEOUT = 1800.0  # seconds, as torch.distributed's
-_ops = torch.ops.anyaccel
-_telling = telling(_ops.ccl_comm_error_code)
+_ops = Ops("CCLCommBuilder")
+_telling = telling(lambda message: _ops.ccl_comm_error_code(message))
 _world = []  # the ranks of all, once initialize() was called
 
 
@@ -58,12 +59,17 @@ def initialize_sub_comm(size, rank, kvs_data, ranks, timeout=_TIMEOUT):
 
 @_telling
 def get_rank(group=None):
-    return _ops.ccl_comm_rank(_name(group))
+    return _ops.ccl_comm_rank(_name(_all_if_number(group)))
 
 
 @_telling
 def get_world_size(group=None):
-    return _ops.ccl_comm_size(_name(group))
+    return _ops.ccl_comm_size(_name(_all_if_number(group)))
+
+
+def _all_if_number(group):
+    """DeepSpeed's functions take a number, and mean all ranks whatever it is."""
+    return None if isinstance(group, int) else group
 
 
 @_telling

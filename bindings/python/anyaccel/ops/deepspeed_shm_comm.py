@@ -2,14 +2,14 @@
 for all ranks; it must have been initialized. An operation on a group that is new here is a call of all its ranks. What goes wrong
 is an `anyaccel.Error`; of torch.ops.deepspeed.inference_all_reduce(_) it is torch's RuntimeError with the same text."""
 
-import torch
 from torch import distributed
 
+from ._bind import Ops
 from ._errors import telling
 
 _TIMEOUT = 1800.0
-_ops = torch.ops.anyaccel
-_telling = telling(_ops.shm_comm_error_code)
+_ops = Ops("ShareMemCommBuilder")
+_telling = telling(lambda message: _ops.shm_comm_error_code(message))
 
 
 def _name(group=None):

@@ -1,11 +1,13 @@
 """What DeepSpeed's FusedAdamBuilder().load() has: `multi_tensor_adam`, which its FusedAdam calls."""
 
-import torch
+from ._bind import Ops
+
+_ops = Ops("FusedAdamBuilder")
 
 
 def multi_tensor_adam(chunk_size, noop_flag, tensor_lists, lr, beta1, beta2, eps, step, mode, bias_correction, weight_decay):
     """A step of Adam (mode 0: L2 decay) or AdamW (mode 1) on lists of gradients, parameters, exp_avg and exp_avg_sq.
 
     As in DeepSpeed the flag is not looked at: infinity and not-a-number go into the parameters."""
-    torch.ops.anyaccel.multi_tensor_adam(chunk_size, noop_flag, *tensor_lists, lr, beta1, beta2, eps, step, mode,
+    _ops.multi_tensor_adam(chunk_size, noop_flag, *tensor_lists, lr, beta1, beta2, eps, step, mode,
                                          bias_correction, weight_decay)

@@ -1,8 +1,10 @@
 """What DeepSpeed's FusedLionBuilder().load() has: `multi_tensor_lion`, which its FusedLion calls."""
 
-import torch
+from ._bind import Ops
+
+_ops = Ops("FusedLionBuilder")
 
 
 def multi_tensor_lion(chunk_size, noop_flag, tensor_lists, lr, beta1, beta2, step, weight_decay):
     """A step of Lion on lists of gradients, parameters and exp_avg. As in DeepSpeed the flag is not looked at."""
-    torch.ops.anyaccel.multi_tensor_lion(chunk_size, noop_flag, *tensor_lists, lr, beta1, beta2, step, weight_decay)
+    _ops.multi_tensor_lion(chunk_size, noop_flag, *tensor_lists, lr, beta1, beta2, step, weight_decay)

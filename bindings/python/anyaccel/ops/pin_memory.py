@@ -2,12 +2,12 @@
 
 import weakref
 
-import torch
-
 from .. import get_accelerator
+from ._bind import Ops
 from ._errors import telling
 
-_telling = telling(torch.ops.anyaccel.pin_memory_error_code)
+_ops = Ops("PinMemoryBuilder")
+_telling = telling(lambda message: _ops.pin_memory_error_code(message))
 
 # Blocks of the accelerator's allocator by address, while their tensors live: bytes, and whether the caller has freed them.
 _given = {}
@@ -69,20 +69,20 @@ class pin_handle:
         memory = get_accelerator().pin_empty(num_elem, dtype=example_tensor.dtype)
         if get_accelerator().is_pinned(memory):
             return _give(memory)
-        return torch.ops.anyaccel.pin_memory_new(num_elem, example_tensor)
+        return _ops.pin_memory_new(num_elem, example_tensor)
 
     def free_cpu_locked_tensor(self, locked_tensor):
         """Free a tensor of new_cpu_locked_tensor(); False if it is not one, or was freed. Its memory is reused once the last
         tensor in it is gone."""
-        return torch.ops.anyaccel.pin_memory_free(locked_tensor) or _free(locked_tensor.data_ptr())
+        return _ops.pin_memory_free(locked_tensor) or _free(locked_tensor.data_ptr())
 
     def free_cpu_locked_tensor_by_ptr(self, address):
         """The same by `data_ptr()`."""
-        return torch.ops.anyaccel.pin_memory_free_address(address) or _free(address)
+        return _ops.pin_memory_free_address(address) or _free(address)
 
     def is_pinned(self, buffer):
         """Views too."""
-        return _pinned_by_accelerator(buffer) or torch.ops.anyaccel.pin_memory_is_pinned(buffer)
+        return _pinned_by_accelerator(buffer) or _ops.pin_memory_is_pinned(buffer)
 
 
 def _pinned_by_accelerator(tensor):
@@ -91,15 +91,22 @@ def _pinned_by_accelerator(tensor):
 
 def stats():
     """The pool's numbers: used_bytes, used_peak, held_bytes, held_peak, limit, taken, reused, misplaced."""
-    return dict(torch.ops.anyaccel.pin_memory_stats())
+    return dict(_ops.pin_memory_stats())
 
 
 def trim():
     """Gives free blocks back to the system."""
-    torch.ops.anyaccel.pin_memory_trim()
+    _ops.pin_memory_trim()
 
 
 @_telling
 def set_limit(num_bytes):
     """The most that the pool may lock; 0: as much as the system lets it."""
-    torch.ops.anyaccel.pin_memory_set_limit(num_bytes)
+    _ops.pin_memory_set_limit(num_bytes)
+
+
+def __getattr__(name):
+    if name == "PinMemoryBuilder":  # as in DeepSpeed's package of this name
+        from . import op_builder
+        return op_builder.PinMemoryBuilder
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,9 +1,16 @@
-from collections.abc import Callable
-from typing import Any
-
 from .transformer import DeepSpeedTransformerConfig as DeepSpeedTransformerConfig
 from .transformer import DeepSpeedTransformerLayer as DeepSpeedTransformerLayer
 from .transformer import TransformerConfig as TransformerConfig
 from .transformer import TransformerLayer as TransformerLayer
-
-def __getattr__(name: str) -> Callable[..., Any]: ...
+from .transformer import backward_bf16 as backward_bf16
+from .transformer import backward_fp16 as backward_fp16
+from .transformer import backward_fp32 as backward_fp32
+from .transformer import backward_fp64 as backward_fp64
+from .transformer import create_transformer_layer_bf16 as create_transformer_layer_bf16
+from .transformer import create_transformer_layer_fp16 as create_transformer_layer_fp16
+from .transformer import create_transformer_layer_fp32 as create_transformer_layer_fp32
+from .transformer import create_transformer_layer_fp64 as create_transformer_layer_fp64
+from .transformer import forward_bf16 as forward_bf16
+from .transformer import forward_fp16 as forward_fp16
+from .transformer import forward_fp32 as forward_fp32
+from .transformer import forward_fp64 as forward_fp64

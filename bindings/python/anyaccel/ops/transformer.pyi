@@ -1,4 +1,4 @@
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -50,5 +50,31 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
 TransformerConfig = DeepSpeedTransformerConfig
 TransformerLayer = DeepSpeedTransformerLayer
 
-def __getattr__(name: str) -> Callable[..., Any]:
-    """The functions that DeepSpeed's transformer.py calls: create_transformer_layer_fp32, forward_fp32, ..."""
+def create_transformer_layer_fp32(layer_id: int, batch_size: int, hidden_dim: int, num_heads: int, intermediate_size: int,
+                                  attn_dropout_ratio: float, hidden_dropout_ratio: float, layer_norm_eps: float, seed: int,
+                                  pre_or_postLayerNorm: bool, test_gemm: bool = False, attn_dropout_checkpoint: bool = False,
+                                  normalize_invertible: bool = False, gelu_checkpoint: bool = False, stochastic_mode: bool = False) -> int:
+    """Keep a layer's options under its number, for forward and backward. batch_size and test_gemm are not needed."""
+def forward_fp32(layer_id: int, input: Tensor, input_mask: Tensor, attn_qkvw: Tensor, attn_qkvb: Tensor, attn_ow: Tensor,
+                 attn_ob: Tensor, attn_nw: Tensor, attn_nb: Tensor, inter_w: Tensor, inter_b: Tensor, output_w: Tensor, output_b: Tensor,
+                 norm_w: Tensor, norm_b: Tensor, training_mode: bool, prelayernorm: bool, attn_dropout_checkpoint: bool,
+                 normalize_invertible: bool, gelu_checkpoint: bool) -> list[Tensor]:
+    """Return the 17 tensors that DeepSpeed's backward function passes on."""
+def backward_fp32(layer_id: int, grad_output: Tensor, output: Tensor, inp_norm: Tensor, qkv_tf: Tensor, soft_out: Tensor,
+                  ctx_bufB: Tensor, attn_o_inp: Tensor, add_res: Tensor, ff1_inp: Tensor, gelu_inp: Tensor, ff2_inp: Tensor,
+                  attn_prob_dropout_mask: Tensor, attn_output_dropout_mask: Tensor, layer_output_dropout_mask: Tensor,
+                  attn_layer_norm_var: Tensor, attn_layer_norm_mean: Tensor, layer_norm_var: Tensor, layer_norm_mean: Tensor,
+                  input: Tensor, input_mask: Tensor, attn_qkvw: Tensor, attn_qkvb: Tensor, attn_ow: Tensor, attn_ob: Tensor,
+                  attn_nw: Tensor, attn_nb: Tensor, inter_w: Tensor, inter_b: Tensor, output_w: Tensor, output_b: Tensor, norm_w: Tensor,
+                  norm_b: Tensor) -> list[Tensor]:
+    """Return the gradients of the input and the 12 parameters."""
+
+create_transformer_layer_fp16 = create_transformer_layer_fp32
+create_transformer_layer_bf16 = create_transformer_layer_fp32
+create_transformer_layer_fp64 = create_transformer_layer_fp32
+forward_fp16 = forward_fp32
+forward_bf16 = forward_fp32
+forward_fp64 = forward_fp32
+backward_fp16 = backward_fp32
+backward_bf16 = backward_fp32
+backward_fp64 = backward_fp32
