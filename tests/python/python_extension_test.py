@@ -179,3 +179,109 @@ def test_description(extension):
     text, folder = extension_op.describe(classes_of("ext_ops")["ScaleBuilder"]())
     assert folder == str(extension)
     assert "source = kernels/scale.cpp" in text and "include = headers" in text
+
+
+# An extension for DeepSpeed as its document "Accelerator Abstraction Interface" tells to write one: a base of builders, functions that find the
+# kernels in the extension's folder (one copies them, since DeepSpeed's JIT looks elsewhere), and an accelerator that names the builders' package.
+PORTED = {
+    "op_builder/__init__.py": "from .scale import ScaleBuilder\n",
+    "op_builder/builder.py": """
+import os
+import shutil
+from pathlib import Path
+from deepspeed.ops.op_builder.builder import OpBuilder, TORCH_MAJOR, TORCH_MINOR
+
+class XYZOpBuilder(OpBuilder):
+    def builder(self):
+        from torch.utils.cpp_extension import CppExtension
+        return CppExtension(name=self.absolute_name(), sources=self.strip_empty_entries(self.sources()))
+    def version_dependent_macros(self):
+        return ['-DVERSION_GE_1_5'] if (TORCH_MAJOR, TORCH_MINOR) > (1, 4) else []
+    def cxx_args(self):
+        return ['-O3', '-g', '-std=c++20', '-w', '-fPIC', self.cpu_arch(), '-fopenmp', self.simd_width()]
+    def extra_ldflags(self):
+        return ['-fPIC', '-Wl,-export-dynamic']
+
+def xyz_kernel_path(code_path):
+    abs_path = os.path.join(Path(__file__).parent.absolute(), code_path)
+    rel_path = os.path.join("third-party", code_path)
+    os.makedirs(os.path.dirname(rel_path), exist_ok=True)
+    shutil.copyfile(abs_path, rel_path)
+    return rel_path
+
+def xyz_kernel_include(code_path):
+    return os.path.join(Path(__file__).parent.absolute(), code_path)
+""",
+    "op_builder/scale.py": """
+from .builder import XYZOpBuilder, xyz_kernel_path, xyz_kernel_include
+
+class ScaleBuilder(XYZOpBuilder):
+    BUILD_VAR = "DS_BUILD_XYZ_SCALE"
+    NAME = "xyz_scale"
+    def __init__(self):
+        super().__init__(name=self.NAME)
+    def absolute_name(self):
+        return f'deepspeed.ops.xyz.{self.NAME}_op'
+    def sources(self):
+        return [xyz_kernel_path('csrc/scale.cpp')]
+    def include_paths(self):
+        return [xyz_kernel_include('csrc/includes'), 'csrc/includes']
+    def cxx_args(self):
+        return super().cxx_args() + self.version_dependent_macros()
+    def is_compatible(self, verbose=False):
+        if not self.command_exists('sh') or self.has_function('no_such_function', ('m', )):
+            self.warning(f"{self.name} lacks what it needs")
+            return False
+        return super().is_compatible(verbose)
+""",
+    "op_builder/csrc/includes/scale.h": "constexpr double kScale = 3;\n",
+    "op_builder/csrc/scale.cpp": """
+#include <torch/csrc/utils/pybind.h>
+#include "scale.h"
+#if !defined(VERSION_GE_1_5) || !defined(__SCALAR__)
+#error "a flag was left out"
+#endif
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("scaled", [](double value) { return value * kScale; }); }
+""",
+    "__init__.py": """
+from deepspeed.accelerator.abstract_accelerator import DeepSpeedAccelerator
+
+class XYZ_Accelerator(DeepSpeedAccelerator):
+    def __init__(self):
+        self._name = 'xyz'
+        self._communication_backend_name = 'gloo'
+        self._compile_backend = 'inductor'
+    def device_name(self, device_index=None):
+        return 'cpu'
+    def op_builder_dir(self):
+        return "xyz_extension.op_builder"
+""",
+}
+USE = """
+from deepspeed.accelerator import get_accelerator, set_accelerator
+from deepspeed.ops.op_builder.builder import OpBuilder
+from xyz_extension import XYZ_Accelerator
+set_accelerator(XYZ_Accelerator())
+builder = get_accelerator().create_op_builder("ScaleBuilder")
+assert isinstance(builder, OpBuilder) and builder.name == "xyz_scale" and f"{builder.name}" == "xyz_scale" and builder.is_compatible()
+op = builder.load()
+assert builder.jit_load(verbose=False) is op
+print(get_accelerator()._name, op.scaled(2), get_accelerator().create_op_builder("CPUAdamBuilder").is_compatible())
+
+class MyUtilsBuilder(get_accelerator().get_op_builder("UtilsBuilder")):
+    def __init__(self):
+        super().__init__(name="my_utils")
+print(MyUtilsBuilder().name)
+"""
+
+
+# Breaks when an extension that was written for DeepSpeed cannot be built and loaded with `anyaccel` in its place.
+def test_ported_extension(tmp_path):
+    for path, text in PORTED.items():
+        (tmp_path / "xyz_extension" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "xyz_extension" / path).write_text(text.replace("deepspeed", "anyaccel"))
+    (tmp_path / "work").mkdir()
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}", "ANYACCEL_OP_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", USE.replace("deepspeed", "anyaccel")], capture_output=True, text=True, env=environment, timeout=600,
+                          cwd=tmp_path / "work")
+    assert done.stdout == "xyz 6.0 True\nmy_utils\n", done.stdout + done.stderr

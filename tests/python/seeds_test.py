@@ -276,6 +276,48 @@ print(" ".join(f"{loss:.5f}" for loss in losses))
     assert run(code, DS_ACCELERATOR=name) == run(code, DS_ACCELERATOR="cpu")
 
 
+# Document 001: an accelerator for a device type that torch does not know by itself. Breaks when the error does not say how torch gets to know it.
+def test_custom_without_device():
+    code = "import torch\n" + example("custom") + """
+import anyaccel
+from anyaccel.accelerator import set_accelerator
+try:
+    set_accelerator(MyCustomAccelerator())
+except anyaccel.Error as error:
+    print(error.code, error)
+"""
+    text = run(code)
+    assert text.startswith("unavailable [MyCustomAccelerator] the LibTorch of this process knows no such device type; got 'custom'"), text
+    for way in ("import the vendor's package", "torch.utils.rename_privateuse1_backend('custom')", "let device_name() return", "SIM_STANDS_IN_FOR=custom"):
+        assert way in text
+
+
+# Document 001, in the ways that the error names. Breaks when one of them does not lead to an accelerator that works.
+@pytest.mark.parametrize("way", ["sim", "known type"])
+def test_custom(way):
+    text = example("custom")
+    if way == "sim" and not WITH_SIM:
+        pytest.skip("this build has no simulator")
+    if way == "known type":
+        text = text.replace("return 'custom'", "return 'cpu'").replace("return f'custom:{device_index}'", "return 'cpu'").replace("torch.custom", "torch.cpu")
+    code = "import torch\n" + text + """
+from anyaccel.accelerator import get_accelerator, set_accelerator
+set_accelerator(MyCustomAccelerator())
+accelerator = get_accelerator()
+assert type(accelerator) is MyCustomAccelerator and accelerator._name == "custom" and accelerator.communication_backend_name() == "nccl"
+x = torch.arange(4.0).to(accelerator.current_device_name())
+with accelerator.stream(accelerator.Stream()):
+    y = x * 2
+accelerator.synchronize()
+assert y.tolist() == [0, 2, 4, 6] and accelerator.on_accelerator(y) and accelerator.is_bf16_supported()
+print(accelerator.device_name(), x.device.type, accelerator.device_count())
+"""
+    if way == "sim":
+        assert run(code, SIM_STANDS_IN_FOR="custom", SIM_DEVICES="3") == "custom custom 3\n"
+    else:
+        assert run(code) == "cpu cpu 1\n"
+
+
 CLASSES = ["CPU", "CUDA", "HPU", "KLXPU", "MLU", "MPS", "NPU", "SDAA", "SUPA", "XPU"]
 
 

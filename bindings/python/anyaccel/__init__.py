@@ -9,6 +9,8 @@
 Importing it chooses nothing and touches no device; `DS_ACCELERATOR=name` or `set_accelerator(name)` chooses.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from . import _program, _torch
 
 if _program.is_asked_for():
@@ -16,7 +18,7 @@ if _program.is_asked_for():
     _program.run(_sys.argv[1:])  # before torch, which the launcher does not wait for
 _torch.require()
 
-from . import _native  # noqa: E402
+from . import _deepspeed_paths, _native  # noqa: E402
 from .accelerator import Accelerator, get_accelerator, is_current_accelerator_supported, set_accelerator  # noqa: E402
 from .backend import Backend, register_backend  # noqa: E402
 from .errors import Error  # noqa: E402
@@ -29,6 +31,19 @@ detect = _native.detect
 detection = _native.detection
 registered_backends = _native.registered_backends
 __version__ = _native.__version__
+
+
+_deepspeed_paths.install()
+
+
+if _TYPE_CHECKING:
+    from .comm import init_distributed as init_distributed
+    from .ops.transformer import DeepSpeedTransformerConfig as DeepSpeedTransformerConfig
+    from .ops.transformer import DeepSpeedTransformerLayer as DeepSpeedTransformerLayer
+else:
+
+    def __getattr__(name):
+        return _deepspeed_paths.attribute(name)
 
 
 def report(*, show: bool = True) -> "dict[str, object]":

@@ -26,11 +26,9 @@ def build_service_of(builder):
 def describe(builder):
     """(text, folder): the description of an op as docs/ops.md has it, and the folder that its paths lie below."""
     cls = type(builder)
-    root = os.path.dirname(os.path.abspath(inspect.getfile(cls)))
-    kernels = os.path.join(root, *_prefixed(builder, "_kernel_path")[:1])
-    sources = [os.path.normpath(os.path.join(kernels, source)) for source in builder.sources()]
+    sources = [path_of(builder, source) for source in builder.strip_empty_entries(builder.sources())]
     given = list(builder.include_paths()) if _gives(cls, "include_paths") else []
-    includes = [os.path.normpath(os.path.join(root, folder)) for folder in given + _prefixed(builder, "_include")]
+    includes = [_below_root(cls, folder) for folder in builder.strip_empty_entries(given + _prefixed(builder, "_include"))]
     if not sources:
         raise make_error("invalid_argument", cls.__name__, "sources() names none")
     folder = os.path.commonpath([os.path.dirname(source) for source in sources] + includes)
@@ -41,8 +39,20 @@ def describe(builder):
     lines += [f"source = {path}: {nvcc}" if path.endswith(".cu") and nvcc else f"source = {path}" for path in below]
     lines += [f"include = {os.path.relpath(path, folder)}" for path in includes]
     lines += [f"flag = {flag}" for flag in builder.strip_empty_entries(builder.cxx_args())]
-    lines += [f"link = {_library(cls, flag)}" for flag in [*builder.libraries_args(), *builder.extra_ldflags()]]
+    lines += [f"link = {_library(cls, flag)}" for flag in builder.strip_empty_entries([*builder.libraries_args(), *builder.extra_ldflags()])
+              if flag not in _SAYS_NOTHING]
     return "\n".join(lines) + "\n", folder
+
+
+def path_of(builder, source):
+    """A source's path: relative ones lie below the folder of the builder's class, or below its `<prefix>_kernel_path`. Where a builder copies
+    its sources, as extensions of DeepSpeed do, they lie below the current folder."""
+    return _below_root(type(builder), source, *_prefixed(builder, "_kernel_path")[:1])
+
+
+def _below_root(cls, path, folder=""):
+    found = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(inspect.getfile(cls))), folder, path))
+    return os.path.abspath(path) if not os.path.exists(found) and os.path.exists(path) else found
 
 
 def for_setup(builder, extension):
@@ -86,6 +96,10 @@ def _prefixed(builder, ending):
             if isinstance(value, (list, tuple)):
                 return [os.fspath(one) for one in value]
     return []
+
+
+# What a linker of shared libraries does anyhow.
+_SAYS_NOTHING = ("-fPIC", "-fpic", "-shared", "-rdynamic", "-Wl,-export-dynamic", "-Wl,--export-dynamic")
 
 
 def _library(cls, flag):

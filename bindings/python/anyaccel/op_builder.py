@@ -1,8 +1,12 @@
 """Op builders: what knows an op's sources and needs, and loads it. Names are DeepSpeed's."""
 
+import ctypes
+import ctypes.util
 import importlib
 import inspect
+import os
 import pkgutil
+import shutil
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +17,13 @@ from ._untrusted_text import printable_text
 
 if TYPE_CHECKING:
     from .accelerator import Accelerator
+
+
+class OpName(str):
+    """An op's name. It is a field of DeepSpeed's builders and a method of AnyAccel's, so it is a text that may be called."""
+
+    def __call__(self) -> str:
+        return str(self)
 
 
 class OpBuilder(_native.OpBuilder):
@@ -37,12 +48,19 @@ class OpBuilder(_native.OpBuilder):
             accelerator = accelerator._all()  # of a user's class
         super().__init__(accelerator, class_name or type(self).__name__)
         self._described = None
+        # Fields of DeepSpeed's class that an extension may read or set; nothing here depends on them.
+        self.jit_mode, self.build_for_cpu, self.enable_bf16, self.error_log = False, False, False, None
         if name is not None:
             self.NAME = name
 
-    def name(self) -> str:
-        """The op's name, for example "cpu_adam"."""
-        return self.NAME or super().name()
+    @property
+    def name(self) -> OpName:  # type: ignore[override]
+        """The op's name, for example "cpu_adam": `builder.name` as in DeepSpeed, or `builder.name()`."""
+        return OpName(self.NAME or super().name())
+
+    @name.setter
+    def name(self, value: str) -> None:
+        self.NAME = value
 
     def sources(self) -> "list[str]":
         """The sources, absolute or below the kernels' folder."""
@@ -119,6 +137,51 @@ class OpBuilder(_native.OpBuilder):
         """The list without empty texts."""
         return [arg for arg in args if len(arg) > 0]
 
+    def cpu_arch(self) -> str:
+        """An empty text where DeepSpeed has -march=native: the build service compiles for every processor of the architecture."""
+        return ""
+
+    def simd_width(self) -> str:
+        """The flag that tells DeepSpeed's sources to use no vector instructions, for the same reason."""
+        return "-D__SCALAR__"
+
+    def command_exists(self, cmd: str) -> bool:
+        """Whether one of the programs `a|b` can be run."""
+        return any(shutil.which(one.strip()) for one in cmd.split("|"))
+
+    def has_function(self, funcname: str, libraries: "tuple[str, ...] | list[str]", library_dirs: "list[str] | None" = None,
+                     verbose: bool = False) -> bool:
+        """Whether one of the shared libraries has a function. DeepSpeed compiles a program for that; this opens the libraries."""
+        for library in libraries:
+            places = [os.path.join(folder, f"lib{library}.so") for folder in library_dirs or ()] + [ctypes.util.find_library(library) or ""]
+            for place in filter(None, places):
+                try:
+                    if hasattr(ctypes.CDLL(place), funcname):
+                        return True
+                except OSError:
+                    continue
+        return False
+
+    def warning(self, msg: str) -> None:
+        """Keep a reason in `error_log` and warn of it."""
+        self.error_log = str(msg)
+        warnings.warn(f"anyaccel: {self.name()}: {msg}", stacklevel=2)
+
+    def deepspeed_src_path(self, code_path: str) -> str:
+        """The path of a source: relative ones lie below the folder of the class's file."""
+        from . import extension_op
+        return extension_op.path_of(self, code_path)
+
+    @staticmethod
+    def is_rocm_pytorch() -> bool:
+        """Whether torch was built for ROCm."""
+        return torch.version.hip is not None
+
+    @staticmethod
+    def is_sycl_enabled() -> bool:
+        """Whether DeepSpeed's translator to SYCL is installed."""
+        return shutil.which("c2s") is not None
+
 
 def functions_of(name):
     """What a loaded op's builder returns."""
@@ -134,8 +197,8 @@ def functions_of(name):
 def builder_class(accelerator, class_name):
     """The class for an op of an accelerator. Never None: a missing op's load() is `unsupported`."""
 
-    def __init__(self):
-        OpBuilder.__init__(self, accelerator=accelerator, class_name=class_name)
+    def __init__(self, name=None):
+        OpBuilder.__init__(self, name, accelerator=accelerator, class_name=class_name)
 
     made = type(class_name, (OpBuilder,), {"__init__": __init__})
     made.NAME = made().name()

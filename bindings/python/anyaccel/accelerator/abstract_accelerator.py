@@ -137,8 +137,23 @@ def _device_below(accelerator):
         device = _device_type_of(accelerator)
         base = device if device in _native.registered_backends() else None
         traits = {"name": device, "class_name": type(accelerator).__name__, "device_type": device}
+        if base is None:
+            _require_known(device, type(accelerator).__name__)
         made = accelerator.__dict__["_anyaccel_device"] = _backend.below(traits, base)
     return made
+
+
+def _require_known(device, where):
+    """The devices are torch's, so torch must know their type."""
+    import torch
+    try:
+        torch.device(device)
+    except RuntimeError:
+        raise make_error("unavailable", where, "the LibTorch of this process knows no such device type", got=repr(device[:100]),
+                         hint="do one of these: import the vendor's package for torch, which adds the type; if your library drives torch's PrivateUse1, call "
+                         f"torch.utils.rename_privateuse1_backend({device[:100]!r}) before set_accelerator(); let device_name() return the type that the "
+                         f"devices have in torch, such as 'cpu' (the accelerator's `_name` stays as it is); or try it without a device: "
+                         f"SIM_STANDS_IN_FOR={device[:100]}") from None
 
 
 def _traits_of(accelerator):

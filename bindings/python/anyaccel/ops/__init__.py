@@ -6,6 +6,8 @@ def __getattr__(name):
     try:
         return importlib.import_module(f"{__name__}.{name}")
     except ModuleNotFoundError as error:
+        if error.name is None:
+            raise AttributeError(str(error)) from None
         if error.name != f"{__name__}.{name}":
             raise
         raise AttributeError(f"module {__name__!r} has no op {name!r}") from None

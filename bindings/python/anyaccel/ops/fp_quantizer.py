@@ -6,6 +6,12 @@ bytes, the step that codes are multiplied with, a float32. Formats: 8 bits with 
 
 import torch
 
+from ._bind import Ops
+
+_ops = Ops("FPQuantizerBuilder")
+
+__path__ = []  # DeepSpeed has a package of this name (_deepspeed_paths.py)
+
 _RANGES = {(8, 3): 480.0, (8, 2): 114688.0, (12, 7): 510.0, (6, 2): 28.0, (4, 1): 6.0}
 
 
@@ -13,18 +19,18 @@ def quantize(out, val, group_size, stochastic_rounding, q_bits, q_mantisa_bits):
     """Fills and returns `out`, uint8 [groups, group_size * q_bits / 8 + 4]. Stochastic rounding draws a seed from torch's generator of the
     host: the same manual_seed() gives the same codes."""
     seed = int(torch.randint(-2**63, 2**63 - 1, ())) if stochastic_rounding else 0
-    torch.ops.anyaccel.fp_quantizer_quantize(out, val, group_size, q_bits, q_mantisa_bits, bool(stochastic_rounding), seed)
+    _ops.fp_quantizer_quantize(out, val, group_size, q_bits, q_mantisa_bits, bool(stochastic_rounding), seed)
     return out
 
 
 def dequantize(val, val_q, group_size, q_mantisa_bits, q_exponent_bits):
     """Fills `val`, float32, float16 or bfloat16, with what the rows of `val_q` stand for."""
-    torch.ops.anyaccel.fp_quantizer_dequantize(val, val_q, group_size, q_mantisa_bits, q_exponent_bits)
+    _ops.fp_quantizer_dequantize(val, val_q, group_size, q_mantisa_bits, q_exponent_bits)
 
 
 def selective_dequantize(val, val_q, indexes, group_size, q_mantisa_bits, q_exponent_bits):
     """Fills `val` with parts of what `val_q` stands for, which has such parts along its first dimension: those of `indexes`, int32 or int64."""
-    torch.ops.anyaccel.fp_quantizer_selective_dequantize(val, val_q, indexes, group_size, q_mantisa_bits, q_exponent_bits)
+    _ops.fp_quantizer_selective_dequantize(val, val_q, indexes, group_size, q_mantisa_bits, q_exponent_bits)
 
 
 def get_scales(out, num_groups):
@@ -53,3 +59,86 @@ def get_quant_range(q_bits=None):
         if bits == q_bits:
             return greatest
     raise ValueError(f"[fp_quantizer_get_quant_range] there is no such format; got {q_bits} bits, want 8, 12, 6 or 4")
+
+
+class Quantizer:
+    """Base of DeepSpeed's quantizers."""
+
+    def __init__(self, group_size=512):
+        self.group_size = group_size
+
+
+class FP_Quantize(Quantizer):
+    """DeepSpeed's quantizer of a bfloat16 tensor. The configuration has `group_size`."""
+
+    # Bits of mantissa of the formats whose caller cannot choose them.
+    _MANTISSA = {12: 4, 6: 2, 4: 1}
+
+    def __init__(self, quantization_config):
+        super().__init__(quantization_config.group_size)
+        self.q_config = quantization_config
+        self.orig_dtype = self.orig_shape = self.num_groups = self.input_q = self.scale = None
+
+    def _mantissa(self, q_bits, q_mantisa_bits):
+        return self._MANTISSA.get(q_bits, q_mantisa_bits)
+
+    def quantize(self, input, q_bits=8, q_mantisa_bits=3, stochastic_mode=False, return_meta_tensor=False):
+        """Rows of codes and steps, uint8 [groups, bytes]; with `return_meta_tensor`, codes of 8 bits in the input's shape and the steps."""
+        if input.dtype != torch.bfloat16 or (return_meta_tensor and q_bits != 8):
+            raise ValueError(f"[FP_Quantize] unsupported input; got {input.dtype} with q_bits={q_bits}, want bfloat16, and 8 bits with return_meta_tensor")
+        self.orig_dtype, self.orig_shape = input.dtype, input.shape
+        self.num_groups = input.numel() // self.group_size
+        rows = torch.ones(self.num_groups, self.group_size * q_bits // 8 + 4, dtype=torch.uint8, device=input.device)
+        rows = quantize(rows, input, self.group_size, stochastic_mode, q_bits, self._mantissa(q_bits, q_mantisa_bits))
+        if not return_meta_tensor:
+            self.input_q = rows
+            return rows
+        codes, steps = rows.split(self.group_size, dim=-1)
+        self.scale = steps.contiguous()
+        return codes.contiguous().reshape(input.shape), self.scale
+
+    def to(self, *args, **kwargs):
+        """Moves the kept rows and steps."""
+        for name in ("input_q", "scale"):
+            if getattr(self, name) is not None:
+                setattr(self, name, getattr(self, name).to(*args, **kwargs))
+
+    def get_scales(self):
+        """The steps as float32 [groups, 1]."""
+        return get_scales(self.scale, self.num_groups)
+
+    def _require_shape(self):
+        if self.orig_shape is None:
+            raise ValueError("[FP_Quantize] nothing was quantized yet; call quantize() first")
+        return self.orig_shape
+
+    def _rows(self, input_q, scale):
+        if scale is None:
+            return input_q
+        if input_q.numel() != self.orig_shape.numel():
+            raise ValueError(f"[FP_Quantize] codes and values differ in number; got {input_q.numel()}, want {self.orig_shape.numel()}")
+        return torch.cat([input_q.reshape(-1, self.group_size), scale], dim=-1).contiguous()
+
+    def dequantize(self, input_q, fp_out=None, q_bits=8, q_mantisa_bits=3, scale=None):
+        """The values; of codes alone with their steps as `scale`."""
+        shape = self._require_shape()
+        fp_out = torch.empty(shape, dtype=self.orig_dtype, device=input_q.device) if fp_out is None else fp_out
+        mantissa = self._mantissa(q_bits, q_mantisa_bits)
+        dequantize(fp_out, self._rows(input_q, scale), self.group_size, mantissa, q_bits - mantissa - 1)
+        return fp_out
+
+    def selective_dequantize(self, input_q, indexes, fp_out=None, q_bits=8, q_mantisa_bits=3, scale=None):
+        """The values of the parts `indexes` along the first of three dimensions."""
+        shape = self._require_shape()
+        if len(shape) != 3:
+            raise ValueError(f"[FP_Quantize] the tensor has another number of dimensions; got {len(shape)}, want 3")
+        if fp_out is None:
+            fp_out = torch.empty((indexes.shape[0], *shape[1:]), dtype=self.orig_dtype, device=input_q.device)
+        mantissa = self._mantissa(q_bits, q_mantisa_bits)
+        selective_dequantize(fp_out, self._rows(input_q, scale), indexes, self.group_size, mantissa, q_bits - mantissa - 1)
+        return fp_out
+
+
+def matmul_fp8(inp, weight, scale, quantization_group_size, quantizer):
+    """inp times a weight that `quantizer` made codes of 8 bits of."""
+    return torch.matmul(inp, quantizer.dequantize(weight, scale=scale))

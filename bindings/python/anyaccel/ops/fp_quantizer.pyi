@@ -1,3 +1,5 @@
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -19,3 +21,29 @@ def get_default_quant_dtype() -> torch.dtype:
 
 def get_quant_range(q_bits: int | None = None) -> float:
     """The greatest number of a format of 8 (e4m3), 12, 6 or 4 bits, which a group's greatest magnitude becomes."""
+
+class Quantizer:
+    group_size: int
+    def __init__(self, group_size: int = 512) -> None: ...
+
+class FP_Quantize(Quantizer):
+    """DeepSpeed's quantizer of a bfloat16 tensor. The configuration has `group_size`."""
+
+    scale: Tensor | None
+    def __init__(self, quantization_config: Any) -> None: ...
+    def quantize(self, input: Tensor, q_bits: int = 8, q_mantisa_bits: int = 3, stochastic_mode: bool = False,
+                 return_meta_tensor: bool = False) -> Any:
+        """Rows of codes and steps, uint8 [groups, bytes]; with `return_meta_tensor`, codes of 8 bits in the input's shape and the steps."""
+    def to(self, *args: Any, **kwargs: Any) -> None:
+        """Moves the kept rows and steps."""
+    def get_scales(self) -> Tensor:
+        """The steps as float32 [groups, 1]."""
+    def dequantize(self, input_q: Tensor, fp_out: Tensor | None = None, q_bits: int = 8, q_mantisa_bits: int = 3,
+                   scale: Tensor | None = None) -> Tensor:
+        """The values; of codes alone with their steps as `scale`."""
+    def selective_dequantize(self, input_q: Tensor, indexes: Tensor, fp_out: Tensor | None = None, q_bits: int = 8, q_mantisa_bits: int = 3,
+                             scale: Tensor | None = None) -> Tensor:
+        """The values of the parts `indexes` along the first of three dimensions."""
+
+def matmul_fp8(inp: Tensor, weight: Tensor, scale: Tensor, quantization_group_size: int, quantizer: FP_Quantize) -> Tensor:
+    """inp times a weight that `quantizer` made codes of 8 bits of."""

@@ -13,6 +13,8 @@ from .._files import read_regular
 from .._untrusted_text import quoted_text
 from ._transformer_functions import Functions, Seeds
 
+__path__ = []  # DeepSpeed has a package of this name (_deepspeed_paths.py)
+
 #: Parameters in the order of the op's arguments, with their names in a BertLayer of transformers; query, key and value are one.
 PARAMETERS = {
     "attn_qkvw": "attention.self.{}.weight", "attn_qkvb": "attention.self.{}.bias",

@@ -1,4 +1,4 @@
-"""Backends for torch.distributed where no vendor's own is loaded.
+"""DeepSpeed's `deepspeed.comm` (`import anyaccel.comm as dist`), and backends for torch.distributed where no vendor's own is loaded.
 
     torch.distributed.init_process_group(get_accelerator().communication_backend_name())
 
@@ -7,6 +7,8 @@ package has a backend of that name. "staged" is always offered, and on the host 
 it is not to be had. torch itself refuses "nccl" and "xccl" where it was built without them; its
 default for the device, init_process_group() without a name, is then "staged".
 """
+
+from typing import Any
 
 from torch import distributed
 
@@ -39,8 +41,17 @@ def _built_in():
 def _maker(name):
 
     def make(store, rank, size, timeout):
-        from . import _comm
+        from .. import _comm
         return _comm.make_backend(name, store, rank, size, timeout.total_seconds())
 
     make.anyaccel_name = name
     return make
+
+
+def __getattr__(name: str) -> Any:
+    # DeepSpeed's functions; imported when they are asked for, because most programs do not.
+    import importlib
+    functions = importlib.import_module(f"{__name__}.comm")
+    if name in functions.__all__:
+        return getattr(functions, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

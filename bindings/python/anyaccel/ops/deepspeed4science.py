@@ -1,0 +1,16 @@
+"""As DeepSpeed's package of this name."""
+
+from .evoformer_attn import DS4Sci_EvoformerAttention, evoformer_attention
+
+__path__ = []  # DeepSpeed has a package of this name (_deepspeed_paths.py)
+
+
+class EvoformerFusedAttention:
+    """DeepSpeed's autograd function; ours has its gradients in the op."""
+
+    @staticmethod
+    def apply(q, k, v, bias1=None, bias2=None):
+        return evoformer_attention(q, k, v, bias1, bias2)
+
+
+__all__ = ["DS4Sci_EvoformerAttention", "EvoformerFusedAttention"]

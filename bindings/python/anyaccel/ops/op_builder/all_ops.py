@@ -1,0 +1,8 @@
+"""As DeepSpeed's module of this name: a builder of each op, by the op's name."""
+
+from . import __op_builders__ as _names
+from ... import get_accelerator
+
+__op_builders__ = [get_accelerator().create_op_builder(name) for name in _names if name != "NotImplementedBuilder"]
+ALL_OPS = {builder.name(): builder for builder in __op_builders__}
+accelerator_name = get_accelerator().name()

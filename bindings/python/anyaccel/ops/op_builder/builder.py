@@ -1,0 +1,34 @@
+"""As DeepSpeed's module of this name: what an extension derives its op builders from."""
+
+import torch
+
+from ...op_builder import OpBuilder
+
+TORCH_MAJOR, TORCH_MINOR = (int(part) for part in torch.__version__.split(".")[:2])
+
+
+class CPUOpBuilder(OpBuilder):
+    """Base of builders of C++ sources."""
+
+    def cxx_args(self):
+        return ["-O3", "-g", "-Wno-reorder", self.cpu_arch(), "-fopenmp", self.simd_width()]
+
+
+class CUDAOpBuilder(OpBuilder):
+    """Base of builders of C++ and CUDA sources. The build service chooses the compiler and the GPU architectures."""
+
+    def compute_capability_args(self, cross_compile_archs=None):
+        return []
+
+    def version_dependent_macros(self):
+        """True of every version of torch that AnyAccel runs on."""
+        return ["-DVERSION_GE_1_1", "-DVERSION_GE_1_3", "-DVERSION_GE_1_5"]
+
+    def cxx_args(self):
+        return ["-O3", "-g", "-Wno-reorder"]
+
+    def nvcc_args(self):
+        return ["-O3"]
+
+
+__all__ = ["CPUOpBuilder", "CUDAOpBuilder", "OpBuilder", "TORCH_MAJOR", "TORCH_MINOR"]

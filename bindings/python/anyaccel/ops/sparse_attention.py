@@ -1,0 +1,10 @@
+"""As the package of this name of DeepSpeed's older releases: anyaccel.ops.sparse_attn."""
+
+from .sparse_attn import (BigBirdSparsityConfig, BSLongformerSparsityConfig, DenseSparsityConfig, FixedSparsityConfig,
+                          LocalSlidingWindowSparsityConfig, MatMul, Softmax, SparseAttentionUtils, SparseSelfAttention, SparsityConfig,
+                          VariableSparsityConfig)
+
+__path__ = []  # DeepSpeed has a package of this name (_deepspeed_paths.py)
+
+__all__ = ["BigBirdSparsityConfig", "BSLongformerSparsityConfig", "DenseSparsityConfig", "FixedSparsityConfig", "LocalSlidingWindowSparsityConfig",
+           "MatMul", "Softmax", "SparseAttentionUtils", "SparseSelfAttention", "SparsityConfig", "VariableSparsityConfig"]
