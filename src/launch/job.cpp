@@ -110,6 +110,7 @@ Job plan_job(const Options& options, const JobInput& input) {
   const auto& host = input.hosts[input.host];
   auto plan = plan_cores(options, input, host.slots.size());
   job.notes = std::move(plan.notes);
+  job.warnings = std::move(plan.warnings);
   if (options.bind_cores)
     for (const char* variable : kOwnBinding)
       if (contains(input.set_variables, variable) || contains(input.file_variables, variable)) {

@@ -49,10 +49,11 @@ struct Job {
   std::string reason;  ///< why that accelerator
   std::string master_addr;
   int master_port = 0;
-  std::vector<std::string> unset;     ///< variables of the launcher that ranks must not have
-  std::vector<std::string> notes;     ///< what a user may wonder about, a sentence each
-  std::vector<std::string> runner;    ///< of a plan that an MPI or Slurm launcher would start: its command
-  Variables runner_environment = {};  ///< and what it gets beside the launcher's own variables
+  std::vector<std::string> unset;          ///< variables of the launcher that ranks must not have
+  std::vector<std::string> notes;          ///< what a user may wonder about, a sentence each
+  std::vector<std::string> warnings = {};  ///< as HostPlan has them
+  std::vector<std::string> runner;         ///< of a plan that an MPI or Slurm launcher would start: its command
+  Variables runner_environment = {};       ///< and what it gets beside the launcher's own variables
 };
 
 /// All that a job depends on beside the options.

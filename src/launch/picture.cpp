@@ -257,7 +257,8 @@ class Drawing {
       label({2 * kPad + kCellWidth, y + 13, 11, "reserved: CPUs " + short_list(plan_->reserved)});
       y += kCellHeight + kCoreGap;
     }
-    for (const auto& note : plan_->notes) label({kPad, y + 13, 11, note}), y += kCellHeight;
+    for (const auto* sentences : {&plan_->notes, &plan_->warnings})
+      for (const auto& sentence : *sentences) label({kPad, y + 13, 11, sentence}), y += kCellHeight;
     return y;
   }
 

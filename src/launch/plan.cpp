@@ -101,10 +101,10 @@ void choose_memory(const Machine& machine, const std::set<int>& nodes, RankPlan&
 [[noreturn]] void refuse(int ranks, std::size_t free, int reserved) {
   const auto beside = reserved > 0 ? " beside " + std::to_string(reserved) + " reserved" : "";
   throw Error(ErrorCode::invalid_argument, kWhere,
-              {.what = "more ranks than cores",
+              {.what = "too many ranks for the cores",
                .got = count_of(static_cast<std::size_t>(ranks), "rank") + " on " + count_of(free, "core") + beside,
-               .want = "at most one rank per core",
-               .hint = "start fewer ranks, or let them share cores with --oversubscribe"});
+               .want = "at most " + std::to_string(kRanksPerCore) + " ranks per core",
+               .hint = "start fewer ranks, or give --oversubscribe"});
 }
 
 }  // namespace
@@ -132,7 +132,8 @@ HostPlan plan_host(const Machine& machine, const PlanOptions& options) {
                 {.what = "a number of ranks below 0", .got = std::to_string(ranks)});
   const bool too_many = static_cast<std::size_t>(ranks) > free;
   const bool matters = options.bind || options.compute_on_cores;
-  if (too_many && matters && !options.oversubscribe) refuse(ranks, free, options.reserve_cores);
+  const bool allowed = options.oversubscribe || static_cast<std::size_t>(ranks) <= free * kRanksPerCore;
+  if (too_many && matters && !allowed) refuse(ranks, free, options.reserve_cores);
 
   HostPlan plan;
   std::vector<Share> shares, reserved;
@@ -140,9 +141,10 @@ HostPlan plan_host(const Machine& machine, const PlanOptions& options) {
     const auto last = cores.all.begin() + static_cast<std::ptrdiff_t>(free);
     shares = deal_shared({cores.all.begin(), last}, ranks);
     reserved.assign(shares.size(), {last, cores.all.end()});
-    if (matters)
-      plan.notes.push_back(count_of(static_cast<std::size_t>(ranks), "rank") + " share " + count_of(free, "core") +
-                           ".");
+    const auto who = count_of(static_cast<std::size_t>(ranks), "rank") + " share " + count_of(free, "core");
+    if (matters && options.oversubscribe) plan.notes.push_back(who + ".");
+    if (matters && !options.oversubscribe)
+      plan.warnings.push_back(who + " and slow each other down; --oversubscribe allows that without a warning");
   } else {
     shares = deal_by_device(machine, cores, options, ranks, plan.notes);
     if (shares.empty()) shares = deal(cores.places, cores.all, ranks);

@@ -20,18 +20,21 @@ enum class MemoryPolicy {
 /// Stable lower-case name. Never null.
 const char* to_string(MemoryPolicy policy) noexcept;
 
+/// Ranks per core that start without `--oversubscribe`.
+constexpr int kRanksPerCore = 4;
+
 /// What is asked of a plan.
 struct PlanOptions {
   /// Ranks on this host; 0: as many as default_ranks() says.
   int ranks = 0;
   /// Bind ranks to cores (`--bind_cores_to_rank`). Without, a plan only counts: threads of each rank, and whether there are too many ranks.
   bool bind = true;
-  /// The ranks compute on these cores themselves, rather than on devices: more ranks than cores are refused, bound or not.
+  /// The ranks compute on these cores themselves, rather than on devices: more ranks than cores are limited, bound or not.
   bool compute_on_cores = true;
   /// CPUs to use (`--bind_core_list`), every one that is named: both hardware threads of a core where both are. Without, the first
   /// allowed hardware thread of each core.
   std::optional<topology::CpuList> core_list = {};
-  /// More ranks than cores share them (`--oversubscribe`).
+  /// Any number of ranks may share cores (`--oversubscribe`). Without it at most kRanksPerCore ranks per core start, with a warning.
   bool oversubscribe = false;
   /// Cores of this host that no rank computes on (`--reserve_cores`), taken from those ranks that have most: for input, output and offload workers.
   int reserve_cores = 0;
@@ -57,12 +60,13 @@ struct HostPlan {
   topology::CpuList reserved;  ///< CPUs of the reserved cores
   std::vector<std::string>
       notes;  ///< what a user may wonder about, a sentence each: idle hardware threads, uneven shares, ...
+  std::vector<std::string> warnings = {};  ///< what slows the job down and was not asked for, a sentence each
 };
 
 /// Ranks on a host whose ranks compute on cores when nobody says how many: one for each NUMA node that has cores among those to use.
 int default_ranks(const topology::Machine& machine, const PlanOptions& options = {});
 
-/// Plans a host. Throws `invalid_argument` when there are more ranks than cores (naming `--oversubscribe`), when nothing is left beside
+/// Plans a host. Throws `invalid_argument` when there are more than kRanksPerCore ranks per core (naming `--oversubscribe`), when nothing is left beside
 /// the reserved cores, or when `core_list` has CPUs that the machine does not have or this process may not use.
 HostPlan plan_host(const topology::Machine& machine, const PlanOptions& options);
 

@@ -70,10 +70,11 @@ class Topology(unittest.TestCase):
     # Fails when a plan that cannot be is anything but an error with the numbers, or wrong words are taken.
     def test_refusals(self):
         machine = f"anyaccel topology --xml {MACHINES}/one_node_8_cores.xml "
-        done = shell(machine + "--plan-ranks 9")
+        done = shell(machine + "--plan-ranks 33")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("9 ranks on 8 cores", done.stderr)
-        self.assertEqual(shell(machine + "--plan-ranks 9 --oversubscribe").returncode, 0)
+        self.assertIn("33 ranks on 8 cores", done.stderr)
+        self.assertEqual(shell(machine + "--plan-ranks 33 --oversubscribe").returncode, 0)
+        self.assertIn("warning: 9 ranks share 8 cores", shell(machine + "--plan-ranks 9").stdout)
         for words in ("--plan-ranks", "--plan-ranks x", "--plan-ranks -1", "--reserve-cores=1.5", "--jsn", "--json=1"):
             done = shell(machine + words)
             self.assertEqual((done.returncode, done.stdout), (2, ""), words)

@@ -32,7 +32,7 @@ constexpr const char* kHelp =
     "  --plan-ranks N|auto    Plan N ranks, or one for each NUMA node with cores\n"
     "  --bind-core-list LIST  The ranks' CPUs, such as 0-51,56-107 or 0-31:2\n"
     "  --reserve-cores N      Cores that no rank gets\n"
-    "  --oversubscribe        More ranks than cores share them\n";
+    "  --oversubscribe        Allow more than four ranks per core\n";
 
 struct Options {
   std::string xml;
@@ -57,8 +57,7 @@ Options parse(std::span<const char* const> arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string word = arguments[i];
     const auto equals = word.find('=');
-    std::string name = word.substr(0, equals);
-    std::replace(name.begin(), name.end(), '_', '-');
+    const std::string name = with_dashes(word.substr(0, equals));
     const auto value = [&]() -> std::string {
       if (equals != std::string::npos) return word.substr(equals + 1);
       if (i + 1 < arguments.size()) return arguments[++i];
@@ -85,7 +84,7 @@ Options parse(std::span<const char* const> arguments) {
     } else if (equals == std::string::npos && (name == "-h" || name == "--help")) {
       options.help = true;
     } else {
-      throw UsageError("topology: unknown option " + quoted_text(word));
+      unknown_option("topology", word, kHelp);
     }
   }
   // Without a number of ranks it is the default's plan.
@@ -102,7 +101,7 @@ Json to_json(const launch::HostPlan& plan) {
                      {"memory_policy", launch::to_string(rank.policy)},
                      {"threads", rank.threads},
                      {"reserved", rank.reserved}});
-  return {{"ranks", ranks}, {"reserved", plan.reserved}, {"notes", plan.notes}};
+  return {{"ranks", ranks}, {"reserved", plan.reserved}, {"notes", plan.notes}, {"warnings", plan.warnings}};
 }
 
 Json to_json(const topology::Machine& machine) {
@@ -141,6 +140,7 @@ void print_text(const launch::HostPlan& plan) {
   }
   if (!plan.reserved.empty()) std::printf("reserved CPUs %s\n", topology::format_cpu_list(plan.reserved).c_str());
   for (const auto& note : plan.notes) std::printf("%s\n", note.c_str());
+  for (const auto& warning : plan.warnings) std::printf("warning: %s\n", warning.c_str());
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ std::string text_of(const topology::Machine& machine, const std::string& title, 
     }
     if (!plan.reserved.empty()) text += "reserved " + list(plan.reserved) + '\n';
     for (const auto& note : plan.notes) text += note + '\n';
+    for (const auto& warning : plan.warnings) text += "warning: " + warning + '\n';
   } catch (const Error& error) {
     text += error.what() + std::string("\n");
   }

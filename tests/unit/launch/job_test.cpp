@@ -147,8 +147,9 @@ TEST(Job, BoundRanksHaveCores) {
   EXPECT_FALSE(plan_job(options({"prog"}), input({{"a", {"0"}}})).ranks[0].bound);
 }
 
-TEST(Job, MoreRanksThanCoresAreRefusedByName) {
-  const auto in = input({{"a", numbered_slots(9)}});
+// Breaks when more ranks than cores start without a warning, or too many of them are not refused by name.
+TEST(Job, MoreRanksThanCores) {
+  const auto in = input({{"a", numbered_slots(33)}});
   try {
     plan_job(options({"prog"}), in);
     FAIL();
@@ -156,8 +157,11 @@ TEST(Job, MoreRanksThanCoresAreRefusedByName) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
     EXPECT_THAT(error.what(), HasSubstr("--oversubscribe"));
   }
-  EXPECT_EQ(plan_job(options({"--oversubscribe", "prog"}), in).ranks.size(), 9U);
-  EXPECT_EQ(plan_job(options({"prog"}), input({{"a", numbered_slots(9)}}, false)).ranks.size(), 9U);
+  EXPECT_EQ(plan_job(options({"--oversubscribe", "prog"}), in).ranks.size(), 33U);
+  EXPECT_EQ(plan_job(options({"prog"}), input({{"a", numbered_slots(33)}}, false)).ranks.size(), 33U);
+  const auto warned = plan_job(options({"prog"}), input({{"a", numbered_slots(9)}}));
+  EXPECT_THAT(warned.warnings, ElementsAre(HasSubstr("9 ranks share 8 cores")));
+  EXPECT_EQ(warned.ranks.size(), 9U);
 }
 
 TEST(JobProgram, IsLookedForBeforeAnythingStarts) {

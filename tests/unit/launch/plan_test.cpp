@@ -123,20 +123,37 @@ TEST_F(Plan, AllowedCpusOnly) {
   EXPECT_THAT(cores_of(plan_host(saved("step_second_threads"), {})), ElementsAre("8-11", "12-15"));
 }
 
-// Breaks when more ranks than cores start unasked, or the message does not name the numbers and the option.
+// Breaks when more than four ranks per core start unasked, fewer are refused or share cores without a warning, or the message does not
+// name the numbers and the option.
 TEST_F(Plan, MoreRanksThanCores) {
   const auto machine = saved("one_node_8_cores");
-  for (const bool bind : {true, false})
-    EXPECT_THAT(refusal(machine, {.ranks = 9, .bind = bind}),
-                AllOf(HasSubstr("9 ranks on 8 cores"), HasSubstr("--oversubscribe")));
-  const auto shared = plan_host(machine, {.ranks = 16, .oversubscribe = true});
-  EXPECT_EQ(shared.ranks.size(), 16u);
-  EXPECT_EQ(shared.ranks[15].threads, 1);
-  EXPECT_THAT(shared.ranks[15].cores, ElementsAre(7));
+  for (const bool bind : {true, false}) {
+    EXPECT_THAT(
+        refusal(machine, {.ranks = 33, .bind = bind}),
+        AllOf(HasSubstr("33 ranks on 8 cores"), HasSubstr("at most 4 ranks per core"), HasSubstr("--oversubscribe")));
+    for (const int ranks : {9, 32}) {
+      const auto plan = plan_host(machine, {.ranks = ranks, .bind = bind});
+      EXPECT_EQ(plan.ranks.size(), static_cast<std::size_t>(ranks));
+      EXPECT_THAT(plan.warnings, ElementsAre(AllOf(HasSubstr(std::to_string(ranks) + " ranks share 8 cores"),
+                                                   HasSubstr("--oversubscribe"))));
+      EXPECT_THAT(plan.notes, Not(Contains(HasSubstr("share"))));
+    }
+    EXPECT_THAT(plan_host(machine, {.ranks = 8, .bind = bind}).warnings, IsEmpty());
+  }
+  const auto shared = plan_host(machine, {.ranks = 40, .oversubscribe = true});
+  EXPECT_EQ(shared.ranks.size(), 40u);
+  EXPECT_EQ(shared.ranks[39].threads, 1);
+  EXPECT_THAT(shared.ranks[39].cores, ElementsAre(7));
   EXPECT_THAT(shared.notes, Contains(HasSubstr("share")));
+  EXPECT_THAT(shared.warnings, IsEmpty());
+  // The plan is the same, whether it was asked for or not.
+  EXPECT_EQ(cores_of(plan_host(machine, {.ranks = 9})),
+            cores_of(plan_host(machine, {.ranks = 9, .oversubscribe = true})));
   // Ranks of devices may be more than cores as long as nothing is to be bound.
-  EXPECT_EQ(plan_host(machine, {.ranks = 9, .bind = false, .compute_on_cores = false}).ranks.size(), 9u);
-  EXPECT_THAT(refusal(machine, {.ranks = 9, .compute_on_cores = false}), HasSubstr("--oversubscribe"));
+  const auto devices = plan_host(machine, {.ranks = 33, .bind = false, .compute_on_cores = false});
+  EXPECT_EQ(devices.ranks.size(), 33u);
+  EXPECT_THAT(devices.warnings, IsEmpty());
+  EXPECT_THAT(refusal(machine, {.ranks = 33, .compute_on_cores = false}), HasSubstr("--oversubscribe"));
   EXPECT_THAT(refusal(machine, {.ranks = -1}), HasSubstr("below 0"));
 }
 
@@ -156,7 +173,7 @@ TEST_F(Plan, ReservedCoresAreSpread) {
   EXPECT_EQ(topology::format_cpu_list(plan.ranks[0].reserved), "52-55");
   const auto one = plan_host(saved("two_nodes_siblings_apart"), {.ranks = 1, .reserve_cores = 2});
   EXPECT_THAT(one.reserved, ElementsAre(3, 7));
-  EXPECT_THAT(refusal(saved("one_node_8_cores"), {.ranks = 7, .reserve_cores = 2}), HasSubstr("2 reserved"));
+  EXPECT_THAT(refusal(saved("one_node_8_cores"), {.ranks = 25, .reserve_cores = 2}), HasSubstr("2 reserved"));
   EXPECT_THAT(refusal(saved("one_node_8_cores"), {.reserve_cores = 8}), HasSubstr("--reserve_cores"));
 }
 
