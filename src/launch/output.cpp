@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,8 @@
 
 #include "anyaccel/error.h"
 #include "base/log.h"
+#include "launch/line_turns.h"
+#include "launch/terminal.h"
 
 namespace anyaccel::launch {
 
@@ -41,6 +44,24 @@ int write_all(int to, std::string_view& text) {
     }
   }
   return 0;
+}
+
+bool same_file(int one, int other) {
+  struct stat a {
+  }, b{};
+  return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino &&
+         a.st_rdev == b.st_rdev;
+}
+
+/// Bytes without those of a character of UTF-8 that is cut at the end.
+std::size_t whole_characters(std::string_view text) {
+  for (std::size_t behind = 1; behind <= std::min<std::size_t>(3, text.size()); ++behind) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - behind]);
+    if ((byte & 0xC0U) == 0x80U) continue;
+    const std::size_t length = byte >= 0xF0U ? 4 : byte >= 0xE0U ? 3 : byte >= 0xC0U ? 2 : 1;
+    return length > behind ? text.size() - behind : text.size();
+  }
+  return text.size();
 }
 
 void remember(std::string& tail, std::string_view text) {
@@ -96,15 +117,18 @@ std::string LinePrefix::add(std::string_view text) {
   std::string out;
   while (!text.empty()) {
     const auto end = text.find_first_of("\n\r");
-    const auto count = end == std::string_view::npos ? text.size() : end + 1;
-    line_.append(text.substr(0, count));
-    text.remove_prefix(count);
+    const auto taken = end == std::string_view::npos ? text.size() : end + 1;
+    line_.append(text.substr(0, taken));
+    text.remove_prefix(taken);
     if (end == std::string_view::npos && line_.size() < kLongestLine) break;
     if (line_ == "\n" && !out.empty() && out.back() == '\r') {
       out += line_;  // a line that ended in both
     } else {
-      out.append(prefix_).append(line_);
+      const auto count = end == std::string_view::npos ? whole_characters(line_) : line_.size();
+      out.append(prefix_).append(line_, 0, count);
       if (end == std::string_view::npos) out += '\n';
+      line_.erase(0, count);
+      continue;
     }
     line_.clear();
   }
@@ -156,24 +180,48 @@ std::vector<std::string> make_log_files(const std::string& folder, const std::ve
 /// One pipe.
 struct Outputs::Stream {
   int from;
-  int to;
-  std::size_t rank;       ///< index
-  int number;             ///< the rank's
-  bool tail;              ///< its last lines are remembered
+  std::size_t rank;          ///< index
+  int number;                ///< the rank's
+  bool tail;                 ///< its last lines are remembered
+  std::size_t writer;        ///< among those of its destination
+  Destination* destination;  ///< null while a log file takes it
+  int log = -1;
   std::string file = {};  ///< of a log
+  bool terminal = false;
   std::optional<LinePrefix> prefix = std::nullopt;
   std::optional<ReportFilter> reports = std::nullopt;
 };
 
+/// The launcher's own standard output or error.
+struct Outputs::Destination {
+  int to;
+  LineTurns turns;
+};
+
 Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings) : tails_(ranks.size()) {
+  // One that is closed is left to the ranks as it is: its number may become that of one of our pipes.
+  const bool has_output = ::fcntl(STDOUT_FILENO, F_GETFD) >= 0;
   if (settings.log_folder) log_files_ = make_log_files(*settings.log_folder, ranks, std::chrono::system_clock::now());
-  const auto add = [&](std::size_t rank, int to, bool tail) {
+  const auto mode = settings.prefix || settings.lines || settings.log_folder ? LineTurns::Mode::line_ends
+                    : settings.end_lines                                     ? LineTurns::Mode::whole_lines
+                                                                             : LineTurns::Mode::as_written;
+  const auto destination = [&](int to) {
+    destinations_.push_back(std::make_unique<Destination>(Destination{to, {2 * ranks.size(), mode}}));
+    return destinations_.back().get();
+  };
+  auto* error = destination(STDERR_FILENO);
+  auto* output = same_file(STDOUT_FILENO, STDERR_FILENO) ? error : destination(STDOUT_FILENO);
+  const bool plain = !settings.prefix && !settings.lines && !settings.reports;
+  const auto add = [&](std::size_t rank, Destination* to, bool tail) {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0)
+    const bool terminal = plain && to == output && !tail && ::isatty(STDOUT_FILENO) == 1 && open_terminal(ends);
+    if (terminal) copy_size(STDOUT_FILENO, ends[0]);
+    if (!terminal && ::pipe2(ends, O_CLOEXEC) != 0)
       throw Error(ErrorCode::unavailable, "launch",
                   {.what = std::string("no pipe for a rank's output: ") + std::strerror(errno)});
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    streams_.push_back(std::make_unique<Stream>(Stream{ends[0], to, rank, ranks[rank], tail}));
+    streams_.push_back(std::make_unique<Stream>(Stream{ends[0], rank, ranks[rank], tail, streams_.size(), to}));
+    streams_.back()->terminal = terminal;
     if (settings.prefix)
       streams_.back()->prefix.emplace(prefix_of(ranks[rank]));
     else if (settings.lines)
@@ -188,11 +236,12 @@ Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings) 
       if (file < 0)
         throw Error(ErrorCode::io, "launch",
                     {.what = "a rank's log file cannot be opened", .got = log_files_[i] + ": " + std::strerror(errno)});
-      mine.output = mine.error = add(i, file, true);
+      mine.output = mine.error = add(i, nullptr, true);
+      streams_.back()->log = file;
       streams_.back()->file = log_files_[i];
     } else {
-      if (settings.prefix || settings.pipes) mine.output = add(i, STDOUT_FILENO, false);
-      mine.error = add(i, STDERR_FILENO, true);
+      if (has_output && (settings.prefix || settings.pipes)) mine.output = add(i, output, false);
+      mine.error = add(i, error, true);
       if (settings.reports) streams_.back()->reports.emplace();
     }
   }
@@ -213,35 +262,52 @@ void Outputs::started() {
 
 void Outputs::close(Stream& stream) {
   if (stream.from < 0) return;
-  if (stream.prefix) pass(stream, stream.prefix->rest());
   if (stream.reports) pass(stream, stream.reports->rest());
+  if (stream.prefix && stream.from >= 0) write(stream, stream.prefix->rest());
+  if (stream.destination != nullptr && stream.from >= 0)
+    write(*stream.destination, stream.destination->turns.end(stream.writer, LineTurns::Clock::now()));
   if (stream.from < 0) return;  // closed by a failure
   ::close(stream.from);
-  if (stream.to > STDERR_FILENO) ::close(stream.to);
-  stream.from = -1;
+  if (stream.log >= 0) ::close(stream.log);
+  stream.from = stream.log = -1;
 }
 
 void Outputs::pass(Stream& stream, std::string_view text) {
-  const int error = write_all(stream.to, text);
+  if (stream.prefix)
+    write(stream, stream.prefix->add(text));
+  else
+    write(stream, text);
+}
+
+void Outputs::write(Stream& stream, std::string_view text) {
+  if (stream.destination != nullptr)
+    return write(*stream.destination, stream.destination->turns.add(stream.writer, text, LineTurns::Clock::now()));
+  const int error = write_all(stream.log, text);
   if (error == 0) return;
   failed_ = true;
-  if (!stream.file.empty()) {
-    anyaccel::log(LogLevel::error, "launch: the log of rank " + std::to_string(stream.number) +
-                                       " cannot be written: " + stream.file + ": " + std::strerror(error) +
-                                       "; what the rank writes from here on goes to standard error");
-    ::close(stream.to);
-    stream.to = STDERR_FILENO;
-    stream.file.clear();
-    stream.prefix.emplace(prefix_of(stream.number));
-    pass(stream, stream.prefix->add(text));
-    return;
-  }
+  anyaccel::log(LogLevel::error, "launch: the log of rank " + std::to_string(stream.number) +
+                                     " cannot be written: " + stream.file + ": " + std::strerror(error) +
+                                     "; what the rank writes from here on goes to standard error");
+  ::close(stream.log);
+  stream.log = -1;
+  stream.destination = destinations_.front().get();
+  stream.prefix.emplace(prefix_of(stream.number));
+  pass(stream, text);
+}
+
+void Outputs::write(Destination& destination, std::string_view text) {
+  const int error = write_all(destination.to, text);
+  if (error == 0) return;
+  failed_ = true;
   if (error != EPIPE)
     anyaccel::log(LogLevel::error,
                   std::string("launch: the output of ranks cannot be written: ") + std::strerror(error));
   // Its writers learn it as if they had written there themselves.
-  ::close(stream.from);
-  stream.from = -1;
+  for (auto& stream : streams_)
+    if (stream->destination == &destination && stream->from >= 0) {
+      ::close(stream->from);
+      stream->from = -1;
+    }
 }
 
 void Outputs::read(Stream& stream) {
@@ -259,19 +325,27 @@ void Outputs::read(Stream& stream) {
     text = without;
   }
   if (stream.tail) remember(tails_[stream.rank], text);
-  if (stream.prefix)
-    pass(stream, stream.prefix->add(text));
-  else
-    pass(stream, text);
+  pass(stream, text);
 }
 
 bool Outputs::wait(int link, int also, int milliseconds) {
+  auto now = LineTurns::Clock::now();
+  for (const auto& destination : destinations_) {
+    const int left = destination->turns.milliseconds(now);
+    if (left >= 0 && (milliseconds < 0 || left < milliseconds)) milliseconds = left;
+  }
   std::vector<pollfd> all{{link, POLLIN, 0}};
-  for (const auto& stream : streams_) all.push_back({stream->from, POLLIN, 0});
+  for (const auto& stream : streams_) {
+    if (stream->terminal && stream->from >= 0) copy_size(STDOUT_FILENO, stream->from);
+    const bool full = stream->destination != nullptr && stream->destination->turns.is_full(stream->writer);
+    all.push_back({full ? -1 : stream->from, POLLIN, 0});
+  }
   all.push_back({also, POLLIN, 0});
   if (::poll(all.data(), all.size(), milliseconds) < 0) return false;
   for (std::size_t i = 0; i < streams_.size(); ++i)
     if (all[i + 1].revents != 0 && streams_[i]->from >= 0) read(*streams_[i]);
+  now = LineTurns::Clock::now();
+  for (auto& destination : destinations_) write(*destination, destination->turns.overdue(now));
   return all.front().revents != 0;
 }
 
@@ -281,12 +355,16 @@ void Outputs::finish() {
     for (pollfd one{stream->from, POLLIN, 0}; stream->from >= 0 && ::poll(&one, 1, 0) > 0;) read(*stream);
     close(*stream);
   }
+  for (auto& destination : destinations_) write(*destination, destination->turns.rest(LineTurns::Clock::now()));
 }
 
 std::vector<std::string> Outputs::last_lines(std::size_t rank) const {
   std::vector<std::string> out;
   const auto& tail = tails_[rank];
-  for (std::size_t begin = 0; begin < tail.size();) {
+  std::size_t begin = 0;
+  // Its beginning may be cut within a character.
+  while (begin < tail.size() && (static_cast<unsigned char>(tail[begin]) & 0xC0U) == 0x80U) ++begin;
+  for (; begin < tail.size();) {
     const auto end = std::min(tail.find_first_of("\n\r", begin), tail.size());
     if (end > begin) out.push_back(tail.substr(begin, end - begin));
     begin = end + 1;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <set>
@@ -19,8 +20,10 @@ struct OutputSettings {
   bool prefix = false;                    ///< each line begins with "[rank N] "
   std::optional<std::string> log_folder;  ///< a file a rank, and nothing on the terminal
   bool reports = false;  ///< standard error may have reports of launchers on other hosts: they are taken out of it
-  bool pipes = false;    ///< standard output passes through the launcher too
+  bool pipes = false;    ///< standard output passes through the launcher too, so that lines of several ranks stay whole
   bool lines = false;    ///< with `pipes`: both outputs are passed on by whole lines
+  bool end_lines =
+      false;  ///< with `pipes`: the beginning of a line waits a moment for its end, for output that others pass on
 };
 
 /// Of an agent's standard error, a line for the launcher.
@@ -56,7 +59,7 @@ class ReportFilter {
   std::vector<int> started_;
 };
 
-/// Text as it came, with a prefix before each line; a carriage return ends one too, so that progress bars move.
+/// Text as it came, with a prefix before each line; a carriage return ends one too, so that progress bars move. No character is cut.
 class LinePrefix {
  public:
   explicit LinePrefix(std::string prefix) : prefix_(std::move(prefix)) {}
@@ -75,7 +78,8 @@ class LinePrefix {
 std::vector<std::string> make_log_files(const std::string& folder, const std::vector<int>& ranks,
                                         std::chrono::system_clock::time_point now);
 
-/// The pipes of all ranks, read by the launcher. Nothing is lost: while an output is not taken, ranks that write to it wait.
+/// The pipes of all ranks, read by the launcher. Nothing is lost: while an output is not taken, ranks that write to it wait. Lines of
+/// several ranks do not mix (LineTurns). Where the launcher's standard output is a terminal, theirs is one too.
 class Outputs {
  public:
   /// Throws as make_log_files(), and `unavailable` when there are no pipes.
@@ -105,12 +109,17 @@ class Outputs {
 
  private:
   struct Stream;
+  struct Destination;
+  void write(Stream& stream, std::string_view text);
+  void write(Destination& destination, std::string_view text);
   void read(Stream& stream);
   void pass(Stream& stream, std::string_view text);
   void close(Stream& stream);
 
   std::vector<RankDescriptors> descriptors_;
   std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<std::unique_ptr<Destination>>
+      destinations_;  ///< of standard output and error; one where they are the same file
   std::vector<std::string> tails_;
   std::vector<std::string> log_files_;
   std::optional<Report> report_;

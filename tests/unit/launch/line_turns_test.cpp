@@ -1,0 +1,128 @@
+// Breaks when lines of several ranks mix, when a rank that ends no line stops the others, or when a byte is lost, added or moved.
+#include "launch/line_turns.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace anyaccel::launch {
+namespace {
+
+using Mode = LineTurns::Mode;
+constexpr auto kSoon = LineTurns::kPatience / 2;
+
+class Turns : public testing::Test {
+ protected:
+  LineTurns::Clock::time_point now_ = LineTurns::Clock::now();
+};
+
+// Breaks when print() of an unbuffered Python, which writes the text and the end of the line apart, is mixed with another rank's.
+TEST_F(Turns, LinesInPiecesStayWhole) {
+  LineTurns turns(2, Mode::as_written);
+  EXPECT_EQ(turns.add(0, "from rank 0", now_), "from rank 0");
+  EXPECT_EQ(turns.add(1, "from rank 1", now_), "");
+  EXPECT_EQ(turns.add(1, "\n", now_), "");
+  EXPECT_EQ(turns.add(0, "\n", now_), "\nfrom rank 1\n");
+  EXPECT_EQ(turns.add(1, "more\n", now_), "more\n");
+  EXPECT_EQ(turns.milliseconds(now_), -1);
+}
+
+// Breaks when a prompt or a token of streamed text is not shown at once.
+TEST_F(Turns, BeginningsAreWrittenAtOnce) {
+  LineTurns turns(2, Mode::as_written);
+  EXPECT_EQ(turns.add(1, "> ", now_), "> ");
+  EXPECT_EQ(turns.add(1, "a", now_), "a");
+  EXPECT_EQ(turns.add(1, "b\nc", now_), "b\nc");
+}
+
+// Breaks when a progress bar, which ends no line, silences other ranks, or a line of theirs waits longer than it has to.
+TEST_F(Turns, NobodyWaitsForEver) {
+  LineTurns turns(3, Mode::as_written);
+  EXPECT_EQ(turns.add(0, "\r10%", now_), "\r10%");
+  EXPECT_EQ(turns.add(1, "one\n", now_), "");
+  EXPECT_EQ(turns.add(2, "two", now_ + kSoon), "");
+  EXPECT_EQ(turns.milliseconds(now_), LineTurns::kPatience.count());
+  EXPECT_EQ(turns.overdue(now_ + kSoon), "");
+  EXPECT_EQ(turns.add(0, "\r20%", now_ + kSoon), "\r20%");
+  EXPECT_EQ(turns.overdue(now_ + LineTurns::kPatience), "one\ntwo");
+  // The bar has lost its turn, which rank 2 has now.
+  EXPECT_EQ(turns.add(0, "\r30%", now_ + LineTurns::kPatience), "");
+  EXPECT_EQ(turns.add(2, "\n", now_ + LineTurns::kPatience), "\n\r30%");
+}
+
+// Breaks when the end of a rank that ended no line keeps the others waiting.
+TEST_F(Turns, EndOfAWriter) {
+  LineTurns turns(2, Mode::as_written);
+  EXPECT_EQ(turns.add(0, "a", now_), "a");
+  EXPECT_EQ(turns.add(1, "b", now_), "");
+  EXPECT_EQ(turns.end(1, now_), "");
+  EXPECT_EQ(turns.end(0, now_), "b");
+  EXPECT_EQ(turns.rest(now_), "");
+}
+
+// Breaks when one endless line fills the memory with what others write, or keeps them from writing.
+TEST_F(Turns, EndlessLines) {
+  LineTurns turns(2, Mode::as_written);
+  const std::string piece(LineTurns::kLongest / 2, 'x');
+  EXPECT_EQ(turns.add(0, piece, now_), piece);
+  EXPECT_EQ(turns.add(1, piece, now_), "");
+  EXPECT_FALSE(turns.is_full(1));
+  EXPECT_EQ(turns.add(1, piece, now_), "");
+  EXPECT_TRUE(turns.is_full(1));
+  EXPECT_EQ(turns.add(0, piece + "y", now_).size(), 2 * LineTurns::kLongest - piece.size() + 1);
+  EXPECT_FALSE(turns.is_full(1));
+}
+
+// Breaks when an agent gives an MPI launcher half a line that has its end soon, or keeps back one that has none.
+TEST_F(Turns, WholeLinesForOthers) {
+  LineTurns turns(2, Mode::whole_lines);
+  EXPECT_EQ(turns.add(0, "one\ntw", now_), "one\n");
+  EXPECT_EQ(turns.add(0, "o", now_), "");
+  EXPECT_EQ(turns.add(0, "\n", now_), "two\n");
+  EXPECT_EQ(turns.add(0, "prompt: ", now_), "");
+  EXPECT_EQ(turns.add(0, "10%\r", now_), "prompt: 10%\r");
+  EXPECT_EQ(turns.add(0, "prompt: ", now_), "");
+  EXPECT_EQ(turns.overdue(now_ + LineTurns::kPatience), "prompt: ");
+  EXPECT_EQ(turns.add(0, "end", now_), "");
+  EXPECT_EQ(turns.end(0, now_), "end");
+}
+
+// Breaks when a line is written over a progress bar of another rank.
+TEST_F(Turns, NewLineBehindABar) {
+  LineTurns turns(2, Mode::line_ends);
+  EXPECT_EQ(turns.add(0, "[rank 0] 10%\r", now_), "[rank 0] 10%\r");
+  EXPECT_EQ(turns.add(0, "[rank 0] 20%\r", now_), "[rank 0] 20%\r");
+  EXPECT_EQ(turns.add(1, "[rank 1] a\n", now_), "\n[rank 1] a\n");
+  EXPECT_EQ(turns.add(0, "[rank 0] 30%\r", now_), "[rank 0] 30%\r");
+}
+
+TEST_F(Turns, NothingIsLostOrMoved) {
+  for (const auto mode : {Mode::as_written, Mode::whole_lines})
+    for (unsigned seed = 0; seed < 200; ++seed) {
+      std::mt19937 random(seed);
+      LineTurns turns(4, mode);
+      std::map<char, std::string> wrote, came;
+      std::string all;
+      for (int i = 0; i < 200; ++i) {
+        const std::size_t writer = random() % 4;
+        std::string text;
+        for (auto left = random() % 6; left > 0; --left)
+          text += static_cast<char>((random() % 8 == 0 ? 0 : 64 + random() % 60) + 0);
+        // Who wrote a byte can be told by its two highest bits; line ends are writer 0's own.
+        for (auto& c : text) c = static_cast<char>((c & 63) | static_cast<int>(writer << 6));
+        if (writer == 0 && random() % 2 == 0) text += '\n';
+        wrote[static_cast<char>(writer)] += text;
+        now_ += std::chrono::milliseconds(random() % 100);
+        all += turns.add(writer, text, now_);
+        all += turns.overdue(now_);
+      }
+      for (std::size_t writer = 0; writer < 4; ++writer) all += turns.end(writer, now_);
+      all += turns.rest(now_);
+      for (const char c : all) came[static_cast<char>(static_cast<unsigned char>(c) >> 6)] += c;
+      EXPECT_EQ(came, wrote) << seed;
+    }
+}
+
+}  // namespace
+}  // namespace anyaccel::launch
