@@ -44,7 +44,8 @@ struct Request {
 /// The guard's own side.
 class Watch {
  public:
-  Watch(const Job& job, int link, pid_t launcher_group) : job_(job), link_(link), group_(launcher_group) {}
+  Watch(const Job& job, int link, pid_t launcher, pid_t launcher_group)
+      : job_(job), link_(link), group_(launcher_group), launcher_(launcher) {}
 
   void start(const std::vector<RankDescriptors>& descriptors, const SignalSettings& signals);
   void run();
@@ -65,6 +66,7 @@ class Watch {
   int milliseconds_to_wait() const;
   void give_sign();
   void obey();
+  void take_signal();
   void rank_ended(std::size_t index);
   void reap();
   bool nothing_left();
@@ -72,8 +74,9 @@ class Watch {
   const Job& job_;
   int link_;
   pid_t group_;
+  pid_t launcher_;
   int epoll_ = -1;
-  int children_ = -1;  ///< readable when a child ended
+  int signals_ = -1;  ///< readable when a child ended, or somebody sent a signal to this process
   std::vector<Rank> ranks_;
   std::size_t running_ = 0;
   bool gone_ = false;
@@ -82,7 +85,9 @@ class Watch {
 };
 
 constexpr std::uint64_t kLink = ~std::uint64_t{0};
-constexpr std::uint64_t kChild = kLink - 1;
+constexpr std::uint64_t kSignal = kLink - 1;
+/// Signals to the guard that are meant for the job.
+constexpr int kEnds[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 void add(int epoll, int descriptor, std::uint64_t what, std::uint32_t events) {
   epoll_event event{.events = events, .data = {.u64 = what}};
@@ -91,11 +96,12 @@ void add(int epoll, int descriptor, std::uint64_t what, std::uint32_t events) {
 
 void Watch::start(const std::vector<RankDescriptors>& descriptors, const SignalSettings& signals) {
   epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
-  sigset_t child;
-  ::sigemptyset(&child);
-  ::sigaddset(&child, SIGCHLD);
-  children_ = ::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-  add(epoll_, children_, kChild, EPOLLIN);
+  sigset_t taken;
+  ::sigemptyset(&taken);
+  ::sigaddset(&taken, SIGCHLD);
+  for (const int signal : kEnds) ::sigaddset(&taken, signal);
+  signals_ = ::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+  add(epoll_, signals_, kSignal, EPOLLIN);
   add(epoll_, link_, kLink, EPOLLIN);
   ranks_.resize(job_.ranks.size());
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
@@ -195,6 +201,14 @@ void Watch::obey() {
   }
 }
 
+/// The launcher decides what a signal means, so it gets this process's too. It knows by their sender that a scheduler which signals every
+/// process of a job has not asked twice.
+void Watch::take_signal() {
+  signalfd_siginfo info{};
+  if (::read(signals_, &info, sizeof info) != sizeof info || info.ssi_signo == SIGCHLD) return;
+  if (::getppid() == launcher_) ::sigqueue(launcher_, static_cast<int>(info.ssi_signo), {});
+}
+
 void Watch::rank_ended(std::size_t index) {
   auto& rank = ranks_[index];
   int status = 0;
@@ -254,9 +268,7 @@ void Watch::run() {
       const auto what = events[static_cast<std::size_t>(i)].data.u64;
       if (what < ranks_.size()) rank_ended(what);
       if (what == kLink) obey();
-      signalfd_siginfo info{};
-      if (what == kChild) [[maybe_unused]]
-        const auto taken = ::read(children_, &info, sizeof info);
+      if (what == kSignal) take_signal();
     }
     reap();
   }
@@ -274,7 +286,7 @@ bool wait_for_start(int link) {
 }
 
 [[noreturn]] void guard_main(const Job& job, const std::vector<RankDescriptors>& descriptors, const std::string& remove,
-                             const SignalSettings& signals, int link, pid_t launcher_group) {
+                             const SignalSettings& signals, int link, pid_t launcher, pid_t launcher_group) {
   // Out of the launcher's group: what is sent to all of that must not end the guard. All signals are blocked since before the fork.
   ::setpgid(0, 0);
   ::prctl(PR_SET_NAME, "anyaccel-guard");
@@ -283,7 +295,7 @@ bool wait_for_start(int link) {
     if (!remove.empty()) ::unlink(remove.c_str());
     ::_exit(0);
   }
-  Watch watch(job, link, launcher_group);
+  Watch watch(job, link, launcher, launcher_group);
   watch.start(descriptors, signals);
   for (const auto& one : descriptors) {
     // The launcher reads until the last writer is gone.
@@ -303,14 +315,14 @@ Guard::Guard(const Job& job, const std::vector<RankDescriptors>& descriptors, co
     throw Error(ErrorCode::unavailable, "launch", {.what = std::string("no socket: ") + std::strerror(errno)});
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const auto signals = SignalSettings::current();
-  const pid_t group = ::getpgrp();
+  const pid_t self = ::getpid(), group = ::getpgrp();
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
   process_ = ::fork();
   if (process_ == 0) {
     ::close(ends[0]);
-    guard_main(job, descriptors, remove, signals, ends[1], group);
+    guard_main(job, descriptors, remove, signals, ends[1], self, group);
   }
   const int error = errno;
   ::sigprocmask(SIG_SETMASK, &signals.mask, nullptr);

@@ -9,8 +9,8 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
+#include <ctime>
 
 #include "anyaccel/error.h"
 #include "base/log.h"
@@ -30,6 +30,8 @@ constexpr int kNoConnection = 255;
 
 volatile std::sig_atomic_t got_signal = 0;
 volatile std::sig_atomic_t link_of_handler = -1;
+volatile std::sig_atomic_t guard_of_handler = 0;
+volatile std::time_t passed_on = 0;  ///< until this second a signal may be the one that the guard passed on
 /// Of an agent: seconds from one look at its input to the next; 0: none.
 volatile std::sig_atomic_t look_every = 0;
 volatile std::sig_atomic_t heard = 0;    ///< since the last look something was read
@@ -37,7 +39,22 @@ volatile std::sig_atomic_t waiting = 0;  ///< bytes that were not read yet at th
 volatile std::sig_atomic_t silent = 0;
 volatile std::sig_atomic_t was_asked = 0;
 
+/// A scheduler may signal launcher and guard at once, and the guard passes its signal on: that is one request.
+bool is_repeated(const siginfo_t& info) {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  if (info.si_code == SI_QUEUE && info.si_pid == guard_of_handler) {
+    if (got_signal != 0) return true;
+    passed_on = now.tv_sec + 1;
+    return false;
+  }
+  const bool repeated = now.tv_sec <= passed_on;
+  passed_on = 0;
+  return repeated;
+}
+
 void on_signal(int signal, siginfo_t* info, void*) {
+  if (is_repeated(*info)) return;
   const int error = errno;
   if (got_signal == 0) {
     got_signal = signal;
@@ -77,14 +94,16 @@ void on_user_signal(int signal) { Guard::forward(link_of_handler, signal, false)
 /// This process's signals while a job runs.
 class SignalGuard {
  public:
-  SignalGuard(int link, int silence, bool one_rank) {
+  SignalGuard(const Guard& guard, int silence, bool one_rank) {
     got_signal = 0;
+    passed_on = 0;
     was_asked = 0;
     heard = 0;
     waiting = 0;
     silent = 0;
     look_every = silence;
-    link_of_handler = link;
+    link_of_handler = guard.link();
+    guard_of_handler = guard.process();
     for (std::size_t i = 0; i < kSignals.size(); ++i) {
       struct sigaction action {};
       ::sigaction(kSignals[i], nullptr, &before_[i]);
@@ -143,8 +162,8 @@ class PidFile {
                    .got = path_ + ": " + std::strerror(error),
                    .hint = error == EEXIST ? "remove it: its launcher is gone" : ""});
     }
-    std::printf("launcher pid: %s\n", number.c_str());
-    std::fflush(stdout);
+    // Standard output belongs to the ranks.
+    log(LogLevel::info, "launch: launcher pid: " + number + ", kept in " + path_ + " while the job runs");
   }
   ~PidFile() {
     if (!path_.empty()) ::unlink(path_.c_str());
@@ -200,7 +219,7 @@ int run_job(const Job& job, const RunSettings& settings) {
     log(LogLevel::info, "launch: output of rank " + std::to_string(numbers[i]) + " goes to " + outputs.log_files()[i]);
 
   Guard guard(job, outputs.descriptors(), pid_file.path());
-  const SignalGuard signals(guard.link(), settings.silence, settings.one_rank);
+  const SignalGuard signals(guard, settings.silence, settings.one_rank);
   guard.start();
   outputs.started();
   const auto say = [](const Report& report) {
