@@ -83,6 +83,26 @@ std::string counted_hosts(const std::vector<Host>& hosts) {
 
 void append(Words& words, const Words& more) { words.insert(words.end(), more.begin(), more.end()); }
 
+/// Open MPI's daemons notice a cut network by TCP's keepalive alone, and by default after 8 minutes. The values are such that they find it
+/// out within `silence` seconds, on both sides. Nothing for 0, or where the user has said it.
+Words keepalive(const Options& options, int silence) {
+  constexpr const char* kTime = "oob_tcp_keepalive_time";
+  constexpr int kProbes = 3;
+  if (silence == 0 || options.runner_arguments.find("oob_tcp_keepalive") != std::string::npos ||
+      env((std::string("OMPI_MCA_") + kTime).c_str()))
+    return {};
+  const int interval = std::max(silence / (2 * kProbes), 1);
+  return {"--mca",
+          kTime,
+          std::to_string(std::max(silence - kProbes * interval, 1)),
+          "--mca",
+          "oob_tcp_keepalive_intvl",
+          std::to_string(interval),
+          "--mca",
+          "oob_tcp_keepalive_probes",
+          std::to_string(kProbes)};
+}
+
 /// What stands between the runner's name and the agent. Ranks are bound by their agents, and placed in the order of the hosts.
 Words own_words(Runner runner, const Options& options, const JobInput& input, const std::string& count) {
   switch (runner) {
@@ -91,6 +111,7 @@ Words own_words(Runner runner, const Options& options, const JobInput& input, co
       // Quiet: not a line for each signal that it passes on.
       Words out{"--quiet",   "-np",  count, "--host",    host_of_each_rank(input.hosts), "--map-by", "seq",
                 "--bind-to", "none", "-x",  kJobVariable};
+      append(out, keepalive(options, silence_of_connections()));
       if (options.ssh_port) append(out, {"--mca", "plm_rsh_args", "-p " + std::to_string(*options.ssh_port)});
       return out;
     }

@@ -130,6 +130,18 @@ class OverHosts(Jobs):
 class OpenMPI(OverHosts, HostsTest):
     runner = "openmpi"
 
+    # Breaks when a host whose link goes down keeps the launcher and the other ranks running, or its own ranks run on: Open MPI alone takes 8 minutes.
+    def test_cut_off(self):
+        self.variables["ANYACCEL_LAUNCH_SILENCE"] = "5"
+        process = self.start("trap '' TERM; touch up$RANK; sleep 1000")
+        self.addCleanup(self.hosts[1].link, up=True)
+        self.hosts[1].link(up=False)
+        begin = time.monotonic()
+        _, error = process.communicate(timeout=100)
+        self.assertNotEqual(process.returncode, 0, error)
+        self.assertIn("host2", error)
+        self.assert_gone_soon(begin)
+
 
 class MPICH(OverHosts, HostsTest):
     runner = "mpich"

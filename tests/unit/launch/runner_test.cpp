@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include "anyaccel/error.h"
 #include "base/file.h"
@@ -20,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 using testing::Pair;
 
 Options options_of(std::vector<const char*> words) { return parse_options(words); }
@@ -54,7 +56,8 @@ std::string text_of(const std::string& title, const Options& options, const JobI
 
 // Breaks when a runner is started in any other way than before.
 TEST(GoldenRunner, OfEachRunner) {
-  for (const char* name : {"SLURMD_NODENAME", "HYDRA_LAUNCHER_EXTRA_ARGS", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"})
+  for (const char* name : {"SLURMD_NODENAME", "HYDRA_LAUNCHER_EXTRA_ARGS", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
+                           "ANYACCEL_LAUNCH_SILENCE"})
     ::unsetenv(name);
   const std::vector<Host> uneven{{"b", {"0", "1"}}, {"a", {"GPU-x"}}, {"c", {"3", "5", "7"}}};
   for (const char* name : {"openmpi", "mpich", "impi", "mvapich", "slurm"}) {
@@ -70,6 +73,30 @@ TEST(GoldenRunner, OfEachRunner) {
     if (std::getenv("ANYACCEL_WRITE_PLANS") != nullptr) std::ofstream(golden) << text;
     EXPECT_EQ(text, try_read_file(golden).value_or("")) << golden;
   }
+}
+
+// Breaks when Open MPI's daemons find out later than promised that a host is cut off, or another value of the user's is replaced.
+TEST(Runner, OpenMpiNoticesSilence) {
+  const auto words = [](std::vector<const char*> options) {
+    options.insert(options.begin(), {"--launcher", "openmpi"});
+    options.push_back("train.py");
+    return shell_quoted(runner_job(options_of(options), this_host(), "p", "mpirun").ranks.front().command);
+  };
+  const auto mca = [](int time, int interval) {
+    return "--mca oob_tcp_keepalive_time " + std::to_string(time) + " --mca oob_tcp_keepalive_intvl " +
+           std::to_string(interval) + " --mca oob_tcp_keepalive_probes 3 ";
+  };
+  for (const auto& [silence, time, interval] : {std::tuple{"30", 15, 5}, {"3", 1, 1}, {"1", 1, 1}, {"100", 52, 16}}) {
+    ::setenv("ANYACCEL_LAUNCH_SILENCE", silence, 1);
+    EXPECT_THAT(words({}), HasSubstr(mca(time, interval))) << silence;
+  }
+  EXPECT_THAT(words({"--launcher_args", "--mca oob_tcp_keepalive_time 99"}), Not(HasSubstr("intvl")));
+  ::setenv("ANYACCEL_LAUNCH_SILENCE", "0", 1);
+  EXPECT_THAT(words({}), Not(HasSubstr("keepalive")));
+  ::unsetenv("ANYACCEL_LAUNCH_SILENCE");
+  ::setenv("OMPI_MCA_oob_tcp_keepalive_time", "99", 1);
+  EXPECT_THAT(words({}), Not(HasSubstr("keepalive")));
+  ::unsetenv("OMPI_MCA_oob_tcp_keepalive_time");
 }
 
 // Breaks when an option, a variable or a word of the program's does not reach the agents.
