@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "anyaccel/error.h"
+#include "base/untrusted_text.h"
 
 namespace anyaccel::launch {
 
@@ -40,6 +41,8 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
+
+bool is_letter_or_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 /// "007" is slot 7; nothing for what cannot be a slot.
 std::optional<std::string> slot_of(std::string_view text) {
@@ -75,9 +78,10 @@ std::optional<std::vector<std::string>> slots_of(std::string_view text) {
     if (error != std::errc{} || count > kMostSlots) return std::nullopt;
     return numbered_slots(count);
   }
-  // "4abc" and "-4" are numbers that went wrong rather than names.
-  if (text.empty() || (text.find(',') == std::string_view::npos &&
-                       std::string_view("0123456789-+").find(text.front()) != std::string_view::npos))
+  // "4abc", "-4", "two" and "O4" are misspelled numbers. A device's own name, such as a UUID, has other characters inside.
+  const bool several = text.find(',') != std::string_view::npos;
+  if (text.empty() || (!several && std::string_view("0123456789-+").find(text.front()) != std::string_view::npos) ||
+      (!several && std::all_of(text.begin(), text.end(), is_letter_or_digit)))
     return std::nullopt;
   std::vector<std::string> out;
   for (const auto part : split(text, ',')) {
@@ -132,17 +136,17 @@ std::vector<Host> parse_host_file(std::string_view text, const std::string& name
     constexpr std::string_view kSlots = "slots=";
     const auto slots = rest.starts_with(kSlots) ? slots_of(rest.substr(kSlots.size())) : std::nullopt;
     if (!slots)
-      refuse(where + " is no line of a host file", "'" + std::string(line) + "'",
+      refuse(where + " is no line of a host file", quoted_text(line),
              "`NAME slots=N`, or `NAME slots=A,B,...` for slots that have names");
     std::string host(line.substr(0, blank));
     if (host.find_first_of("@:") != std::string::npos)
-      refuse(where + " has a host whose name no filter could write", "'" + host + "'", "a name without @ and :");
+      refuse(where + " has a host whose name no filter could write", quoted_text(host), "a name without @ and :");
     // A host goes to ssh and others as a word of its own.
     if (host.starts_with('-'))
-      refuse(where + " has a host whose name would be an option", "'" + host + "'",
+      refuse(where + " has a host whose name would be an option", quoted_text(host),
              "a name that does not begin with -");
     if (!known.insert(host).second)
-      refuse(where + " names a host that is there already", "'" + host + "'", "one line a host");
+      refuse(where + " names a host that is there already", quoted_text(host), "one line a host");
     hosts.push_back({std::move(host), *slots});
   }
   if (std::all_of(hosts.begin(), hosts.end(), has_no_slot))
@@ -205,19 +209,27 @@ std::vector<Host> first_hosts(std::vector<Host> hosts, int count) {
   return hosts;
 }
 
-std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, bool may_add) {
+std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, FewerSlots fewer) {
   const auto wanted = static_cast<std::size_t>(count);
   for (auto& host : hosts) {
-    if (host.slots.size() >= wanted) {
+    if (host.slots.size() >= wanted)
       host.slots.resize(wanted);
-    } else if (may_add && count <= kMostSlots) {
+    else if (fewer == FewerSlots::add && count <= kMostSlots)
       host.slots = numbered_slots(count);
-    } else {
+    else
       refuse("--num_accelerators is more than " + host.name + " has", std::to_string(count),
-             std::to_string(host.slots.size()) + " at most");
-    }
+             std::to_string(host.slots.size()) + " at most",
+             fewer == FewerSlots::refuse_unasked ? "write more slots into the host file, or give --oversubscribe" : "");
   }
   return hosts;
+}
+
+void check_numbered(const std::vector<Host>& hosts, const std::string& accelerator) {
+  for (const auto& host : hosts)
+    for (const auto& slot : host.slots)
+      if (!is_number(slot))
+        refuse("host " + host.name + " has a slot with a name, and " + accelerator + " has only numbered devices",
+               quoted_text(slot), "slots=N");
 }
 
 }  // namespace anyaccel::launch

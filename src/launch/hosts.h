@@ -37,8 +37,18 @@ std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include
 /// The first `count` hosts. Throws `invalid_argument` when there are fewer.
 std::vector<Host> first_hosts(std::vector<Host> hosts, int count);
 
-/// `count` slots of each host: the first ones. Where a host has fewer, `may_add` numbers more (ranks that compute on cores share a host
-/// as they like), otherwise it is `invalid_argument`.
-std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, bool may_add);
+/// What a host may get that has fewer slots than are asked for.
+enum class FewerSlots {
+  refuse,          ///< its slots are devices
+  refuse_unasked,  ///< its slots are a host file's limit for ranks that compute on cores: the error names --oversubscribe
+  add,             ///< further numbers: ranks that compute on cores can share them
+};
+
+/// The first `count` slots of each host. Throws `invalid_argument` for a host with fewer, unless `fewer` is `add`.
+std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, FewerSlots fewer);
+
+/// Throws `invalid_argument` for a slot that is not a number. For an accelerator without a visible-devices variable: nothing takes the
+/// name there, so it is a typing error, such as `slots=O4`. `accelerator` is for the message.
+void check_numbered(const std::vector<Host>& hosts, const std::string& accelerator);
 
 }  // namespace anyaccel::launch

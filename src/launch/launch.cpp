@@ -110,7 +110,7 @@ void keep_rank(Job& job, int local_rank) {
   // Not all runners end the others when an agent is killed.
   job.last_words = format_report({job.ranks.front().rank, SIGKILL});
   // What there is to say of a host is said once.
-  if (local_rank > 0) job.notes.clear();
+  if (local_rank > 0) job.notes.clear(), job.warnings.clear();
 }
 
 /// MPI and Slurm launchers ask no host for its address, so the first one's name has to be one for all.
@@ -170,9 +170,16 @@ Launch make_launch(const Options& options, const std::string& program) {
   const bool cores = input.accelerator.on_cores;
 
   if (!hosts) hosts = {{kThisHost, own_slots(options, input)}};
+  if (from_file && input.accelerator.traits.visible_devices_envs.empty())
+    check_numbered(*hosts, input.accelerator.traits.name);
   input.hosts = filter_hosts(std::move(*hosts), options.include, options.exclude);
   if (options.num_nodes) input.hosts = first_hosts(std::move(input.hosts), *options.num_nodes);
-  if (options.num_accelerators) input.hosts = slots_of_each(std::move(input.hosts), *options.num_accelerators, cores);
+  if (options.num_accelerators) {
+    const auto fewer = !cores                                ? FewerSlots::refuse
+                       : from_file && !options.oversubscribe ? FewerSlots::refuse_unasked
+                                                             : FewerSlots::add;
+    input.hosts = slots_of_each(std::move(input.hosts), *options.num_accelerators, fewer);
+  }
   const bool remote = choose_host(options, input);
   auto& slots = input.hosts[input.host].slots;
   if (cores && !from_file && (options.slot_nodes || !(options.include.empty() && options.exclude.empty())))
@@ -238,6 +245,7 @@ std::string describe(const Job& job) {
   }
   for (const auto& name : job.unset) out += "not passed on: " + name + "\n";
   for (const auto& note : job.notes) out += "note: " + note + "\n";
+  for (const auto& warning : job.warnings) out += "warning: " + warning + "\n";
   return out;
 }
 

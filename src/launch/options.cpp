@@ -6,6 +6,10 @@
 #include <limits>
 #include <string_view>
 
+#include "base/nearest_name.h"
+#include "base/untrusted_text.h"
+#include "launch/foreign_options.h"
+
 namespace anyaccel::launch {
 
 namespace {
@@ -86,6 +90,11 @@ void text(Options& options, std::string_view name, std::string_view value) {
   if (value.empty()) refuse(std::string(name) + " wants a value");
   options.*member = value;
 }
+/// As DeepSpeed has it: an empty text, as of a script's unset variable, is the default.
+template <std::string Options::*member>
+void maybe_empty(Options& options, std::string_view, std::string_view value) {
+  options.*member = value;
+}
 template <std::optional<std::string> Options::*member>
 void text(Options& options, std::string_view name, std::string_view value) {
   if (value.empty()) refuse(std::string(name) + " wants a value");
@@ -103,20 +112,23 @@ void port(Options& options, std::string_view name, std::string_view value) {
 constexpr Option kOptions[] = {
     {"--hostfile", "-H", "FILE",
      "Hosts and their slots, a line `NAME slots=N` each; unset: /job/hostfile, or this machine",
-     text<&Options::host_file>},
-    {"--include", "-i", "HOST[:SLOT,...][@...]", "Use these hosts and slots only", text<&Options::include>},
-    {"--exclude", "-e", "HOST[:SLOT,...][@...]", "Use all but these", text<&Options::exclude>},
+     [](Options& options, std::string_view, std::string_view value) {
+       options.host_file = value.empty() ? std::nullopt : std::optional(std::string(value));
+     }},
+    {"--include", "-i", "HOST[:SLOT,...][@...]", "Use these hosts and slots only", maybe_empty<&Options::include>},
+    {"--exclude", "-e", "HOST[:SLOT,...][@...]", "Use all but these", maybe_empty<&Options::exclude>},
     {"--num_nodes", "", "N", "Use the first N hosts", all_or<&Options::num_nodes>},
     {"--num_accelerators", "--num_gpus", "N",
      "Ranks of each host; unset: one a device (CPU: one a NUMA node with cores)", all_or<&Options::num_accelerators>},
-    {"--oversubscribe", "", "", "Allow more ranks than cores on the CPU", flag<&Options::oversubscribe>},
+    {"--oversubscribe", "", "", "Allow more than four ranks per core, and more than a host file's slots, on the CPU",
+     flag<&Options::oversubscribe>},
     {"--master_addr", "", "ADDRESS", "Where rank 0 is; unset: this machine, or the first host",
-     text<&Options::master_addr>},
+     maybe_empty<&Options::master_addr>},
     {"--master_port", "", "PORT", "Its port; unset: one that is free", port<&Options::master_port>},
     {"--launcher", "", "NAME", "What reaches other hosts: pdsh, ssh, openmpi, mpich, impi, mvapich or slurm",
      [](Options& options, std::string_view, std::string_view value) { options.runner = runner(value); }},
     {"--launcher_args", "", "ARGUMENTS", "Further arguments for it, as one word",
-     [](Options& options, std::string_view, std::string_view value) { options.runner_arguments = value; }},
+     maybe_empty<&Options::runner_arguments>},
     {"--no_ssh", "", "", "Start the ranks of this host alone; each host gets this command with its --node_rank",
      flag<&Options::no_ssh>},
     {"--node_rank", "", "N", "Which host of the host file this is, from 0",
@@ -193,6 +205,19 @@ const Option* find(const std::string& name) {
   return nullptr;
 }
 
+[[noreturn]] void refuse_unknown(std::string_view word) {
+  const auto name = word.substr(0, word.find('='));
+  const auto foreign = foreign_option(name);
+  if (!foreign.empty()) refuse("unknown option " + quoted_text(word) + "; " + foreign);
+  std::vector<std::string_view> known;
+  for (const auto& option : kOptions) {
+    if (option.help == nullptr) continue;
+    known.push_back(option.name);
+    if (!option.also.empty()) known.push_back(option.also);
+  }
+  refuse("unknown option " + quoted_text(word) + did_you_mean(name, known));
+}
+
 void check(const Options& options) {
   if (options.module && options.no_python) refuse("--module and --no_python exclude each other");
   if (!options.include.empty() && !options.exclude.empty()) refuse("--include and --exclude exclude each other");
@@ -232,8 +257,11 @@ Options parse_options(std::span<const char* const> words) {
     const Option* option = find(name);
     // -Hfile, as argparse has it.
     const bool joined = option == nullptr && !word.starts_with("--") && word.size() > 2;
+    // "-env" and "-include" are not "-e nv" and "-i nclude".
+    if (joined && (!foreign_option(word).empty() || find(with_underscores("-" + name)) != nullptr))
+      refuse_unknown(word);
     if (joined) option = find(std::string(word.substr(0, 2)));
-    if (option == nullptr || (joined && option->value.empty())) refuse("unknown option '" + std::string(word) + "'");
+    if (option == nullptr || (joined && option->value.empty())) refuse_unknown(word);
     if (option->value.empty()) {
       if (equals != std::string_view::npos) refuse(name + " takes no value");
       option->set(options, option->name, "");

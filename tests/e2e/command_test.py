@@ -67,6 +67,10 @@ class Command(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
             self.assertIn(f'unknown option "{option}"', done.stderr)
         self.assertIn('unknown option "--jsn"', shell("anyaccel report --jsn 3 4").stderr)
+        for line, told in (("anyaccel report --jsn", "did you mean '--json'?\nTry 'anyaccel report --help'."), ("anyaccel topology --plan_rank 2", "did you mean '--plan-ranks'?\nTry 'anyaccel topology --help'."),
+                           ("anyaccel ops list --bakend cpu", "did you mean '--backend'?\nTry 'anyaccel ops --help'."), ("anyaccel generate --modle x", "did you mean '--model'?"),
+                           ("anyaccel --log-levl debug report", "did you mean '--log-level'?\nTry 'anyaccel --help'.")):
+            self.assertIn(told, shell(line).stderr, line)
         self.assertIn("more", shell("anyaccel report more").stderr)
 
     # Fails when a bad level is taken, or a good one refused before or after the command.

@@ -41,7 +41,7 @@ HOSTS = [
     ("b slots=1\na slots=1\n", "", ""), ("a slots=1\r\nb slots=1\r\n", "", ""), ("a slots=0\nb slots=2\n", "", ""), ("a slots=0\nb slots=2\n", "", "a"),
     ("a slots=0\nb slots=2\n", "a@b", ""),
     ("", "", ""), ("# nothing\n", "", ""), ("a\n", "", ""), ("a slots=\n", "", ""), ("a slots=-1\n", "", ""), ("a slots = 4\n", "", ""), ("slots=4\n", "", ""),
-    ("a Slots=4\n", "", ""), ("a x slots=4\n", "", ""), ("a slots=2\na slots=2\n", "", ""), ("a slots=2\nb\n", "", ""),
+    ("a Slots=4\n", "", ""), ("a x slots=4\n", "", ""), ("a slots=2\na slots=2\n", "", ""), ("a slots=2\nb\n", "", ""), ("a slots=two\n", "", ""), ("a slots=O4\n", "", ""),
     (TWO, "a", ""), (TWO, "b@a", ""), (TWO, "b:1@a:3,0", ""), (TWO, "a:0,0", ""), (TWO, "a:1@a:0", ""), (TWO, "a:1@a", ""), (TWO, "a:01", ""), (TWO, "a: 1", ""),
     (TWO, "c", ""), (TWO, "a:4", ""), (TWO, "a:", ""), (TWO, "a:x", ""), (TWO, "a:-1", ""), (TWO, "a@", ""), (TWO, "@", ""), (TWO, "a:0:1", ""), (TWO, "a:0,", ""),
     (TWO, "", "a"), (TWO, "", "a:0"), (TWO, "", "b:1,0"), (TWO, "", "a:3@b:0,0"), (TWO, "", "a:0@a"), (TWO, "", "c"), (TWO, "", "a:9"), (TWO, "a", "b"),
@@ -74,7 +74,8 @@ def ours_hosts(text, include, exclude):
         file.write(text)
         file.flush()
         filters = (f"--include '{include}' " if include else "") + (f"--exclude '{exclude}' " if exclude else "")
-        done = shell(f"anyaccel launch --dry_run --json --oversubscribe --force_multi --hostfile {file.name} {filters} true", DS_ACCELERATOR="cpu", HOME="/")
+        done = shell(f"anyaccel launch --dry_run --json --oversubscribe --force_multi --hostfile {file.name} {filters} true",
+                     DS_ACCELERATOR="npu" if "slots=GPU" in text else "cpu", HOME="/")  # on the CPU slots have no names
     if done.returncode:
         return None
     out = []

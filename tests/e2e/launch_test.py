@@ -63,6 +63,8 @@ class Launch(LaunchCase):
 
     # Breaks when a program that cannot be started is found out by each rank, or a wrong line is not refused before anything starts.
     def test_refusals(self):
+        self.write("one", "localhost slots=1\n")
+        self.write("names", "localhost slots=O4,two\n")
         for line, code, words in ((LAUNCH + "no-such-program", 1, "there is no program 'no-such-program'"),
                                   (LAUNCH + "./none.py", 1, "there is no file ./none.py"),
                                   ("anyaccel launch", 2, "no program was given"),
@@ -70,11 +72,65 @@ class Launch(LaunchCase):
                                   ("anyaccel launch --hostfile none true", 1, "none"),
                                   ("anyaccel launch --num_accelerators 4000 true", 1, "--oversubscribe"),
                                   ("DS_ACCELERATOR=nonsense anyaccel launch true", 1, "'nonsense'"),
-                                  ("anyaccel launch --include other true", 1, "'other'")):
+                                  ("anyaccel launch --include other true", 1, "'other'"),
+                                  ("anyaccel launch --hostfile one --num_accelerators 2 true", 1, "--oversubscribe"),
+                                  ("anyaccel launch --hostfile names true", 1, "cpu has only numbered devices")):
             result = self.run_line(line)
             self.assertEqual(result.returncode, code, line + result.stderr)
             self.assertIn(words, result.stderr)
             self.assertEqual(result.stdout, "")
+
+    # Breaks when a misspelled or foreign option is more than one clear line, or does not say where all options are.
+    def test_unknown_options(self):
+        for words, told in (("--num_acelerators 2", "did you mean '--num_accelerators'?"), ("--nproc_per_node 2", "that is torchrun's; use --num_accelerators N"),
+                            ("--nnodes=2", "that is torchrun's; use --num_nodes N with --hostfile")):
+            result = self.run_line(f"anyaccel launch {words} true")
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertEqual(result.stderr, f"anyaccel: error: launch: unknown option \"{words.split()[0]}\"; {told}\nTry 'anyaccel launch --help'.\n")
+
+    # Breaks when what DeepSpeed takes for its defaults, as a script's unset variables, is an error.
+    def test_empty_texts(self):
+        result = self.run_line("anyaccel launch -q --hostfile '' --include '' --exclude '' --master_addr '' --num_accelerators 1 echo ok")
+        self.assertEqual((result.returncode, result.stdout), (0, "ok\n"), result.stderr)
+
+    # Breaks when torchrun's habit of more ranks than cores is refused or goes unmentioned, when too many start unasked, or when asking does not help.
+    def test_more_ranks_than_cores(self):
+        machine = f"--topology {os.environ['ANYACCEL_SOURCE_DIR']}/tests/data/topologies/one_node_8_cores.xml"
+        plan = json.loads(self.run_line(f"anyaccel launch --dry_run --json {machine} --num_accelerators 32 true").stdout)
+        self.assertEqual((len(plan["ranks"]), len(plan["warnings"])), (32, 1))
+        self.assertIn("32 ranks share 8 cores", plan["warnings"][0])
+        self.assertIn("--oversubscribe", self.run_line(f"anyaccel launch --dry_run {machine} --num_accelerators 33 true").stderr)
+        self.assertEqual(self.run_line(f"anyaccel launch --dry_run {machine} --num_accelerators 33 --oversubscribe true").returncode, 0)
+        cores = len(json.loads(self.run_line("anyaccel topology --json").stdout)["cores"])
+        result = self.run_line(f"anyaccel launch --log_level warning --num_accelerators {cores + 1} sh -c 'echo $RANK'")
+        self.assertEqual(sorted(map(int, result.stdout.split())), list(range(cores + 1)), result.stderr)
+        self.assertIn(f"warning: launch: {cores + 1} ranks share", result.stderr)
+
+    # Breaks when ranks' lines mix: unbuffered Python writes each word of a print() and the end of its line apart.
+    def test_lines_of_several_ranks_stay_whole(self):
+        self.write("print.py", "import os, sys, time\nrank = os.environ['RANK']\nopen('up' + rank, 'w').close()\n"
+                   "while not (os.path.exists('up0') and os.path.exists('up1')): pass\n"
+                   "for i in range(300):\n    print('rank', rank, 'line', i, '\\u00e4' * 20, file=sys.stderr if i % 2 else sys.stdout)\n    time.sleep(0.0005)\n")
+        for redirect in ("", "2>&1"):
+            result = self.run_line(LAUNCH + f"--no_local_rank print.py {redirect}")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            for rank in "01":
+                lines = [line for line in (result.stdout + result.stderr).splitlines() if line.startswith(f"rank {rank} ")]
+                self.assertEqual(sorted(lines), sorted(f"rank {rank} line {i} " + "\u00e4" * 20 for i in range(300)))
+            for up in self.folder.glob("up*"):
+                up.unlink()
+
+    # Breaks when ranks lose the terminal that the launcher has, or what they write is changed on its way through it.
+    def test_terminal_of_several_ranks(self):
+        code = ("import os, pty, sys\npid, fd = pty.fork()\n"
+                "if pid == 0: os.execvp('anyaccel', ['anyaccel', 'launch', '-q', '--num_accelerators', '2', 'sh', '-c', "
+                "'if [ -t 1 ]; then printf \"terminal \"; stty size <&1; fi'])\n"
+                "out = b''\n"
+                "try:\n  while data := os.read(fd, 4096): out += data\nexcept OSError: pass\n"
+                "print(out, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))")
+        self.write("terminal.py", code)
+        result = self.run_line(f"{PYTHON} terminal.py")
+        self.assertEqual(result.stdout, str(b"terminal 0 0\r\n" * 2) + " 0\n", result.stderr)
 
     # Breaks when ranks outlive a launcher that gets a signal, or get no time to end by themselves.
     def test_signals(self):

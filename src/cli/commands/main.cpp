@@ -7,11 +7,13 @@
 #include <iostream>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "anyaccel/error.h"
 #include "anyaccel/version.h"
 #include "base/log.h"
+#include "base/nearest_name.h"
 #include "base/untrusted_text.h"
 #include "cli/commands/commands.h"
 
@@ -76,6 +78,18 @@ int fail(const std::string& message, int exit_code = 1) {
   return exit_code;
 }
 
+/// Of the command that was given, and of the program.
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> out;
+  const auto add = [&](const CLI::App& one) {
+    for (const CLI::Option* option : one.get_options())
+      for (const auto& name : option->get_lnames()) out.push_back("--" + name);
+  };
+  for (const CLI::App* command : app.get_subcommands()) add(*command);
+  add(app);
+  return out;
+}
+
 int usage(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {
     const int code = app.exit(error);
@@ -89,7 +103,11 @@ int usage(const CLI::App& app, const CLI::ParseError& error) {
   const auto unexpected = app.remaining(/*recurse=*/true);
   const auto option =
       std::find_if(unexpected.begin(), unexpected.end(), [](const auto& word) { return word[0] == '-'; });
-  if (option != unexpected.end()) message = "unknown option " + quoted_text(*option);
+  const auto names = option_names(app);
+  if (option != unexpected.end())
+    message =
+        "unknown option " + quoted_text(*option) +
+        did_you_mean(option->substr(0, option->find('=')), std::vector<std::string_view>(names.begin(), names.end()));
   std::cerr << command << ": error: " << printable_text(message) << "\nTry '" << command << " --help'.\n";
   return 2;
 }

@@ -22,6 +22,12 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The error for an option that a command does not have. Suggests the nearest of the options that `help`, the command's help text, names.
+[[noreturn]] void unknown_option(std::string_view command, std::string_view word, std::string_view help);
+
+/// The name of an option with `-` for each `_`: users may write either. Other words, and the value after `=`, stay as they are.
+std::string with_dashes(std::string_view word);
+
 /// All subcommands of this build, in the order of the help text.
 std::span<const Command> commands() noexcept;
 

@@ -40,6 +40,7 @@ Json to_json(const launch::Job& job) {
            {"master_port", job.master_port},
            {"unset", job.unset},
            {"notes", job.notes},
+           {"warnings", job.warnings},
            {"ranks", ranks}};
   if (!job.runner.empty()) {
     Json environment = Json::object();
@@ -78,6 +79,7 @@ int run_launch(std::span<const char* const> arguments) {
   }
   // Other hosts may have what this one has not.
   if (!made.remote) launch::check_program(options);
+  for (const auto& warning : job.warnings) log(LogLevel::warning, "launch: " + warning);
   for (const auto& note : job.notes) log(LogLevel::info, "launch: " + note);
   if (!options.rank_agent)
     log(LogLevel::info, "launch: " + std::to_string(job.world_size) + " ranks on " + std::to_string(job.hosts) +
@@ -91,12 +93,18 @@ int run_launch(std::span<const char* const> arguments) {
                                .asked_by_end = options.rank_agent == launch::Runner::slurm,
                                .silence = options.silence,
                                .save_pid = options.save_pid};
+  // With several ranks standard output passes through here, so that their lines stay whole. An MPI launcher mixes what its agents pass on,
+  // so these wait for the ends of lines.
+  const bool several = options.rank_agent ? job.world_size > 1 : job.ranks.size() > 1;
   if (made.agents)
     settings.output = {.reports = true,
-                       .pipes = options.runner == launch::Runner::pdsh || options.prefix_output,
+                       .pipes = several || options.runner == launch::Runner::pdsh || options.prefix_output,
                        .lines = options.prefix_output};
   else
-    settings.output = {.prefix = options.prefix_output, .log_folder = options.log_folder};
+    settings.output = {.prefix = options.prefix_output,
+                       .log_folder = options.log_folder,
+                       .pipes = several,
+                       .end_lines = options.rank_agent.has_value()};
   return launch::run_job(job, settings);
 }
 

@@ -1,11 +1,9 @@
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "anyaccel/error.h"
 #include "anyaccel/version.h"
 #include "base/log.h"
+#include "base/nearest_name.h"
 #include "base/untrusted_text.h"
 #include "cli/front/front.h"
 
@@ -21,8 +20,10 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
-/// Gets --log-level as it stands: most of its words are another program's.
+/// These parse --log-level themselves, because the words after their options are another program's: all of `launch`, and those after
+/// the second name of `sim run`.
 constexpr std::string_view kWholeLine = "launch";
+constexpr std::string_view kWholeLineAfter[] = {"sim", "run"};
 
 constexpr auto kCommands = std::to_array<Command>({
 #define ANYACCEL_TORCH_COMMAND(name, text, summary) {text, summary, nullptr},
@@ -58,39 +59,17 @@ void print_help() {
   std::fputs(text.c_str(), stdout);
 }
 
-/// Letters to insert, drop, exchange or swap to make `b` of `a`.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    next[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      next[j] = std::min({row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] == b[j - 1] ? 0U : 1U)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        next[j] = std::min(next[j], before[j - 2] + 1);
-    }
-    before = row;
-    row = next;
-  }
-  return row.back();
-}
-
-int usage_error(const std::string& message) {
-  std::fprintf(stderr, "anyaccel: error: %s\nTry 'anyaccel --help'.\n", printable_text(message).c_str());
+/// `command`: the one whose help has the answer; empty: the program's own.
+int usage_error(const std::string& message, std::string_view command = {}) {
+  const auto help = "anyaccel " + (command.empty() ? "" : std::string(command) + " ") + "--help";
+  std::fprintf(stderr, "anyaccel: error: %s\nTry '%s'.\n", printable_text(message).c_str(), help.c_str());
   return kUsage;
 }
 
 int unknown_command(std::string_view name) {
-  const Command* nearest = nullptr;
-  std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
-  for (const Command& command : kCommands) {
-    const bool prefix = !name.empty() && command.name.substr(0, name.size()) == name;
-    const std::size_t letters = prefix ? 0 : distance(name, command.name);
-    if (letters < least) nearest = &command, least = letters;
-  }
-  std::string message = "there is no command " + quoted_text(name);
-  if (nearest != nullptr) message += "; did you mean '" + std::string(nearest->name) + "'?";
-  return usage_error(message);
+  std::vector<std::string_view> names;
+  for (const Command& command : kCommands) names.push_back(command.name);
+  return usage_error("there is no command " + quoted_text(name) + did_you_mean(name, names));
 }
 
 /// The value of `--log-level` at `words[i]`, which it steps over; nothing when that is another word.
@@ -124,18 +103,20 @@ int run_command(const char* program, std::vector<const char*> words) {
   const auto command =
       std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == name; });
   if (command == kCommands.end()) return unknown_command(name);
-  if (command->run != nullptr) {
-    std::vector<const char*> rest;
-    for (std::size_t i = 1; i < words.size(); ++i) {
-      // Behind `--` are another program's words.
-      if (name == kWholeLine || std::string_view(words[i]) == "--") {
-        rest.insert(rest.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
-        break;
+  if (command->run != nullptr) try {
+      std::vector<const char*> rest;
+      for (std::size_t i = 1; i < words.size(); ++i) {
+        const std::string_view word = words[i];
+        if (name == kWholeLine || (name == kWholeLineAfter[0] && word == kWholeLineAfter[1]) || word == "--") {
+          rest.insert(rest.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+          break;
+        }
+        if (!took_log_level(words, i)) rest.push_back(words[i]);
       }
-      if (!took_log_level(words, i)) rest.push_back(words[i]);
+      return command->run(rest);
+    } catch (const UsageError& error) {
+      return usage_error(error.what(), command->name);
     }
-    return command->run(rest);
-  }
   std::vector<const char*> arguments{program};
   arguments.insert(arguments.end(), words.begin(), words.end());
   arguments.push_back(nullptr);
@@ -148,7 +129,10 @@ int run(const char* program, const std::vector<const char*>& words) {
     const std::string_view word = words[i];
     if (word == "-h" || word == "--help") return print_help(), 0;
     if (word == "--version") return std::puts("anyaccel " ANYACCEL_VERSION), 0;
-    if (!took_log_level(words, i)) return usage_error("unknown option " + quoted_text(word));
+    if (took_log_level(words, i)) continue;
+    constexpr std::string_view kOptions[] = {"--help", "--version", "--log-level"};
+    return usage_error("unknown option " + quoted_text(word) +
+                       did_you_mean(word.substr(0, word.find('=')), kOptions));
   }
   std::vector<const char*> rest(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
   if (rest.empty()) return usage_error("a command is missing");
@@ -170,6 +154,24 @@ int close_output(int code) {
 }  // namespace
 
 std::span<const Command> commands() noexcept { return kCommands; }
+
+std::string with_dashes(std::string_view word) {
+  std::string out(word);
+  if (out.starts_with("--"))
+    std::replace(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(std::min(out.find('='), out.size())), '_', '-');
+  return out;
+}
+
+void unknown_option(std::string_view command, std::string_view word, std::string_view help) {
+  std::vector<std::string_view> names;
+  for (std::size_t begin = 0; (begin = help.find("--", begin)) != std::string_view::npos;) {
+    const auto end = std::min(help.find_first_not_of("abcdefghijklmnopqrstuvwxyz-", begin), help.size());
+    names.push_back(help.substr(begin, end - begin));
+    begin = end;
+  }
+  throw UsageError(std::string(command) + ": unknown option " + quoted_text(word) +
+                   did_you_mean(word.substr(0, word.find('=')), names));
+}
 
 }  // namespace anyaccel::cli
 

@@ -131,7 +131,7 @@ int run_new_backend(std::span<const char* const> arguments) {
   std::vector<std::string> words(arguments.begin(), arguments.end());
   for (const auto& word : words) {
     if (word == "-h" || word == "--help") return std::fputs(kHelp, stdout), 0;
-    if (word.size() > 1 && word.front() == '-') throw UsageError("new-backend: unknown option " + quoted_text(word));
+    if (word.size() > 1 && word.front() == '-') unknown_option("new-backend", word, kHelp);
   }
   if (words.size() != 2) throw UsageError("new-backend wants a name and a folder: anyaccel new-backend NAME DIR");
   const auto& name = words[0];

@@ -49,11 +49,8 @@ Options parse(std::span<const char* const> arguments) {
   Options out;
   const auto value_of = [&](std::size_t& i, std::string_view option, std::string& value) {
     std::string word = arguments[i];
-    // As everywhere, `_` is `-` in names of options.
     const auto name = word.substr(0, word.find('='));
-    auto plain = name;
-    std::replace(plain.begin(), plain.end(), '_', '-');
-    if (plain != option) return false;
+    if (with_dashes(name) != option) return false;
     if (name.size() < word.size()) return value = word.substr(name.size() + 1), true;
     if (i + 1 == arguments.size()) throw UsageError("ops: " + name + " wants a value");
     return value = arguments[++i], true;
@@ -63,7 +60,7 @@ Options parse(std::span<const char* const> arguments) {
     if (value_of(i, "--backend", out.backend) || value_of(i, "--target-arch", out.target_arch) ||
         value_of(i, "--cuda-archs", out.cuda_archs) || value_of(i, "--compiler", out.compiler))
       continue;
-    if (word.starts_with("--")) std::replace(word.begin(), word.end(), '_', '-');
+    word = with_dashes(word);
     if (word == "-h" || word == "--help") {
       out.help = true;
     } else if (word == "--json") {
@@ -75,7 +72,7 @@ Options parse(std::span<const char* const> arguments) {
     } else if (word == "--dry-run") {
       out.dry_run = true;
     } else if (word.size() > 1 && word.front() == '-') {
-      throw UsageError("ops: unknown option " + quoted_text(word));
+      unknown_option("ops", arguments[i], kHelp);
     } else if (out.action.empty()) {
       out.action = word;
     } else {

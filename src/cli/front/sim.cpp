@@ -11,6 +11,7 @@
 #include "base/built_traits.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/program.h"
 #include "base/untrusted_text.h"
 #include "cli/front/front.h"
@@ -32,15 +33,18 @@ constexpr const char* kHelp =
     "  --stands-in-for NAME  Take the place of this backend or device type (SIM_STANDS_IN_FOR)\n"
     "  --faults LIST         What goes wrong, and when (SIM_FAULTS)\n"
     "  --check report|abort  Watch for wrong use, and report it or end the program (SIM_CHECK)\n"
-    "  --json FILE           Where the reports go, as JSON (SIM_CHECK_JSON); alone it means --check report too\n";
+    "  --json FILE           Where the reports go, as JSON (SIM_CHECK_JSON); alone it means --check report too\n"
+    "  --log-level LEVEL     What AnyAccel says on standard error: error, warning, info or debug "
+    "(ANYACCEL_LOG_LEVEL)\n";
 
 struct Option {
   std::string_view word;
   const char* variable;
 };
 constexpr Option kOptions[] = {
-    {"--devices", "SIM_DEVICES"}, {"--memory", "SIM_MEMORY"}, {"--stands-in-for", "SIM_STANDS_IN_FOR"},
-    {"--faults", "SIM_FAULTS"},   {"--check", "SIM_CHECK"},   {"--json", "SIM_CHECK_JSON"}};
+    {"--devices", "SIM_DEVICES"},         {"--memory", "SIM_MEMORY"}, {"--stands-in-for", "SIM_STANDS_IN_FOR"},
+    {"--faults", "SIM_FAULTS"},           {"--check", "SIM_CHECK"},   {"--json", "SIM_CHECK_JSON"},
+    {"--log-level", "ANYACCEL_LOG_LEVEL"}};
 
 /// The arguments after `run`; what options say goes into the environment. Returns the program and its arguments.
 std::vector<const char*> parse(std::span<const char* const> arguments) {
@@ -53,21 +57,26 @@ std::vector<const char*> parse(std::span<const char* const> arguments) {
     }
     if (word.empty() || word.front() != '-') break;
     const auto equals = word.find('=');
-    const auto name = word.substr(0, equals);
+    const auto name = with_dashes(word.substr(0, equals));
     const Option* option = nullptr;
     for (const auto& one : kOptions)
       if (one.word == name) option = &one;
-    if (option == nullptr) throw UsageError("sim run: unknown option " + quoted_text(word));
+    if (option == nullptr) unknown_option("sim run", word, kHelp);
     std::string value;
     if (equals != std::string_view::npos) {
       value = word.substr(equals + 1);
     } else if (i + 1 < arguments.size()) {
       value = arguments[++i];
     } else {
-      throw UsageError("sim run: " + std::string(name) + " wants a value");
+      throw UsageError("sim run: " + name + " wants a value");
     }
     if (name == "--check" && value != "report" && value != "abort")
       throw UsageError("sim run: --check wants report or abort, not " + quoted_text(value));
+    if (name == "--log-level") try {
+        set_log_level(parse_log_level(value));
+      } catch (const Error& error) {
+        throw UsageError(error.what());
+      }
     ::setenv(option->variable, value.c_str(), /*overwrite=*/1);
   }
   if (i == arguments.size()) throw UsageError("sim run: no program was given; write -- PROGRAM [ARGUMENT]...");

@@ -13,6 +13,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using Slots = std::vector<std::string>;
 
 std::vector<Host> pool() { return {{"worker-0", numbered_slots(4)}, {"worker-1", numbered_slots(4)}}; }
@@ -57,9 +58,12 @@ TEST(HostFile, HostsWithoutSlotsAreLeftOut) {
 TEST(HostFile, WrongLinesAreNamed) {
   EXPECT_THAT(file_refusal("a slots=1\nb 2"), HasSubstr("hosts:2 "));
   EXPECT_THAT(file_refusal("a"), HasSubstr("hosts:1 "));
-  EXPECT_THAT(file_refusal("a slot=2"), HasSubstr("'a slot=2'"));
+  EXPECT_THAT(file_refusal("a slot=2"), HasSubstr("\"a slot=2\""));
   EXPECT_THAT(file_refusal("a slots=4abc"), HasSubstr("4abc"));
   EXPECT_THAT(file_refusal("a slots=-1"), HasSubstr("no line"));
+  // As names of devices they would start a rank on a device "O4"; DeepSpeed refuses them.
+  for (const char* line : {"a slots=two", "a slots=O4", "a slots=GPU"})
+    EXPECT_THAT(file_refusal(line), HasSubstr("hosts:1 is no line"));
   EXPECT_THAT(file_refusal("a slots="), HasSubstr("no line"));
   EXPECT_THAT(file_refusal("a slots=99999999999"), HasSubstr("no line"));
   EXPECT_THAT(file_refusal("a slots=1,,2"), HasSubstr("no line"));
@@ -135,11 +139,24 @@ TEST(Hosts, FirstOnes) {
 }
 
 TEST(Hosts, SlotsOfEach) {
-  EXPECT_EQ(slots_of_each(pool(), 2, false).front().slots, (Slots{"0", "1"}));
-  EXPECT_EQ(slots_of_each({{"a", {"GPU-x", "GPU-y"}}}, 1, false).front().slots, Slots{"GPU-x"});
-  EXPECT_EQ(slots_of_each({{"a", {"0"}}}, 3, true).front().slots, numbered_slots(3));
-  EXPECT_THAT(refusal([] { slots_of_each(pool(), 5, false); }),
-              HasSubstr("--num_accelerators is more than worker-0 has"));
+  EXPECT_EQ(slots_of_each(pool(), 2, FewerSlots::refuse).front().slots, (Slots{"0", "1"}));
+  EXPECT_EQ(slots_of_each({{"a", {"GPU-x", "GPU-y"}}}, 1, FewerSlots::refuse).front().slots, Slots{"GPU-x"});
+  EXPECT_EQ(slots_of_each({{"a", {"0"}}}, 3, FewerSlots::add).front().slots, numbered_slots(3));
+  EXPECT_EQ(slots_of_each({{"a", {"0", "1"}}}, 2, FewerSlots::refuse_unasked).front().slots, numbered_slots(2));
+  const auto refused = refusal([] { slots_of_each(pool(), 5, FewerSlots::refuse); });
+  EXPECT_THAT(refused, HasSubstr("--num_accelerators is more than worker-0 has; got 5, want 4 at most"));
+  EXPECT_THAT(refused, Not(HasSubstr("--oversubscribe")));
+  EXPECT_THAT(refusal([] { slots_of_each(pool(), 5, FewerSlots::refuse_unasked); }),
+              HasSubstr("want 4 at most; write more slots into the host file, or give --oversubscribe"));
+}
+
+// Breaks when a rank gets a device that only an accelerator with a visible-devices variable could look up.
+TEST(Hosts, NamesOfDevicesWantAVariable) {
+  EXPECT_EQ(refusal([] { check_numbered(pool(), "cpu"); }), "not refused");
+  EXPECT_THAT(refusal([] {
+                check_numbered({{"a", {"0", "O4"}}}, "cpu");
+              }),
+              HasSubstr("host a has a slot with a name, and cpu has only numbered devices; got \"O4\""));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 Options parse(std::vector<const char*> words) { return parse_options(words); }
 
@@ -89,6 +90,40 @@ TEST(LaunchOptions, DeepSpeedsDefaultsMeanNothing) {
   EXPECT_FALSE(options.num_accelerators || options.num_nodes || options.log_folder);
 }
 
+// Breaks when a script's unset variable, "--include $ONLY", is an error; DeepSpeed takes it for its default.
+TEST(LaunchOptions, EmptyTextsAreDeepSpeedsDefaults) {
+  const auto options =
+      parse({"--include", "", "--exclude=", "--master_addr", "", "--hostfile", "", "--launcher_args", "", "m"});
+  EXPECT_EQ(options.include + options.exclude + options.master_addr + options.runner_arguments, "");
+  EXPECT_FALSE(options.host_file);
+  EXPECT_EQ(parse({"-i", "", "-e", "a", "--num_nodes", "-1", "m"}).exclude, "a");
+  EXPECT_EQ(parse({"--include", "", "--num_gpus", "2", "m"}).num_accelerators, 2);
+}
+
+// Breaks when a misspelled option, or another launcher's, is refused without the one that was meant.
+TEST(LaunchOptions, UnknownOnesNameTheNearest) {
+  EXPECT_THAT(refusal({"--num_acelerators", "2", "a"}),
+              HasSubstr("unknown option \"--num_acelerators\"; did you mean '--num_accelerators'?"));
+  EXPECT_THAT(refusal({"--num-acelerators=2", "a"}), HasSubstr("did you mean '--num_accelerators'?"));
+  EXPECT_THAT(refusal({"--host", "a", "a"}), HasSubstr("use --hostfile FILE"));
+  EXPECT_THAT(refusal({"-hostfile", "a", "a"}), HasSubstr("did you mean '--hostfile'?"));
+  EXPECT_THAT(refusal({"-include", "a", "a"}), HasSubstr("did you mean '--include'?"));
+  EXPECT_THAT(refusal({"--nproc_per_node", "2", "a"}),
+              HasSubstr("unknown option \"--nproc_per_node\"; that is torchrun's; use --num_accelerators N"));
+  EXPECT_THAT(refusal({"--nproc-per-node=2", "a"}), HasSubstr("use --num_accelerators N"));
+  EXPECT_THAT(refusal({"--nnodes=1:2", "a"}), HasSubstr("use --num_nodes N"));
+  EXPECT_THAT(refusal({"--rdzv_endpoint=a:1", "a"}), HasSubstr("use --master_addr ADDRESS and --master_port PORT"));
+  EXPECT_THAT(refusal({"-np", "2", "a"}), HasSubstr("mpirun's; use --num_accelerators N"));
+  EXPECT_THAT(refusal({"-n", "2", "a"}), HasSubstr("use --num_accelerators N"));
+  EXPECT_THAT(refusal({"-env", "A", "1", "a"}), HasSubstr("mpiexec's"));
+  EXPECT_THAT(refusal({"--num_processes", "2", "a"}), HasSubstr("accelerate's"));
+  EXPECT_THAT(refusal({"--ntasks-per-node=2", "a"}), HasSubstr("srun's"));
+  // Options between launchers are not for people.
+  EXPECT_THAT(refusal({"--wrld", "a"}), Not(HasSubstr("--world")));
+  EXPECT_THAT(refusal({"--xyzzyplugh", "a"}), Not(HasSubstr("did you mean")));
+  EXPECT_THAT(refusal({"--n", "a"}), Not(HasSubstr("mpirun")));
+}
+
 TEST(LaunchOptions, WordsBehindTheProgramAreItsOwn) {
   const auto options = parse({"-q", "prog", "--num_gpus", "2", "--", "--log_level", "x"});
   EXPECT_EQ(options.program, "prog");
@@ -101,14 +136,14 @@ TEST(LaunchOptions, WhatIsRefusedSaysWhy) {
   EXPECT_THAT(refusal({"--autotuning", "run", "a"}), HasSubstr("--autotuning is not supported"));
   EXPECT_THAT(refusal({"--elastic-training", "a"}), HasSubstr("--elastic_training is not supported"));
   EXPECT_THAT(refusal({"--min_elastic_nodes", "1", "a"}), HasSubstr("is not supported"));
-  EXPECT_THAT(refusal({"--no-such", "a"}), HasSubstr("unknown option '--no-such'"));
-  EXPECT_THAT(refusal({"-z", "a"}), HasSubstr("unknown option '-z'"));
-  EXPECT_THAT(refusal({"-qx", "a"}), HasSubstr("unknown option '-qx'"));
+  EXPECT_THAT(refusal({"--no-such", "a"}), HasSubstr("unknown option \"--no-such\""));
+  EXPECT_THAT(refusal({"-z", "a"}), HasSubstr("unknown option \"-z\""));
+  EXPECT_THAT(refusal({"-qx", "a"}), HasSubstr("unknown option \"-qx\""));
   EXPECT_THAT(refusal({}), HasSubstr("no program"));
   EXPECT_THAT(refusal({"-q"}), HasSubstr("no program"));
   EXPECT_THAT(refusal({""}), HasSubstr("empty"));
   EXPECT_THAT(refusal({"--hostfile"}), HasSubstr("--hostfile wants a value"));
-  EXPECT_THAT(refusal({"--hostfile=", "a"}), HasSubstr("--hostfile wants a value"));
+  EXPECT_THAT(refusal({"--venv_script=", "a"}), HasSubstr("--venv_script wants a value"));
   EXPECT_THAT(refusal({"--module=1", "a"}), HasSubstr("--module takes no value"));
   EXPECT_THAT(refusal({"--num_gpus", "0", "a"}), HasSubstr("1 or more"));
   EXPECT_THAT(refusal({"--num_gpus", "2x", "a"}), HasSubstr("'2x'"));
