@@ -94,7 +94,6 @@ constexpr Foreign kForeign[] = {
     {"main_process_port", "accelerate's", "use --master_port PORT"},
     {"gpu_ids", "accelerate's", "use --include localhost:0,1, or the accelerator's own variable"},
     {"multi_gpu", "accelerate's", kOwnDevices},
-    {"cpu", "accelerate's", "use DS_ACCELERATOR=cpu"},
     {"mixed_precision", "accelerate's", "leave it out: that is the program's own affair"},
     {"ssh_user", "another launcher's", "use --launcher_args='-l USER'"},
 };

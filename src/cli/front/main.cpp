@@ -23,7 +23,7 @@ constexpr int kUsage = 2;
 /// These parse --log-level themselves, because the words after their options are another program's: all of `launch`, and those after
 /// the second name of `sim run`.
 constexpr std::string_view kWholeLine = "launch";
-constexpr std::string_view kWholeLineAfter[] = {"sim", "run"};
+constexpr std::string_view kWholeLineAfter[] = {ANYACCEL_SIM_NAME, "run"};
 
 constexpr auto kCommands = std::to_array<Command>({
 #define ANYACCEL_TORCH_COMMAND(name, text, summary) {text, summary, nullptr},
