@@ -131,8 +131,7 @@ int run(const char* program, const std::vector<const char*>& words) {
     if (word == "--version") return std::puts("anyaccel " ANYACCEL_VERSION), 0;
     if (took_log_level(words, i)) continue;
     constexpr std::string_view kOptions[] = {"--help", "--version", "--log-level"};
-    return usage_error("unknown option " + quoted_text(word) +
-                       did_you_mean(word.substr(0, word.find('=')), kOptions));
+    return usage_error("unknown option " + quoted_text(word) + did_you_mean(word.substr(0, word.find('=')), kOptions));
   }
   std::vector<const char*> rest(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
   if (rest.empty()) return usage_error("a command is missing");
