@@ -15,6 +15,7 @@
 #include "anyaccel/error.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "base/trusted_path.h"
 #include "build/cache_paths.h"
 
 namespace anyaccel::build {
@@ -94,36 +95,33 @@ fs::path Cache::default_folder() {
 }
 
 void Cache::prepare() const {
+  const auto require_trust = [&](TrustedKind kind) {
+    if (const auto problem = trust_problem(folder_, kind); !problem.empty())
+      refuse(folder_, "cannot be trusted: " + problem);
+  };
+  // Nothing is made where others can put links.
+  require_trust(TrustedKind::future_folder);
   make_parents(folder_.parent_path(), folder_);
   make_folder(folder_, folder_);
   struct stat info {};
   if (::stat(folder_.c_str(), &info) != 0) refuse(folder_, "cannot be read", errno);
-  if (!S_ISDIR(info.st_mode)) refuse(folder_, "is no folder");
-  if (info.st_uid != ::geteuid())
+  if (S_ISDIR(info.st_mode) && info.st_uid != ::geteuid())
     refuse(folder_, "belongs to user " + std::to_string(info.st_uid) + ", who could change what this process runs");
-  if ((info.st_mode & 022) != 0)
-    refuse(folder_, "can be written by others, who could change what this process runs; chmod 700 makes it private");
+  require_trust(TrustedKind::folder);
   make_folder(folder_ / "locks", folder_);
   make_folder(folder_ / "memo", folder_);
 }
 
 fs::path Cache::memo_folder() const noexcept try {
   auto memo = folder_ / "memo";
-  for (const auto& folder : {folder_, memo}) {
-    struct stat info {};
-    const bool read = folder == memo ? ::lstat(folder.c_str(), &info) == 0 : ::stat(folder.c_str(), &info) == 0;
-    if (!read || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 022) != 0) return {};
-  }
-  return memo;
+  struct stat info {};
+  if (::lstat(memo.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) return {};
+  return trust_problem(memo, TrustedKind::folder).empty() ? memo : fs::path();
 } catch (...) {
   return {};
 }
 
-bool Cache::is_trusted() const noexcept {
-  struct stat info {};
-  return ::stat(folder_.c_str(), &info) == 0 && (info.st_uid == ::geteuid() || info.st_uid == 0) &&
-         (info.st_mode & 022) == 0;
-}
+bool Cache::is_trusted() const noexcept { return trust_problem(folder_, TrustedKind::folder).empty(); }
 
 bool Cache::is_shared() const {
   if (env("ANYACCEL_OP_CACHE_SHARED")) return env_flag("ANYACCEL_OP_CACHE_SHARED");

@@ -58,9 +58,9 @@ class Cache {
   const std::filesystem::path& folder() const noexcept { return folder_; }
 
   /// Makes the folder, 0700. Throws `io` naming it and what to do when it cannot be made or written, and when it is
-  /// another user's or open to others.
+  /// another user's or its path is not to be trusted (base/trusted_path.h).
   void prepare() const;
-  /// Whether what lies there may be run: the folder is this user's, or root's, and others cannot write it.
+  /// Whether libraries of the folder may be opened (base/trusted_path.h).
   bool is_trusted() const noexcept;
   /// For small files that may go at any time. Empty when the folder is not this user's alone: files that others could put
   /// there, or links, are neither read nor written.

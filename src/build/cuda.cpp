@@ -5,6 +5,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "build/flags.h"
 
 namespace anyaccel::build {
 
@@ -47,9 +48,10 @@ std::string toolkit_mismatch(const LibTorch& torch, const std::string& nvcc_iden
 }
 
 std::vector<std::string> host_flags_for_nvcc(const std::vector<std::string>& flags) {
-  constexpr std::array<std::string_view, 5> kBoth{"-D", "-U", "-O", "-std=", "-X"};
+  constexpr std::array<std::string_view, 4> kBoth{"-D", "-U", "-O", "-std="};
   std::vector<std::string> out;
   for (const auto& flag : flags) {
+    if (is_linker_flag(flag)) continue;  // without effect, and nvcc would cut it at its commas
     const bool both = std::any_of(kBoth.begin(), kBoth.end(), [&](auto begin) { return flag.starts_with(begin); });
     out.push_back(both ? flag : "-Xcompiler=" + flag);
   }

@@ -6,6 +6,8 @@
 
 #include "anyaccel/error.h"
 #include "base/file.h"
+#include "base/untrusted_text.h"
+#include "build/flags.h"
 
 namespace anyaccel::build {
 
@@ -22,7 +24,7 @@ struct Line {
 [[noreturn]] void fail(const Line& line, const std::string& what, const std::string& want = {}) {
   throw Error(
       ErrorCode::corrupt, kWhere,
-      {.what = "line " + std::to_string(line.number) + ": " + what, .got = "'" + line.value + "'", .want = want});
+      {.what = "line " + std::to_string(line.number) + ": " + what, .got = quoted_text(line.value), .want = want});
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -52,7 +54,7 @@ std::vector<Line> read_lines(std::string_view text) {
                   {.what = "line " + std::to_string(number) + ": it holds a control character"});
     if (equals == std::string_view::npos) fail(whole, "not `key = value`");
     Line made{number, std::string(trimmed(line.substr(0, equals))), std::string(trimmed(line.substr(equals + 1)))};
-    if (made.value.empty()) fail(whole, "`" + made.key + "` has no value");
+    if (made.value.empty()) fail(whole, quoted_text(made.key) + " has no value");
     out.push_back(std::move(made));
   }
   return out;
@@ -68,43 +70,20 @@ std::string path_of(const Line& line, std::string_view value) {
   return std::string(value);
 }
 
-/// What makes a compiler read files, or run programs, that no key knows: folders have lines of their own.
-bool escapes_key(std::string_view flag) {
-  static constexpr std::array<std::string_view, 21> kRefused{
-      "-I",       "-include",       "-imacros",      "-isystem", "-iquote", "-idirafter",   "-isysroot",
-      "-iprefix", "-iwithprefix",   "-imultilib",    "-B",       "-specs",  "-fplugin",     "-wrapper",
-      "-Wp,",     "-Xpreprocessor", "-fprofile-use", "-ccbin",   "-optf",   "-pre-include", "-options-file"};
-  if (flag.starts_with("-Xcompiler=")) flag.remove_prefix(11);
-  if (flag.starts_with("-Xcompiler")) return false;
-  for (const auto refused : kRefused)
-    if (flag.starts_with(refused)) return true;
-  for (const std::string_view refused :
-       {"--include", "--imacros", "--sysroot", "--specs", "--system-include", "--prefix", "--compiler-bindir",
-        "--options-file", "--pre-include", "--compiler-options"})
-    if (flag.starts_with(refused)) return true;
-  return flag.find(",-I") != flag.npos || flag.find(",-i") != flag.npos || flag.find('@') != flag.npos;
-}
-
-std::vector<std::string> flags_of(const Line& line, std::string_view text) {
-  // What makes results differ, or a library that dies on another machine.
-  static constexpr std::array<std::string_view, 7> kRefused{
-      "-ffast-math",   "-Ofast",         "-funsafe-math-optimizations", "-march=native", "-mcpu=native",
-      "-mtune=native", "--use_fast_math"};
+std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> out;
   for (text = trimmed(text); !text.empty(); text = trimmed(text)) {
     const auto end = std::min(text.find(' '), text.size());
-    const auto flag = text.substr(0, end);
+    out.emplace_back(text.substr(0, end));
     text.remove_prefix(end);
-    if (flag.size() < 2 || flag.front() != '-')
-      fail(line, "`" + std::string(flag) + "` is no flag", "words that begin with -");
-    if (std::find(kRefused.begin(), kRefused.end(), flag) != kRefused.end())
-      fail(line, "`" + std::string(flag) + "` makes results or machines differ and is not used");
-    if (escapes_key(flag))
-      fail(line, "`" + std::string(flag) + "` reads what no key covers",
-           "`include = FOLDER` below the op's, or `prefix_variable`");
-    out.emplace_back(flag);
   }
   return out;
+}
+
+std::vector<std::string> flags_of(const Line& line, std::string_view text, FlagsOf compiler) {
+  auto words = words_of(text);
+  if (const auto problem = find_flag_problem(words, compiler)) fail(line, problem->what, problem->want);
+  return words;
 }
 
 Source source_of(const Line& line) {
@@ -117,13 +96,14 @@ Source source_of(const Line& line) {
     out.files.push_back(path_of(line, names.substr(0, end)));
     names = trimmed(names.substr(end));
   } while (!names.empty());
-  if (colon != std::string_view::npos) out.flags = flags_of(line, value.substr(colon + 1));
+  if (colon != std::string_view::npos)
+    out.flags = flags_of(line, value.substr(colon + 1), out.is_cuda() ? FlagsOf::nvcc : FlagsOf::host);
   for (const auto& file : out.files) {
     const auto type = std::filesystem::path(file).extension();
     if (type != ".cpp" && type != ".cc" && type != ".c" && type != ".cu")
       fail(line, "not a source", ".cpp, .cc, .c or .cu");
     if (out.files.size() > 1 && type != ".cpp" && type != ".cc")
-      fail(line, "`" + file + "` cannot be compiled together with others", "C++ sources, or a line of its own");
+      fail(line, quoted_text(file) + " cannot be compiled together with others", "C++ sources, or a line of its own");
   }
   return out;
 }
@@ -158,7 +138,7 @@ bool read_list(const Line& line, Description& out) {
       fail(line, "not a library's name", "for example uring");
     out.links.push_back(line.value);
   } else if (line.key == "flag") {
-    for (auto& flag : flags_of(line, line.value)) out.flags.push_back(std::move(flag));
+    for (auto& flag : flags_of(line, line.value, FlagsOf::host)) out.flags.push_back(std::move(flag));
   } else if (line.key == "prefix") {
     if (line.value.front() != '/' || !all_of(line.value, "_-+./"))
       fail(line, "not an absolute folder", "for example /opt/vendor/latest");
@@ -242,13 +222,18 @@ Description parse_description(std::string_view text) {
   std::set<std::string> seen;
   for (auto line = lines.begin() + 1; line != lines.end(); ++line) {
     if (read_list(*line, out)) continue;
-    if (!seen.insert(line->key).second) fail(*line, "`" + line->key + "` stands twice", "one value");
+    if (!seen.insert(line->key).second) fail(*line, quoted_text(line->key) + " appears twice", "one value");
     read_single(*line, out);
   }
   require(!out.class_name.empty(), "`class_name` is missing");
   require(!out.name.empty(), "`name` is missing");
   require(!out.backends.empty(), "`backends` is missing");
   require(!out.sources.empty(), "`source` is missing");
+  if (out.needs_nvcc())
+    for (const auto& flag : out.flags)
+      if (!is_safe_for_nvcc(flag))
+        throw Error(ErrorCode::corrupt, kWhere,
+                    {.what = "nvcc cannot get the flag " + quoted_text(flag) + ": its shell expands $ and backquotes"});
   return out;
 }
 

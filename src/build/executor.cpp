@@ -4,9 +4,10 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <memory>
 
 #include "anyaccel/error.h"
-#include "base/file.h"
+#include "base/untrusted_text.h"
 #include "build/cache.h"
 #include "build/processes.h"
 #include "build/progress.h"
@@ -19,13 +20,15 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Enough for the first errors; templates can fill megabytes.
-constexpr std::size_t kMostOutput = 8000;
+constexpr std::size_t kMostShown = 8000;
+/// A compiler of LibTorch's headers writes tens of MiB. With less room, a silent failure is probably the disk's.
+constexpr std::uintmax_t kLittleRoom = 64 << 20;
 
 struct Job {
   std::string what;
   fs::path made;
   std::vector<std::string> words;
-  fs::path log() const { return made.string() + ".log"; }
+  std::unique_ptr<ProgramOutput> output = std::make_unique<ProgramOutput>();
 };
 
 /// A command as it is after the private folder is gone.
@@ -50,40 +53,61 @@ std::string to_repeat(const Plan& plan) {
   return out;
 }
 
-bool disk_is_full(const fs::path& folder, const std::string& said) {
-  for (const int error : {ENOSPC, EDQUOT})
-    if (said.find(std::strerror(error)) != std::string::npos) return true;
+/// What says that the disk is full, in words; empty if nothing does.
+std::string full_disk(const fs::path& folder, int status, const std::string& said) {
+  if (const auto line = full_disk_line(said); !line.empty()) return "the compiler said " + quoted_text(line, 500);
   const int error = write_error(folder, 1 << 16);
-  return error == ENOSPC || error == EDQUOT;
+  if (error == ENOSPC || error == EDQUOT) return std::strerror(error);
+  std::error_code ignored;
+  const auto room = fs::space(folder, ignored);
+  // A linker that maps its output is killed by SIGBUS when the disk has no page for it, before it can say a word.
+  const bool silent = said.empty() || status > 128 || said.find("Bus error") != said.npos;
+  if (silent && !ignored && room.available < kLittleRoom) return "there is little room, and no other cause was named";
+  return {};
 }
 
 void judge(const Job& job, int status, const ExecuteOptions& options, const std::string& repeat) {
   std::error_code error;
   const bool made = fs::exists(job.made, error);
-  auto said = try_read_file(job.log()).value_or("");
+  const auto said = job.output->text();
   if (made && status == 0 && (said.empty() || !options.fatal_warnings)) {
     // Another compiler's warnings are nothing that a user of ours can mend.
     if (options.verbose) std::fputs(said.c_str(), stderr);
     return;
   }
-  if (disk_is_full(job.made.parent_path(), said))
-    throw Error(ErrorCode::io, "op cache",
-                {.what = "the disk with " + job.made.parent_path().parent_path().string() + " is full",
-                 .hint = "make room there, or set ANYACCEL_OP_CACHE to a folder of yours on a disk with room"});
-  if (said.size() > kMostOutput) said = said.substr(0, kMostOutput) + "\n[...]\n";
-  if (said.empty()) said = "(it said nothing)\n";
   const auto how =
       status > 128 ? "was ended by signal " + std::to_string(status - 128) : "ended with " + std::to_string(status);
-  throw Error(
-      ErrorCode::build_failed, "OpBuilder::load",
-      {.what = job.what + " failed: the compiler " + how + " and said:\n" + said + "to repeat it:\n  " + repeat});
+  const auto folder = job.made.parent_path();
+  if (const auto why = full_disk(folder, status, said); !why.empty()) {
+    const auto room = fs::space(folder, error);
+    throw Error(ErrorCode::io, "op cache",
+                {.what = job.what + " failed because the disk or a quota is full: " + why + "; the compiler " + how +
+                         (error ? std::string() : ", and " + std::to_string(room.available >> 20) + " MiB are free") +
+                         " in " + folder.parent_path().string(),
+                 .hint = "make room there, or set ANYACCEL_OP_CACHE to a folder of yours on a disk with room"});
+  }
+  throw Error(ErrorCode::build_failed, "OpBuilder::load",
+              {.what = job.what + " failed: the compiler " + how + " and said:\n" +
+                       (said.empty() ? "(it said nothing)" : printable_text(said, kMostShown)) +
+                       (said.ends_with('\n') ? "" : "\n") + "to repeat it:\n  " + repeat});
 }
 
 }  // namespace
 
+std::string full_disk_line(const std::string& text) {
+  // In the words of LC_ALL=C, which compilers get; strerror() here may speak another language.
+  for (const std::string_view words : {"No space left on device", "Disk quota exceeded", "Quota exceeded"})
+    if (const auto at = text.find(words); at != std::string::npos) {
+      const auto begin = text.rfind('\n', at) + 1;  // 0 in the first line
+      return text.substr(begin, text.find('\n', at) - begin);
+    }
+  return {};
+}
+
 void execute(const Plan& plan, const std::string& name, const ExecuteOptions& options) {
   std::vector<Job> jobs;
-  for (const auto& step : plan.steps) jobs.push_back({"compiling " + step.source, step.object, step.words});
+  for (const auto& step : plan.steps)
+    jobs.push_back({.what = "compiling " + step.source, .made = step.object, .words = step.words});
   Progress progress(name);
   ProcessGroup group;
   auto environment = build_environment();
@@ -96,7 +120,7 @@ void execute(const Plan& plan, const std::string& name, const ExecuteOptions& op
     if (job.words.size() > 1 && fs::path(job.words[0]).filename() == "ccache")
       own.push_back("CCACHE_COMPILER=" + job.words[1]);
     if (options.verbose) std::fprintf(stderr, "%s\n", shell_quoted(job.words).c_str());
-    return group.start(job.words, own, job.log());
+    return group.start(job.words, own, *job.output);
   };
   std::map<pid_t, const Job*> running;
   std::size_t begun = 0, done = 0;
@@ -105,7 +129,10 @@ void execute(const Plan& plan, const std::string& name, const ExecuteOptions& op
       const auto& job = jobs[begun++];
       running[start(job)] = &job;
     }
-    progress.show("compiled " + std::to_string(done) + " of " + std::to_string(jobs.size()) + " sources");
+    std::string text = "compiled " + std::to_string(done) + " of " + std::to_string(jobs.size()) + " sources";
+    for (const auto& [process, job] : running)
+      text += (process == running.begin()->first ? "; now " : ", ") + job->what.substr(sizeof "compiling");
+    progress.work_on(text);
     const auto ended = group.wait(200);
     const auto place = running.find(ended.process);
     if (place == running.end()) continue;
@@ -113,10 +140,10 @@ void execute(const Plan& plan, const std::string& name, const ExecuteOptions& op
     running.erase(place);
     ++done;
   }
-  const Job link{"linking " + name, plan.library, plan.link};
+  const Job link{.what = "linking " + name, .made = plan.library, .words = plan.link};
   const auto process = start(link);
   for (;;) {
-    progress.show("linking");
+    progress.work_on("linking");
     const auto ended = group.wait(200);
     if (ended.process == process) return judge(link, ended.status, options, to_repeat(plan));
   }

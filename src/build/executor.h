@@ -12,7 +12,10 @@ struct ExecuteOptions {
 };
 
 /// Compiles and links `plan`, whose folder exists. Throws `build_failed` with the compiler's own words and the command to
-/// repeat it, and `io` when the disk is full.
+/// repeat it, `io` when the disk is full, and `timeout` (ANYACCEL_OP_BUILD_TIMEOUT).
 void execute(const Plan& plan, const std::string& name, const ExecuteOptions& options);
+
+/// The first line in which a program says that the disk or a quota is full; empty if there is none.
+std::string full_disk_line(const std::string& text);
 
 }  // namespace anyaccel::build

@@ -132,7 +132,7 @@ std::string checked_arch(const std::string& text) {
   const bool good = std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '+' || c == '_';
   });
-  if (!good || text == "native" || text.starts_with('-'))
+  if (!good || text.starts_with("native") || text.starts_with('-'))
     refuse("not an instruction set", text, "a name that -march knows, not native: for example x86-64-v3");
   return text;
 }

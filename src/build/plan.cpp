@@ -2,7 +2,10 @@
 
 #include <sstream>
 
+#include "anyaccel/error.h"
+#include "base/untrusted_text.h"
 #include "build/cuda.h"
+#include "build/flags.h"
 #include "build/prefix.h"
 
 namespace anyaccel::build {
@@ -12,6 +15,15 @@ namespace {
 #define ANYACCEL_TORCH_CUDA "libtorch_cuda.so"
 
 namespace fs = std::filesystem;
+
+/// nvcc starts the host's compiler through a shell, which would run a program that a folder's name contains.
+void require_safe_for_nvcc(const std::vector<std::string>& words) {
+  for (const auto& word : words)
+    if (!is_safe_for_nvcc(word))
+      throw Error(ErrorCode::unavailable, "op builders",
+                  {.what = "nvcc cannot compile with the word " + quoted_text(word) +
+                           ": its shell expands $ and backquotes; use folders without these characters"});
+}
 
 void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
   to.insert(to.end(), from.begin(), from.end());
@@ -131,6 +143,7 @@ Plan make_plan(const Op& op, const Places& places, const LibTorch* torch, const 
     const auto path = [&](const std::string& file) { return (from / file).lexically_normal().string(); };
     for (std::size_t i = 0; i + 1 < source.files.size(); ++i) append(step.words, {"-include", path(source.files[i])});
     append(step.words, {"-c", path(source.files.back()), "-o", step.object.string()});
+    if (source.is_cuda()) require_safe_for_nvcc(step.words);
     out.steps.push_back(std::move(step));
   };
   for (const auto& source : op.description.sources) add(source, op.source_folder());

@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "base/file.h"
+#include "base/trusted_path.h"
 #include "build/places.h"
 
 namespace anyaccel::build {
@@ -74,7 +75,9 @@ std::vector<fs::path> prefix_candidates(const Description& op) {
   } catch (const std::exception&) {
     // A library that does not know its own place has no prebuilt ops either; loading one says so.
   }
-  for (const auto& folder : op.prefixes) add(folder);
+  // Code comes from there without anyone naming it.
+  for (const auto& folder : op.prefixes)
+    if (trust_problem(folder, TrustedKind::folder).empty()) add(folder);
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "anyaccel/error.h"
@@ -27,6 +29,8 @@ namespace {
   throw Error(ErrorCode::unavailable, "op builders", {.what = what + ": " + std::strerror(error)});
 }
 
+constexpr off_t kMostOutput = 16 << 20;
+constexpr std::size_t kMostAnswer = 1 << 20;
 constexpr const char* kShell = "/bin/sh";
 /// Kills its process group when its input ends, which only we can end.
 constexpr const char* kGuard = "read _; kill -s KILL 0";
@@ -89,9 +93,13 @@ void read_rest(int from, std::string& text) {
   if (::poll(&one, 1, 0) > 0) read_some(from, text);
 }
 
+/// Takes the status of a process that ended or was killed. Gives up after seconds: a process that waits for a server's disk
+/// cannot even be killed. Where SIGCHLD is ignored, there is no status.
 void reap(pid_t process) {
-  // Nobody tells us where SIGCHLD is ignored: then there is nothing to reap.
-  while (::waitpid(process, nullptr, 0) < 0 && errno == EINTR) {
+  for (int i = 0; i < 500; ++i) {
+    const pid_t ended = ::waitpid(process, nullptr, WNOHANG);
+    if (ended == process || (ended < 0 && errno != EINTR)) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(i < 10 ? 1 : 10));
   }
 }
 
@@ -150,7 +158,36 @@ pid_t spawn_runner(SpawnSettings& settings, pid_t group, const std::vector<std::
 
 }  // namespace
 
-Outcome run_program(const std::vector<std::string>& words, const std::vector<std::string>& environment) {
+ProgramOutput::ProgramOutput() {
+  const int made = ::memfd_create("anyaccel-build-output", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  // In the way of no descriptor that a child gets.
+  descriptor_ = made < 0 ? -1 : ::fcntl(made, F_DUPFD_CLOEXEC, 10);
+  const int error = errno;
+  if (made >= 0) ::close(made);
+  if (descriptor_ < 0) refuse("no memory for the compiler's messages", error);
+  // Sealed at its full size, so that a program that writes endlessly fails to.
+  if (::ftruncate(descriptor_, kMostOutput) == 0) ::fcntl(descriptor_, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
+}
+
+ProgramOutput::~ProgramOutput() { ::close(descriptor_); }
+
+std::string ProgramOutput::text() const {
+  // The position is shared with the program, and is where its next word would go.
+  const auto end = ::lseek(descriptor_, 0, SEEK_CUR);
+  std::string out(static_cast<std::size_t>(std::clamp<off_t>(end, 0, kMostOutput)), '\0');
+  std::size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t count = ::pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  out.resize(done);
+  return out;
+}
+
+Outcome run_program(const std::vector<std::string>& words, const std::vector<std::string>& environment,
+                    const std::function<void()>& waiting) {
   Pipe output, report;
   SpawnSettings settings;
   ::posix_spawn_file_actions_adddup2(&settings.actions, output.to, 1);
@@ -168,10 +205,12 @@ Outcome run_program(const std::vector<std::string>& words, const std::vector<std
       const int ready = ::poll(both, 2, 100);
       if (ready < 0 && errno != EINTR) refuse("no answer from " + words[0], errno);
       throw_if_interrupted("OpBuilder::load");
+      if (waiting) waiting();
       if (ready <= 0 && !reported && is_gone(process)) reported = true, read_rest(report.from, text);
       if (ready == 0 && reported) break;
       if (ready <= 0) continue;
       if (both[0].revents != 0) open = read_some(output.from, out.output);
+      if (out.output.size() > kMostAnswer) out.output.resize(kMostAnswer);
       if (both[1].revents != 0) reported = !read_some(report.from, text) || text.ends_with('\n');
     }
   } catch (...) {
@@ -210,11 +249,11 @@ ProcessGroup::~ProcessGroup() {
 }
 
 pid_t ProcessGroup::start(const std::vector<std::string>& words, const std::vector<std::string>& environment,
-                          const std::filesystem::path& output) {
+                          const ProgramOutput& output) {
   Pipe report;
   SpawnSettings settings;
-  ::posix_spawn_file_actions_addopen(&settings.actions, 1, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  ::posix_spawn_file_actions_adddup2(&settings.actions, 1, 2);
+  ::posix_spawn_file_actions_adddup2(&settings.actions, output.descriptor(), 1);
+  ::posix_spawn_file_actions_adddup2(&settings.actions, output.descriptor(), 2);
   const pid_t process = spawn_runner(settings, guard_, words, environment, report.to);
   running_.push_back({process, std::exchange(report.from, -1)});
   return process;

@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-#include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,7 +20,26 @@ struct Outcome {
 ///
 /// Programs are children of a shell with a fixed script, which gets them as arguments and writes down how they ended: what this process
 /// does with SIGCHLD, or a thread of it that waits for all children, takes no answer away.
-Outcome run_program(const std::vector<std::string>& words, const std::vector<std::string>& environment);
+/// `waiting` is called about ten times a second while the program runs. If it throws, the program is killed. The output's first MiB
+/// is kept.
+Outcome run_program(const std::vector<std::string>& words, const std::vector<std::string>& environment,
+                    const std::function<void()>& waiting = {});
+
+/// What a program writes, kept in memory and not in a file: a full disk would lose the message that it is full. What exceeds
+/// 16 MiB is lost. Not thread-safe.
+class ProgramOutput {
+ public:
+  /// Throws `unavailable`.
+  ProgramOutput();
+  ~ProgramOutput();
+  ProgramOutput(const ProgramOutput&) = delete;
+  ProgramOutput& operator=(const ProgramOutput&) = delete;
+  int descriptor() const noexcept { return descriptor_; }
+  std::string text() const;
+
+ private:
+  int descriptor_;
+};
 
 /// Programs that run side by side, in a process group whose first member kills all of it when our process ends, however
 /// that happens. The compiler's own children are in it too. This process is never copied: a large one starts compilers as fast as
@@ -33,9 +52,9 @@ class ProcessGroup {
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
-  /// Both outputs go to `output`. Throws `unavailable`.
+  /// Standard output and error go to `output`. Throws `unavailable`.
   pid_t start(const std::vector<std::string>& words, const std::vector<std::string>& environment,
-              const std::filesystem::path& output);
+              const ProgramOutput& output);
 
   struct Ended {
     pid_t process = 0;  ///< 0: none ended within the time

@@ -19,29 +19,55 @@ Progress::~Progress() {
   if (!shown_.empty()) std::fputs("\r\033[K", stderr);
 }
 
+namespace {
+
+bool on_terminal() {
+  static const bool answer = ::isatty(STDERR_FILENO) == 1;
+  return answer;
+}
+
+std::string in_seconds(std::chrono::milliseconds time) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
+}
+
+}  // namespace
+
+std::chrono::milliseconds Progress::passed() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin_);
+}
+
 void Progress::show(const std::string& text) {
-  using std::chrono::seconds;
-  static const bool terminal = ::isatty(STDERR_FILENO) == 1;
-  const auto passed = std::chrono::duration_cast<seconds>(std::chrono::steady_clock::now() - begin_).count();
-  if (!terminal || passed < 1) return;
-  const auto line = "anyaccel: " + name_ + ": " + text + ", " + std::to_string(passed) + " s";
+  if (!on_terminal() || passed() < std::chrono::seconds(1)) return;
+  const auto line = "anyaccel: " + name_ + ": " + text + ", " + in_seconds(passed());
   if (line == shown_) return;
   shown_ = line;
   std::fprintf(stderr, "\r\033[K%.100s", line.c_str());
+}
+
+void Progress::work_on(const std::string& text) {
+  show(text);
+  if (!on_terminal() && passed() >= report_after_ + told_ * std::chrono::minutes(1)) {
+    ++told_;
+    log(LogLevel::warning, name_ + ": " + text + ", for " + in_seconds(passed()) + " so far");
+  }
+  const auto limit = env_int("ANYACCEL_OP_BUILD_TIMEOUT", 0, 1'000'000).value_or(0);
+  if (limit > 0 && passed() >= std::chrono::seconds(limit))
+    throw Error(ErrorCode::timeout, "OpBuilder::load",
+                {.what = "building " + name_ + " took longer than ANYACCEL_OP_BUILD_TIMEOUT=" + std::to_string(limit) +
+                         " seconds: " + text,
+                 .hint = "raise the limit, or see why that program hangs"});
 }
 
 void Progress::wait_for(const FileLock::Holder& holder) {
   auto who = holder.process > 0 ? "process " + std::to_string(holder.process) : std::string("another process");
   if (!holder.host.empty()) who += " on " + holder.host;
   show("waiting for " + who + ", which builds it");
-  const auto passed =
-      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin_).count();
-  if (passed >= 2 + told_ * 60) {
+  if (passed() >= std::chrono::seconds(2) + told_ * std::chrono::minutes(1)) {
     ++told_;
-    log(LogLevel::warning, name_ + ": waiting for " + who + ", which builds it, for " + std::to_string(passed) + " s");
+    log(LogLevel::warning, name_ + ": waiting for " + who + ", which builds it, for " + in_seconds(passed()));
   }
   const auto limit = env_int("ANYACCEL_OP_WAIT", 0, 1'000'000);
-  if (limit && passed >= *limit)
+  if (limit && passed() >= std::chrono::seconds(*limit))
     throw Error(ErrorCode::timeout, "OpBuilder::load",
                 {.what = name_ + " is being built by " + who +
                          ", longer than ANYACCEL_OP_WAIT=" + std::to_string(*limit) + " seconds",

@@ -1,4 +1,4 @@
-// One line on a terminal that says what a long build does. Nothing where standard error is no terminal, but for waits.
+// What a long build does: one line on a terminal, and elsewhere lines in the log now and then.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,8 @@ namespace anyaccel::build {
 /// Not thread-safe.
 class Progress {
  public:
-  explicit Progress(std::string name) : name_(std::move(name)) {}
+  explicit Progress(std::string name, std::chrono::milliseconds report_after = std::chrono::seconds(20))
+      : name_(std::move(name)), report_after_(report_after) {}
   /// Takes the line away.
   ~Progress();
   Progress(const Progress&) = delete;
@@ -19,12 +20,17 @@ class Progress {
 
   /// Shows `text`; call it often, it writes rarely.
   void show(const std::string& text);
+  /// The same while programs run that may hang. Without a terminal, warnings in the log after `report_after` and then every minute.
+  /// Throws `timeout` after ANYACCEL_OP_BUILD_TIMEOUT seconds.
+  void work_on(const std::string& text);
   /// As show(), and a warning in the log after 2 seconds and then every minute, which name the holder. Throws `timeout` after
   /// ANYACCEL_OP_WAIT seconds.
   void wait_for(const FileLock::Holder& holder);
 
  private:
+  std::chrono::milliseconds passed() const;
   std::string name_;
+  std::chrono::milliseconds report_after_;
   std::string shown_;
   long told_ = 0;  ///< warnings so far
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/fork_safe.h"
 #include "base/log.h"
+#include "base/untrusted_text.h"
 #include "build/cuda.h"
 #include "build/executor.h"
 #include "build/prefix.h"
@@ -164,6 +165,7 @@ std::string questions_failed(const Op& op, const Settings& settings, const std::
     if (auto problem = toolkit_mismatch(*torch, tools.nvcc_identity); !problem.empty()) return problem;
   // Asked once a process: machines do not lose headers while a program runs, and it takes the compiler's time. Only a yes stays: what is
   // missing may be installed. The lock is not held while a program runs.
+  Progress progress(op.description.name);
   static auto* mutex = new ForkSafeMutex;
   static auto* answered = new std::set<std::vector<std::string>>;
   for (const auto& question : make_questions(op, settings.places, tools)) {
@@ -171,7 +173,13 @@ std::string questions_failed(const Op& op, const Settings& settings, const std::
       const std::lock_guard lock(*mutex);
       if (answered->count(question.words) != 0) continue;
     }
-    if (run_program(question.words, build_environment()).status != 0)
+    const auto answer =
+        run_program(question.words, build_environment(), [&] { progress.work_on("looking for " + question.what); });
+    // The compiler writes its temporary files there.
+    if (const auto full = full_disk_line(answer.output); !full.empty())
+      return "the disk that holds " + env("TMPDIR").value_or("/tmp") + " is full: the compiler said " +
+             quoted_text(full);
+    if (answer.status != 0)
       return question.what + " is not there" + (question.hint.empty() ? "" : "; " + question.hint);
     const std::lock_guard lock(*mutex);
     answered->insert(question.words);

@@ -10,7 +10,9 @@
 #include "base/env.h"
 #include "base/file.h"
 #include "base/program.h"
+#include "base/untrusted_text.h"
 #include "build/processes.h"
+#include "build/progress.h"
 #include "build/sha256.h"
 
 namespace anyaccel::build {
@@ -100,10 +102,12 @@ std::string compiler_identity(const std::string& path, const fs::path& memo_fold
   // The stamp stands in the file too, so that nothing else is taken for it.
   if (const auto kept = has_memo ? try_read_file(memo) : std::nullopt; kept && kept->starts_with(stamp + "\n\n"))
     return kept->substr(stamp.size() + 2);
-  const auto said = run_program({path, "--version"}, build_environment());
+  Progress progress("the compiler");
+  const auto said = run_program({path, "--version"}, build_environment(),
+                                [&] { progress.work_on("asking " + path + " for its version"); });
   if (said.status != 0)
     throw Error(ErrorCode::unavailable, "op builders",
-                {.what = "the compiler " + path + " does not run", .got = said.output});
+                {.what = "the compiler " + path + " does not run", .got = printable_text(said.output, 1000)});
   // nvcc says its version in the fourth line.
   const auto release = said.output.find("Cuda compilation tools");
   const auto begin = release == std::string::npos ? 0 : release;

@@ -16,6 +16,7 @@
 #include "base/dynamic_library.h"
 #include "base/fork_safe.h"
 #include "base/log.h"
+#include "base/trusted_path.h"
 #include "build/key.h"
 #include "core/library_folder.h"
 
@@ -108,16 +109,23 @@ OpenOps& open_ops() {
 
 class DescribedBuilder final : public sdk::OpBuilder {
  public:
-  DescribedBuilder(build::Op op, sdk::OpBuilderOptions options) : op_(std::move(op)), options_(std::move(options)) {}
+  /// `trusted`: the caller vouches for the sources, which lie beside its own code.
+  DescribedBuilder(build::Op op, sdk::OpBuilderOptions options, bool trusted)
+      : op_(std::move(op)), options_(std::move(options)), trusted_(trusted) {}
 
   std::string class_name() const override { return op_.description.class_name; }
   std::string name() const override { return op_.description.name; }
   Compatibility is_compatible() const noexcept override try {
+    if (auto problem = source_problem(); !problem.empty()) return {.compatible = false, .reason = std::move(problem)};
     return build::check(op_, settings());
   } catch (const std::exception& error) {
     return {.compatible = false, .reason = error.what()};
   }
-  void load() override { open_ops().load(op_, settings()); }
+  void load() override {
+    if (const auto problem = source_problem(); !problem.empty())
+      throw Error(ErrorCode::unavailable, "OpBuilder::load", {.what = problem});
+    open_ops().load(op_, settings());
+  }
   std::string library() const { return open_ops().library(op_.file); }
   std::vector<std::string> sources() const override {
     std::vector<std::string> out;
@@ -135,6 +143,26 @@ class DescribedBuilder final : public sdk::OpBuilder {
   }
 
  private:
+  /// Why the sources must not be compiled into this process; empty if they may.
+  std::string source_problem() const {
+    if (trusted_) return {};
+    if (auto problem = trust_problem(op_.file, TrustedKind::file); !problem.empty()) return problem;
+    const auto& places = build::own_places();
+    auto own = places.includes;
+    own.push_back(places.ops);
+    for (const auto& [name, path] : build::key_files(op_, places)) {
+      const auto& file = path;
+      // AnyAccel's own headers and sources are as trusted as its libraries.
+      const bool ours = std::any_of(own.begin(), own.end(), [&](const auto& folder) {
+        std::error_code ignored;
+        const auto real = std::filesystem::weakly_canonical(folder, ignored);
+        return std::mismatch(real.begin(), real.end(), file.begin(), file.end()).first == real.end();
+      });
+      if (ours) continue;
+      if (auto problem = trust_problem(file, TrustedKind::file); !problem.empty()) return problem;
+    }
+    return {};
+  }
   build::Settings settings() const {
     auto out = own_settings();
     out.compiler = options_.compiler;
@@ -144,6 +172,7 @@ class DescribedBuilder final : public sdk::OpBuilder {
   }
   build::Op op_;
   sdk::OpBuilderOptions options_;
+  bool trusted_;
 };
 
 const std::vector<build::Op>& all_own_ops() {
@@ -188,7 +217,9 @@ sdk::OpBuilderFactory find_own_op(const std::string& backend, const std::string&
     const build::Op*& place = what.names(backend) ? named : general;
     if (!place) place = &op;
   }
-  const auto make = [](const build::Op& op) { return std::make_shared<DescribedBuilder>(op, sdk::OpBuilderOptions{}); };
+  const auto make = [](const build::Op& op) {
+    return std::make_shared<DescribedBuilder>(op, sdk::OpBuilderOptions{}, true);
+  };
   if (named == nullptr && general == nullptr) return {};
   if (named == nullptr || general == nullptr) return [make, op = named ? named : general] { return make(*op); };
   return [make, named, general] {
@@ -213,7 +244,7 @@ std::shared_ptr<sdk::OpBuilder> sdk::make_described_builder(const std::string& t
                                                             const OpBuilderOptions& options) {
   auto description = build::parse_description(text);
   const auto file = (std::filesystem::absolute(folder) / (description.name + ".op")).lexically_normal();
-  return std::make_shared<DescribedBuilder>(build::Op{std::move(description), file}, options);
+  return std::make_shared<DescribedBuilder>(build::Op{std::move(description), file}, options, true);
 }
 
 std::string sdk::library_of(const OpBuilder& builder) {
@@ -222,7 +253,7 @@ std::string sdk::library_of(const OpBuilder& builder) {
 }
 
 std::shared_ptr<sdk::OpBuilder> sdk::make_op_builder(const std::string& description, const OpBuilderOptions& options) {
-  return std::make_shared<DescribedBuilder>(build::read_op(description), options);
+  return std::make_shared<DescribedBuilder>(build::read_op(description), options, false);
 }
 
 }  // namespace anyaccel

@@ -6,6 +6,8 @@
 #include "anyaccel/error.h"
 #include "anyaccel/sdk/plugin.h"
 #include "base/dynamic_library.h"
+#include "base/env.h"
+#include "base/untrusted_text.h"
 #include "core/described_builder.h"
 #include "core/plugin_trial.h"
 
@@ -52,10 +54,9 @@ struct PluginAccess {
 namespace {
 
 constexpr const char* kWhere = "load_plugin";
-constexpr double kTrialSeconds = 30;
 
 [[noreturn]] void refuse(ErrorCode code, const FoundPlugin& plugin, const std::string& why) {
-  throw Error(code, kWhere, {.what = plugin.library.string() + ": " + why});
+  throw Error(code, kWhere, {.what = plugin.library.string() + ": " + printable_text(why, 2000)});
 }
 
 const char* text_or_empty(const char* text) { return text == nullptr ? "" : text; }
@@ -106,9 +107,22 @@ LoadedPlugin load(const FoundPlugin& found) {
 
 }  // namespace
 
+long plugin_seconds() { return env_int("ANYACCEL_PLUGIN_TIMEOUT", 0, 1'000'000).value_or(30); }
+
 LoadedPlugin load_plugin(const FoundPlugin& plugin, bool trial) {
   if (trial) {
-    const auto problem = run_in_trial([&] { load(plugin); }, kTrialSeconds);
+    const auto work = [&] {
+      begin_trial_stage("opening it");
+      const auto loaded = load(plugin);
+      if (!loaded.probe) return;
+      begin_trial_stage("its probe");
+      try {
+        loaded.probe();
+      } catch (...) {
+        // Its next call says so. Here only what would hang or end the process counts.
+      }
+    };
+    const auto problem = run_in_trial(work, static_cast<double>(plugin_seconds()));
     // What load() itself threw there has our prefix and the library's path already.
     const auto prefix = std::string("[") + kWhere + "] ";
     if (problem.rfind(prefix, 0) == 0)

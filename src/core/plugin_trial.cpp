@@ -1,27 +1,76 @@
 #include "core/plugin_trial.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <thread>
+
+#include "anyaccel/error.h"
+#include "anyaccel/interrupt.h"
+#include "base/fork_safe.h"
+#include "base/untrusted_text.h"
+
+// Two processes are below this one. The worker runs the library. The keeper above it is a subreaper, so that everything
+// the worker starts stays below the keeper, in whatever session, and ends with it.
 
 namespace anyaccel {
 
 namespace {
 
-// What the child sends when all went well, and before the text of an exception. No library writes them by chance.
-constexpr std::string_view kDone =
-    "\x01"
-    "anyaccel-trial-done\n";
-constexpr std::string_view kRefused =
-    "\x01"
-    "anyaccel-trial-refused\n";
+using Clock = std::chrono::steady_clock;
+
+constexpr char kDone = 'd';
+constexpr char kRefused = 'r';
+constexpr char kStage = 's';
+/// What is kept of a reason and of the worker's output.
+constexpr std::size_t kMostText = 64 << 10;
+/// No library says so much while it is opened, unless it never stops.
+constexpr std::size_t kMostOutput = 16 << 20;
+/// For the keeper to end what the worker left.
+constexpr std::chrono::seconds kEndWithin{5};
+
+/// Where a worker tells its verdict; -1 in all other processes.
+int own_verdict = -1;
+
+/// Both ends are closed on exec and are none of the first three descriptors.
+struct Pipe {
+  int from = -1;
+  int to = -1;
+  Pipe() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
+    from = ::fcntl(ends[0], F_DUPFD_CLOEXEC, 10);
+    to = ::fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
+    for (const int end : ends) ::close(end);
+  }
+  ~Pipe() { close_one(from), close_one(to); }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  bool made() const { return from >= 0 && to >= 0; }
+  static void close_one(int& end) {
+    if (end >= 0) ::close(end);
+    end = -1;
+  }
+};
+
+struct Pipes {
+  Pipe output;   ///< what the worker and its children write
+  Pipe verdict;  ///< of the worker: stages, then kDone or kRefused and the reason
+  Pipe report;   ///< of the keeper: how the worker ended, when nothing of it runs any more
+  Pipe life;     ///< its end tells the keeper to end everything
+};
 
 void send(int pipe, std::string_view text) {
   while (!text.empty()) {
@@ -32,42 +81,146 @@ void send(int pipe, std::string_view text) {
   }
 }
 
-[[noreturn]] void child(const std::function<void()>& work, int pipe) {
-  // The library's own words are part of the reason, and no output of this program.
-  ::dup2(pipe, STDOUT_FILENO);
-  ::dup2(pipe, STDERR_FILENO);
-  for (const int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(number, SIG_DFL);
+void refuse_with(std::string_view why) { send(own_verdict, kRefused + std::string(why.substr(0, kMostText))); }
+
+[[noreturn]] void run_worker(const std::function<void()>& work, const Pipes& pipes) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The library's own words are part of the reason, and no output of this program. Nor does it read our input.
+  ::dup2(pipes.output.to, STDOUT_FILENO);
+  ::dup2(pipes.output.to, STDERR_FILENO);
+  if (const int none = ::open("/dev/null", O_RDONLY | O_CLOEXEC); none >= 0) ::dup2(none, STDIN_FILENO);
+  own_verdict = pipes.verdict.to;
   try {
     work();
-    send(pipe, kDone);
+    send(own_verdict, std::string_view(&kDone, 1));
   } catch (const std::exception& error) {
-    send(pipe, kRefused);
-    send(pipe, error.what());
+    refuse_with(error.what());
   } catch (...) {
-    send(pipe, kRefused);
-    send(pipe, "it threw something that is no std::exception");
+    refuse_with("it threw something that is no std::exception");
   }
   ::_exit(0);  // no destructors: they are the parent's
 }
 
-/// All that the child writes until it ends; false when it takes too long.
-bool receive(int pipe, double seconds, std::string& out) {
-  using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+/// Kills the children of this process. Theirs become ours, so nothing is left after some rounds.
+void kill_children() {
+  DIR* folder = ::opendir("/proc");
+  if (folder == nullptr) return;
+  const pid_t own = ::getpid();
+  while (const dirent* entry = ::readdir(folder)) {
+    const pid_t process = std::atoi(entry->d_name);
+    if (process <= 0) continue;
+    std::array<char, 512> text{};
+    const int file = ::open(("/proc/" + std::string(entry->d_name) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
+    const ssize_t count = file < 0 ? -1 : ::read(file, text.data(), text.size() - 1);
+    if (file >= 0) ::close(file);
+    // PID (NAME) STATE PPID: a name may hold anything.
+    const char* behind = count <= 0 ? nullptr : std::strrchr(text.data(), ')');
+    char state = 0;
+    int parent = 0;
+    if (behind != nullptr && std::sscanf(behind + 1, " %c %d", &state, &parent) == 2 && parent == own)
+      ::kill(process, SIGKILL);
+  }
+  ::closedir(folder);
+}
+
+[[noreturn]] void run_keeper(const std::function<void()>& work, Pipes& pipes) {
+  // Out of reach of the terminal's Ctrl-C, which the program above answers. Handlers of that program are not ours to run.
+  ::setpgid(0, 0);
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction action {};
+    const bool known = ::sigaction(number, nullptr, &action) == 0;
+    if (known && (action.sa_handler != SIG_IGN || number == SIGCHLD)) std::signal(number, SIG_DFL);
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  Pipe::close_one(pipes.life.to);
+  const pid_t worker = ::fork();
+  if (worker == 0) {
+    Pipe::close_one(pipes.report.to);
+    Pipe::close_one(pipes.life.from);
+    run_worker(work, pipes);
+  }
+  if (worker < 0) ::_exit(1);
+  // The worker's ends must be its own: it may close them.
+  Pipe::close_one(pipes.verdict.to);
+  Pipe::close_one(pipes.output.to);
+  int status = 0;
+  pollfd life{.fd = pipes.life.from, .events = POLLIN, .revents = 0};
+  for (int pause = 1;; pause = std::min(pause * 2, 10)) {
+    if (::waitpid(worker, &status, WNOHANG) == worker) break;
+    if (::poll(&life, 1, pause) > 0) {
+      ::kill(worker, SIGKILL);
+      while (::waitpid(worker, &status, 0) < 0 && errno == EINTR) continue;
+      break;
+    }
+  }
+  for (const auto end = Clock::now() + kEndWithin; Clock::now() < end;) {
+    kill_children();
+    pid_t ended = 0;
+    while ((ended = ::waitpid(-1, nullptr, WNOHANG)) > 0) continue;
+    if (ended < 0 && errno == ECHILD) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  send(pipes.report.to, {reinterpret_cast<const char*>(&status), sizeof status});
+  ::_exit(0);
+}
+
+/// Adds what is there, and keeps the last part of it; false at the end.
+bool read_some(int pipe, std::string& out, std::size_t& all) {
+  std::array<char, 4096> buffer;
+  const ssize_t count = ::read(pipe, buffer.data(), buffer.size());
+  if (count < 0 && errno == EINTR) return true;
+  if (count <= 0) return false;
+  all += static_cast<std::size_t>(count);
+  out.append(buffer.data(), static_cast<std::size_t>(count));
+  if (out.size() > 2 * kMostText) out.erase(0, out.size() - kMostText);
+  return true;
+}
+
+struct Trial {
+  std::string output, verdict, report;
+  std::size_t bytes = 0;  ///< of output
+  std::string stopped;    ///< why it was not waited for any longer; empty: it ended
+};
+
+/// Reads until the keeper's report.
+void receive(Pipes& pipes, double seconds, Trial& trial, const std::function<void()>& release) {
+  const bool limited = seconds > 0;
+  auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  const auto stop = [&](std::string why) {
+    trial.stopped = std::move(why);
+    release();
+    end = Clock::now() + 2 * kEndWithin;
+  };
+  std::size_t ignored = 0;
+  std::array<pollfd, 3> events{
+      {{pipes.output.from, POLLIN, 0}, {pipes.verdict.from, POLLIN, 0}, {pipes.report.from, POLLIN, 0}}};
   for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
-    if (left <= 0) return false;
-    pollfd event{.fd = pipe, .events = POLLIN, .revents = 0};
-    const int ready = ::poll(&event, 1, static_cast<int>(left));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return false;
-    std::array<char, 4096> buffer;
-    const ssize_t count = ::read(pipe, buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return true;
-    out.append(buffer.data(), static_cast<std::size_t>(count));
-    // Something that the library started may hold the pipe open.
-    if (out.size() >= kDone.size() && out.compare(out.size() - kDone.size(), kDone.size(), kDone) == 0) return true;
+    for (auto& event : events) event.revents = 0;
+    ::poll(events.data(), events.size(), 100);
+    if (events[0].revents != 0 && !read_some(events[0].fd, trial.output, trial.bytes)) events[0].fd = -1;
+    if (events[1].revents != 0 && !read_some(events[1].fd, trial.verdict, ignored)) events[1].fd = -1;
+    if (events[2].revents != 0) {
+      if (read_some(events[2].fd, trial.report, ignored) && trial.report.size() < sizeof(int)) continue;
+      break;
+    }
+    if (!trial.stopped.empty()) {
+      if (Clock::now() >= end) return;
+      continue;
+    }
+    if (trial.bytes > kMostOutput) stop("it wrote more than " + std::to_string(kMostOutput >> 20) + " MiB in a trial");
+    if (limited && Clock::now() >= end)
+      stop("took longer than " + std::to_string(static_cast<int>(seconds)) + " s in a trial");
+    try {
+      throw_if_interrupted("plugin");
+    } catch (const Error& error) {
+      stop(error.what());
+    }
+  }
+  // Nothing of it runs any more, so what is in the pipes is all.
+  for (auto& event : events) event.revents = 0;
+  while (::poll(events.data(), 2, 0) > 0) {
+    if (events[0].revents != 0 && !read_some(events[0].fd, trial.output, trial.bytes)) events[0].fd = -1;
+    if (events[1].revents != 0 && !read_some(events[1].fd, trial.verdict, ignored)) events[1].fd = -1;
   }
 }
 
@@ -81,36 +234,59 @@ std::string last_line(std::string text) {
 std::string ended_by(int status, const std::string& output) {
   std::string out = WIFSIGNALED(status) ? std::string("it ended its process: ") + ::strsignal(WTERMSIG(status))
                                         : std::string("it ended its process");
-  if (const auto words = last_line(output); !words.empty()) out += ", \"" + words + "\"";
+  if (const auto words = last_line(output); !words.empty()) out += ", " + quoted_text(words);
   return out;
+}
+
+/// Takes the stages from the front: the last one begun.
+std::string take_stages(std::string& verdict) {
+  std::string stage;
+  for (std::size_t end = 0; verdict.starts_with(kStage) && (end = verdict.find('\n')) != verdict.npos;) {
+    stage = verdict.substr(1, end - 1);
+    verdict.erase(0, end + 1);
+  }
+  return stage;
 }
 
 }  // namespace
 
+void begin_trial_stage(const char* name) {
+  if (own_verdict >= 0) send(own_verdict, kStage + std::string(name) + "\n");
+}
+
 std::string run_in_trial(const std::function<void()>& work, double seconds) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};  // no trial is possible; the real thing may be
-  const pid_t process = ::fork();
-  if (process == 0) {
-    ::close(ends[0]);
-    child(work, ends[1]);
+  Pipes pipes;
+  // Where no trial is possible, the real thing may be.
+  for (const auto* pipe : {&pipes.output, &pipes.verdict, &pipes.report, &pipes.life})
+    if (!pipe->made()) return {};
+  // Else a child that another thread forks meanwhile would keep the keeper alive after this process.
+  const bool registered = close_in_children(pipes.life.to);
+  const pid_t keeper = ::fork();
+  if (keeper == 0) {
+    if (registered) pipes.life.to = -1;  // closed by fork()
+    run_keeper(work, pipes);
   }
-  ::close(ends[1]);
-  if (process < 0) {
-    ::close(ends[0]);
-    return {};
-  }
-  std::string output;
-  const bool in_time = receive(ends[0], seconds, output);
-  ::close(ends[0]);
-  if (!in_time) ::kill(process, SIGKILL);
-  int status = 0;
+  const auto release = [&] {
+    if (registered && pipes.life.to >= 0) forget_in_children(pipes.life.to);
+    Pipe::close_one(pipes.life.to);
+  };
+  if (keeper < 0) return release(), std::string();
+  for (int* end : {&pipes.output.to, &pipes.verdict.to, &pipes.report.to, &pipes.life.from}) Pipe::close_one(*end);
+  Trial trial;
+  receive(pipes, seconds, trial, release);
+  release();
+  if (trial.report.size() < sizeof(int)) ::kill(keeper, SIGKILL);
   // A program that reaps all its children itself may have taken this one too.
-  while (::waitpid(process, &status, 0) < 0 && errno == EINTR) continue;
-  if (!in_time) return "it took longer than " + std::to_string(static_cast<int>(seconds)) + " s in a trial";
-  if (const auto place = output.rfind(kRefused); place != std::string::npos)
-    return output.substr(place + kRefused.size());
-  return output.find(kDone) != std::string::npos ? std::string() : ended_by(status, output);
+  while (::waitpid(keeper, nullptr, 0) < 0 && errno == EINTR) continue;
+  const auto stage = take_stages(trial.verdict);
+  if (trial.verdict.starts_with(kRefused)) return printable_text(trial.verdict.substr(1), 2000);
+  if (trial.verdict.starts_with(kDone)) return {};
+  if (trial.stopped.starts_with("took")) return (stage.empty() ? "it" : stage) + " " + trial.stopped;
+  if (!trial.stopped.empty()) return trial.stopped;
+  if (trial.report.size() < sizeof(int)) return "its trial was ended from outside";
+  int status = 0;
+  std::memcpy(&status, trial.report.data(), sizeof status);
+  return ended_by(status, trial.output);
 }
 
 }  // namespace anyaccel

@@ -8,6 +8,7 @@
 #include "anyaccel/registry.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "core/limited_call.h"
 #include "core/plugin_loader.h"
 #include "core/registry.h"
 
@@ -78,6 +79,17 @@ LoadedPlugin& load(Known& plugin) {
   return plugin.loaded;
 }
 
+/// Runs code of a plugin that was opened. One that takes too long is not asked again.
+template <typename Result>
+Result bounded(Known& plugin, const std::string& what, const std::function<Result()>& work) {
+  try {
+    return call_with_limit<Result>("plugin", what, plugin_seconds(), work);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::timeout) refuse(plugin, error.what());
+    throw;
+  }
+}
+
 sdk::Probe probe(Known& plugin) noexcept {
   try {
     const auto verdict = plugin.verdict();
@@ -86,7 +98,7 @@ sdk::Probe probe(Known& plugin) noexcept {
     const auto cheap = probe_plugin(plugin.found.described.probe);
     if (cheap && cheap->device_count == 0) return *cheap;
     const auto& loaded = load(plugin);
-    if (loaded.probe) return loaded.probe();
+    if (loaded.probe) return bounded<sdk::Probe>(plugin, "the probe of the plugin " + plugin.found.name, loaded.probe);
     return cheap.value_or(sdk::Probe{0, "neither its text file nor its library can count devices"});
   } catch (const std::exception& error) {
     return {0, std::string("its plugin was refused: ") + error.what()};
@@ -99,7 +111,11 @@ void register_as_backend(Known& plugin) {
   sdk::Traits traits = plugin.found.described.traits;
   traits.name = plugin.found.name;
   register_backend({.traits = std::move(traits),
-                    .create = [&plugin] { return load(plugin).create(); },
+                    .create =
+                        [&plugin] {
+                          return bounded<std::shared_ptr<sdk::Backend>>(
+                              plugin, "the create function of the plugin " + plugin.found.name, load(plugin).create);
+                        },
                     .probe = [&plugin] { return probe(plugin); }});
   const std::lock_guard lock(state().mutex);
   plugin.registered = true;

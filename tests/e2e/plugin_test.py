@@ -94,7 +94,7 @@ class Plugin(unittest.TestCase):
         self.assertIn("LibTorch 2.99.0", done.stdout)
         os.chmod(broken, 0o777)
         done = self.anyaccel("report", check=False, path=broken, DS_ACCELERATOR=NAME)
-        self.assertIn("may be written by everyone", " ".join(done.stdout.split()))
+        self.assertIn("is writable by everyone", " ".join(done.stdout.split()))
 
     # Fails when a plugin that was installed beside AnyAccel needs the variable.
     def test_5_installed_beside(self):

@@ -1,5 +1,8 @@
 // A plugin that does what FAKE_PLUGIN says, and what its author should not have done.
+#include <unistd.h>
+
 #include <cstdlib>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 
@@ -15,12 +18,52 @@ bool told(const char* what) {
   return value != nullptr && std::string(value) == what;
 }
 
+/// Tells a test about a process that it must find gone.
+void write_pid(pid_t process) {
+  const char* file = std::getenv("FAKE_PLUGIN_FILE");
+  if (file != nullptr) std::ofstream(file) << process;
+}
+
+/// Leaves a process in a session of its own, which holds the output open.
+void leave_a_daemon() {
+  const pid_t child = ::fork();
+  if (child != 0) return;
+  ::setsid();
+  if (const pid_t daemon = ::fork(); daemon != 0) {
+    write_pid(daemon);
+    ::_exit(0);
+  }
+  for (;;) ::pause();
+}
+
+[[noreturn]] void write_endlessly() {
+  const std::string words(1 << 16, 'w');
+  for (;;)
+    if (::write(STDOUT_FILENO, words.data(), words.size()) < 0) ::pause();
+}
+
+/// True in the process that the test named, and false in a trial below it.
+bool is_program() {
+  const char* value = std::getenv("FAKE_PLUGIN_PROGRAM");
+  return value != nullptr && std::atoi(value) == ::getpid();
+}
+
+[[noreturn]] void hang() {
+  for (;;) ::pause();
+}
+
 [[maybe_unused]] const bool opened = [] {
   // Tests count how often the library was opened.
   const char* before = std::getenv("FAKE_PLUGIN_OPENED");
   setenv("FAKE_PLUGIN_OPENED", (before == nullptr ? "1" : std::string(before) + "1").c_str(), 1);
   if (told("static")) throw std::runtime_error("thrown by a static object");
   if (told("crash")) std::abort();
+  if (told("daemon")) {
+    leave_a_daemon();
+    throw std::runtime_error("the actual refusal");
+  }
+  if (told("daemon and exit")) leave_a_daemon(), std::_Exit(3);
+  if (told("endless")) write_endlessly();
   return true;
 }();
 
@@ -40,8 +83,15 @@ void register_fake(anyaccel::sdk::Plugin& plugin) {
   std::function<anyaccel::sdk::Probe()> probe;
   if (told("probe")) probe = [] { return anyaccel::sdk::Probe{5, "counted by the plugin"}; };
   if (told("throwing probe")) probe = []() -> anyaccel::sdk::Probe { throw 7; };
+  if (told("hanging probe") || told("program's hanging probe") || told("crashing probe"))
+    probe = []() -> anyaccel::sdk::Probe {
+      if (told("crashing probe")) std::abort();
+      if (told("hanging probe") || is_program()) hang();
+      return {5, "counted by the plugin"};
+    };
   plugin.add_backend(
       [traits]() -> std::shared_ptr<anyaccel::sdk::Backend> {
+        if (told("hanging create")) hang();
         if (told("create")) throw std::runtime_error("thrown by the backend's constructor");
         return std::make_shared<MockBackend>(traits);
       },

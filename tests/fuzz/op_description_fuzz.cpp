@@ -1,5 +1,5 @@
-// An op's description is read or refused by a typed error, and what was read stays below the op's folder.
-// sources: build/description.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
+// A description is read or refused with a typed error; accepted paths stay below the op's folder, and accepted flags name no file.
+// sources: build/description.cpp build/flags.cpp base/file.cpp base/untrusted_text.cpp base/error.cpp
 #include "build/description.h"
 
 #include <cstdint>
@@ -21,6 +21,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       for (const auto& file : source.files)
         if (leaves(file) || file.front() == '/') std::abort();
     }
+    const auto check_flags = [](const std::vector<std::string>& flags) {
+      for (const auto& flag : flags)
+        if (flag.find_first_of("/|@") != flag.npos && !flag.starts_with("-D") && !flag.starts_with("-l") &&
+            !flag.starts_with("-L") && !flag.starts_with("-Wl,"))
+          std::abort();
+    };
+    check_flags(op.flags);
+    for (const auto& source : op.sources) check_flags(source.flags);
     if (!op.kernel_path.empty() && leaves(op.kernel_path)) std::abort();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::version_mismatch) std::abort();

@@ -71,7 +71,7 @@ class OpBuilder(_native.OpBuilder):
         return super().include_paths()
 
     def cxx_args(self) -> "list[str]":
-        """Flags of the C++ compiler. What changes results or reads files that no key covers is refused (docs/ops.md)."""
+        """Flags of the C++ compiler. Flags outside of the list in docs/ops.md are an error."""
         return []
 
     def nvcc_args(self) -> "list[str]":

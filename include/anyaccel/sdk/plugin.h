@@ -31,7 +31,9 @@ class Plugin {
 
   /// Offers the backend, under the name of the text file. `create` is called once, when the backend is chosen; what
   /// changes the process (renaming PrivateUse1, registering kernels) belongs there. `probe` counts devices and starts
-  /// none; without it the text file's own answer counts. Throws `invalid_argument` when called twice or with no `create`.
+  /// none; without it the text file's own answer counts. Both run on threads of their own and must return within
+  /// ANYACCEL_PLUGIN_TIMEOUT; `probe` first runs in a forked child that is then killed.
+  /// Throws `invalid_argument` when called twice or with no `create`.
   void add_backend(std::function<std::shared_ptr<Backend>()> create, std::function<Probe()> probe = {});
   /// Offers an op builder for that backend, as register_op_builder() does.
   void add_op_builder(const std::string& class_name, OpBuilderFactory factory);

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/dynamic_library.h"
-#include "base/env.h"
+#include "base/trusted_path.h"
 
 namespace anyaccel::backends::cuda {
 
@@ -27,7 +27,8 @@ GraphLibrary open() {
     found.without_cuda = true;
     return found;
   }
-  const auto path = env("ANYACCEL_CUDA_GRAPH_LIBRARY").value_or((own_folder() / "libanyaccel_cuda_graph.so").string());
+  const auto path =
+      env_library("ANYACCEL_CUDA_GRAPH_LIBRARY").value_or((own_folder() / "libanyaccel_cuda_graph.so").string());
   const auto library = DynamicLibrary::try_open(path, &found.reason, DynamicLibrary::Unload::never);
   if (!library) return found;
   const auto version = library.find<AnyaccelCudaGraphTorchVersion*>("anyaccel_cuda_graph_torch_version");

@@ -9,6 +9,7 @@
 #include "anyaccel/error.h"
 #include "backends/cuda/traits.h"
 #include "base/env.h"
+#include "base/trusted_path.h"
 
 namespace anyaccel::backends::cuda {
 
@@ -55,13 +56,13 @@ std::optional<std::string_view> visible_value() {
 
 const Nvml& Nvml::instance() noexcept {
   // Never destroyed: threads may still ask while the program ends.
-  static const Nvml* nvml = new Nvml(env("ANYACCEL_NVML_LIBRARY").value_or("libnvidia-ml.so.1"));
+  static const Nvml* nvml = new Nvml;
   return *nvml;
 }
 
-Nvml::Nvml(const std::string& library) noexcept {
+Nvml::Nvml() noexcept {
   try {
-    open(library);
+    open(env_library("ANYACCEL_NVML_LIBRARY").value_or("libnvidia-ml.so.1"));
   } catch (const std::exception& error) {
     reason_ = error.what();
   }

@@ -26,7 +26,7 @@ class Nvml {
  public:
   /// The library of this machine: libnvidia-ml.so.1, or what ANYACCEL_NVML_LIBRARY names. Never throws.
   static const Nvml& instance() noexcept;
-  explicit Nvml(const std::string& library) noexcept;
+  Nvml() noexcept;
 
   /// Empty when it can be used, else one sentence why not.
   const std::string& reason() const noexcept { return reason_; }

@@ -8,7 +8,7 @@
 #include "anyaccel/sdk/torch_backend.h"
 #include "backends/torch/python_query.h"
 #include "base/dynamic_library.h"
-#include "base/env.h"
+#include "base/trusted_path.h"
 #include "core/device_type.h"
 
 namespace anyaccel::sdk {
@@ -45,7 +45,7 @@ std::string open_vendor_library(const Traits& traits, const VendorLibrary& libra
     // Vendors' libraries read their variables while they start.
     for (const auto& setting : traits.start_environment)
       ::setenv(setting.name.c_str(), setting.value.c_str(), /*overwrite=*/0);
-    const auto path = env(library.variable).value_or(library.file_name);
+    const auto path = env_library(library.variable).value_or(library.file_name);
     std::string reason;
     // It registers kernels with torch, so it may never go.
     if (!DynamicLibrary::try_open(path, &reason, DynamicLibrary::Unload::never))

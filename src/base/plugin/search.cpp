@@ -4,13 +4,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 
 #include "anyaccel/error.h"
 #include "base/file.h"
 #include "base/plugin/library_check.h"
+#include "base/trusted_path.h"
+#include "base/untrusted_text.h"
 
 namespace anyaccel {
 
@@ -21,24 +21,18 @@ namespace fs = std::filesystem;
 /// More would be no text file of a plugin.
 constexpr off_t kMaxTextBytes = 1 << 20;
 
-/// Why what lies at a path is not trusted; empty when it is.
-std::string trust_problem(const fs::path& path, bool folder) {
+std::string text_file_problem(const fs::path& path) {
+  if (auto problem = trust_problem(path, TrustedKind::file); !problem.empty()) return problem;
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return path.string() + " cannot be used: " + std::strerror(errno);
-  if (folder && !S_ISDIR(info.st_mode)) return path.string() + " is no folder";
-  if (!folder && !S_ISREG(info.st_mode)) return path.string() + " is no file";
-  if ((info.st_mode & S_IWOTH) != 0)
-    return path.string() +
-           " may be written by everyone, so anybody could have put it there; take that right away (chmod o-w)";
-  if (!folder && path.extension() == kPluginSuffix && info.st_size > kMaxTextBytes)
-    return path.string() + " is too long for a plugin's text file";
+  if (::stat(path.c_str(), &info) == 0 && info.st_size > kMaxTextBytes)
+    return quoted_text(path.native()) + " is too long for a plugin's text file";
   return {};
 }
 
 /// Fills in all that the text file and the library's headers tell; throws what is wrong.
 void examine(FoundPlugin& plugin) {
   const auto refuse = [&](std::string problem) { plugin.problem = std::move(problem); };
-  if (auto problem = trust_problem(plugin.file, /*folder=*/false); !problem.empty()) return refuse(problem);
+  if (auto problem = text_file_problem(plugin.file); !problem.empty()) return refuse(problem);
   const auto file = parse_plugin_file(read_file(plugin.file));
   plugin.name = file.name;
   plugin.library = plugin.file.parent_path() / file.library;
@@ -46,10 +40,10 @@ void examine(FoundPlugin& plugin) {
     return refuse("the name '" + file.name + "' is AnyAccel's own or torch's; give the plugin another one");
   if (auto problem = identity_mismatch(file.build, own_identity()); !problem.empty()) return refuse(problem);
   plugin.described = plugin_traits(file);
-  if (auto problem = trust_problem(plugin.library, /*folder=*/false); !problem.empty()) return refuse(problem);
-  // Where a link leads to counts as much as the link.
+  if (auto problem = trust_problem(plugin.library, TrustedKind::file); !problem.empty()) return refuse(problem);
+  // A library must not lie directly in a folder such as /tmp either.
   const auto real = fs::canonical(plugin.library);
-  if (auto problem = trust_problem(real.parent_path(), /*folder=*/true); !problem.empty()) return refuse(problem);
+  if (auto problem = trust_problem(real.parent_path(), TrustedKind::folder); !problem.empty()) return refuse(problem);
   if (auto problem = library_problem(real); !problem.empty()) refuse(plugin.library.string() + ": " + problem);
 }
 
@@ -71,7 +65,7 @@ void search(const PluginFolder& where, std::vector<FoundPlugin>& out) {
                   "give an absolute path");
   std::error_code error;
   if (!where.required && !fs::exists(folder, error)) return;
-  if (auto problem = trust_problem(folder, /*folder=*/true); !problem.empty()) return refuse(problem);
+  if (auto problem = trust_problem(folder, TrustedKind::folder); !problem.empty()) return refuse(problem);
   std::vector<fs::path> files;
   for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::end(entry); entry.increment(error))
     if (entry->path().extension() == kPluginSuffix) files.push_back(entry->path());

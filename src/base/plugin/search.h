@@ -30,8 +30,8 @@ struct PluginFolder {
 /// not read in a program that runs with more rights than its user.
 std::vector<PluginFolder> plugin_search_path();
 
-/// Looks at all plugins of these folders, in their order, by name within one. A folder, text file or library that everyone
-/// may write is refused, a relative folder too: what runs in this process is what was configured. Never throws.
+/// Looks at all plugins of these folders, in their order, by name within one. Relative folders are refused, and so is a folder,
+/// text file or library that is not to be trusted (base/trusted_path.h). Never throws.
 std::vector<FoundPlugin> find_plugins(const std::vector<PluginFolder>& folders) noexcept;
 
 }  // namespace anyaccel

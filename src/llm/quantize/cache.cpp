@@ -14,6 +14,7 @@
 #include "base/env.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/trusted_path.h"
 #include "llm/checkpoint/safetensors.h"
 #include "llm/parallel/plan.h"
 #include "llm/quantize/weights.h"
@@ -47,11 +48,10 @@ bool prepare(const fs::path& folder) {
     return false;
   }
   struct stat info {};
-  if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() ||
-      (info.st_mode & 022) != 0) {
-    warn(folder.string() +
-         " is no folder of this user's alone; make it private with chmod 700, or name another one in "
-         "ANYACCEL_MODEL_CACHE");
+  const bool own = ::stat(folder.c_str(), &info) == 0 && info.st_uid == ::geteuid();
+  const auto problem = own ? trust_problem(folder, TrustedKind::folder) : "it does not belong to this user";
+  if (!problem.empty()) {
+    warn(folder.string() + " is not used: " + problem + "; ANYACCEL_MODEL_CACHE can name another folder");
     return false;
   }
   return true;

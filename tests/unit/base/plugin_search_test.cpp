@@ -40,10 +40,10 @@ TEST(PluginSearch, RefusesWhatEveryoneMayWrite) {
   const test::PluginFolder folder;
   const auto file = folder.add("mycard", kLibrary);
   ::chmod(file.c_str(), 0666);
-  EXPECT_THAT(only_one(folder.path()).problem, HasSubstr("mycard.plugin may be written by everyone"));
+  EXPECT_THAT(only_one(folder.path()).problem, HasSubstr("mycard.plugin\" is writable by everyone"));
   ::chmod(file.c_str(), 0644);
   ::chmod((folder / "libmycard.so").c_str(), 0777);
-  EXPECT_THAT(only_one(folder.path()).problem, HasSubstr("libmycard.so may be written by everyone"));
+  EXPECT_THAT(only_one(folder.path()).problem, HasSubstr("libmycard.so\" is writable by everyone"));
   ::chmod((folder / "libmycard.so").c_str(), 0755);
   EXPECT_EQ(only_one(folder.path()).problem, "");
   ::chmod(folder.path().c_str(), 01777);
@@ -60,14 +60,39 @@ TEST(PluginSearch, FollowsLinksBeforeItTrusts) {
   ::chmod(open.path().c_str(), 0777);
   std::filesystem::create_symlink(open / "libmycard.so", folder / "libmycard.so");
   folder.add_text("mycard", test::plugin_text("mycard", "libmycard.so"));
-  EXPECT_THAT(only_one(folder.path()).problem, HasSubstr(open.path().string() + " may be written by everyone"));
+  EXPECT_THAT(only_one(folder.path()).problem, HasSubstr(open.path().string() + "\" is writable by everyone"));
+}
+
+// Broken when only the last folder counts: whoever can write one above it can put another in its place.
+TEST(PluginSearch, ChecksTheWholePath) {
+  const llm::TemporaryFolder above;
+  std::filesystem::create_directories(above / "shared/plugins");
+  ::chmod((above / "shared/plugins").c_str(), 0755);
+  const auto library = above / "shared/plugins/libmycard.so";
+  std::filesystem::copy_file(kLibrary, library);
+  ::chmod(library.c_str(), 0755);
+  above.write("shared/plugins/mycard.plugin", test::plugin_text("mycard", "libmycard.so"));
+  ::chmod((above / "shared/plugins/mycard.plugin").c_str(), 0644);
+  ::chmod((above / "shared").c_str(), 0755);
+  EXPECT_EQ(only_one(above / "shared/plugins").problem, "");
+  for (const auto& path : {above / "shared", above / "shared/plugins", library}) {
+    for (const mode_t mode : {0775, 0757}) {
+      ::chmod(path.c_str(), mode);
+      EXPECT_THAT(only_one(above / "shared/plugins").problem, HasSubstr(path.string() + "\" is writable by ")) << mode;
+    }
+    ::chmod(path.c_str(), 0755);
+    if (::chown(path.c_str(), 12345, 12345) != 0) continue;
+    EXPECT_THAT(only_one(above / "shared/plugins").problem, HasSubstr(path.string() + "\" belongs to user 12345"));
+    ASSERT_EQ(::chown(path.c_str(), ::geteuid(), ::getegid()), 0);
+  }
+  EXPECT_EQ(only_one(above / "shared/plugins").problem, "");
 }
 
 // Broken when a folder that somebody configured is passed over in silence, or the install's optional one is not.
 TEST(PluginSearch, FoldersThatAreNone) {
   EXPECT_THAT(only_one("plugins").problem, HasSubstr("is relative"));
   EXPECT_THAT(only_one("/nonexistent/plugins").problem, HasSubstr("No such file"));
-  EXPECT_THAT(only_one("/proc/self/maps").problem, HasSubstr("is no folder"));
+  EXPECT_THAT(only_one("/proc/self/maps").problem, HasSubstr("is not a folder"));
   EXPECT_TRUE(find_plugins({{"/nonexistent/plugins", /*required=*/false}}).empty());
 }
 
@@ -84,7 +109,7 @@ TEST(PluginSearch, RefusesByTheTextFile) {
       {"sanitizer = memory\n", "it was built with the sanitizer memory, this AnyAccel with the sanitizer"},
       {"abi = 99\nlibtorch = 2.99.1\n", "99, this AnyAccel for plugin ABI 1; it was built with LibTorch 2.99.1"},
       {"priority = x\n", "priority"},
-      {"library = libnone.so\n", "libnone.so cannot be used: No such file"},
+      {"library = libnone.so\n", "libnone.so\" cannot be used: No such file"},
   };
   for (const auto& one : cases) {
     const test::PluginFolder folder;

@@ -22,15 +22,23 @@ class FakeOp {
     write("bin/cxx", R"sh(#!/bin/sh
 root="$(dirname "$0")/.."
 echo "$*" >> "$root/calls"
-[ "$1" = --version ] && { cat "$root/version"; exit 0; }
+[ "$1" = --version ] && { [ -e "$root/hangs" ] && sleep 60; cat "$root/version"; exit 0; }
 out= source= before= list=
 for word; do
-  case $before in -o) out=$word;; -c) source=$word;; -MF) list=$word;; -include) [ -e "$root/has/$word" ] || exit 1; exit 0;; esac
+  case $before in -o) out=$word;; -c) source=$word;; -MF) list=$word;; -include) [ -e "$root/no room" ] && { echo "as: No space left on device"; exit 1; }; [ -e "$root/has/$word" ] || exit 1; exit 0;; esac
   before=$word
 done
 [ -e "$root/slow" ] && { echo $$ >> "$root/pids"; sleep "$(cat "$root/slow")"; }
+[ -e "$root/endless" ] && { yes | head -c 40000000; exit 1; }
 if [ -n "$source" ]; then
   grep -q WRONG "$source" && { echo "a.cpp:1: this is WRONG"; exit 3; }
+  # As GCC does: the message comes while the disk is full, and the temporary file goes.
+  if [ -e "$root/temporary" ] && ! cat "$root/temporary" > "$TMPDIR/cc.s" 2> /dev/null; then
+    echo "cc1plus: fatal error: error writing to $TMPDIR/cc.s: No space left on device" >&2
+    rm -f "$TMPDIR/cc.s"
+    exit 1
+  fi
+  rm -f "$TMPDIR/cc.s"
   [ -e "$root/says" ] && { cat "$root/says"; exit 1; }
   cat "$source" > "$out" || exit 1
   [ -n "$list" ] && echo "$out: $source" $(cat "$root/outside" 2> /dev/null) > "$list"

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
+#include <sstream>
 
 #include "build/processes.h"
 #include "unit/build/fake_op.h"
@@ -19,11 +21,36 @@ namespace {
 namespace fs = std::filesystem;
 using test::ScopedEnv;
 
+/// Runs `work` in a child whose cache lies on a disk of its own. It gets a function that sets the disk's size in KiB; false: there is no
+/// such disk.
+template <typename Work>
+int run_on_small_disk(const fs::path& cache, Work&& work) {
+  fs::create_directories(cache);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) ::_exit(77);
+    bool mounted = false;
+    const auto resize = [&](int kilobytes) {
+      if (mounted) ::umount(cache.c_str());
+      const auto options = "mode=700,size=" + std::to_string(kilobytes) + "k";
+      return mounted = ::mount("none", cache.c_str(), "tmpfs", 0, options.c_str()) == 0;
+    };
+    ::_exit(work(resize));
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WEXITSTATUS(status);
+}
+
 constexpr const char* kWhole = "#include \"a.h\"\nfirst\nsecond\n";
 
 struct ServiceTest : testing::Test {
   ScopedEnv ccache{"CCACHE_DISABLE", "1"};
   FakeOp fake;
+  template <typename Work>
+  int on_small_disk(Work&& work) const {
+    return run_on_small_disk(fake.settings.cache, std::forward<Work>(work));
+  }
 };
 
 // Broken when a built op is built or its compiler asked again, or what is linked is not all of it.
@@ -122,7 +149,7 @@ TEST_F(ServiceTest, EntriesAreTheUsersAlone) {
 TEST_F(ServiceTest, NothingIsWrittenWhereOthersCanPutLinks) {
   fs::create_directories(fake.settings.cache / "memo");
   ::chmod(fake.settings.cache.c_str(), 0777);
-  EXPECT_ERROR(fake.load(), io, "can be written by others");
+  EXPECT_ERROR(fake.load(), io, "cache\" is writable by everyone");
   EXPECT_TRUE(fs::is_empty(fake.settings.cache / "memo"));
 }
 
@@ -178,12 +205,33 @@ TEST_F(ServiceTest, OnlyCudaSourcesNeedNvcc) {
 TEST_F(ServiceTest, CacheOfOthersIsRefused) {
   fake.load();
   ::chmod(fake.settings.cache.c_str(), 0777);
-  EXPECT_ERROR(fake.load(), io, "can be written by others");
+  EXPECT_ERROR(fake.load(), io, "cache\" is writable by everyone");
   EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr(fake.settings.cache.string()));
   ::chmod(fake.settings.cache.c_str(), 0700);
   EXPECT_EQ(fake.load().origin, Origin::cached);
   if (::chown(fake.settings.cache.c_str(), 12345, 12345) != 0) GTEST_SKIP() << "only root can give a folder away";
   EXPECT_ERROR(fake.load(), io, "belongs to user 12345");
+}
+
+// Broken when only the cache's own folder counts: whoever can write one above it can put another cache in its place.
+TEST_F(ServiceTest, CacheBelowAFolderOfOthersIsRefused) {
+  fake.settings.cache = fake.path("shared/mine/cache");
+  fake.load();
+  for (const mode_t mode : {0775, 0757}) {
+    ::chmod(fake.path("shared").c_str(), mode);
+    EXPECT_ERROR(fake.load(), io, "shared\" is writable by ");
+    EXPECT_FALSE(Cache(fake.settings.cache).is_trusted());
+    EXPECT_EQ(Cache(fake.settings.cache).memo_folder(), "");
+    fake.settings.cache = fake.path("shared/mine/new");
+    EXPECT_ERROR(fake.load(), io, "shared\" is writable by ");
+    EXPECT_FALSE(fs::exists(fake.settings.cache));
+    fake.settings.cache = fake.path("shared/mine/cache");
+    ::chmod(fake.path("shared").c_str(), 0755);
+    EXPECT_EQ(fake.load().origin, Origin::cached);
+  }
+  // Sticky folders keep what lies in them to its owner.
+  ::chmod(fake.path("shared").c_str(), 01777);
+  EXPECT_EQ(fake.load().origin, Origin::cached);
 }
 
 // Broken when a cache that cannot be made is an error without its name and a way out.
@@ -232,6 +280,100 @@ TEST_F(ServiceTest, FullAndReadOnlyDisks) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "a disk can be mounted by root alone";
   EXPECT_EQ(status, 0) << "exit code " << WEXITSTATUS(status);
+}
+
+// Broken when the message of a compiler that found no room is lost, because it goes to the same disk, and the room that its temporary
+// file leaves behind hides the cause: "the compiler ended with 1 and said: (it said nothing)".
+TEST_F(ServiceTest, EveryStepReportsAFullDisk) {
+  fake.write("temporary", std::string(400'000, 's'));
+  const auto result = on_small_disk([&](const auto& resize) {
+    bool built = false;
+    for (int kilobytes = 4; !built && kilobytes < 2000; kilobytes += kilobytes < 64 ? 4 : 60) {
+      if (!resize(kilobytes)) return 77;
+      try {
+        built = fake.load().origin == Origin::built;
+        if (kilobytes < 400) return 2;
+      } catch (const Error& error) {
+        const std::string text = error.what();
+        const bool names = text.find("full") != text.npos || text.find("No space left on device") != text.npos;
+        std::fprintf(stderr, "%d KiB: %s\n", kilobytes, error.what());
+        if (error.code() != ErrorCode::io || !names || text.find(fake.settings.cache) == text.npos) return 3;
+      }
+    }
+    return built ? 0 : 4;
+  });
+  if (result == 77) GTEST_SKIP() << "a disk can be mounted by root alone";
+  EXPECT_EQ(result, 0);
+}
+
+// Broken when a real compiler's full disk is anything else than the disk's error.
+TEST_F(ServiceTest, RealCompilerOnASmallDisk) {
+  fake.settings.compiler.clear();
+  fake.write("ops/tiny/a.h", "#include <string>\n");
+  fake.write("ops/tiny/a.cpp", "#include \"a.h\"\nstd::string a() { return std::string(4, 'a'); }\n");
+  fake.write("ops/tiny/b.cpp", "#include \"a.h\"\nchar big[300000] = {1};\n");
+  const auto result = on_small_disk([&](const auto& resize) {
+    for (const int kilobytes : {16, 48, 96, 200, 400, 700}) {
+      if (!resize(kilobytes)) return 77;
+      try {
+        fake.load();
+        if (kilobytes < 300) return 2;
+      } catch (const Error& error) {
+        const std::string text = error.what();
+        std::fprintf(stderr, "%d KiB: %s\n", kilobytes, error.what());
+        if (error.code() != ErrorCode::io || text.find(fake.settings.cache) == text.npos) return 3;
+      }
+    }
+    return 0;
+  });
+  if (result == 77) GTEST_SKIP() << "a disk can be mounted by root alone";
+  EXPECT_EQ(result, 0);
+}
+
+// Broken when a library counts as missing because the compiler that looks for it has no room for its temporary files.
+TEST_F(ServiceTest, FullTemporaryFolder) {
+  fake.describe("torch = no\nheader = x/x.h: libx-dev\n");
+  fake.write("no room", "");
+  const ScopedEnv folder("TMPDIR", "/tmp/elsewhere");
+  EXPECT_ERROR(fake.load(), unavailable,
+               "the disk that holds /tmp/elsewhere is full: the compiler said \"as: No space left");
+  EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("/tmp/elsewhere is full"));
+}
+
+// Broken when a compiler that hangs blocks its process for ever, or goes on without it.
+TEST_F(ServiceTest, HungCompilerIsATimeout) {
+  const ScopedEnv limit("ANYACCEL_OP_BUILD_TIMEOUT", "1");
+  const auto begin = std::chrono::steady_clock::now();
+  fake.write("hangs", "");
+  EXPECT_ERROR(fake.load(), timeout, "ANYACCEL_OP_BUILD_TIMEOUT=1 seconds: asking ");
+  EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("ANYACCEL_OP_BUILD_TIMEOUT=1"));
+  fs::remove(fake.path("hangs"));
+  fake.write("slow", "60");
+  EXPECT_ERROR(fake.load(), timeout,
+               "building tiny took longer than ANYACCEL_OP_BUILD_TIMEOUT=1 seconds: compiled 0 of 2");
+  EXPECT_ERROR(fake.load(), timeout, "now a.cpp");
+  EXPECT_EQ(fake.in_cache(".anyaccel-build-"), 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(40));
+  std::istringstream pids(read_file(fake.path("pids")));
+  for (std::string pid; pids >> pid;) {
+    const auto stat = try_read_file("/proc/" + pid + "/stat");
+    EXPECT_TRUE(!stat || stat->find(") Z ") != stat->npos) << "a compiler outlives its build";
+  }
+  fs::remove(fake.path("slow"));
+  EXPECT_EQ(fake.load().origin, Origin::built);
+}
+
+// Broken when a compiler that writes without end takes the memory of its process, or its disk.
+TEST_F(ServiceTest, EndlessOutputIsCut) {
+  fake.write("endless", "");
+  std::string text;
+  try {
+    fake.load();
+  } catch (const Error& error) {
+    text = error.what();
+  }
+  EXPECT_THAT(text, testing::HasSubstr("and said:\ny\ny\n"));
+  EXPECT_LT(text.size(), 20'000U);
 }
 
 // Broken when a full disk is known by a guess: here there is room, and the compiler's own write was refused, as by a quota.

@@ -1,14 +1,18 @@
 #include "anyaccel/plugins.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 
+#include <csignal>
 #include <thread>
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/sdk/op_builder.h"
 #include "anyaccel/sdk/plugin_build.h"
 #include "anyaccel/version.h"
+#include "base/file.h"
 #include "base/plugin/plugin_file.h"
+#include "base/process.h"
 #include "core/plugin_trial.h"
 #include "unit/support/expect_error.h"
 #include "unit/support/mock_backend.h"
@@ -133,6 +137,76 @@ TEST_F(PluginsTest, ThrowingProbe) {
   EXPECT_THAT(verdict(detection()).reason, HasSubstr("no std::exception"));
 }
 
+bool runs(pid_t process) {
+  const auto stat = try_read_file("/proc/" + std::to_string(process) + "/stat");
+  return stat && stat->find(") Z ") == stat->npos;
+}
+
+// Broken when a process that the plugin starts in a session of its own delays the verdict, hides the plugin's reason or goes on.
+TEST_F(PluginsTest, DaemonsOfARefusedPluginEnd) {
+  const auto begin = std::chrono::steady_clock::now();
+  const struct {
+    const char* told;
+    const char* reason;
+  } cases[]{{"daemon", "the actual refusal"}, {"daemon and exit", "it ended its process"}};
+  for (const auto& one : cases) {
+    const auto file = folder / "pid";
+    const ScopedEnv written("FAKE_PLUGIN_FILE", file.c_str());
+    const ScopedEnv told("FAKE_PLUGIN", one.told);
+    const auto name = std::string(kName) + (one.told[6] == ' ' ? "2" : "");
+    const test::PluginFolder own;
+    own.add(name, kPlugin);
+    add_plugin_folder(own.path().string());
+    const ScopedEnv named("DS_ACCELERATOR", name.c_str());
+    EXPECT_ERROR(get_accelerator(), unavailable, one.reason);
+    const auto daemon = std::atoi(read_file(file).c_str());
+    ASSERT_GT(daemon, 1);
+    EXPECT_FALSE(runs(daemon)) << one.told;
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(25));
+}
+
+// Broken when a plugin that writes endlessly takes this process's memory, or its time until the limit.
+TEST_F(PluginsTest, EndlessOutputIsRefused) {
+  folder.add(kName, kPlugin);
+  const ScopedEnv told("FAKE_PLUGIN", "endless");
+  const ScopedEnv named("DS_ACCELERATOR", kName);
+  const auto before = peak_resident_bytes();
+  EXPECT_ERROR(get_accelerator(), unavailable, "it wrote more than 16 MiB in a trial");
+  EXPECT_LT(peak_resident_bytes() - before, 64 << 20);
+}
+
+class HangingPlugin : public PluginsTest, public testing::WithParamInterface<Broken> {};
+
+// Broken when code of a plugin may run for ever, in its trial or in this process, or is waited for again and again.
+TEST_P(HangingPlugin, IsBounded) {
+  folder.add(kName, kPlugin, "priority = 5000\n");
+  const ScopedEnv seconds("ANYACCEL_PLUGIN_TIMEOUT", "3");
+  const ScopedEnv program("FAKE_PLUGIN_PROGRAM", std::to_string(::getpid()).c_str());
+  const ScopedEnv told("FAKE_PLUGIN", GetParam().told);
+  {
+    const ScopedEnv named("DS_ACCELERATOR", kName);
+    EXPECT_ERROR(get_accelerator(), unavailable, GetParam().reason);
+  }
+  EXPECT_EQ(plugin().state, PluginState::refused);
+  EXPECT_THAT(plugin().reason, HasSubstr(GetParam().reason));
+  EXPECT_THAT(verdict(detect()).reason, HasSubstr(GetParam().reason));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, HangingPlugin,
+    testing::Values(Broken{"hanging probe", "its probe took longer than 3 s in a trial"},
+                    Broken{"program's hanging probe", "the probe of the plugin fakecard took longer than 3 s"},
+                    Broken{"hanging create", "the create function of the plugin fakecard took longer than 3 s"}));
+
+// Broken when a probe that ends its process ends this one.
+TEST_F(PluginsTest, CrashingProbe) {
+  folder.add(kName, kPlugin, "priority = 5000\n");
+  const ScopedEnv told("FAKE_PLUGIN", "crashing probe");
+  EXPECT_NE(get_accelerator().name(), kName);
+  EXPECT_THAT(verdict(detection()).reason, HasSubstr("it ended its process: Aborted"));
+}
+
 class WrongDescriptor : public PluginsTest, public testing::WithParamInterface<Broken> {
  private:
   ScopedEnv anyaccel_{"FAKE_ANYACCEL", ANYACCEL_VERSION};
@@ -195,7 +269,7 @@ TEST_F(PluginsTest, RefusedFolder) {
   folder.add(kName, kPlugin);
   ::chmod(folder.path().c_str(), 0777);
   const ScopedEnv named("DS_ACCELERATOR", kName);
-  EXPECT_ERROR(get_accelerator(), invalid_argument, "may be written by everyone");
+  EXPECT_ERROR(get_accelerator(), invalid_argument, "is writable by everyone");
 }
 
 // Broken when a folder given later is not searched, or one is searched twice.
@@ -226,6 +300,61 @@ TEST_F(PluginsTest, TorchTypesAreReserved) {
       EXPECT_TRUE(is_reserved_name(c10::DeviceTypeName(type, true))) << i;
     }
   }
+}
+
+// Broken when what a trial leaves behind is not ended, its stage is not named, or it reads this program's input.
+TEST(PluginTrial, EndsWhatItLeaves) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const auto work = [&] {
+    for (int i = 0; i < 4; ++i)
+      if (::fork() == 0) {
+        ::setsid();
+        if (::fork() != 0) ::_exit(0);
+        const pid_t own = ::getpid();
+        static_cast<void>(::write(ends[1], &own, sizeof own));
+        for (;;) ::pause();
+      }
+    pid_t all[4];
+    for (std::size_t done = 0; done < sizeof all;)
+      done += static_cast<std::size_t>(::read(ends[0], reinterpret_cast<char*>(all) + done, sizeof all - done));
+    static_cast<void>(::write(ends[1], all, sizeof all));
+    char byte = 0;
+    if (::read(STDIN_FILENO, &byte, 1) != 0) throw std::runtime_error("it could read");
+    begin_trial_stage("the second stage");
+    for (;;) ::pause();
+  };
+  EXPECT_THAT(run_in_trial(work, 10), HasSubstr("the second stage took longer than 10 s in a trial"));
+  pid_t all[4];
+  ASSERT_EQ(::read(ends[0], all, sizeof all), static_cast<ssize_t>(sizeof all));
+  for (const pid_t one : all) EXPECT_FALSE(runs(one));
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+// Broken when a trial outlives its program.
+TEST(PluginTrial, EndsWithItsProgram) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t program = ::fork();
+  if (program == 0) {
+    run_in_trial(
+        [&] {
+          const pid_t own = ::getpid();
+          static_cast<void>(::write(ends[1], &own, sizeof own));
+          for (;;) ::pause();
+        },
+        60);
+    ::_exit(0);
+  }
+  pid_t worker = 0;
+  ASSERT_EQ(::read(ends[0], &worker, sizeof worker), static_cast<ssize_t>(sizeof worker));
+  ::kill(program, SIGKILL);
+  ::waitpid(program, nullptr, 0);
+  for (int i = 0; i < 500 && runs(worker); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_FALSE(runs(worker));
+  ::close(ends[0]);
+  ::close(ends[1]);
 }
 
 // Broken when a child that hangs is waited for, or its words are taken for this process's.

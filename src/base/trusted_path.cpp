@@ -1,0 +1,176 @@
+#include "base/trusted_path.h"
+
+#include <dlfcn.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "anyaccel/error.h"
+#include "base/env.h"
+#include "base/file.h"
+#include "base/untrusted_text.h"
+
+namespace anyaccel {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// As many links as the kernel follows.
+constexpr int kMostLinks = 40;
+
+/// True if another user of this machine has the group as primary group, which the list of its members does not show.
+bool is_primary_group_of_others(gid_t group, const std::string& owner) {
+  std::istringstream users(try_read_file("/etc/passwd").value_or(""));
+  for (std::string line; std::getline(users, line);) {
+    std::istringstream fields(line);  // name:password:uid:gid:...
+    std::string name, ignored, gid;
+    std::getline(fields, name, ':');
+    for (auto* field : {&ignored, &ignored, &gid}) std::getline(fields, *field, ':');
+    if (gid == std::to_string(group) && name != owner) return true;
+  }
+  return false;
+}
+
+/// True if the group is the owner's own: it has the same name and no other member. Debian, Ubuntu and Fedora give each user
+/// such a group and a umask that lets it write, so its right to write gives nobody else anything. Root's group is not
+/// private: containers run processes of any user in it.
+bool is_private_group(gid_t group, uid_t owner) {
+  if (group == 0 || owner == 0) return false;
+  std::vector<char> memory(1 << 14), more(1 << 14);
+  struct passwd user {};
+  struct passwd* found_user = nullptr;
+  struct group entry {};
+  struct group* found = nullptr;
+  if (::getpwuid_r(owner, &user, memory.data(), memory.size(), &found_user) != 0 || found_user == nullptr) return false;
+  if (::getgrgid_r(group, &entry, more.data(), more.size(), &found) != 0 || found == nullptr) return false;
+  const std::string name = user.pw_name;
+  if (name != entry.gr_name) return false;
+  for (char** member = entry.gr_mem; *member != nullptr; ++member)
+    if (name != *member) return false;
+  return !is_primary_group_of_others(group, name);
+}
+
+/// True if other users than the owner and the group may have rights: the group's bits are then only their upper bound.
+bool has_access_list(const fs::path& path) {
+  return ::lgetxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
+}
+
+std::set<uid_t> find_trusted_users() {
+  std::set<uid_t> out{0};
+  Dl_info info{};
+  std::error_code error;
+  fs::path own;
+  if (::dladdr(reinterpret_cast<void*>(&trust_problem), &info) != 0 && info.dli_fname != nullptr)
+    own = fs::canonical(info.dli_fname, error);
+  struct stat about {};
+  // The root folder too where no library is known: in a user namespace its owner may be anyone's number.
+  for (auto path = own.empty() ? fs::path("/") : own;; path = path.parent_path()) {
+    if (::stat(path.c_str(), &about) == 0) out.insert(about.st_uid);
+    if (path == path.parent_path()) return out;
+  }
+}
+
+bool is_trusted_user(uid_t user) {
+  static const auto* others = new std::set<uid_t>(find_trusted_users());
+  return user == ::geteuid() || others->contains(user);
+}
+
+std::string foreign_owner(const fs::path& path, uid_t owner, const char* what) {
+  return quoted_text(path.native()) + " belongs to user " + std::to_string(owner) + ", who could change what this " +
+         "process runs; " + what + " of your own, or change its owner (chown)";
+}
+
+/// About one real file or folder. `last`: the path ends here, so what it holds is used, not just passed through.
+std::string component_problem(const fs::path& path, const struct stat& about, bool last) {
+  const bool folder = S_ISDIR(about.st_mode);
+  if (!is_trusted_user(about.st_uid)) return foreign_owner(path, about.st_uid, folder ? "use a folder" : "use a file");
+  if (!last && (about.st_mode & S_ISVTX) != 0) return {};
+  const bool others = (about.st_mode & S_IWOTH) != 0;
+  const bool group =
+      (about.st_mode & S_IWGRP) != 0 && (has_access_list(path) || !is_private_group(about.st_gid, about.st_uid));
+  if (!others && !group) return {};
+  const auto who = others ? std::string("everyone") : "group " + std::to_string(about.st_gid);
+  return quoted_text(path.native()) + " is writable by " + who + ", who could change what this process runs; use " +
+         "another folder, or take the right away (chmod " +
+         (others && group ? "go"
+          : others        ? "o"
+                          : "g") +
+         "-w)";
+}
+
+std::string walk(const fs::path& path, TrustedKind kind) {
+  if (!path.is_absolute()) return quoted_text(path.native()) + " is not an absolute path";
+  std::deque<fs::path> left;
+  for (const auto& part : path.relative_path())
+    if (!part.empty()) left.push_back(part);
+  fs::path at = "/";
+  struct stat about {};
+  int links = 0;
+  for (;;) {
+    if (::lstat(at.c_str(), &about) != 0) {
+      if (errno == ENOENT && kind == TrustedKind::future_folder) return {};
+      return quoted_text(at.native()) + " cannot be used: " + std::strerror(errno);
+    }
+    if (S_ISLNK(about.st_mode)) {
+      // Whoever owns a link chooses where it leads.
+      if (!is_trusted_user(about.st_uid)) return foreign_owner(at, about.st_uid, "use a link");
+      std::error_code error;
+      const auto target = fs::read_symlink(at, error);
+      if (error || ++links > kMostLinks) return quoted_text(at.native()) + " cannot be followed";
+      auto place = left.begin();
+      for (const auto& part : target.relative_path())
+        if (!part.empty()) place = std::next(left.insert(place, part));
+      at = target.is_absolute() ? fs::path("/") : at.parent_path();
+      // What was checked before need not be checked again, but a target may be empty of parts.
+      if (target.is_absolute()) continue;
+    } else {
+      if (auto problem = component_problem(at, about, left.empty() && kind != TrustedKind::future_folder);
+          !problem.empty())
+        return problem;
+      if (left.empty()) break;
+    }
+    while (!left.empty() && (left.front() == "." || left.front() == "..")) {
+      if (left.front() == "..") at = at.parent_path();
+      left.pop_front();
+    }
+    if (left.empty()) continue;
+    at /= left.front();
+    left.pop_front();
+  }
+  if (kind != TrustedKind::file && !S_ISDIR(about.st_mode)) return quoted_text(at.native()) + " is not a folder";
+  if (kind == TrustedKind::file && !S_ISREG(about.st_mode)) return quoted_text(at.native()) + " is not a file";
+  return {};
+}
+
+}  // namespace
+
+std::string trust_problem(const fs::path& path, TrustedKind kind) noexcept try {
+  return walk(path, kind);
+} catch (const std::exception&) {
+  return "memory is exhausted";
+}
+
+std::optional<std::string> env_library(const char* variable) {
+  auto value = env(variable);
+  // The loader finds a name without a slash in the system's folders.
+  if (!value || value->find('/') == std::string::npos) return value;
+  std::error_code ignored;
+  const auto path = fs::absolute(*value, ignored);
+  // A missing file is the loader's to report.
+  if (!fs::exists(path, ignored)) return value;
+  if (const auto problem = trust_problem(path, TrustedKind::file); !problem.empty())
+    throw Error(ErrorCode::unavailable, variable, {.what = problem});
+  return value;
+}
+
+}  // namespace anyaccel

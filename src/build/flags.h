@@ -1,0 +1,32 @@
+// The compiler flags that an op's description may use: an allow list, because compilers have thousands of flags and every
+// release adds some that run programs, read or write files, or relax floating-point arithmetic. docs/ops.md documents it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace anyaccel::build {
+
+enum class FlagsOf { host, nvcc };
+
+struct FlagProblem {
+  std::string what;  ///< "\"-x\" is not ..."
+  std::string want;  ///< what to write instead; may be empty
+};
+
+/// Check the words of one line of flags. Returns the first problem, or nothing if the compiler may get all of them.
+///
+/// Accepted flags run no program, read and write no file, do not depend on the machine that compiles, and do not relax
+/// floating-point arithmetic beyond the compiler's default. Flags of the linker are accepted, but they have no effect:
+/// these flags only compile.
+std::optional<FlagProblem> find_flag_problem(const std::vector<std::string>& words, FlagsOf compiler);
+
+/// True for `-l`, `-L` and `-Wl,`.
+bool is_linker_flag(std::string_view flag);
+
+/// True if nvcc can pass the word on unchanged. nvcc starts its tools through a shell, which expands `$` and backquotes.
+bool is_safe_for_nvcc(std::string_view word);
+
+}  // namespace anyaccel::build

@@ -1,0 +1,37 @@
+// Calls that somebody else's code may never return from.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "anyaccel/error.h"
+#include "anyaccel/interrupt.h"
+
+namespace anyaccel {
+
+/// Calls `work` on a thread of its own and returns its result, or throws its exception. Throws `timeout`, naming `what`, after
+/// `seconds`, and `interrupted`; the thread then goes on, because nothing can end it, so `work` must own what it uses.
+/// With 0 seconds there is no limit and no thread.
+template <typename Result>
+Result call_with_limit(const char* where, const std::string& what, long seconds, std::function<Result()> work) {
+  if (seconds <= 0) return work();
+  std::packaged_task<Result()> task(std::move(work));
+  auto result = task.get_future();
+  std::thread(std::move(task)).detach();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  while (result.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+    throw_if_interrupted(where);
+    if (std::chrono::steady_clock::now() < end) continue;
+    throw Error(ErrorCode::timeout, where,
+                {.what = what + " took longer than " + std::to_string(seconds) + " s",
+                 .hint = "raise ANYACCEL_PLUGIN_TIMEOUT if it is only slow"});
+  }
+  return result.get();
+}
+
+}  // namespace anyaccel
