@@ -8,10 +8,11 @@ PREFIX ?= $(HOME)/.local
 DEMO_OUT ?= demo-out
 PROMPT ?= /// Returns
 CONFIGURE = cmake --preset $(PRESET) -DTorch_DIR="$$(cat .cache/setup/torch_dir)" --log-level=NOTICE
+BUILD_TARGETS = tools/build $(BUILD) --jobs $(JOBS)
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test test-all bench install uninstall format lint clean jobs
+.PHONY: help setup configure build demo test test-all bench hardware-report install uninstall format lint clean jobs
 
 help:  ## What can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,15 +22,16 @@ setup:  ## Install what is missing: packages, LibTorch, Python packages of the t
 	@tools/setup
 
 configure: setup
-	@$(CONFIGURE)
+	@$(CONFIGURE) -DANYACCEL_BUILD_TESTS=ON
 
-build: configure  ## Build everything (PRESET)
-	@cmake --build $(BUILD) -j $(JOBS)
+build: configure  ## Build what is installed: libraries, program, ops, Python package (PRESET)
+	@$(BUILD_TARGETS) --target anyaccel_product
 
-demo: build  ## Find the accelerator, train a small language model on real text, generate from it
-	@tools/demo $(BUILD) $(DEMO_OUT) "$(PROMPT)"
+demo:  ## Find the accelerator, train a small language model on real text, generate from it
+	@tools/demo $(BUILD) $(DEMO_OUT) "$(PROMPT)" --set-up $(PRESET) $(JOBS)
 
-test: build  ## Build and run the tests
+test: configure  ## Build everything and run the tests
+	@$(BUILD_TARGETS)
 	@tools/check_layers
 	@tools/run_tests $(BUILD) --jobs $(JOBS)
 
@@ -39,9 +41,12 @@ test-all:  ## All tests and sanitizers, with all that they can use (2.5 GB more)
 
 bench:  ## Build and run the benchmarks; writes docs/benchmarks.md
 	@tools/setup --bench
-	@$(CONFIGURE) -DANYACCEL_BUILD_BENCHMARKS=ON
-	@cmake --build $(BUILD) -j $(JOBS)
+	@$(CONFIGURE) -DANYACCEL_BUILD_TESTS=ON -DANYACCEL_BUILD_BENCHMARKS=ON
+	@$(BUILD_TARGETS)
 	@benchmarks/run --all --build $(BUILD) --out docs/benchmarks.md
+
+hardware-report:  ## Build, judge and measure on this machine's accelerator, offline; resumable; BACKEND=name
+	@tools/hardware_report $(if $(BACKEND),--backend $(BACKEND))
 
 install: build  ## Install to PREFIX
 	@cmake --install $(BUILD) --prefix "$(PREFIX)"

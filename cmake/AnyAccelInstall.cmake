@@ -24,6 +24,7 @@ foreach(folder src/base src/topology src/launch src/build src/core src/backends 
   endif()
 endforeach()
 
+set_property(GLOBAL PROPERTY ANYACCEL_INSTALLED_TARGETS ${installed_targets})
 # What an outside project may link; the rest is found at run time by ours.
 set(exported_targets anyaccel_torch anyaccel_base anyaccel anyaccel_ops anyaccel_comm anyaccel_llm anyaccel_conformance)
 set_target_properties(anyaccel_torch PROPERTIES EXPORT_NAME torch)

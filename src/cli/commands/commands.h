@@ -23,10 +23,8 @@ struct Context {
 
 /// Each gets its own, already named and described, parser: it adds options and sets the callback that does the work.
 /// A callback prints its result on standard output and throws `anyaccel::Error` when it fails (exit code 1).
-#define ANYACCEL_TORCH_COMMAND(name, text, summary) void add_##name(CLI::App& command, Context& context);
-#define ANYACCEL_FRONT_COMMAND(name, text, summary)
-#include "cli/command_list.inc"
-#undef ANYACCEL_TORCH_COMMAND
-#undef ANYACCEL_FRONT_COMMAND
+#define ANYACCEL_COMMAND(name, text, summary) void add_##name(CLI::App& command, Context& context);
+#include "cli/module_commands.inc"
+#undef ANYACCEL_COMMAND
 
 }  // namespace anyaccel::cli

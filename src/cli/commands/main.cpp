@@ -57,11 +57,9 @@ void add_commands(CLI::App& app, Context& context) {
   app.set_version_flag("--version", "anyaccel " ANYACCEL_VERSION);
   app.require_subcommand(1);
   app.fallthrough();
-#define ANYACCEL_TORCH_COMMAND(name, text, summary) add_##name(*app.add_subcommand(text, summary), context);
-#define ANYACCEL_FRONT_COMMAND(name, text, summary)
-#include "cli/command_list.inc"
-#undef ANYACCEL_TORCH_COMMAND
-#undef ANYACCEL_FRONT_COMMAND
+#define ANYACCEL_COMMAND(name, text, summary) add_##name(*app.add_subcommand(text, summary), context);
+#include "cli/module_commands.inc"
+#undef ANYACCEL_COMMAND
   for (CLI::App* command : app.get_subcommands({})) {
     command->set_help_flag("-h,--help", "Print this help and end");
     command->get_formatter()->column_width(34);

@@ -12,8 +12,9 @@ namespace anyaccel::cli {
 struct Command {
   std::string_view name;
   std::string_view summary;
-  /// Runs it here; null: it is in the command module. Gets the arguments after its name, returns the exit code.
+  /// Runs the command in this program and returns the exit code; null if it is in `module`. Gets the arguments after its name.
   int (*run)(std::span<const char* const> arguments);
+  const char* module;  ///< file name of the library that has the command, or null
 };
 
 /// A command line that is wrong: exit code 2. The text is a sentence for the user.
@@ -34,14 +35,14 @@ std::span<const Command> commands() noexcept;
 /// Folder of this program's file, symbolic links followed.
 std::string own_folder();
 
-/// Opens libanyaccel_cli.so and runs a command of it; `argv[1]` is the command's name. Throws `unavailable`
-/// with the folders that were searched, or the loader's reason, when it cannot be opened.
-int run_in_module(int argc, const char* const* argv);
+/// Opens a command module, for example "libanyaccel_cli.so", and runs the command `argv[1]`. Throws `unavailable`
+/// with the folders that were searched, or the loader's reason, when the module cannot be opened.
+int run_in_module(const char* module, int argc, const char* const* argv);
 
-#define ANYACCEL_TORCH_COMMAND(name, text, summary)
+#define ANYACCEL_MODULE_COMMAND(name, text, summary, module)
 #define ANYACCEL_FRONT_COMMAND(name, text, summary) int run_##name(std::span<const char* const> arguments);
 #include "cli/command_list.inc"
-#undef ANYACCEL_TORCH_COMMAND
+#undef ANYACCEL_MODULE_COMMAND
 #undef ANYACCEL_FRONT_COMMAND
 
 }  // namespace anyaccel::cli

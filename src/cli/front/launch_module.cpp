@@ -14,9 +14,7 @@
 namespace anyaccel::cli {
 namespace {
 
-constexpr const char* kModule = "libanyaccel_cli.so";
-
-std::string find_module(const char* command) {
+std::string find_module(const char* name, const char* command) {
   const std::string folder = own_folder();
   // Where CMake installs libraries on this system; in the build tree; beside the program.
   std::vector<std::string> folders{folder + "/../" ANYACCEL_LIBDIR};
@@ -24,15 +22,16 @@ std::string find_module(const char* command) {
   folders.push_back(folder);
   std::string searched;
   for (const std::string& candidate : folders) {
-    std::string file = candidate + "/" + kModule;
+    std::string file = candidate + "/" + name;
     if (::access(file.c_str(), F_OK) == 0) return file;
     if (!searched.empty()) searched += ", ";
     searched += candidate;
   }
   throw Error(ErrorCode::unavailable, command,
-              {.what = std::string(kModule) + ", which holds this command, is not there",
+              {.what = std::string(name) + ", which holds this command, was not found",
                .got = "no such file in " + searched,
-               .hint = "install AnyAccel again, or keep its bin and lib folders side by side"});
+               .hint = "run `make build` in a source tree; elsewhere install AnyAccel again, or keep its bin and lib "
+                       "folders side by side"});
 }
 
 /// Threads that wait for each other spin before they sleep. libgomp's own limit is so high that one busy neighbour
@@ -51,8 +50,8 @@ std::string own_folder() {
   return path.substr(0, path.rfind('/'));
 }
 
-int run_in_module(int argc, const char* const* argv) {
-  const std::string file = find_module(argv[1]);
+int run_in_module(const char* name, int argc, const char* const* argv) {
+  const std::string file = find_module(name, argv[1]);
   limit_spinning();
   // Lazy, as the linker does it for programs: binding all of LibTorch at once would cost more than the command.
   // Global, as in a program that links it: vendor libraries that are opened later look for LibTorch's symbols.

@@ -26,10 +26,10 @@ constexpr std::string_view kWholeLine = "launch";
 constexpr std::string_view kWholeLineAfter[] = {ANYACCEL_SIM_NAME, "run"};
 
 constexpr auto kCommands = std::to_array<Command>({
-#define ANYACCEL_TORCH_COMMAND(name, text, summary) {text, summary, nullptr},
-#define ANYACCEL_FRONT_COMMAND(name, text, summary) {text, summary, run_##name},
+#define ANYACCEL_MODULE_COMMAND(name, text, summary, module) {text, summary, nullptr, module},
+#define ANYACCEL_FRONT_COMMAND(name, text, summary) {text, summary, run_##name, nullptr},
 #include "cli/command_list.inc"
-#undef ANYACCEL_TORCH_COMMAND
+#undef ANYACCEL_MODULE_COMMAND
 #undef ANYACCEL_FRONT_COMMAND
 });
 
@@ -120,7 +120,7 @@ int run_command(const char* program, std::vector<const char*> words) {
   std::vector<const char*> arguments{program};
   arguments.insert(arguments.end(), words.begin(), words.end());
   arguments.push_back(nullptr);
-  return run_in_module(static_cast<int>(arguments.size()) - 1, arguments.data());
+  return run_in_module(command->module, static_cast<int>(arguments.size()) - 1, arguments.data());
 }
 
 int run(const char* program, const std::vector<const char*>& words) {
