@@ -44,6 +44,9 @@ struct Problem {
 /// What was found so far, each once; empty without a checker. Thread-safe.
 std::vector<Problem> problems();
 
+/// Errors that the program has handled so far: out-of-memory errors after which it went on. Thread-safe.
+std::vector<Problem> notes();
+
 /// True once install() has succeeded in this process. Thread-safe.
 bool installed() noexcept;
 

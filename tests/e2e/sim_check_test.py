@@ -31,13 +31,40 @@ except (AssertionError, RuntimeError):  # the second in a torch that was built f
 """
 
 
+OUT_OF_MEMORY = """
+import sys, torch
+torch.ops.load_library(sys.argv[1])
+held = torch.empty(10 << 20, device="sim:0")
+
+def run_out():
+    return torch.empty(10 << 20, device="sim:0")  # more than is left of 64 MiB
+
+try:
+    run_out()
+except torch.OutOfMemoryError as error:
+    way = sys.argv[2]
+    if way == "retry":
+        del held
+        run_out().fill_(1)
+    elif way == "give up":
+        sys.exit("out of memory")
+    elif way == "raise":
+        held.fill_(1)
+        raise
+    elif way == "raise from":
+        raise RuntimeError("too large") from error
+if sys.argv[2] == "fail later":
+    raise ValueError("something else")
+"""
+
+
 class SimCheck(SmallModelTest):
-    def run_checked(self, line, check="abort"):
-        """The program's end, and the problems in its file."""
+    def run_checked(self, line, check="abort", kind="problems", **variables):
+        """The program's end, and the problems or notes in its file."""
         file = os.path.join(self.folder, "problems.json")
-        done = shell(line, DS_ACCELERATOR="sim", SIM_CHECK=check, SIM_CHECK_JSON=file, OMP_NUM_THREADS="1")
+        done = shell(line, DS_ACCELERATOR="sim", SIM_CHECK=check, SIM_CHECK_JSON=file, OMP_NUM_THREADS="1", **variables)
         with open(file, encoding="utf-8") as opened:
-            return done, json.load(opened)["problems"]
+            return done, json.load(opened)[kind]
 
     # Fails when a right program is reported. Training and generation were not written for the checker.
     def test_right_programs(self):
@@ -86,6 +113,36 @@ class SimCheck(SmallModelTest):
         self.assertEqual({problem["kind"] for problem in problems} - {"freed_in_use"},
                          {"unordered_streams", "other_accelerator"})
         self.assertIn(f'wrong.py", line {line} in train_step', problems[0]["stack"][0])
+
+    def run_out_of_memory(self, way, check, kind):
+        program = os.path.join(self.folder, "out_of_memory.py")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(OUT_OF_MEMORY)
+        line = f"exec {sys.executable} {program} {LIBRARY} '{way}'"
+        return self.run_checked(line, check, kind, SIM_MEMORY="64MiB")
+
+    # Fails when an out-of-memory error that the program handles ends it, or is a problem.
+    def test_handled_out_of_memory(self):
+        if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
+            self.skipTest("no torch in this Python")
+        for way, status in (("retry", 0), ("pass", 0), ("fail later", 1)):
+            with self.subTest(way):
+                done, notes = self.run_out_of_memory(way, "abort", "notes")
+                self.assertEqual((done.returncode, [note["kind"] for note in notes]), (status, ["memory_limit"]), done.stderr)
+                self.assertNotIn("(memory_limit)", done.stderr)
+                self.assertIn("note: the program handled 1 error", done.stderr)
+
+    # Fails when an out-of-memory error that ends the program is not reported, or without the line that ran out.
+    def test_fatal_out_of_memory(self):
+        if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
+            self.skipTest("no torch in this Python")
+        for way in ("give up", "raise", "raise from"):
+            with self.subTest(way):
+                done, problems = self.run_out_of_memory(way, "report", "problems")
+                self.assertEqual((done.returncode, [each["kind"] for each in problems]), (1, ["memory_limit"]), done.stderr)
+                self.assertIn("in run_out", problems[0]["stack"][0])
+        done, problems = self.run_out_of_memory("raise", "abort", "problems")
+        self.assertEqual((done.returncode, len(problems)), (-signal.SIGABRT, 1), done.stderr)
 
     # Fails when a wrong value starts a program unchecked.
     def test_wrong_value(self):

@@ -1,12 +1,20 @@
-// A batch that does not fit: 384 MiB of activations on a device of 256.
+// A batch that does not fit: 384 MiB of activations on a device of 256. The right program halves its batch and tries again.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {
 
 SIM_BUG(batch_too_large, "memory_limit", "aten::empty", "bytes") {
-  const std::int64_t rows = fixed ? 1 << 12 : 1 << 14;
-  std::vector<at::Tensor> activations;
-  for (int layer = 0; layer < 6; ++layer) activations.push_back(at::empty({rows, 1024}, on()));
+  for (std::int64_t rows = 1 << 14;; rows /= 2) {
+    std::vector<at::Tensor> activations;
+    try {
+      for (int layer = 0; layer < 6; ++layer) activations.push_back(at::empty({rows, 1024}, on()));
+      return;
+    } catch (const c10::OutOfMemoryError&) {
+      if (!fixed) throw;
+    }
+    activations.clear();
+    get_accelerator().empty_cache();
+  }
 }
 
 }  // namespace anyaccel::sim_bugs

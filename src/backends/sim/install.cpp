@@ -128,17 +128,29 @@ torch::Library& device_library() {
 
 namespace anyaccel::sim {
 
-std::vector<Problem> problems() {
+namespace {
+
+std::vector<Problem> as_public(const std::vector<backends::sim::checking::Problem>& found) {
   std::vector<Problem> all;
-  const auto* checker = backends::sim::checking::checker();
-  if (checker == nullptr) return all;
-  for (const auto& each : checker->reporter().problems())
+  for (const auto& each : found)
     all.push_back({.kind = name(each.kind),
                    .op = each.now.op,
                    .stream = each.now.stream,
                    .shape = each.now.shape,
                    .message = text(each)});
   return all;
+}
+
+}  // namespace
+
+std::vector<Problem> problems() {
+  const auto* checker = backends::sim::checking::checker();
+  return checker == nullptr ? std::vector<Problem>() : as_public(checker->reporter().problems());
+}
+
+std::vector<Problem> notes() {
+  const auto* checker = backends::sim::checking::checker();
+  return checker == nullptr ? std::vector<Problem>() : as_public(checker->reporter().notes());
 }
 
 bool installed() noexcept { return backends::sim::state().installed.load(std::memory_order_acquire); }

@@ -184,7 +184,10 @@ void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& inf
   device.refuse_lost();
   if (auto* watching = observer()) {
     auto told = info;
-    if (auto* capture = stream.capture()) told.graph = capture->work();
+    if (auto* capture = stream.capture()) {
+      told.graph = capture->work();
+      told.pool = capture->pool();
+    }
     watching->on_launch(stream, told);
   }
   // Captured work runs when the graph is replayed, which is one launch.

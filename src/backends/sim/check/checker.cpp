@@ -7,6 +7,7 @@
 #include "backends/sim/check/stack.h"
 #include "backends/sim/check/tensors.h"
 #include "backends/sim/fork.h"
+#include "backends/sim/graph.h"
 #include "backends/sim/memory_map.h"
 #include "backends/sim/pinned.h"
 #include "backends/sim/runtime.h"
@@ -126,6 +127,7 @@ void Checker::check_devices(SimStream& stream, const LaunchInfo& info) {
 }
 
 void Checker::on_launch(SimStream& stream, const LaunchInfo& info) {
+  went_on();
   const auto id = id_of(stream);
   Detector::Conflicts found;
   if (info.replay) {
@@ -141,7 +143,7 @@ void Checker::on_launch(SimStream& stream, const LaunchInfo& info) {
     }
     if (elsewhere) check_devices(stream, info);
     if (info.graph != nullptr)
-      found = detector_.capture(info.graph, id, info.op, touches);
+      found = detector_.capture(info.graph, info.pool, id, info.op, touches);
     else
       found = detector_.launch(id, info.op, touches,
                                keep_stacks_ ? std::make_shared<const Frames>(capture_frames()) : nullptr);
@@ -150,7 +152,9 @@ void Checker::on_launch(SimStream& stream, const LaunchInfo& info) {
 }
 
 void Checker::on_allocate(const void* address, std::size_t bytes, SimStream& stream) {
-  detector_.allocate(number(address), bytes, id_of(stream), stream.capture() != nullptr);
+  went_on();
+  const auto* capture = stream.capture();
+  detector_.allocate(number(address), bytes, id_of(stream), capture == nullptr ? 0 : capture->pool());
 }
 
 void Checker::on_free(const void* address, std::size_t /*bytes*/, SimStream& /*stream*/) noexcept {
@@ -170,8 +174,26 @@ void Checker::on_out_of_memory(int device, std::size_t bytes) {
   problem.now = {.op = current_op(),
                  .stream = stream_text(id_of(current_stream(device))),
                  .shape = std::to_string(bytes) + " bytes"};
-  report(std::move(problem));
+  const auto stack = capture_stack();
+  problem.place = place(stack);
+  if (!reporter_.count_note(problem)) {
+    problem.now.stack = stack_text(stack);
+    reporter_.note(std::move(problem));
+  }
+  stopped_.store(true, std::memory_order_relaxed);
   expect_error();
+}
+
+void Checker::on_program_end(bool failed, Uncaught uncaught) {
+  // A main() that catches everything shows no uncaught exception, but a failed program that did no work after the error
+  // did not handle it.
+  const bool ended_by_it =
+      uncaught == Uncaught::out_of_memory || (uncaught == Uncaught::unknown && stopped_.load());
+  if (failed && ended_by_it) {
+    std::fflush(nullptr);  // the report may end the program
+    reporter_.report_last_note();
+  }
+  reporter_.finish();
 }
 
 void Checker::on_record_stream(const void* address, std::size_t /*bytes*/, SimStream& stream) {
@@ -301,7 +323,7 @@ void start_checks() {
   set_observer(one);
   watch_ops([one](const Refusal& refusal) { one->on_refused(refusal); });
   handle_faults([](std::uintptr_t address, bool writes) { return checker()->on_fault(address, writes); });
-  std::atexit([] { checker()->reporter().finish(); });
+  watch_program_end([](bool failed, Uncaught uncaught) { checker()->on_program_end(failed, uncaught); });
 }
 
 }  // namespace anyaccel::backends::sim::checking

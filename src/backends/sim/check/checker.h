@@ -3,11 +3,13 @@
 
 #include <c10/core/TensorImpl.h>
 
+#include <atomic>
 #include <vector>
 
 #include "backends/sim/check/detector.h"
 #include "backends/sim/check/host_views.h"
 #include "backends/sim/check/op_context.h"
+#include "backends/sim/check/program_end.h"
 #include "backends/sim/check/reporter.h"
 #include "backends/sim/observer.h"
 
@@ -35,6 +37,8 @@ class Checker final : public Observer {
 
   /// True when the access can be made again.
   bool on_fault(std::uintptr_t address, bool writes);
+  /// Reports the last out-of-memory error if it ended the program, then says the last word.
+  void on_program_end(bool failed, Uncaught uncaught);
   void on_refused(const Refusal& refusal);
 
   /// For a checker of static life.
@@ -50,7 +54,12 @@ class Checker final : public Observer {
   void report(Problem problem, const Frames* before = nullptr);
   Part part(const Use& use) const;
 
+  void went_on() noexcept {
+    if (stopped_.load(std::memory_order_relaxed)) stopped_.store(false, std::memory_order_relaxed);
+  }
+
   const bool keep_stacks_;
+  std::atomic<bool> stopped_{false};  ///< nothing was launched or allocated since the last out-of-memory error
   Detector detector_;
   HostViews views_;
   Reporter reporter_;

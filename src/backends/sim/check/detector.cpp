@@ -88,16 +88,18 @@ Detector::Conflicts Detector::launch(StreamId stream, const char* op, const std:
   return found;
 }
 
-Detector::Conflicts Detector::capture(const void* graph, StreamId stream, const char* op,
+Detector::Conflicts Detector::capture(const void* graph, Pool pool, StreamId stream, const char* op,
                                       const std::vector<Touch>& touches) {
   Conflicts found;
   const std::lock_guard lock(mutex_);
   const auto time = clocks_.tick(stream);
-  auto& blocks = graphs_[graph];
+  auto& own = graphs_[graph];
+  own.pool = pool;
   for (const auto& touch : touches) {
     const auto& block = block_of(touch);
-    auto& captured = blocks[touch.storage];
-    if (captured.number != block.number) captured = {.touch = touch, .number = block.number, .uses = {}};
+    auto& captured = own.blocks[touch.storage];
+    if (captured.number != block.number)
+      captured = {.touch = touch, .number = block.number, .pool = block.pool, .uses = {}};
     Use use{.op = op,
             .stream = stream,
             .time = time,
@@ -116,12 +118,13 @@ Detector::Conflicts Detector::replay(const void* graph, StreamId stream) {
   const auto time = clocks_.tick(stream);
   const auto known = graphs_.find(graph);
   if (known == graphs_.end()) return found;
-  for (const auto& [storage, captured] : known->second) {
+  const auto graph_pool = known->second.pool;
+  for (const auto& [storage, captured] : known->second.blocks) {
     const auto at = find(storage);
     const bool same = at != blocks_.end() && at->second.live && at->second.number == captured.number;
     if (!same) {
-      // Memory of the graph's own is used again within it.
-      if (at != blocks_.end() && at->second.of_graph) continue;
+      // A graph reuses its own memory, and no one else gets it while a graph of the pool exists.
+      if (captured.pool != 0 && (captured.pool == graph_pool || in_use(captured.pool))) continue;
       if (captured.uses.empty()) continue;
       Use now{.op = "graph.replay", .stream = stream, .time = time, .replayed = true, .region = {}, .frames = {}};
       found.push_back({.kind = Conflict::freed_capture,
@@ -140,12 +143,16 @@ Detector::Conflicts Detector::replay(const void* graph, StreamId stream) {
   return found;
 }
 
+bool Detector::in_use(Pool pool) const {
+  return std::any_of(graphs_.begin(), graphs_.end(), [&](const auto& graph) { return graph.second.pool == pool; });
+}
+
 void Detector::end_graph(const void* graph) {
   const std::lock_guard lock(mutex_);
   graphs_.erase(graph);
 }
 
-void Detector::allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, bool of_graph) {
+void Detector::allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, Pool pool) {
   const std::lock_guard lock(mutex_);
   auto at = find(address);
   if (at == blocks_.end()) at = blocks_.lower_bound(address);
@@ -155,7 +162,7 @@ void Detector::allocate(std::uintptr_t address, std::size_t bytes, StreamId owne
   block.owner = owner;
   block.number = ++number_;
   block.live = true;
-  block.of_graph = of_graph;
+  block.pool = pool;
   block.recorded.clear();
   block.uses.clear();
 }
@@ -168,7 +175,7 @@ void Detector::free(std::uintptr_t address) {
   block.live = false;
   ++number_;
   for (auto& use : block.uses) {
-    if (block.owner < 0 || block.of_graph || clocks_.ordered(use.stream, use.time, block.owner)) continue;
+    if (block.owner < 0 || block.pool != 0 || clocks_.ordered(use.stream, use.time, block.owner)) continue;
     if (std::find(block.recorded.begin(), block.recorded.end(), use.stream) != block.recorded.end()) continue;
     auto& list = freed_[block.owner];
     if (list.size() >= kMostFreed) list.erase(list.begin(), list.begin() + kMostFreed / 2);

@@ -17,6 +17,9 @@ namespace anyaccel::backends::sim::checking {
 /// Addresses of a call stack, innermost first.
 using Frames = std::vector<void*>;
 
+/// Memory that graphs allocate from; 0 is the ordinary pool.
+using Pool = std::uint64_t;
+
 /// One tensor of a piece of work.
 struct Touch {
   std::uintptr_t storage = 0;  ///< where the memory that holds it begins
@@ -62,14 +65,14 @@ class Detector {
 
   Conflicts launch(StreamId stream, const char* op, const std::vector<Touch>& touches,
                    std::shared_ptr<const Frames> frames = nullptr);
-  /// The same for work that `graph` captures: what it touches counts at each replay().
-  Conflicts capture(const void* graph, StreamId stream, const char* op, const std::vector<Touch>& touches);
+  /// The same for work that `graph` captures: what it touches counts at each replay(). The graph allocates from `pool`.
+  Conflicts capture(const void* graph, Pool pool, StreamId stream, const char* op, const std::vector<Touch>& touches);
   Conflicts replay(const void* graph, StreamId stream);
   void end_graph(const void* graph);
 
   /// `owner`: the stream whose work may use it from now on, and again once it is freed; -1 for memory of the host.
-  /// Memory of graphs stays theirs when tensors in it are freed.
-  void allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, bool of_graph = false);
+  /// Memory of a graph's pool stays the graph's when tensors in it are freed.
+  void allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, Pool pool = 0);
   void free(std::uintptr_t address);
   void record_stream(std::uintptr_t address, StreamId stream);
 
@@ -92,7 +95,7 @@ class Detector {
     StreamId owner = -1;
     std::uint64_t number = 0;  ///< counts allocations and frees
     bool live = false;
-    bool of_graph = false;
+    Pool pool = 0;
     std::vector<StreamId> recorded;
     std::vector<Use> uses;
   };
@@ -104,7 +107,12 @@ class Detector {
   struct Captured {
     Touch touch;
     std::uint64_t number = 0;  ///< of the block at capture
+    Pool pool = 0;             ///< of the block at capture: later tensors may be split from it or merged over it
     std::vector<Use> uses;
+  };
+  struct Graph {
+    Pool pool = 0;
+    std::map<std::uintptr_t, Captured> blocks;  ///< by address at capture
   };
   using Blocks = std::map<std::uintptr_t, Block>;
 
@@ -113,6 +121,7 @@ class Detector {
   Block& block_of(const Touch& touch);
   void add(std::vector<Use>& uses, Use use, std::size_t bytes, Conflicts& found);
   void check_freed(const Use& use, const Block& block, Conflicts& found);
+  bool in_use(Pool pool) const;
   static Memory describe(const Blocks::value_type& block);
 
   mutable std::mutex mutex_;
@@ -120,7 +129,7 @@ class Detector {
   Blocks blocks_;
   std::uint64_t number_ = 0;
   std::unordered_map<StreamId, std::vector<Freed>> freed_;  ///< by the stream that the memory went back to
-  std::unordered_map<const void*, std::map<std::uintptr_t, Captured>> graphs_;
+  std::unordered_map<const void*, Graph> graphs_;
 };
 
 }  // namespace anyaccel::backends::sim::checking

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "backends/sim/check/program_end.h"
 #include "backends/sim/check/python_names.h"
 #include "backends/sim/check/tensors.h"
 #include "backends/sim/runtime.h"
@@ -121,7 +122,8 @@ void refused_by_python(const char* device_type) {
 
 void watch_python() {
   python_waits = false;
-  if (!watch_python_names(c10::DeviceTypeName(runtime().type, /*lower_case=*/true).c_str(), &refused_by_python))
+  if (!watch_python(c10::DeviceTypeName(runtime().type, /*lower_case=*/true).c_str(), &refused_by_python,
+                    &python_failed))
     python_waits = true;
 }
 

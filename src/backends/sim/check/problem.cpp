@@ -97,10 +97,14 @@ std::string text(const Problem& problem) {
   return out;
 }
 
-std::string json(const std::vector<Problem>& problems) {
-  std::string out = "{\"tool\": \"anyaccel sim check\", \"version\": 1, \"problems\": [";
-  for (const auto& problem : problems) out += (&problem == problems.data() ? "\n" : ",\n") + json(problem);
-  return out + "]}\n";
+std::string json(const std::vector<Problem>& problems, const std::vector<Problem>& notes) {
+  const auto lines = [](const std::vector<Problem>& all) {
+    std::string out;
+    for (const auto& problem : all) out += (&problem == all.data() ? "\n" : ",\n") + json(problem);
+    return out;
+  };
+  return "{\"tool\": \"anyaccel sim check\", \"version\": 1, \"problems\": [" + lines(problems) + "], \"notes\": [" +
+         lines(notes) + "]}\n";
 }
 
 }  // namespace anyaccel::backends::sim::checking

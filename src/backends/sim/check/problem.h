@@ -42,7 +42,7 @@ struct Problem {
 };
 
 std::string text(const Problem& problem);
-/// {"tool": ..., "problems": [...]}, one problem a line.
-std::string json(const std::vector<Problem>& problems);
+/// {"tool": ..., "problems": [...], "notes": [...]}, one problem per line.
+std::string json(const std::vector<Problem>& problems, const std::vector<Problem>& notes);
 
 }  // namespace anyaccel::backends::sim::checking

@@ -28,6 +28,32 @@ def _anyaccel_watch_names(own, address):
     for name, module in list(vars(torch).items()):
         if type(module) is type(sys) and name != own and callable(vars(module).get("_lazy_init")):
             module._lazy_init = watched(name, module._lazy_init)
+
+def _anyaccel_watch_uncaught(address):
+    import atexit, ctypes, sys
+    out_of_memory = sys.modules["torch"].OutOfMemoryError
+    uncaught = ctypes.CFUNCTYPE(None, ctypes.c_int)(address)
+
+    def chain(error):
+        """The exceptions that the printed traceback shows."""
+        waiting, seen = [error], set()
+        while waiting:
+            error = waiting.pop()
+            if error is None or id(error) in seen:
+                continue
+            seen.add(id(error))
+            yield error
+            waiting.append(error.__cause__)
+            waiting.append(None if error.__suppress_context__ else error.__context__)
+            waiting.extend(getattr(error, "exceptions", ()))
+
+    @atexit.register
+    def tell():
+        # The interpreter keeps there what it printed last; the first name came with Python 3.12.
+        last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        if isinstance(last, BaseException):
+            uncaught(any(isinstance(error, out_of_memory) or getattr(error, "code", None) == "out_of_memory"
+                         for error in chain(last)))
 )";
 
 template <typename Function>
@@ -37,7 +63,7 @@ Function find(const char* name) {
 
 }  // namespace
 
-bool watch_python_names(const char* own, NameFunction refused) {
+bool watch_python(const char* own, NameFunction refused, UncaughtFunction uncaught) {
   const auto is_running = find<int (*)()>("Py_IsInitialized");
   const auto thread_state = find<void* (*)()>("PyGILState_GetThisThreadState");
   const auto lock = find<int (*)()>("PyGILState_Ensure");
@@ -58,7 +84,9 @@ bool watch_python_names(const char* own, NameFunction refused) {
       torch != nullptr && has_attribute(torch, "_register_device_module") != 0 && has_attribute(torch, "compile") != 0;
   if (ready) {
     const auto call = std::string(kProgram) + "_anyaccel_watch_names('" + own + "', " +
-                      std::to_string(reinterpret_cast<std::uintptr_t>(refused)) + ")\ndel _anyaccel_watch_names\n";
+                      std::to_string(reinterpret_cast<std::uintptr_t>(refused)) + ")\n_anyaccel_watch_uncaught(" +
+                      std::to_string(reinterpret_cast<std::uintptr_t>(uncaught)) +
+                      ")\ndel _anyaccel_watch_names, _anyaccel_watch_uncaught\n";
     run(call.c_str(), nullptr);
   }
   unlock(state);

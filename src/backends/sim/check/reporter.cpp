@@ -34,16 +34,27 @@ std::string with_process(std::string name) {
 Reporter::Reporter(bool aborts, const std::string& json_file)
     : aborts_(aborts), file_(with_process(json_file)), process_(::getpid()) {}
 
+Problem* Reporter::same(std::vector<Problem>& all, const Problem& problem) {
+  for (auto& each : all)
+    if (each.kind == problem.kind && each.place == problem.place && each.now.op == problem.now.op &&
+        each.now.stream == problem.now.stream && each.before.op == problem.before.op &&
+        each.before.stream == problem.before.stream)
+      return &each;
+  return nullptr;
+}
+
 bool Reporter::count_locked(const Problem& problem) {
-  for (auto& each : problems_) {
-    if (each.kind != problem.kind || each.place != problem.place || each.now.op != problem.now.op ||
-        each.now.stream != problem.now.stream || each.before.op != problem.before.op ||
-        each.before.stream != problem.before.stream)
-      continue;
-    ++each.seen;
-    return true;
-  }
-  return false;
+  auto* known = same(problems_, problem);
+  if (known != nullptr) ++known->seen;
+  return known != nullptr;
+}
+
+bool Reporter::count_note_locked(const Problem& problem) {
+  auto* known = same(notes_, problem);
+  if (known == nullptr) return false;
+  ++known->seen;
+  last_note_ = static_cast<std::size_t>(known - notes_.data());
+  return true;
 }
 
 bool Reporter::count(const Problem& problem) {
@@ -51,8 +62,37 @@ bool Reporter::count(const Problem& problem) {
   return count_locked(problem);
 }
 
+bool Reporter::count_note(const Problem& problem) {
+  const std::lock_guard lock(mutex_);
+  return count_note_locked(problem);
+}
+
+void Reporter::note(Problem problem) {
+  const std::lock_guard lock(mutex_);
+  if (count_note_locked(problem)) return;
+  // The last one matters most: it may be the one that ends the program.
+  if (notes_.size() == kMostProblems) notes_.pop_back();
+  last_note_ = notes_.size();
+  notes_.push_back(std::move(problem));
+  write_file();
+}
+
+void Reporter::report_last_note() {
+  const std::lock_guard lock(mutex_);
+  if (last_note_ >= notes_.size() || ::getpid() != process_) return;
+  const auto at = notes_.begin() + static_cast<std::ptrdiff_t>(last_note_);
+  auto problem = std::move(*at);
+  notes_.erase(at);
+  last_note_ = notes_.size();
+  report_locked(std::move(problem));
+}
+
 void Reporter::report(Problem problem) {
   const std::lock_guard lock(mutex_);
+  report_locked(std::move(problem));
+}
+
+void Reporter::report_locked(Problem problem) {
   if (count_locked(problem)) return;
   if (problems_.size() == kMostProblems) {
     ++left_out_;
@@ -69,10 +109,20 @@ std::vector<Problem> Reporter::problems() const {
   return problems_;
 }
 
+std::vector<Problem> Reporter::notes() const {
+  const std::lock_guard lock(mutex_);
+  return notes_;
+}
+
 void Reporter::finish() {
   const std::lock_guard lock(mutex_);
   if (::getpid() != process_) return;
   write_file();
+  std::uint64_t handled = 0;
+  for (const auto& note : notes_) handled += note.seen;
+  if (handled != 0)
+    write_all(STDERR_FILENO, "anyaccel: sim check: note: the program handled " + std::to_string(handled) +
+                                 (handled == 1 ? " error" : " errors") + "; the first: " + notes_.front().what + "\n");
   if (problems_.empty()) return;
   std::uint64_t seen = left_out_;
   for (const auto& problem : problems_) seen += problem.seen;
@@ -88,7 +138,7 @@ void Reporter::write_file() const {
   const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   bool written = false;
   if (file >= 0) {
-    write_all(file, json(problems_));
+    write_all(file, json(problems_, notes_));
     written = ::close(file) == 0 && ::rename(draft.c_str(), file_.c_str()) == 0;
   }
   if (!written)

@@ -19,16 +19,26 @@ class Reporter {
 
   /// Counts a problem that was reported before. Needs no stack in it.
   bool count(const Problem& problem);
+  /// The same for a note.
+  bool count_note(const Problem& problem);
+  /// Keeps an error that the program may yet handle. Never prints and never ends the program.
+  void note(Problem problem);
+  /// Reports the last note: the program did not handle that error.
+  void report_last_note();
   /// Prints a new one, or counts it. The file is written each time, for the next thing to happen may be a crash.
   void report(Problem problem);
   std::vector<Problem> problems() const;
+  std::vector<Problem> notes() const;
   /// At the program's end: the last word on standard error, and the file with all counts.
   void finish();
 
   std::mutex& lock_for_fork() noexcept { return mutex_; }
 
  private:
+  static Problem* same(std::vector<Problem>& all, const Problem& problem);
   bool count_locked(const Problem& problem);
+  bool count_note_locked(const Problem& problem);
+  void report_locked(Problem problem);
   void write_file() const;
 
   const bool aborts_;
@@ -36,6 +46,8 @@ class Reporter {
   const pid_t process_;
   mutable std::mutex mutex_;
   std::vector<Problem> problems_;
+  std::vector<Problem> notes_;
+  std::size_t last_note_ = 0;
   std::uint64_t left_out_ = 0;
 };
 

@@ -1,7 +1,10 @@
 // The checker with tensors. tests/sim_bugs has whole programs; here is what they do not show.
 #include "backends/sim/check/checker.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
@@ -10,8 +13,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "anyaccel/sim.h"
 #include "backends/sim/check/tensors.h"
+#include "backends/sim/graph.h"
 #include "backends/sim/kernels.h"
 #include "unit/support/expect_error.h"
 #include "unit/support/scoped_env.h"
@@ -118,6 +124,110 @@ TEST_F(SimChecker, KernelsAreToldFromTheirMemory) {
   EXPECT_EQ(problems[0].kind, "wrong_device");
   EXPECT_EQ(problems[0].op, "my_kernel");
   EXPECT_THAT(problems[0].message, HasSubstr("sim:1"));
+}
+
+/// Captures `work` on the current stream, after running it once, and replays it.
+template <typename Work>
+void capture_and_replay(const Work& work) {
+  work();
+  synchronize(current_stream(0));
+  SimGraph graph;
+  graph.capture_begin({0, 0});
+  work();
+  graph.capture_end();
+  graph.replay();
+  synchronize(current_stream(0));
+}
+
+// Fails when a graph whose intermediates share memory among them is reported at its replay.
+TEST_F(SimChecker, GraphsMaySplitAndMergeTheirMemory) {
+  const auto x = at::ones({256}, on());
+  auto out = at::zeros({256}, on());
+  capture_and_replay([&] {
+    auto a = x + 1, b = x + 2;
+    a.reset();
+    b.reset();
+    auto c = at::cat({x, x});
+    c.reset();
+    const auto d = x + 3;
+    out.copy_(d);
+  });
+  EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
+  EXPECT_EQ(out.cpu()[0].item<float>(), 4);
+}
+
+// Fails when some other sequence of sizes and lifetimes within a graph is reported, or a replay computes wrong values.
+TEST_F(SimChecker, GraphsMayUseTheirMemoryInAnyWay) {
+  const auto x = at::ones({1024}, on());
+  auto out = at::zeros({1024}, on());
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    int steps = 0;
+    capture_and_replay([&] {
+      std::minstd_rand random(seed + 1);
+      std::vector<at::Tensor> live;
+      out.zero_();
+      for (steps = 0; steps < 40; ++steps) {
+        const auto length = static_cast<std::int64_t>(1 + random() % 1024);
+        live.push_back(at::cat({x, x}).narrow(0, 0, length) + steps);
+        if (random() % 3 != 0) live.erase(live.begin() + static_cast<std::ptrdiff_t>(random() % live.size()));
+      }
+      for (const auto& each : live) out.narrow(0, 0, each.numel()).add_(each - each);
+      out.add_(1);
+    });
+    EXPECT_EQ(out.sum().item<float>(), 1024) << seed;
+  }
+  EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
+}
+
+// Fails when input that was freed after the capture is taken for memory of the graph because other tensors cover it by now.
+TEST_F(SimChecker, FreedInputOfAGraphIsToldWhateverTookItsPlace) {
+  auto out = at::zeros({256}, on());
+  auto first = at::ones({256}, on()), second = at::ones({256}, on());
+  SimGraph graph;
+  at::add_out(out, first, second);
+  synchronize(current_stream(0));
+  graph.capture_begin({0, 0});
+  at::add_out(out, first, second);
+  graph.capture_end();
+  first.reset();
+  second.reset();
+  const auto other = at::ones({512}, on());
+  graph.replay();
+  EXPECT_THAT(anyaccel::sim::problems(), SizeIs(1));
+}
+
+// Fails when an out-of-memory error that the program handles counts as a problem, or leaves no note.
+TEST(SimCheckMemory, AHandledErrorIsANote) {
+  anyaccel::sim::install({.memory = 64 << 20, .check = "abort"});
+  auto large = at::ones({8 << 20}, on());
+  EXPECT_THROW(at::ones({16 << 20}, on()), c10::OutOfMemoryError);
+  large.reset();
+  EXPECT_EQ(at::ones({14 << 20}, on()).numel(), 14 << 20);
+  EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
+  ASSERT_THAT(anyaccel::sim::notes(), SizeIs(1));
+  EXPECT_EQ(anyaccel::sim::notes()[0].kind, "memory_limit");
+}
+
+// Fails when an out-of-memory error that ends the program is not reported: by a status, or because nobody catches it.
+TEST(SimCheckMemory, AnErrorThatEndsTheProgramIsReported) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto run_out = [] {
+    anyaccel::sim::install({.memory = 64 << 20, .check = "report"});
+    at::ones({32 << 20}, on());
+  };
+  const auto leave = [&](bool goes_on, int status) {
+    try {
+      run_out();
+    } catch (const c10::OutOfMemoryError&) {
+      if (goes_on) at::ones({4}, on());
+    }
+    std::exit(status);
+  };
+  using testing::ExitedWithCode;
+  EXPECT_EXIT(leave(false, 3), ExitedWithCode(3), "\\(memory_limit\\)");
+  EXPECT_EXIT(leave(true, 3), ExitedWithCode(3), "note: the program handled 1 error");
+  EXPECT_EXIT(leave(false, 0), ExitedWithCode(0), "note: the program handled 1 error");
+  EXPECT_EXIT([&]() noexcept { run_out(); }(), testing::KilledBySignal(SIGABRT), "\\(memory_limit\\)");
 }
 
 // Fails when an error of another kind is taken for one of devices, or the right one is not told again later.

@@ -9,6 +9,7 @@ namespace anyaccel::backends::sim::checking {
 namespace {
 
 constexpr std::uintptr_t kA = 0x1000, kB = 0x2000;
+constexpr Pool kPool = 7;
 
 Touch touch(std::uintptr_t storage, bool written, std::uintptr_t from = 0, std::uintptr_t to = 0x100) {
   return {
@@ -116,7 +117,7 @@ TEST_F(SimCheckDetector, WaitsUntilMemoryIsTaken) {
 // Fails when captured work counts before it runs, or a replay does not count, or memory that is gone is not told.
 TEST_F(SimCheckDetector, GraphsUseMemoryWhenTheyAreReplayed) {
   const int graph = 0;
-  EXPECT_TRUE(detector.capture(&graph, 1, "captured", {reads(kA), writes(kB)}).empty());
+  EXPECT_TRUE(detector.capture(&graph, kPool, 1, "captured", {reads(kA), writes(kB)}).empty());
   EXPECT_EQ(launch(2, {writes(kA)}), 0U);
   last = detector.replay(&graph, 1);
   ASSERT_EQ(last.size(), 1U);
@@ -137,10 +138,42 @@ TEST_F(SimCheckDetector, GraphsUseMemoryWhenTheyAreReplayed) {
 // Fails when memory of a graph's own, which it uses again within itself, is told as freed.
 TEST_F(SimCheckDetector, AGraphsOwnMemoryStaysItsOwn) {
   const int graph = 0;
-  detector.allocate(kA, 0x100, 1, /*of_graph=*/true);
-  detector.capture(&graph, 1, "op", {writes(kA)});
+  detector.allocate(kA, 0x100, 1, kPool);
+  detector.capture(&graph, kPool, 1, "op", {writes(kA)});
   detector.free(kA);
   EXPECT_TRUE(detector.replay(&graph, 1).empty());
+}
+
+// Fails when a graph's tensors are reported as freed because a later tensor of the graph covered them.
+TEST_F(SimCheckDetector, AGraphMaySplitAndMergeItsMemory) {
+  const int graph = 0;
+  constexpr std::uintptr_t kSecond = kA + 0x100;
+  detector.allocate(kA, 0x100, 1, kPool);
+  detector.allocate(kSecond, 0x100, 1, kPool);
+  detector.capture(&graph, kPool, 1, "op", {writes(kA), writes(kSecond)});
+  detector.free(kA);
+  detector.free(kSecond);
+  detector.allocate(kA, 0x200, 1, kPool);
+  detector.capture(&graph, kPool, 1, "op", {writes(kA)});
+  detector.free(kA);
+  detector.allocate(kA, 0x80, 1, kPool);
+  detector.capture(&graph, kPool, 1, "op", {writes(kA)});
+  EXPECT_TRUE(detector.replay(&graph, 1).empty());
+}
+
+// Fails when memory of another graph is taken for the replayed graph's own after that other graph has ended, or is reported
+// while it exists.
+TEST_F(SimCheckDetector, TellsMemoryOfAGraphThatEnded) {
+  const int maker = 0, user = 0;
+  detector.allocate(kA, 0x100, 1, kPool);
+  detector.capture(&maker, kPool, 1, "made", {writes(kA)});
+  detector.capture(&user, kPool + 1, 1, "used", {reads(kA)});
+  detector.free(kA);
+  EXPECT_TRUE(detector.replay(&user, 1).empty());
+  detector.end_graph(&maker);
+  last = detector.replay(&user, 1);
+  ASSERT_EQ(last.size(), 1U);
+  EXPECT_EQ(last[0].kind, Conflict::freed_capture);
 }
 
 // Fails when many small writes take ever more memory, or lose what nobody has waited for too soon.

@@ -8,7 +8,8 @@ namespace {
 
 // Fails when a program without Python asks again with every op.
 TEST(SimCheckPython, NothingToWatchWithoutIt) {
-  EXPECT_TRUE(watch_python_names("sim", [](const char*) { ADD_FAILURE(); }));
+  EXPECT_TRUE(watch_python(
+      "sim", [](const char*) { ADD_FAILURE(); }, [](int) { ADD_FAILURE(); }));
 }
 
 }  // namespace

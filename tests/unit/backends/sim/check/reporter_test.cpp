@@ -70,6 +70,44 @@ TEST(SimCheckReport, FileHasEachProblemOnce) {
   EXPECT_EQ(reporter.problems().size(), 2U);
 }
 
+// Fails when a handled error is printed as a problem, ends the program, or is missing from the file.
+TEST(SimCheckReport, NotesAreKeptAndNeverAbort) {
+  const llm::TemporaryFolder folder;
+  const auto file = folder.path() / "problems.json";
+  Reporter reporter(/*aborts=*/true, file.string());
+  testing::internal::CaptureStderr();
+  reporter.note(example());
+  EXPECT_TRUE(reporter.count_note(example()));
+  EXPECT_FALSE(reporter.count(example()));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_TRUE(reporter.problems().empty());
+  EXPECT_EQ(read(file)["notes"].size(), 1U);
+  testing::internal::CaptureStderr();
+  reporter.finish();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("note: the program handled 2 errors"));
+  EXPECT_EQ(read(file)["notes"][0]["seen"], 2);
+  EXPECT_TRUE(read(file)["problems"].empty());
+}
+
+// Fails when the error that ended the program stays a note, or another one is reported in its place.
+TEST(SimCheckReport, TheLastNoteBecomesAProblem) {
+  const llm::TemporaryFolder folder;
+  const auto file = folder.path() / "problems.json";
+  Reporter reporter(/*aborts=*/false, file.string());
+  auto first = example(), second = example();
+  second.place = 1;
+  second.what = "the last";
+  reporter.note(first);
+  reporter.note(second);
+  testing::internal::CaptureStderr();
+  reporter.report_last_note();
+  reporter.report_last_note();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("the last"));
+  ASSERT_EQ(read(file)["problems"].size(), 1U);
+  EXPECT_EQ(read(file)["problems"][0]["what"], "the last");
+  EXPECT_EQ(read(file)["notes"].size(), 1U);
+}
+
 // Fails when a right program leaves no file, or says something.
 TEST(SimCheckReport, NothingIsAReportToo) {
   const llm::TemporaryFolder folder;
