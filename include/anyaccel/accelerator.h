@@ -363,7 +363,7 @@ class Accelerator {
   /// torch.cuda: -. DeepSpeed: supports_nvtx_domain.
   bool supports_nvtx_domain() const noexcept;
 
-  /// Calls `callback` once the device runs: at once, or at the first use that starts it.
+  /// Calls `callback` once the device runs: now, or at its first use. All queued ones run; then the first error is thrown.
   /// torch.cuda: _lazy_call. DeepSpeed: lazy_call.
   void lazy_call(std::function<void()> callback);
 

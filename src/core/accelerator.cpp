@@ -2,8 +2,10 @@
 #include "anyaccel/accelerator.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "anyaccel/sdk/backend.h"
+#include "base/log.h"
 #include "base/untrusted_text.h"
 #include "core/accelerator_lazy.h"
 #include "core/communication.h"
@@ -72,14 +74,13 @@ void Accelerator::range_pop(std::string_view domain) {
 
 void Accelerator::lazy_call(std::function<void()> callback) {
   if (!callback) throw Error(ErrorCode::invalid_argument, "lazy_call", {.what = "the callback is empty"});
-  run_lazy_calls();
-  if (backend_->is_initialized()) {
-    callback();
-    return;
+  {
+    // Queued even if the device runs: if a callback before it throws, this one must not be lost.
+    const std::lock_guard lock(lazy_->mutex);
+    lazy_->callbacks.push_back(std::move(callback));
+    lazy_->pending.store(true, std::memory_order_release);
   }
-  const std::lock_guard lock(lazy_->mutex);
-  lazy_->callbacks.push_back(std::move(callback));
-  lazy_->pending.store(true, std::memory_order_release);
+  run_lazy_calls();
 }
 
 void Accelerator::run_lazy_calls() const {
@@ -90,7 +91,18 @@ void Accelerator::run_lazy_calls() const {
     callbacks.swap(lazy_->callbacks);
     lazy_->pending.store(false, std::memory_order_release);
   }
-  for (const auto& callback : callbacks) callback();
+  std::exception_ptr first;
+  for (const auto& callback : callbacks) {
+    try {
+      callback();
+    } catch (const std::exception& error) {
+      if (first) log(LogLevel::warning, std::string("another callback of lazy_call() failed: ") + error.what());
+      if (!first) first = std::current_exception();
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
 }
 
 std::shared_ptr<sdk::OpBuilder> Accelerator::create_op_builder(const std::string& class_name) const {

@@ -62,6 +62,8 @@ void run_finders() {
       find();
     } catch (const std::exception& error) {
       log(LogLevel::warning, std::string("backends are left out: ") + error.what());
+    } catch (...) {
+      log(LogLevel::warning, "backends are left out: a finder threw something that is not a std::exception");
     }
   }
   state.any.store(false, std::memory_order_release);

@@ -138,6 +138,45 @@ TEST_F(AcceleratorTest, LazyCallWaitsForTheDevice) {
   EXPECT_ERROR(accelerator_.lazy_call({}), invalid_argument, "empty");
 }
 
+// Broken when a callback that throws takes others with it: those queued after it, or the one whose call ran the queue.
+TEST_F(AcceleratorTest, LazyCallsOutliveOneThatThrows) {
+  backend_->initialized_ = false;
+  std::string order;
+  const auto add = [&](const char* what, bool fails) {
+    accelerator_.lazy_call([&order, what, fails] {
+      order += what;
+      if (fails) throw std::runtime_error(std::string("failed in ") + what);
+    });
+  };
+  add("a", true);
+  add("b", false);
+  add("c", true);
+  add("d", false);
+  backend_->initialized_ = true;
+  try {
+    add("e", false);
+    ADD_FAILURE() << "no error";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "failed in a");
+  }
+  EXPECT_EQ(order, "abcde");
+  accelerator_.synchronize();
+  EXPECT_EQ(order, "abcde") << "callbacks run once";
+}
+
+// Broken when a callback that queues another one waits for itself, or the other one is lost.
+TEST_F(AcceleratorTest, LazyCallsMayQueueOthers) {
+  backend_->initialized_ = false;
+  std::string order;
+  accelerator_.lazy_call([&] {
+    order += "a";
+    accelerator_.lazy_call([&] { order += "b"; });
+  });
+  backend_->initialized_ = true;
+  accelerator_.synchronize();
+  EXPECT_EQ(order, "ab");
+}
+
 // Broken when an unknown compile backend is accepted or the list is not told.
 TEST_F(AcceleratorTest, CompileBackend) {
   EXPECT_EQ(accelerator_.get_compile_backend(), "inductor");
