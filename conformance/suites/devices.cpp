@@ -59,6 +59,7 @@ ANYACCEL_CONFORMANCE_CASE(devices, guard_restores_after_an_exception, required) 
 }
 
 ANYACCEL_CONFORMANCE_CASE(devices, index_out_of_range_is_refused, required) {
+  need_indexed_names(accelerator);
   for (const DeviceIndex wrong : {-1, accelerator.device_count(), 256, 1 << 20}) {
     const auto index = " with index " + std::to_string(wrong);
     const auto refused = [&](const char* what, const std::function<void()>& body) {
@@ -77,7 +78,25 @@ ANYACCEL_CONFORMANCE_CASE(devices, index_out_of_range_is_refused, required) {
   }
 }
 
+// Programs pass their local rank, which may exceed the devices; DeepSpeed's accelerators accept it.
+ANYACCEL_CONFORMANCE_CASE(devices, any_index_is_accepted_if_names_carry_none, required) {
+  if (accelerator.backend().traits().indexed_names) skip("its device names carry an index");
+  const DeviceScope scope(accelerator);
+  for (const DeviceIndex wrong : {-1, accelerator.device_count(), 256, 1 << 20}) {
+    accelerator.set_device(accelerator.device_count() - 1);
+    accelerator.set_device(wrong);
+    const auto index = " with index " + std::to_string(wrong);
+    expect_equal(accelerator.current_device(), 0, "the device after set_device()" + index);
+    expect_equal(accelerator.device_name(wrong), accelerator.device_name(), "device_name()" + index);
+    accelerator.torch_device(wrong);
+    accelerator.synchronize(wrong);
+    accelerator.current_stream(wrong);
+    accelerator.default_generator(wrong);
+  }
+}
+
 ANYACCEL_CONFORMANCE_CASE(devices, refused_set_device_changes_nothing, required) {
+  need_indexed_names(accelerator);
   const auto before = accelerator.current_device();
   expect_error(
       ErrorCode::invalid_argument, [&] { accelerator.set_device(accelerator.device_count()); }, "set_device");

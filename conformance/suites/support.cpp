@@ -98,8 +98,12 @@ void need_devices(const Accelerator& accelerator, int count) {
   if (accelerator.device_count() < count) skip("wants " + std::to_string(count) + " devices");
 }
 
-void need_separate_devices(const Accelerator& accelerator, int count) {
+void need_indexed_names(const Accelerator& accelerator) {
   if (!accelerator.backend().traits().indexed_names) skip("its devices have no index of their own in torch");
+}
+
+void need_separate_devices(const Accelerator& accelerator, int count) {
+  need_indexed_names(accelerator);
   need_devices(accelerator, count);
 }
 

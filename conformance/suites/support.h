@@ -38,6 +38,7 @@ inline constexpr const char* kNotImitated = "a promise of the hardware that the 
 /// These skip the case where their condition does not hold.
 void need_devices(const Accelerator& accelerator, int count);
 /// As many devices that can be told apart by torch: the names carry an index.
+void need_indexed_names(const Accelerator& accelerator);
 void need_separate_devices(const Accelerator& accelerator, int count);
 void need_asynchronous(const Accelerator& accelerator);
 void need_own_memory(const Accelerator& accelerator);

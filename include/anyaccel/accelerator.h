@@ -52,7 +52,7 @@ struct BuildExtension {
 /// The accelerator of a program. Get it from `get_accelerator()`.
 ///
 /// Arguments: a device index that is left out means the current device; one outside
-/// 0..device_count()-1 is `invalid_argument` and the message says the range.
+/// 0..device_count()-1 is `invalid_argument` with the range, or device 0 if device names carry no index (cpu, hpu).
 /// Threads: all methods may be called from any thread; current device and stream are a thread's own.
 /// Fork: names, capabilities and getters stay usable in a forked child; computing there is torch's limit.
 class Accelerator {
@@ -95,7 +95,7 @@ class Accelerator {
 
   /// torch's name of the accelerator's devices, for example "cuda": valid as a torch::Device. With an index
   /// "cuda:1"; where names carry no index (cpu, hpu) the same as without.
-  /// Without an index it never touches the device; an index is checked against device_count().
+  /// Without an index it never touches the device; an index out of range is as for set_device().
   /// torch.cuda: -. DeepSpeed: device_name.
   std::string device_name(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -107,7 +107,7 @@ class Accelerator {
   /// torch.cuda: -. DeepSpeed: device (its return value on cuda).
   c10::Device torch_device(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Makes a device current on this thread.
+  /// Makes a device current on this thread. Where names carry no index (cpu, hpu), an index out of range means device 0.
   /// torch.cuda: set_device. DeepSpeed: set_device.
   void set_device(DeviceIndex device_index);
 
@@ -475,7 +475,7 @@ class Accelerator {
   sdk::Backend& backend() const noexcept { return *backend_; }
 
  private:
-  /// The index, or the current device; out of range throws in the name of `where`.
+  /// The index, or the current device; out of range throws in the name of `where`, or is 0 if names carry no index.
   DeviceIndex checked(std::optional<DeviceIndex> index, const char* where) const;
   /// Runs what lazy_call() kept back, once the device runs.
   void run_lazy_calls() const;

@@ -17,6 +17,8 @@ DeviceIndex Accelerator::checked(std::optional<DeviceIndex> index, const char* w
   }
   const auto count = backend_->device_count();
   if (*index >= 0 && *index < count) return *index;
+  // Such a device takes no index, so programs pass their local rank, of which there may be more: those ranks share device 0.
+  if (!backend_->traits().indexed_names && count > 0) return 0;
   throw Error(ErrorCode::invalid_argument, where,
               {.what = "device index out of range for the accelerator '" + name() + "'",
                .got = std::to_string(*index),

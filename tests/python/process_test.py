@@ -54,6 +54,24 @@ print(sorted(m for m in set(sys.modules) - before if not m.startswith("anyaccel"
     assert modules == "[]"
 
 
+# Breaks when a memory query of the CPU does not follow ANYACCEL_CPU_MEMORY, or a wrong value gives anything but one clear line.
+def test_cpu_memory_is_the_process_on_request():
+    code = """
+import torch
+from anyaccel import get_accelerator
+a = get_accelerator()
+before = a.memory_allocated(), a.memory_reserved(), a.memory_cached(), a.memory_stats()["allocated_bytes.all.current"]
+kept = torch.ones(64 << 18)
+print(min(before), a.get_rss(), a.memory_allocated() - before[0] >> 20, a.max_memory_allocated() >= a.memory_allocated())
+"""
+    least, rss, grown, ordered = output(code, DS_ACCELERATOR="cpu", ANYACCEL_CPU_MEMORY="rss").split()
+    assert abs(int(least) - int(rss)) < 96 << 20 and 60 <= int(grown) <= 96 and ordered == "True"
+    assert int(output(code, DS_ACCELERATOR="cpu", ANYACCEL_CPU_MEMORY="tensors").split()[2]) == 64
+    wrong = python("import anyaccel\nanyaccel.get_accelerator()", DS_ACCELERATOR="cpu", ANYACCEL_CPU_MEMORY="\x1b[31mRSS")
+    assert wrong.stderr.splitlines()[-1].endswith(
+        r'[ANYACCEL_CPU_MEMORY] unknown way to count memory; got "\x1b[31mRSS", want tensors or rss'), wrong.stderr
+
+
 # Breaks when the module cannot be imported before torch, or under another name of DeepSpeed's path.
 def test_import_paths():
     code = """

@@ -68,8 +68,7 @@ def test_base_methods_read_the_names(custom):
 def test_what_is_left_out_goes_by_what_is_given(custom):
     assert custom.is_available() and custom.current_device_name() == "cpu"
     assert custom.supported_dtypes() == [torch.float32] + ([torch.float16] if custom.is_fp16_supported() else [])
-    with pytest.raises(anyaccel.Error, match="want 0 to 2"):
-        custom.memory_allocated(3)
+    assert custom.memory_allocated(3) >= 0  # the names carry no index, so any index is a local rank
     info = custom.memory_info(0)
     assert info.free == 1000 and info.total > 1000
     # A device that only the class knows is none for the host's backend, and never an access out of bounds.

@@ -129,6 +129,11 @@ std::shared_ptr<sdk::EventImpl> CpuBackend::new_event(DeviceIndex /*index*/, boo
 }
 
 MemoryStats CpuBackend::memory_stats(DeviceIndex /*index*/) const {
+  if (counts_process_) {
+    auto stats = counted_memory();
+    stats.allocated_bytes = stats.reserved_bytes = process_memory_.read();
+    return stats;
+  }
   if (!counts_allocations()) refuse("memory_stats", "counting host tensors", "this program has set its own allocator");
   return counted_memory();
 }
@@ -143,6 +148,7 @@ MemoryInfo CpuBackend::memory_info(DeviceIndex index) const {
 void CpuBackend::reset_peak_memory_stats(DeviceIndex index) {
   memory_stats(index);  // refuses where nothing is counted
   reset_counted_peaks();
+  if (counts_process_) process_memory_.reset_peak();
 }
 
 std::shared_ptr<sdk::GraphImpl> CpuBackend::new_graph() { return make_cpu_graph(); }

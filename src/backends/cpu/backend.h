@@ -5,6 +5,7 @@
 
 #include "anyaccel/sdk/backend.h"
 #include "backends/cpu/devices.h"
+#include "backends/cpu/process_memory.h"
 
 namespace anyaccel::backends::cpu {
 
@@ -34,7 +35,7 @@ class CpuBackend : public sdk::Backend {
   Stream new_stream(DeviceIndex index, int priority) override;
   std::shared_ptr<sdk::EventImpl> new_event(DeviceIndex index, bool enable_timing) override;
 
-  /// Host tensors belong to the process: the same numbers for every index.
+  /// Host tensors belong to the process: the same numbers for every index. With ANYACCEL_CPU_MEMORY=rss, the process itself.
   MemoryStats memory_stats(DeviceIndex index) const override;
   MemoryInfo memory_info(DeviceIndex index) const override;
   void reset_peak_memory_stats(DeviceIndex index) override;
@@ -46,6 +47,8 @@ class CpuBackend : public sdk::Backend {
  private:
   std::vector<CpuDevice> devices_;
   DeviceIndex first_device_;
+  const bool counts_process_ = counts_process_memory();
+  ProcessMemory process_memory_;
 };
 
 }  // namespace anyaccel::backends::cpu

@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -16,6 +17,8 @@
 #include "anyaccel/accelerator.h"
 #include "anyaccel/error.h"
 #include "backends/cpu/traits.h"
+#include "unit/support/expect_error.h"
+#include "unit/support/scoped_env.h"
 
 namespace anyaccel::backends::cpu {
 namespace {
@@ -162,6 +165,64 @@ TEST_F(CpuAccelerator, CountsTensorBytes) {
   EXPECT_EQ(accelerator.max_memory_allocated(), base + 1048576);
   accelerator.reset_max_memory_allocated();
   EXPECT_EQ(accelerator.max_memory_allocated(), base);
+}
+
+// Breaks when a rank of torchrun that has no device of its own cannot use the accelerator, as in DeepSpeed.
+TEST(CpuLocalRank, MayExceedTheDevices) {
+  Accelerator accelerator(std::make_shared<CpuBackend>(
+      std::vector<CpuDevice>{{.numa_node = 0, .cores = 3, .memory_nodes = {}}}));
+  accelerator.set_device(1);
+  EXPECT_EQ(accelerator.current_device(), 0);
+  EXPECT_EQ(accelerator.device_name(1), "cpu");
+  EXPECT_GT(accelerator.total_memory(1), 0);
+  EXPECT_GE(accelerator.memory_allocated(1), 0);
+}
+
+// Breaks when a memory query still counts tensors with ANYACCEL_CPU_MEMORY=rss, or a peak lies below the current value.
+TEST(CpuMemory, IsTheProcessOnRequest) {
+  const test::ScopedEnv variable("ANYACCEL_CPU_MEMORY", "rss");
+  Accelerator accelerator(std::make_shared<CpuBackend>(two_nodes()));
+  const auto near_rss = [&](std::int64_t bytes) {
+    EXPECT_NEAR(static_cast<double>(bytes), static_cast<double>(accelerator.get_rss()), 8 << 20);
+  };
+  near_rss(accelerator.memory_allocated());
+  near_rss(accelerator.memory_reserved(1));
+  near_rss(accelerator.memory_cached());
+  near_rss(accelerator.memory_stats().at("allocated_bytes.all.current"));
+  near_rss(accelerator.memory_stats().at("reserved_bytes.all.current"));
+  const auto before = accelerator.memory_allocated();
+  {
+    const auto tensor = at::zeros({64 << 20}, at::kByte).add_(1);
+    EXPECT_GT(accelerator.memory_allocated(), before + (48 << 20));
+  }
+  for (const auto peak : {accelerator.max_memory_allocated(), accelerator.max_memory_reserved(),
+                          accelerator.max_memory_cached(), accelerator.memory_stats().at("allocated_bytes.all.peak")})
+    EXPECT_GT(peak, before + (48 << 20));
+  accelerator.reset_peak_memory_stats();
+  near_rss(accelerator.max_memory_allocated());
+  EXPECT_GE(accelerator.max_memory_allocated(), accelerator.memory_allocated() - (1 << 20));
+}
+
+// Breaks when a peak cannot be reset where the system keeps its own, as in some containers.
+TEST(CpuMemory, PeaksOfTheProcessRestartEverywhere) {
+  const auto large = [] { return at::zeros({64 << 20}, at::kByte).add_(1); };
+  ProcessMemory memory([]() noexcept { return false; });
+  large();
+  memory.reset_peak();
+  const auto before = memory.read();
+  EXPECT_LT(before.peak, before.current + (8 << 20));
+  {
+    const auto tensor = large();
+    EXPECT_GT(memory.read().peak, before.current + (48 << 20));
+  }
+  EXPECT_GT(memory.read().peak, before.current + (48 << 20));
+}
+
+// Breaks when a misspelled value counts something else than asked for, silently.
+TEST(CpuMemory, TheWayIsChecked) {
+  const test::ScopedEnv variable("ANYACCEL_CPU_MEMORY", "RSS\n");
+  EXPECT_ERROR(CpuBackend(two_nodes()), invalid_argument,
+               "[ANYACCEL_CPU_MEMORY] unknown way to count memory; got \"RSS\\n\", want tensors or rss");
 }
 
 // Breaks when total and available are not of this machine, or the order is wrong.

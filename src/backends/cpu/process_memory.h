@@ -1,0 +1,31 @@
+// Memory of the process as the CPU's memory statistics: what ANYACCEL_CPU_MEMORY=rss asks for.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "anyaccel/memory.h"
+#include "base/process.h"
+
+namespace anyaccel::backends::cpu {
+
+/// True for ANYACCEL_CPU_MEMORY=rss, false for `tensors` or unset. Throws `invalid_argument` for any other value.
+bool counts_process_memory();
+
+/// The resident set size and its peak. Thread-safe.
+class ProcessMemory {
+ public:
+  using ResetPeak = bool (*)() noexcept;
+  explicit ProcessMemory(ResetPeak reset_peak = &reset_peak_resident_bytes) noexcept : reset_peak_(reset_peak) {}
+
+  /// Throws `unavailable` if the system does not report it.
+  MemoryStat read() const;
+  /// Restarts the peak at the current size. If the system cannot, the peak is the largest size that read() has seen since.
+  void reset_peak();
+
+ private:
+  const ResetPeak reset_peak_;
+  mutable std::atomic<std::int64_t> seen_{-1};  ///< -1: the system's own peak is right
+};
+
+}  // namespace anyaccel::backends::cpu
