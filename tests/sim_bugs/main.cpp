@@ -61,8 +61,7 @@ std::string judged(const Bug& bug, int status, const nlohmann::json& report) {
   const bool crash = WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
 #endif
   const bool crashed = crash && std::strcmp(bug.kind, "host_access") == 0;
-  if (!crashed && (!WIFEXITED(status) || WEXITSTATUS(status) > 1))
-    return "ended with status " + std::to_string(status);
+  if (!crashed && (!WIFEXITED(status) || WEXITSTATUS(status) > 1)) return "ended with status " + std::to_string(status);
   if (!report.contains("problems")) return "left no report";
   const auto& problems = report["problems"];
   if (problems.empty()) return "is not found";

@@ -26,8 +26,6 @@ MemoryStat ProcessMemory::read() const {
   return {now.bytes, std::max(seen, now.bytes)};
 }
 
-void ProcessMemory::reset_peak() {
-  seen_.store(reset_peak_() ? -1 : resident_bytes(), std::memory_order_relaxed);
-}
+void ProcessMemory::reset_peak() { seen_.store(reset_peak_() ? -1 : resident_bytes(), std::memory_order_relaxed); }
 
 }  // namespace anyaccel::backends::cpu

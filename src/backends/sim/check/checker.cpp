@@ -187,8 +187,7 @@ void Checker::on_out_of_memory(int device, std::size_t bytes) {
 void Checker::on_program_end(bool failed, Uncaught uncaught) {
   // A main() that catches everything shows no uncaught exception, but a failed program that did no work after the error
   // did not handle it.
-  const bool ended_by_it =
-      uncaught == Uncaught::out_of_memory || (uncaught == Uncaught::unknown && stopped_.load());
+  const bool ended_by_it = uncaught == Uncaught::out_of_memory || (uncaught == Uncaught::unknown && stopped_.load());
   if (failed && ended_by_it) {
     std::fflush(nullptr);  // the report may end the program
     reporter_.report_last_note();

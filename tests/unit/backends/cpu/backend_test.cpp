@@ -169,8 +169,8 @@ TEST_F(CpuAccelerator, CountsTensorBytes) {
 
 // Breaks when a rank of torchrun that has no device of its own cannot use the accelerator, as in DeepSpeed.
 TEST(CpuLocalRank, MayExceedTheDevices) {
-  Accelerator accelerator(std::make_shared<CpuBackend>(
-      std::vector<CpuDevice>{{.numa_node = 0, .cores = 3, .memory_nodes = {}}}));
+  Accelerator accelerator(
+      std::make_shared<CpuBackend>(std::vector<CpuDevice>{{.numa_node = 0, .cores = 3, .memory_nodes = {}}}));
   accelerator.set_device(1);
   EXPECT_EQ(accelerator.current_device(), 0);
   EXPECT_EQ(accelerator.device_name(1), "cpu");
