@@ -290,7 +290,7 @@ def test_errors_have_codes():
         get_accelerator().set_compile_backend("99")
     assert isinstance(error.value, RuntimeError)
     assert error.value.code == "invalid_argument"
-    assert str(error.value).startswith("[set_compile_backend] ") and "got '99'" in str(error.value)
+    assert str(error.value).startswith("[set_compile_backend] ") and 'got "99"' in str(error.value)
     copy = pickle.loads(pickle.dumps(error.value))
     assert (type(copy), copy.code, str(copy)) == (anyaccel.Error, "invalid_argument", str(error.value))
 
