@@ -62,13 +62,15 @@ class Tokenize(unittest.TestCase):
         self.assertEqual(framed[1:], bare)
         self.assertEqual(self.tokenize(f"--decode --text '{framed}'"), ["x "])
         self.assertEqual(self.tokenize(f"--decode --no-special-tokens --text '{framed}'"), ["<s>x <s>"])
+        self.assertEqual(self.tokenize(f"--decode --text '{framed + [99999999, 4294967295] + bare}'"), ["x x "])
         done = shell(f"printf 'a\\377b\\n' | anyaccel tokenize --model {self.folder} --file - | anyaccel tokenize --model {self.folder} --decode --file -")
         self.assertEqual(done.stdout, "a\ufffdb\n", done.stderr)
 
     def test_errors(self):
         # Fails when a wrong input gives ids, or a message that does not say where it is wrong.
         kinds.llama3(kinds.PROSE).save(os.path.join(self.folder, "tokenizer.json"))
-        for options, message in (("--decode --text '1 x'", "line 1 is no list of ids"), ("--decode --text 99999999", "no such token"),
+        for options, message in (("--decode --text '1 x'", "line 1 is no list of ids"), ("--decode --text -1", "token id out of range"),
+                                 ("--decode --text 4294967296", "token id out of range"),
                                  ("--file /nowhere", "/nowhere"), ("", "--file,--text")):
             with self.subTest(options=options):
                 done = shell(f"anyaccel tokenize --model {self.folder} {options}")

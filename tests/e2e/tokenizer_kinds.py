@@ -34,6 +34,12 @@ def newer(text):
     return any(c > "\u086f" and unicodedata.category(c) == "Cn" for c in text)
 
 
+def rare_characters():
+    """Marks, and characters that a normalization form takes apart: of Unicode 3.2, which all tables here know."""
+    old = [chr(c) for c in range(0x80, 0x30000) if unicodedata.ucd_3_2_0.category(chr(c)) not in ("Cn", "Cs", "Co")]
+    return [c for c in old if unicodedata.category(c)[0] == "M" or (unicodedata.normalize("NFKD", c) != c and not "\uac00" <= c <= "\ud7a3")]
+
+
 def training_text():
     return PROSE * 20 + lines(4000)[len(PROSE):2000]
 
@@ -49,8 +55,10 @@ def lines(count, seed=1):
                 out += file.read().split("\n")
     del out[max(count // 2, len(PROSE)):]
     assigned = [chr(c) for c in range(0x20, 0x3100) if unicodedata.category(chr(c)) not in ("Cn", "Cs")]
+    rare = rare_characters()
+    leading = [c for c in rare if unicodedata.category(unicodedata.normalize("NFKD", c)[0])[0] == "M"]
     while len(out) < count:
-        kind = chance.randrange(4)
+        kind = chance.randrange(5)
         if kind == 0:
             text = "".join(chance.choice(assigned) for _ in range(chance.randrange(1, 20)))
         elif kind == 1:
@@ -58,6 +66,10 @@ def lines(count, seed=1):
         elif kind == 2:
             words = " ".join(PROSE).split(" ")
             text = "".join(chance.choice(words) + chance.choice([" ", "  ", "", "\t", " <s>", "\u3000"]) for _ in range(chance.randrange(1, 12)))
+        elif kind == 3:
+            # What a normalizer does at a text's beginning decides whether Metaspace marks it.
+            some = [chance.choice(chance.choice([rare, leading, "a b", " \u2581\x01\u200b"])) for _ in range(chance.randrange(1, 9))]
+            text = "".join(some)
         else:
             text = chance.choice(PROSE) + str(chance.randrange(10 ** chance.randrange(1, 12))) + chance.choice(PROSE)
         if not newer(text):
@@ -206,6 +218,45 @@ def unigram_bytes(text):
     return t
 
 
+def accents_stripped(text):
+    """ALBERT's and XLNet's: what is left of a text's first character decides whether it gets the mark of a beginning."""
+    t = unigram(text)
+    t.normalizer = normalizers.Sequence([normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(),
+                                         normalizers.Strip(left=True, right=False)])
+    t.add_tokens([AddedToken("ab", normalized=True), AddedToken("k", normalized=True), "<mask>"])
+    return t
+
+
+def charsmap_first(text):
+    t = charsmap(text)
+    t.normalizer = normalizers.Sequence([t.normalizer, normalizers.Replace(Regex(" {2,}"), "x"), normalizers.StripAccents()])
+    t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+    return t
+
+
+def pieces_of_one_character(text):
+    """Several pieces may stem from a text's first character, and each gets the mark."""
+    t = unigram(text)
+    t.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Nmt(), normalizers.Prepend("."), normalizers.NFC()])
+    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Punctuation("isolated"), pre_tokenizers.Digits(individual_digits=True),
+                                               pre_tokenizers.Metaspace(prepend_scheme="first"), pre_tokenizers.Metaspace(prepend_scheme="first")])
+    return t
+
+
+def bert_first(text):
+    t = unigram(text)
+    t.normalizer = normalizers.Sequence([normalizers.BertNormalizer(), normalizers.NFKC()])
+    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="first")])
+    return t
+
+
+def byte_symbols_first(text):
+    t = byte_level(text)
+    t.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents(), normalizers.ByteLevel()])
+    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex("[^a-z]"), "isolated"), pre_tokenizers.Metaspace(replacement="!", prepend_scheme="first")])
+    return t
+
+
 def small_steps(text):
     """Whatever else there is, in one."""
     t = Tokenizer(models.BPE(unk_token="<unk>", continuing_subword_prefix="@@", end_of_word_suffix="</w>"))
@@ -227,4 +278,5 @@ def word_level(text):
     return train(t, trainer_of(trainers.WordLevelTrainer, special_tokens=["<unk>"]), text)
 
 
-KINDS = [byte_level, llama3, nfc_bytes, llama2, word_piece, cased_word_piece, unigram, unigram_bytes, charsmap, small_steps, word_level]
+KINDS = [byte_level, llama3, nfc_bytes, llama2, word_piece, cased_word_piece, unigram, unigram_bytes, charsmap, small_steps, word_level,
+         accents_stripped, charsmap_first, pieces_of_one_character, bert_first, byte_symbols_first]

@@ -19,6 +19,54 @@ std::string excerpt(const J& value) {
   return printable_text(value.dump(-1, ' ', false, J::error_handler_t::replace), 200);
 }
 
+/// Throws for what the parser lets pass: nesting, and of two equal keys it keeps the last without a word. A callback of the
+/// parser could check the same, but for each object it goes through all its neighbours.
+template <typename J>
+class Check final : public nlohmann::json_sax<J> {
+ public:
+  Check(const std::string& source, const JsonLimits& limits) : source_(source), limits_(limits) {}
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(typename J::number_integer_t) override { return true; }
+  bool number_unsigned(typename J::number_unsigned_t) override { return true; }
+  bool number_float(typename J::number_float_t, const typename J::string_t&) override { return true; }
+  bool string(typename J::string_t&) override { return true; }
+  bool binary(typename J::binary_t&) override { return true; }
+  bool start_object(std::size_t) override {
+    keys_.emplace_back();
+    return enter();
+  }
+  bool key(typename J::string_t& name) override {
+    if (keys_.back().insert(name).second) return true;
+    throw Error(ErrorCode::corrupt, kWhere, {.what = source_ + " has the key " + quoted_text(name) + " twice"});
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    --depth_;
+    return true;
+  }
+  bool start_array(std::size_t) override { return enter(); }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  /// J::parse() says what is wrong.
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+ private:
+  bool enter() {
+    if (++depth_ <= limits_.max_depth) return true;
+    throw Error(ErrorCode::corrupt, kWhere,
+                {.what = "JSON of " + source_ + " is nested too deep",
+                 .want = "at most " + std::to_string(limits_.max_depth) + " levels"});
+  }
+  const std::string& source_;
+  const JsonLimits& limits_;
+  std::vector<std::set<std::string>> keys_;
+  int depth_ = 0;
+};
+
 template <typename J>
 J parse(std::string_view text, const std::string& source, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes) {
@@ -27,26 +75,10 @@ J parse(std::string_view text, const std::string& source, const JsonLimits& limi
                  .got = std::to_string(text.size()) + " bytes",
                  .want = "at most " + std::to_string(limits.max_bytes)});
   }
-  // The parser keeps the last of two equal keys without a word; a checkpoint that has both is ambiguous.
-  std::vector<std::set<std::string>> keys;
-  auto check = [&](int depth, typename J::parse_event_t event, J& parsed) {
-    if (depth > limits.max_depth) {
-      throw Error(ErrorCode::corrupt, kWhere,
-                  {.what = "JSON of " + source + " is nested too deep",
-                   .want = "at most " + std::to_string(limits.max_depth) + " levels"});
-    }
-    if (event == J::parse_event_t::object_start) {
-      keys.emplace_back();
-    } else if (event == J::parse_event_t::object_end) {
-      keys.pop_back();
-    } else if (event == J::parse_event_t::key && !keys.back().insert(parsed.template get<std::string>()).second) {
-      throw Error(ErrorCode::corrupt, kWhere,
-                  {.what = source + " has the key " + quoted_text(parsed.template get<std::string>()) + " twice"});
-    }
-    return true;
-  };
   try {
-    return J::parse(text.begin(), text.end(), check);
+    Check<J> check(source, limits);
+    J::sax_parse(text.begin(), text.end(), &check);
+    return J::parse(text.begin(), text.end());
   } catch (const typename J::exception& error) {
     throw Error(ErrorCode::corrupt, kWhere,
                 {.what = source + " is not valid JSON: " + printable_text(error.what(), 300)});

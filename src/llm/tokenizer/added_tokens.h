@@ -1,7 +1,6 @@
 // Tokens that are found in the text before the model sees it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "llm/tokenizer/pipeline.h"
+#include "llm/tokenizer/word_finder.h"
 
 namespace anyaccel::llm {
 
@@ -40,16 +40,9 @@ class AddedTokens {
   const std::vector<AddedToken>& all() const { return tokens_; }
 
  private:
-  /// The words of one kind, sorted; the longest that begins at a place wins.
-  struct Finder {
-    std::vector<std::pair<std::string, std::size_t>> words;  ///< with the index in tokens_
-    std::array<std::size_t, 257> begin{};                    ///< of the words with this first byte
-    void sort();
-    const std::pair<std::string, std::size_t>* at(std::string_view text) const;
-  };
   std::vector<AddedToken> tokens_;
   std::unordered_map<std::int64_t, std::size_t> by_id_;
-  Finder plain_, normalized_;
+  WordFinder plain_, normalized_;
 };
 
 }  // namespace anyaccel::llm

@@ -1,4 +1,6 @@
+#include "llm/tokenizer/change_characters.h"
 #include "llm/tokenizer/factories.h"
+#include "llm/tokenizer/normal_form.h"
 #include "llm/tokenizer/unicode.h"
 #include "llm/tokenizer/utf8.h"
 
@@ -17,36 +19,25 @@ class BertNormalizer final : public Normalizer {
         strip_accents_(node.flag("strip_accents", lowercase_)) {}
 
   void normalize(NormalizedText& text) const override {
-    std::string out;
-    out.reserve(text.text.size());
-    for_each_character(text.text, [&](char32_t c, std::string_view bytes) {
+    change_characters(text, [&](char32_t c, std::string_view bytes, std::string& out) {
       const bool line = c == '\t' || c == '\n' || c == '\r';
-      if (clean_ && (c == 0 || c == 0xfffd || (!line && is_other(c)))) {
-        text.cut = text.cut || out.empty();
-        return;
-      }
+      if (clean_ && (c == 0 || c == 0xfffd || (!line && is_other(c)))) return;
       if (clean_ && is_bert_space(c)) {
         out += ' ';
       } else if (chinese_ && is_cjk(c)) {
-        out += ' ';
-        out += bytes;
-        out += ' ';
+        (out += ' ').append(bytes) += ' ';
       } else {
         out += bytes;
       }
     });
     if (strip_accents_) {
-      std::string kept;
-      for_each_character(normal_form(out, NormalForm::nfd), [&](char32_t c, std::string_view bytes) {
-        if (is_mark_nonspacing(c)) {
-          text.cut = text.cut || kept.empty();
-        } else {
-          kept += bytes;
-        }
+      apply_normal_form(text, NormalForm::nfd);
+      change_characters(text, [](char32_t c, std::string_view bytes, std::string& out) {
+        if (!is_mark_nonspacing(c)) out += bytes;
       });
-      out = std::move(kept);
     }
-    text.text = lowercase_ ? lowercase(out) : std::move(out);
+    if (!lowercase_) return;
+    change_characters(text, [](char32_t c, std::string_view, std::string& out) { append_lowercase(out, c); });
   }
 
  private:

@@ -18,7 +18,11 @@ std::string symbols_of(std::string_view text) {
 
 class ByteLevelNormalizer final : public Normalizer {
  public:
-  void normalize(NormalizedText& text) const override { text.text = symbols_of(text.text); }
+  void normalize(NormalizedText& text) const override {
+    text.lead = symbols_of(std::string_view(text.text).substr(0, text.lead)).size();
+    text.text = symbols_of(text.text);
+    text.limit.check(text.text.size());
+  }
 };
 
 class ByteLevelSplitter final : public PreTokenizer {
@@ -26,15 +30,21 @@ class ByteLevelSplitter final : public PreTokenizer {
   ByteLevelSplitter(bool add_space, bool use_regex, const std::string& source) : add_space_(add_space) {
     if (use_regex) regex_.emplace(Regex(kGpt2Split, source));
   }
-  void split(Piece piece, std::vector<Piece>& out) const override {
-    if (add_space_ && !piece.text.starts_with(' ')) piece.text.insert(0, 1, ' ');
-    const std::size_t before = out.size();
-    if (regex_) {
-      split_piece(piece, regex_->find(piece.text), SplitBehavior::isolated, out);
-    } else {
-      out.push_back(std::move(piece));
+  void split(Piece piece, Pieces& out) const override {
+    if (add_space_ && !piece.text.starts_with(' ')) {
+      piece.text.insert(0, 1, ' ');
+      if (piece.lead > 0) ++piece.lead;
     }
-    for (std::size_t i = before; i < out.size(); ++i) out[i].text = symbols_of(out[i].text);
+    Pieces words(out.limit());
+    if (regex_) {
+      split_piece(piece, regex_->find(piece.text), SplitBehavior::isolated, words);
+    } else {
+      words.add(std::move(piece));
+    }
+    for (const Piece& word : words.all()) {
+      const std::string_view lead = std::string_view(word.text).substr(0, word.lead);
+      out.add({symbols_of(word.text), symbols_of(lead).size()});
+    }
   }
 
  private:

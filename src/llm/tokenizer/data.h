@@ -19,9 +19,11 @@ struct Tokenizer::Data {
   std::unique_ptr<const TokenDecoder> decoder;
   AddedTokens added;
 
-  /// Appends the ids of a text without added tokens. `first`: it is where the whole text begins.
-  void encode_plain(std::string_view text, bool first, TokenIds& ids) const;
-  /// The token's text; nothing for an added token that is special, unless `specials`. `invalid_argument` for no token.
+  /// Append the ids of a text without added tokens. `lead`: its leading bytes aligned to the whole text's byte 0. `limit`:
+  /// for all pieces; those of this text are taken off.
+  void encode_plain(std::string_view text, std::size_t lead, TextLimit& limit, TokenIds& ids) const;
+  /// The token's text; nothing for an id without a token, and for a special added token unless `specials`. Throws
+  /// `invalid_argument` for an id out of range.
   std::optional<std::string> token(std::int64_t id, bool specials) const;
 };
 

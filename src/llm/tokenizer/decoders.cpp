@@ -86,7 +86,8 @@ std::string clean_up(std::string text) {
   constexpr std::pair<const char*, const char*> kRepairs[] = {
       {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
       {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-  for (const auto& [from, to] : kRepairs) text = Pattern(std::string(from)).replace(text, to);
+  for (const auto& [from, to] : kRepairs)
+    text = Pattern(std::string(from)).replace(text, to, TextLimit::of(text.size()));
   return text;
 }
 
@@ -112,14 +113,14 @@ std::unique_ptr<TokenDecoder> bpe_decoder(const TokenizerNode& node) {
   return decoder_of([suffix = Pattern(node.string("suffix").value_or("</w>"))](Decoding& text) {
     for (std::size_t i = 0; i < text.parts.size(); ++i) {
       const bool last = i + 1 == text.parts.size() && !text.inside;
-      text.parts[i] = suffix.replace(text.parts[i], last ? "" : " ");
+      text.parts[i] = suffix.replace(text.parts[i], last ? "" : " ", text.limit);
     }
   });
 }
 
 std::unique_ptr<TokenDecoder> sequence(const TokenizerNode& node) {
   auto steps = std::make_shared<std::vector<std::unique_ptr<TokenDecoder>>>();
-  for (const TokenizerNode& child : node.children("decoders")) steps->push_back(read_decoder(child));
+  for (const TokenizerNode& child : node.steps("decoders")) steps->push_back(read_decoder(child));
   return decoder_of([steps](Decoding& text) {
     for (const auto& step : *steps) step->decode(text);
   });
@@ -139,7 +140,11 @@ std::unique_ptr<TokenDecoder> read_decoder(const TokenizerNode& node) {
   if (type == "BPEDecoder") return bpe_decoder(node);
   if (type == "Replace") {
     return decoder_of([pattern = Pattern::read(node), content = node.required_string("content")](Decoding& text) {
-      for (std::string& token : text.parts) token = pattern.replace(token, content);
+      std::size_t size = 0;
+      for (std::string& token : text.parts) {
+        token = pattern.replace(token, content, text.limit);
+        text.limit.check(size += token.size());
+      }
     });
   }
   node.unsupported("decoder " + quoted_text(type));

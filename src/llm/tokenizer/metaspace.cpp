@@ -35,14 +35,20 @@ class MetaspaceSplitter final : public PreTokenizer {
  public:
   explicit MetaspaceSplitter(const TokenizerNode& node)
       : options_(read_options(node)), space_(std::string(" ")), mark_(options_.replacement) {}
-  void split(Piece piece, std::vector<Piece>& out) const override {
-    piece.text = space_.replace(piece.text, options_.replacement);
-    const bool wanted = options_.prepend == Prepend::always || (options_.prepend == Prepend::first && piece.first);
-    if (wanted && !piece.text.starts_with(options_.replacement)) piece.text.insert(0, options_.replacement);
+  void split(Piece piece, Pieces& out) const override {
+    const bool first = piece.lead > 0;
+    const auto spaces = space_.find(piece.text);
+    piece.lead = lead_of_replaced(spaces, options_.replacement.size(), first, piece.lead);
+    piece.text = Pattern::replace(piece.text, spaces, options_.replacement, out.limit());
+    const bool wanted = options_.prepend == Prepend::always || (options_.prepend == Prepend::first && first);
+    if (wanted && !piece.text.starts_with(options_.replacement)) {
+      piece.text.insert(0, options_.replacement);
+      if (first) piece.lead += options_.replacement.size();
+    }
     if (options_.split) {
       split_piece(piece, mark_.find(piece.text), SplitBehavior::merged_with_next, out);
     } else {
-      out.push_back(std::move(piece));
+      out.add(std::move(piece));
     }
   }
 
@@ -57,7 +63,7 @@ class MetaspaceDecoder final : public TokenDecoder {
   void decode(Decoding& text) const override {
     bool begin = !text.inside && options_.prepend != Prepend::never;
     for (std::string& token : text.parts) {
-      token = mark_.replace(token, begin ? "" : " ");
+      token = mark_.replace(token, begin ? "" : " ", text.limit);
       begin = false;
     }
   }

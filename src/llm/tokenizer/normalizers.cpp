@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "base/untrusted_text.h"
+#include "llm/tokenizer/change_characters.h"
 #include "llm/tokenizer/factories.h"
+#include "llm/tokenizer/normal_form.h"
 #include "llm/tokenizer/pattern.h"
 #include "llm/tokenizer/unicode.h"
 
@@ -27,7 +29,7 @@ std::unique_ptr<Normalizer> normalizer_of(F function) {
 }
 
 std::unique_ptr<Normalizer> form(NormalForm form) {
-  return normalizer_of([form](NormalizedText& text) { text.text = normal_form(text.text, form); });
+  return normalizer_of([form](NormalizedText& text) { apply_normal_form(text, form); });
 }
 
 void strip_space(NormalizedText& text, bool left, bool right) {
@@ -40,39 +42,40 @@ void strip_space(NormalizedText& text, bool left, bool right) {
     at += bytes.size();
   });
   if (right) text.text.resize(last);
-  if (!left) return;
-  text.cut = text.cut || begin > 0;
-  text.text.erase(0, begin);
+  if (left) text.text.erase(0, begin);
+  text.lead = std::min(text.lead - (left ? std::min(begin, text.lead) : 0), text.text.size());
 }
 
-/// Keeps what `change` gives for each character: its bytes, others, or none.
-template <typename F>
-void change_characters(NormalizedText& text, F&& change) {
-  std::string out;
-  out.reserve(text.text.size());
-  for_each_character(text.text, [&](char32_t c, std::string_view bytes) {
-    const std::string_view changed = change(c, bytes);
-    text.cut = text.cut || (changed.empty() && out.empty());
-    out += changed;
-  });
-  text.text = std::move(out);
+void replace(NormalizedText& text, const Pattern& pattern, const std::string& content) {
+  const auto stretches = pattern.find(text.text);
+  text.lead = lead_of_replaced(stretches, content.size(), text.begins, text.lead);
+  text.text = Pattern::replace(text.text, stretches, content, text.limit);
 }
 
-std::string_view without_accent(char32_t c, std::string_view bytes) { return is_mark(c) ? std::string_view() : bytes; }
+void prepend(NormalizedText& text, const std::string& prefix) {
+  if (text.text.empty()) return;
+  text.limit.check(text.text.size() + prefix.size());
+  text.text.insert(0, prefix);
+  if (text.lead > 0) text.lead += prefix.size();
+}
+
+void strip_accent(char32_t c, std::string_view bytes, std::string& out) {
+  if (!is_mark(c)) out += bytes;
+}
 
 /// The clean-up that SentencePiece's rule nmt_nfkc begins with.
-std::string_view nmt(char32_t c, std::string_view bytes) {
+void clean_nmt(char32_t c, std::string_view bytes, std::string& out) {
   const bool dropped =
       (c >= 0x1 && c <= 0x8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f;
   const bool space = c == 0x9 || c == 0xa || c == 0xc || c == 0xd || c == 0x1680 || (c >= 0x200b && c <= 0x200f) ||
                      c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd;
-  return dropped ? std::string_view() : space ? " " : bytes;
+  if (!dropped) out += space ? " " : bytes;
 }
 
 class NormalizerSequence final : public Normalizer {
  public:
   explicit NormalizerSequence(const TokenizerNode& node) {
-    for (const TokenizerNode& child : node.children("normalizers")) steps_.push_back(read_normalizer(child));
+    for (const TokenizerNode& child : node.steps("normalizers")) steps_.push_back(read_normalizer(child));
   }
   void normalize(NormalizedText& text) const override {
     for (const auto& step : steps_) step->normalize(text);
@@ -91,26 +94,23 @@ std::unique_ptr<Normalizer> read_normalizer(const TokenizerNode& node) {
   if (type == "NFD") return form(NormalForm::nfd);
   if (type == "NFKC") return form(NormalForm::nfkc);
   if (type == "NFKD") return form(NormalForm::nfkd);
-  if (type == "Lowercase") return normalizer_of([](NormalizedText& text) { text.text = lowercase(text.text); });
-  if (type == "StripAccents")
-    return normalizer_of([](NormalizedText& text) { change_characters(text, without_accent); });
-  if (type == "Nmt") return normalizer_of([](NormalizedText& text) { change_characters(text, nmt); });
+  if (type == "Lowercase") {
+    return normalizer_of([](NormalizedText& text) {
+      change_characters(text, [](char32_t c, std::string_view, std::string& out) { append_lowercase(out, c); });
+    });
+  }
+  if (type == "StripAccents") return normalizer_of([](NormalizedText& text) { change_characters(text, strip_accent); });
+  if (type == "Nmt") return normalizer_of([](NormalizedText& text) { change_characters(text, clean_nmt); });
   if (type == "Strip") {
     return normalizer_of([left = node.flag("strip_left", true), right = node.flag("strip_right", true)](
                              NormalizedText& text) { strip_space(text, left, right); });
   }
   if (type == "Replace") {
-    return normalizer_of(
-        [pattern = Pattern::read(node), content = node.required_string("content")](NormalizedText& text) {
-          const auto stretches = pattern.find(text.text);
-          text.cut = text.cut || (content.empty() && !stretches.empty() && stretches[0].match && stretches[0].end > 0);
-          text.text = Pattern::replace(text.text, stretches, content);
-        });
+    return normalizer_of([pattern = Pattern::read(node), content = node.required_string("content")](
+                             NormalizedText& text) { replace(text, pattern, content); });
   }
   if (type == "Prepend") {
-    return normalizer_of([prefix = node.required_string("prepend")](NormalizedText& text) {
-      if (!text.text.empty()) text.text.insert(0, prefix);
-    });
+    return normalizer_of([prefix = node.required_string("prepend")](NormalizedText& text) { prepend(text, prefix); });
   }
   if (type == "BertNormalizer") return make_bert_normalizer(node);
   if (type == "ByteLevel") return make_byte_level_normalizer();

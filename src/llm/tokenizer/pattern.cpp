@@ -33,8 +33,15 @@ std::vector<Stretch> Pattern::find(std::string_view text) const {
   return out;
 }
 
-std::string Pattern::replace(std::string_view text, const std::vector<Stretch>& stretches, const std::string& by) {
+std::string Pattern::replace(std::string_view text, const std::vector<Stretch>& stretches, const std::string& by,
+                             TextLimit limit) {
+  std::size_t size = 0;
+  for (const Stretch& stretch : stretches) {
+    size += stretch.match ? by.size() : stretch.end - stretch.begin;
+    limit.check(size);
+  }
   std::string out;
+  out.reserve(size);
   for (const Stretch& stretch : stretches) {
     if (stretch.match) {
       out += by;
@@ -88,7 +95,7 @@ std::vector<Stretch> merge_runs(const std::vector<Stretch>& stretches) {
 
 }  // namespace
 
-void split_piece(const Piece& piece, std::vector<Stretch> stretches, SplitBehavior behavior, std::vector<Piece>& out) {
+void split_piece(const Piece& piece, std::vector<Stretch> stretches, SplitBehavior behavior, Pieces& out) {
   switch (behavior) {
     case SplitBehavior::isolated: break;
     case SplitBehavior::removed: std::erase_if(stretches, [](const Stretch& s) { return s.match; }); break;
@@ -101,7 +108,8 @@ void split_piece(const Piece& piece, std::vector<Stretch> stretches, SplitBehavi
       break;
   }
   for (const Stretch& s : stretches) {
-    if (s.begin != s.end) out.push_back({piece.text.substr(s.begin, s.end - s.begin), piece.first && s.begin == 0});
+    if (s.begin == s.end) continue;
+    out.add({piece.text.substr(s.begin, s.end - s.begin), piece.lead - std::min(piece.lead, s.begin)});
   }
 }
 

@@ -25,10 +25,13 @@ class Pattern {
   explicit Pattern(std::string text) : text_(std::move(text)) {}
   explicit Pattern(Regex regex) : regex_(std::move(regex)) {}
   std::vector<Stretch> find(std::string_view text) const;
-  /// The text with each match replaced.
-  std::string replace(std::string_view text, const std::string& by) const { return replace(text, find(text), by); }
-  /// The same where they were found before.
-  static std::string replace(std::string_view text, const std::vector<Stretch>& stretches, const std::string& by);
+  /// The text with each match replaced. Throws what `limit` throws for its size.
+  std::string replace(std::string_view text, const std::string& by, TextLimit limit) const {
+    return replace(text, find(text), by, limit);
+  }
+  /// The same with matches that find() returned.
+  static std::string replace(std::string_view text, const std::vector<Stretch>& stretches, const std::string& by,
+                             TextLimit limit);
 
  private:
   std::string text_;
@@ -43,7 +46,7 @@ enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_
 SplitBehavior read_behavior(const TokenizerNode& node, std::optional<SplitBehavior> otherwise = std::nullopt);
 
 /// Appends the pieces that `stretches` make of `piece`.
-void split_piece(const Piece& piece, std::vector<Stretch> stretches, SplitBehavior behavior, std::vector<Piece>& out);
+void split_piece(const Piece& piece, std::vector<Stretch> stretches, SplitBehavior behavior, Pieces& out);
 
 }  // namespace anyaccel::llm
 

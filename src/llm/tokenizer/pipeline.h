@@ -10,17 +10,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "llm/tokenizer/normalized_text.h"
 #include "llm/tokenizer/read.h"
 
 namespace anyaccel::llm {
 
 using TokenIds = std::vector<std::int64_t>;
-
-/// A text, which is valid UTF-8, while it is normalized.
-struct NormalizedText {
-  std::string text;
-  bool cut = false;  ///< characters in front of it were removed: it no longer begins where the whole text does
-};
 
 class Normalizer {
  public:
@@ -31,14 +26,31 @@ class Normalizer {
 /// A part of the text on its way to the model.
 struct Piece {
   std::string text;
-  bool first;  ///< it begins where the whole text does
+  std::size_t
+      lead;  ///< leading bytes aligned to the whole text's byte 0; above 0: the piece is where the whole text begins
 };
 
-/// Cuts pieces into smaller ones. Empty ones are left out by the caller.
+/// The pieces of a text, in order.
+class Pieces {
+ public:
+  explicit Pieces(TextLimit limit) : limit_(limit) {}
+  /// Append a piece, unless it is empty.
+  void add(Piece piece);
+  TextLimit limit() const { return limit_; }
+  std::size_t bytes() const { return bytes_; }
+  std::vector<Piece>& all() { return all_; }
+
+ private:
+  std::vector<Piece> all_;
+  std::size_t bytes_ = 0;
+  TextLimit limit_;
+};
+
+/// Cuts pieces into smaller ones.
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
-  virtual void split(Piece piece, std::vector<Piece>& out) const = 0;
+  virtual void split(Piece piece, Pieces& out) const = 0;
 };
 
 /// Words and their ids, both ways.
@@ -85,6 +97,7 @@ struct Decoding {
   bool inside = false;  ///< other text comes before: what is done at the begin of a text is left out
   bool raw = false;     ///< bytes that are no UTF-8 stay as they are
   bool fused = false;   ///< the parts were joined
+  TextLimit limit = TextLimit::of(0);
 };
 
 class TokenDecoder {

@@ -9,8 +9,12 @@ namespace {
 /// Ids before and after the text's own, which may stand there more than once.
 class Template final : public PostProcessor {
  public:
-  /// Appends ids, or the text's own when there are none.
-  void add(std::optional<TokenIds> ids) { parts_.push_back(std::move(ids)); }
+  /// Appends ids, or the text's own when there are none. False if there are too many.
+  bool add(std::optional<TokenIds> ids) {
+    count_ += ids ? ids->size() : 0;
+    parts_.push_back(std::move(ids));
+    return count_ <= kMaxFrame;
+  }
   void process(TokenIds& ids) const override {
     TokenIds out;
     for (const auto& part : parts_) {
@@ -21,13 +25,15 @@ class Template final : public PostProcessor {
   }
 
  private:
+  static constexpr std::size_t kMaxFrame = 4096;
   std::vector<std::optional<TokenIds>> parts_;
+  std::size_t count_ = 0;
 };
 
 class ProcessorSequence final : public PostProcessor {
  public:
   explicit ProcessorSequence(const TokenizerNode& node) {
-    for (const TokenizerNode& child : node.children("processors")) steps_.push_back(read_post_processor(child));
+    for (const TokenizerNode& child : node.steps("processors")) steps_.push_back(read_post_processor(child));
   }
   void process(TokenIds& ids) const override {
     for (const auto& step : steps_) step->process(ids);
@@ -57,7 +63,8 @@ std::unique_ptr<PostProcessor> read_template(const TokenizerNode& node) {
   bool has_text = false;
   for (const TokenizerNode& part : node.children("single")) {
     if (part.has("SpecialToken")) {
-      out->add(special_ids(node, part.child("SpecialToken").required_string("id")));
+      if (!out->add(special_ids(node, part.child("SpecialToken").required_string("id"))))
+        part.unsupported("a template of so many tokens");
     } else if (part.has("Sequence")) {
       if (has_text) part.unsupported("a template that has its text twice");
       out->add(std::nullopt);

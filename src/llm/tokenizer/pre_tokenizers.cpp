@@ -13,9 +13,7 @@ template <typename F>
 class Splitter final : public PreTokenizer {
  public:
   Splitter(F find, SplitBehavior behavior) : find_(std::move(find)), behavior_(behavior) {}
-  void split(Piece piece, std::vector<Piece>& out) const override {
-    split_piece(piece, find_(piece.text), behavior_, out);
-  }
+  void split(Piece piece, Pieces& out) const override { split_piece(piece, find_(piece.text), behavior_, out); }
 
  private:
   F find_;
@@ -34,17 +32,15 @@ std::unique_ptr<PreTokenizer> at_characters(bool (*is_match)(char32_t), SplitBeh
 class SplitterSequence final : public PreTokenizer {
  public:
   void add(std::unique_ptr<PreTokenizer> step) { steps_.push_back(std::move(step)); }
-  void split(Piece piece, std::vector<Piece>& out) const override {
-    std::vector<Piece> pieces, next;
-    pieces.push_back(std::move(piece));
+  void split(Piece piece, Pieces& out) const override {
+    Pieces pieces(out.limit());
+    pieces.add(std::move(piece));
     for (const auto& step : steps_) {
-      next.clear();
-      for (Piece& one : pieces) {
-        if (!one.text.empty()) step->split(std::move(one), next);
-      }
-      pieces.swap(next);
+      Pieces next(out.limit());
+      for (Piece& one : pieces.all()) step->split(std::move(one), next);
+      pieces = std::move(next);
     }
-    for (Piece& one : pieces) out.push_back(std::move(one));
+    for (Piece& one : pieces.all()) out.add(std::move(one));
   }
 
  private:
@@ -88,7 +84,7 @@ std::unique_ptr<PreTokenizer> read_pre_tokenizer(const TokenizerNode& node) {
   const std::string type = node.type();
   if (type == "Sequence") {
     auto sequence = std::make_unique<SplitterSequence>();
-    for (const TokenizerNode& child : node.children("pretokenizers")) sequence->add(read_pre_tokenizer(child));
+    for (const TokenizerNode& child : node.steps("pretokenizers")) sequence->add(read_pre_tokenizer(child));
     return sequence;
   }
   if (type == "ByteLevel") return make_byte_level_splitter(node);

@@ -1,4 +1,5 @@
 // SentencePiece's precompiled map of characters: a double array (darts-clone) over byte strings, and the texts they become.
+#include <algorithm>
 #include <optional>
 
 #include "llm/tokenizer/factories.h"
@@ -42,6 +43,41 @@ std::uint32_t read_u32(std::string_view bytes, std::size_t at) {
   return value;
 }
 
+std::int64_t count_characters(std::string_view text) {
+  std::int64_t count = 0;
+  for_each_character(text, [&](char32_t, std::string_view) { ++count; });
+  return count;
+}
+
+/// The lead of a text whose parts are replaced. As the library does, the last character of the text so far takes the
+/// characters along that have no counterpart, even if it comes from an earlier part.
+class Changes {
+ public:
+  explicit Changes(const NormalizedText& text) : tracker_(text) {}
+
+  void replace(std::string_view from, std::string_view to) {
+    if (tracker_.done()) return;
+    const std::int64_t old_count = count_characters(from), new_count = count_characters(to);
+    std::int64_t place = 0;
+    for_each_character(to, [&](char32_t, std::string_view bytes) { push(bytes.size(), place++ < old_count ? 0 : 1); });
+    if (new_count < old_count && last_bytes_ > 0) last_change_ += new_count - old_count;
+  }
+  std::size_t lead() {
+    push(0, 0);
+    return tracker_.lead();
+  }
+
+ private:
+  void push(std::size_t bytes, std::int64_t change) {
+    if (last_bytes_ > 0) tracker_.add(last_bytes_, last_change_);
+    last_bytes_ = bytes;
+    last_change_ = change;
+  }
+  LeadTracker tracker_;
+  std::size_t last_bytes_ = 0;
+  std::int64_t last_change_ = 0;
+};
+
 class Precompiled final : public Normalizer {
  public:
   explicit Precompiled(const TokenizerNode& node) {
@@ -59,17 +95,26 @@ class Precompiled final : public Normalizer {
   void normalize(NormalizedText& text) const override {
     std::string out;
     out.reserve(text.text.size());
+    Changes changes(text);
+    const auto replace = [&](std::string_view from, std::string_view to) {
+      changes.replace(from, to);
+      out += to;
+      text.limit.check(out.size());
+    };
     for (const std::string_view cluster : graphemes(text.text)) {
       // As the library does: a short cluster becomes what its shortest known beginning becomes.
       if (cluster.size() < 6) {
         if (const auto mapped = map(cluster)) {
-          out += *mapped;
+          replace(cluster, *mapped);
           continue;
         }
       }
-      for_each_character(cluster, [&](char32_t, std::string_view bytes) { out += map(bytes).value_or(bytes); });
+      for_each_character(cluster,
+                         [&](char32_t, std::string_view bytes) { replace(bytes, map(bytes).value_or(bytes)); });
     }
+    const std::size_t lead = changes.lead();  // reads the old text
     text.text = utf8_lossy(out);
+    text.lead = std::min(lead, text.text.size());
   }
 
  private:

@@ -2,9 +2,23 @@
 
 #include "anyaccel/error.h"
 #include "base/untrusted_text.h"
+#include "llm/tokenizer/text_limit.h"
 #include "llm/tokenizer/utf8.h"
 
 namespace anyaccel::llm {
+
+namespace {
+
+std::size_t count_steps(const SortedJson& steps, const char* key) {
+  std::size_t count = 0;
+  for (const SortedJson& step : steps) {
+    const bool nested = step.is_object() && step.contains(key) && step[key].is_array();
+    count += nested ? count_steps(step[key], key) : 1;
+  }
+  return count;
+}
+
+}  // namespace
 
 void TokenizerNode::unsupported(const std::string& construct) const {
   throw Error(ErrorCode::unsupported, "load_tokenizer",
@@ -32,6 +46,14 @@ TokenizerNode TokenizerNode::child(const char* key) const {
   const SortedJson* value = object(key);
   if (!value) corrupt("there is no " + quoted_text(key));
   return {*value, source() + ", " + key};
+}
+
+std::vector<TokenizerNode> TokenizerNode::steps(const char* key) const {
+  if (const SortedJson* values = array(key)) {
+    const std::size_t count = count_steps(*values, key);
+    if (count > kMaxSteps) unsupported("a sequence of " + std::to_string(count) + " steps");
+  }
+  return children(key);
 }
 
 std::vector<TokenizerNode> TokenizerNode::children(const char* key) const {

@@ -24,6 +24,8 @@ class TokenizerNode : public SortedJsonReader {
   /// A string of exactly one character.
   std::string character(const char* key) const;
   TokenizerNode child(const char* key) const;
+  /// children() of a step that is a sequence. `unsupported` for more than kMaxSteps, nested ones included.
+  std::vector<TokenizerNode> steps(const char* key) const;
   /// The objects of an array that must be there.
   std::vector<TokenizerNode> children(const char* key) const;
 

@@ -1,5 +1,7 @@
 #include "anyaccel/llm/tokenizer.h"
 
+#include <algorithm>
+
 #include "anyaccel/error.h"
 #include "llm/tokenizer/data.h"
 #include "llm/tokenizer/utf8.h"
@@ -8,12 +10,19 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr std::size_t kMaxText = std::size_t{1} << 30;  // ICU and Oniguruma count in int
+constexpr std::int64_t kMaxDecodedId = (std::int64_t{1} << 32) - 1;  // the `tokenizers` library takes so many
+constexpr std::size_t kMaxText = std::size_t{1} << 30;               // ICU and Oniguruma count in int
 
 template <typename T>
 std::unique_ptr<T> read_step(const TokenizerNode& root, const char* key,
                              std::unique_ptr<T> (*read)(const TokenizerNode&)) {
   return root.object(key) ? read(root.child(key)) : nullptr;
+}
+
+TextLimit limit_of(const std::vector<std::string>& parts) {
+  std::size_t bytes = 0;
+  for (const std::string& part : parts) bytes += part.size();
+  return TextLimit::of(bytes);
 }
 
 }  // namespace
@@ -37,17 +46,16 @@ Tokenizer Tokenizer::bytes() {
   return Tokenizer(std::make_shared<Data>(TokenizerNode(root, "bytes_json()")));
 }
 
-void Tokenizer::Data::encode_plain(std::string_view text, bool first, TokenIds& ids) const {
+void Tokenizer::Data::encode_plain(std::string_view text, std::size_t lead, TextLimit& limit, TokenIds& ids) const {
   if (text.empty()) return;
   if (!pre_tokenizer) {
     model->tokenize(text, ids);
     return;
   }
-  std::vector<Piece> pieces;
-  pre_tokenizer->split({std::string(text), first}, pieces);
-  for (const Piece& piece : pieces) {
-    if (!piece.text.empty()) model->tokenize(piece.text, ids);
-  }
+  Pieces pieces(limit);
+  pre_tokenizer->split({std::string(text), lead}, pieces);
+  for (const Piece& piece : pieces.all()) model->tokenize(piece.text, ids);
+  limit = limit.after(pieces.bytes());
 }
 
 std::vector<std::int64_t> Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
@@ -60,20 +68,24 @@ std::vector<std::int64_t> Tokenizer::encode(std::string_view text, bool add_spec
   }
   TokenIds ids;
   const std::string valid = utf8_lossy(text);
+  TextLimit limit = TextLimit::of(valid.size()), limit_of_pieces = limit;
   for (const AddedSplit& outer : data_->added.split(valid, false)) {
     if (outer.id >= 0) {
       ids.push_back(outer.id);
       continue;
     }
-    NormalizedText part{.text = std::string(outer.text), .cut = outer.text.data() != valid.data()};
+    NormalizedText part = NormalizedText::part(outer.text, outer.text.data() == valid.data(), limit);
     if (data_->normalizer) data_->normalizer->normalize(part);
+    limit.check(part.text.size());
     for (const AddedSplit& inner : data_->added.split(part.text, true)) {
       if (inner.id >= 0) {
         ids.push_back(inner.id);
       } else {
-        data_->encode_plain(inner.text, !part.cut && inner.text.data() == part.text.data(), ids);
+        const auto at = static_cast<std::size_t>(inner.text.data() - part.text.data());
+        data_->encode_plain(inner.text, part.lead - std::min(part.lead, at), limit_of_pieces, ids);
       }
     }
+    limit = limit.after(part.text.size());
   }
   if (add_special_tokens && data_->post_processor) data_->post_processor->process(ids);
   return ids;
@@ -101,14 +113,18 @@ std::optional<std::string> Tokenizer::Data::token(std::int64_t id, bool specials
   if (const AddedToken* one = added.find(id))
     return one->special && !specials ? std::nullopt : std::optional(one->text);
   if (const std::string* word = model->vocabulary().word(id)) return *word;
-  throw Error(ErrorCode::invalid_argument, "Tokenizer::decode",
-              {.what = "the vocabulary has no such token", .got = std::to_string(id)});
+  if (id >= 0 && id <= kMaxDecodedId)
+    return std::nullopt;  // models have rows for ids that their tokenizer does not define
+  throw Error(
+      ErrorCode::invalid_argument, "Tokenizer::decode",
+      {.what = "token id out of range", .got = std::to_string(id), .want = "0 to " + std::to_string(kMaxDecodedId)});
 }
 
 std::string Tokenizer::token_bytes(std::int64_t id) const {
   Decoding text{.parts = {}, .inside = true, .raw = true};
   if (auto token = data_->token(id, false)) text.parts.push_back(std::move(*token));
   if (text.parts.empty()) return "";
+  text.limit = limit_of(text.parts);
   if (data_->decoder) {
     data_->decoder->decode(text);
   } else {
@@ -124,6 +140,7 @@ std::string Tokenizer::decode(const std::vector<std::int64_t>& ids, bool skip_sp
   for (const std::int64_t id : ids) {
     if (auto token = data_->token(id, !skip_special_tokens)) text.parts.push_back(std::move(*token));
   }
+  text.limit = limit_of(text.parts);
   std::string out;
   if (data_->decoder) data_->decoder->decode(text);
   for (std::size_t i = 0; i < text.parts.size(); ++i) {

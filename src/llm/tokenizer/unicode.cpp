@@ -1,16 +1,13 @@
 #include "llm/tokenizer/unicode.h"
 
-#include <unicode/bytestream.h>
-#include <unicode/normalizer2.h>
 #include <unicode/ubrk.h>
 #include <unicode/uchar.h>
-#include <unicode/uniset.h>
 #include <unicode/utext.h>
 
 #include <algorithm>
 #include <memory>
 
-#include "anyaccel/error.h"
+#include "llm/tokenizer/icu_error.h"
 #include "llm/tokenizer/utf8.h"
 
 namespace anyaccel::llm {
@@ -19,51 +16,15 @@ namespace {
 
 bool in_category(char32_t c, std::uint32_t mask) { return (U_GET_GC_MASK(static_cast<UChar32>(c)) & mask) != 0; }
 
-void check_icu(UErrorCode status, const char* what) {
-  if (U_FAILURE(status)) {
-    throw Error(ErrorCode::internal, "Tokenizer",
-                {.what = std::string("ICU failed: ") + what, .got = u_errorName(status)});
-  }
-}
-
-bool is_ascii(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-}
-
-const icu::Normalizer2& normalizer_of(NormalForm form) {
-  UErrorCode status = U_ZERO_ERROR;
-  const icu::Normalizer2* found = nullptr;
-  switch (form) {
-    case NormalForm::nfc: found = icu::Normalizer2::getNFCInstance(status); break;
-    case NormalForm::nfd: found = icu::Normalizer2::getNFDInstance(status); break;
-    case NormalForm::nfkc: found = icu::Normalizer2::getNFKCInstance(status); break;
-    case NormalForm::nfkd: found = icu::Normalizer2::getNFKDInstance(status); break;
-  }
-  check_icu(status, "no data of a normalization form");
-  return *found;
-}
-
 // The `tokenizers` library reads several tables of its own, of other versions of Unicode than ICU's: what is newer than
 // a table is not in its categories. Where a category was changed since, the character is named.
-constexpr int kCategories = 8;                  // crate unicode_categories
-constexpr int kMarks = 9;                       // crate unicode-normalization-alignments: marks
-constexpr const char* kForms = "[:Age=11.0:]";  // and its normalization forms
+constexpr int kCategories = 8;  // crate unicode_categories
+constexpr int kMarks = 9;       // crate unicode-normalization-alignments: marks
 
 bool known_to(char32_t c, int version) {
   UVersionInfo age;
   u_charAge(static_cast<UChar32>(c), age);
   return age[0] != 0 && age[0] <= version;
-}
-
-const icu::UnicodeSet& known_forms() {
-  static const icu::UnicodeSet set = [] {
-    UErrorCode status = U_ZERO_ERROR;
-    icu::UnicodeSet known(icu::UnicodeString::fromUTF8(kForms), status);
-    check_icu(status, "no data of characters' age");
-    known.freeze();
-    return known;
-  }();
-  return set;
 }
 
 }  // namespace
@@ -104,37 +65,29 @@ bool is_cjk(char32_t c) {
          (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
 }
 
-std::string normal_form(const std::string& text, NormalForm form) {
-  if (is_ascii(text)) return text;
-  std::string out;
-  icu::StringByteSink<std::string> sink(&out);
-  UErrorCode status = U_ZERO_ERROR;
-  const icu::FilteredNormalizer2 normalizer(normalizer_of(form), known_forms());
-  normalizer.normalizeUTF8(0, icu::StringPiece(text.data(), static_cast<int32_t>(text.size())), sink, nullptr, status);
-  check_icu(status, "normalization");
-  return out;
-}
-
-std::string lowercase(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for_each_character(text, [&](char32_t c, std::string_view) {
-    if (c == 0x130) {  // the only one that becomes two
-      out += "i\xcc\x87";
-    } else {
-      append_utf8(out, static_cast<char32_t>(u_tolower(static_cast<UChar32>(c))));
-    }
-  });
-  return out;
+void append_lowercase(std::string& out, char32_t c) {
+  if (c == 0x130) {  // the only one that becomes two
+    out += "i\xcc\x87";
+  } else {
+    append_utf8(out, static_cast<char32_t>(u_tolower(static_cast<UChar32>(c))));
+  }
 }
 
 std::vector<std::string_view> graphemes(std::string_view text) {
   std::vector<std::string_view> out;
+  if (std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; })) {
+    for (std::size_t at = 0; at < text.size(); at += out.back().size()) {
+      out.push_back(text.substr(at, text.substr(at).starts_with("\r\n") ? 2 : 1));
+    }
+    return out;
+  }
+  using Breaks = std::unique_ptr<UBreakIterator, decltype(&ubrk_close)>;
   UErrorCode status = U_ZERO_ERROR;
+  // To open one takes longer than to go through a word.
+  thread_local const Breaks breaks(ubrk_open(UBRK_CHARACTER, "", nullptr, 0, &status), ubrk_close);
   const std::unique_ptr<UText, decltype(&utext_close)> source(
       utext_openUTF8(nullptr, text.data(), static_cast<int64_t>(text.size()), &status), utext_close);
-  const std::unique_ptr<UBreakIterator, decltype(&ubrk_close)> breaks(
-      ubrk_open(UBRK_CHARACTER, "", nullptr, 0, &status), ubrk_close);
+  if (!breaks) status = U_MISSING_RESOURCE_ERROR;
   if (U_SUCCESS(status)) ubrk_setUText(breaks.get(), source.get(), &status);
   check_icu(status, "grapheme clusters");
   std::int32_t begin = 0;

@@ -1,4 +1,4 @@
-// What Unicode says of characters and normalization forms, through ICU.
+// What Unicode says of characters, through ICU.
 #pragma once
 
 #include <string>
@@ -16,11 +16,8 @@ bool is_mark_nonspacing(char32_t c);  ///< category Mn
 bool is_other(char32_t c);            ///< category C, but for what is unassigned
 bool is_cjk(char32_t c);              ///< BERT's ranges of Chinese characters
 
-enum class NormalForm { nfc, nfd, nfkc, nfkd };
-std::string normal_form(const std::string& text, NormalForm form);
-
-/// Each character alone, without regard to its neighbours, as Rust's char::to_lowercase.
-std::string lowercase(std::string_view text);
+/// The character in lower case, whatever its neighbours are, as Rust's char::to_lowercase.
+void append_lowercase(std::string& out, char32_t c);
 
 /// The text's grapheme clusters, in order. Views into `text`.
 std::vector<std::string_view> graphemes(std::string_view text);

@@ -1,0 +1,12 @@
+// Unicode's normalization forms, through ICU.
+#pragma once
+
+#include "llm/tokenizer/normalized_text.h"
+
+namespace anyaccel::llm {
+
+enum class NormalForm { nfc, nfd, nfkc, nfkd };
+
+void apply_normal_form(NormalizedText& text, NormalForm form);
+
+}  // namespace anyaccel::llm
