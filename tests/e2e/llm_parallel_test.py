@@ -30,6 +30,8 @@ CASES = {
     "qwen3_moe": ("Qwen3Moe", dict(head_dim=8, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=28, mlp_only_layers=[1])),
     "gpt2": ("GPT2", dict(n_inner=42)),
     "opt": ("OPT", dict(ffn_dim=50, init_std=0.12)),
+    "llama_gelu": ("Llama", dict(hidden_act="gelu")),
+    "llama_squared_relu": ("Llama", dict(hidden_act="relu2", mlp_bias=True)),
 }
 QUIET = dict(ANYACCEL_CCL="off")  # where oneCCL is installed, it writes to the output
 ON_SIM = {"llama_biases", "phi3"}
@@ -151,6 +153,20 @@ class Parallel(unittest.TestCase):
             got, alone, said = self.quantized(ranks, f"--quantize {kind} --group-size 32", 1e-3, **environment)
             self.assertEqual(got, alone)
             self.assertNotIn("other groups", said)
+
+    def test_quantized_activations(self):
+        """Fails when ranks apply another activation to integer products than transformers does to the matrices themselves."""
+        for name in ("gelu", "gelu_pytorch_tanh", "relu", "relu2"):
+            shutil.rmtree(os.path.join(self.folder, "cache"), ignore_errors=True)
+            model = self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192, hidden_act=name))
+            got, alone, _ = self.quantized(2, "--quantize int8 --group-size 32", 1e-3)
+            self.assertEqual(got, alone)
+            want = random_models.logits(model, IDS)
+            path = os.path.join(self.folder, "logits.npy")
+            for way in ("auto", "plain"):
+                done = shell(self.prompt + f"--quantize int8 --group-size 32 --logits-out {path}", ANYACCEL_DECODE=way)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertLessEqual(np.abs(np.load(path) - want).max(), 0.03 * max(1.0, np.abs(want).max()), f"{name} {way}")
 
     def test_quantized_tied_vocabulary(self):
         """Fails when a rank's part of a tied head is another, or the embedding becomes integers with it."""

@@ -14,7 +14,8 @@ decode = torch.ops.anyaccel.inference_decode
 
 NORMS = ("rms", "rms_plus_one", "layer")
 GATES = {"silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
-         "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"), "relu": torch.relu}
+         "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"), "relu": torch.relu,
+         "relu2": lambda x: torch.relu(x).square()}
 
 
 def pack(weight, bits, group, asymmetric, random):
@@ -199,6 +200,8 @@ KINDS = {
     "gemma": {"norm": "rms_plus_one", "gate": "gelu_tanh", "norms_after": True, "head_norms": True, "softcap": 3.0, "window": 4},
     "gpt2": {"norm": "layer", "gate": "gelu", "gated": False, "bias": True, "half": 0, "kv_heads": 4},
     "opt": {"norm": "layer", "gate": "relu", "gated": False, "bias": True, "half": 0},
+    "relu2": {"gate": "relu2", "inner": 100}, "relu2 and int8": {"gate": "relu2", "bits": 8}, "gelu": {"gate": "gelu"}, "relu": {"gate": "relu"},
+    "relu2 experts": {"experts": 5, "per_token": 2, "gate": "relu2"},
     "odd": {"dim": 22, "half": 5, "hidden": 70, "inner": 37, "heads": 6, "kv_heads": 3},
     "int8": {"bits": 8}, "int8 64": {"bits": 8, "group": 64, "inner": 128, "split": True},
     "int4": {"bits": 4, "group": 64, "inner": 192}, "int4 zeros": {"bits": 4, "group": 64, "inner": 192, "asymmetric": True},

@@ -11,7 +11,8 @@ torch.set_num_threads(2)
 accelerator.create_op_builder("DecoderInferenceBuilder").load()
 pack, encode = torch.ops.anyaccel.inference_pack, torch.ops.anyaccel.inference_encode
 
-ACTIVATIONS = [torch.nn.functional.silu, torch.nn.functional.gelu, lambda x: torch.nn.functional.gelu(x, approximate="tanh"), torch.relu]
+ACTIVATIONS = [torch.nn.functional.silu, torch.nn.functional.gelu, lambda x: torch.nn.functional.gelu(x, approximate="tanh"), torch.relu,
+               lambda x: torch.relu(x).square()]
 EPS = 1e-6
 
 
@@ -60,7 +61,7 @@ class Encoder:
 
 
 SHAPES = [dict(), dict(hidden=64, heads=1, inner=64), dict(hidden=35, heads=5, inner=33, activation=2), dict(hidden=192, heads=2, inner=130, activation=0),
-          dict(hidden=7, heads=7, inner=1, activation=3, layers=3), dict(hidden=384, heads=12, inner=1536)]
+          dict(hidden=7, heads=7, inner=1, activation=3, layers=3), dict(inner=33, activation=4), dict(hidden=384, heads=12, inner=1536)]
 
 
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
@@ -115,7 +116,7 @@ def test_refusals():
     refused("x does not fit", torch.zeros(48, 4).t())
     for heads in (0, -1, 5, 1 << 40):
         refused("heads do not divide", heads=heads)
-    for activation in (-1, 4):
+    for activation in (-1, 5):
         refused("no such activation", activation=activation)
     for lengths in ((3,), (5,), (4, 1), (4, 0), (-1, 5), (), (1 << 62, 1 << 62)):
         refused("rows are not those of x", lengths=lengths)

@@ -29,7 +29,7 @@ struct RopeConfig {
 };
 
 /// What gates, or follows, the first product of the feed-forward part.
-enum class Activation { silu, gelu, gelu_tanh, relu };
+enum class Activation { silu, gelu, gelu_tanh, relu, relu2 };
 
 /// A model's sizes and what sets its family apart; the defaults are a Llama's. Plain data; `check()` says whether they
 /// fit together.

@@ -3,6 +3,7 @@
 #include "anyaccel/error.h"
 #include "base/file_group.h"
 #include "base/untrusted_text.h"
+#include "llm/checkpoint/activation.h"
 #include "llm/checkpoint/config_json.h"
 #include "llm/checkpoint/stored_config.h"
 
@@ -29,14 +30,6 @@ std::int64_t read_inner(const JsonReader& in, const Family& family, std::int64_t
   if (hidden > kMaxSize / family.defaults.inner_factor)
     corrupt_config(in.source() + ": " + family.keys.hidden + " is too large");
   return hidden * family.defaults.inner_factor;
-}
-
-void check_shared(const JsonReader& in, const Family& family) {
-  const std::string activation = in.string(kSharedActivation).value_or("silu");
-  const bool heard = family.keys.activation == std::string_view(kSharedActivation);
-  if (heard && activation != "silu" && activation != "swish") {
-    unsupported_config(in.source(), kSharedActivation, activation, "\"silu\"");
-  }
 }
 
 void check_as_file(const ModelConfig& config, const std::string& source) {
@@ -75,7 +68,6 @@ ModelConfig ModelConfig::read(const std::filesystem::path& folder) {
 ModelConfig model_config(const Json& object, const std::string& source) {
   const JsonReader in(object, source);
   const Family& family = find_family(in, object);
-  check_shared(in, family);
   stored_config(object, source);  // weights of a form that is not read are told before anything else is
   ModelConfig config;
   config.model_type = family.model_type;
@@ -92,6 +84,7 @@ ModelConfig model_config(const Json& object, const std::string& source) {
           .value_or(family.defaults.head_dim > 0 ? family.defaults.head_dim : config.hidden_size / config.num_heads);
   config.max_positions = in.integer(family.keys.positions, 1, kMaxSize).value_or(family.defaults.max_positions);
   config.rms_norm_eps = in.number(family.keys.norm_eps).value_or(family.defaults.rms_norm_eps);
+  config.activation = read_activation(in, family.keys.activation, family.defaults.activation);
   config.initializer_range = in.number("initializer_range").value_or(0.02);
   config.tie_word_embeddings = in.boolean("tie_word_embeddings").value_or(family.defaults.tied);
   config.rope = read_rope(in, config, family.defaults);
@@ -126,7 +119,7 @@ std::string ModelConfig::to_json() const {
   out["num_attention_heads"] = num_heads;
   out["num_key_value_heads"] = num_kv_heads;
   out["head_dim"] = head_dim;
-  out["hidden_act"] = "silu";
+  out["hidden_act"] = activation_name(activation);
   out["max_position_embeddings"] = max_positions;
   out["rms_norm_eps"] = rms_norm_eps;
   out["initializer_range"] = initializer_range;

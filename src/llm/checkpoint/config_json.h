@@ -29,11 +29,10 @@ struct FamilyDefaults {
   std::int64_t original_positions = 0;  ///< original_max_position_embeddings; 0: what the rotation's object says
   std::int64_t inner_factor = 0;        ///< intermediate size by hidden sizes; 0: the file must have it
   bool partial_rotation = false;        ///< no default: whether partial_rotary_factor may be below 1
-  std::int64_t bos_token_id = -1;       ///< where the vocabulary has it
+  const char* activation = "silu";
+  std::int64_t bos_token_id = -1;  ///< where the vocabulary has it
   std::int64_t eos_token_id = -1;
 };
-
-constexpr const char* kSharedActivation = "hidden_act";  ///< read for all families that have no key of their own
 
 /// What a family calls the values that all have.
 struct FamilyKeys {
@@ -43,7 +42,7 @@ struct FamilyKeys {
   const char* heads = "num_attention_heads";
   const char* positions = "max_position_embeddings";
   const char* norm_eps = "rms_norm_eps";
-  const char* activation = kSharedActivation;
+  const char* activation = "hidden_act";
 };
 
 /// A model_type and what it alone has.

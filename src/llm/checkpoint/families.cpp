@@ -86,14 +86,9 @@ double softcap(const JsonReader& in, const Json& object, const char* key, double
 }
 
 void read_gemma(const JsonReader& in, const Json& object, ModelConfig& config, double attention_cap, double logit_cap) {
-  const std::string activation = in.string("hidden_activation").value_or("gelu_pytorch_tanh");
-  if (activation != "gelu_pytorch_tanh") {
-    unsupported_config(in.source(), "hidden_activation", activation, "\"gelu_pytorch_tanh\"");
-  }
   if (in.boolean("use_bidirectional_attention").value_or(false)) {
     unsupported_config(in.source(), "use_bidirectional_attention", "true", "false");
   }
-  config.activation = Activation::gelu_tanh;
   config.qkv_bias = config.output_bias = in.boolean("attention_bias").value_or(false);
   config.norm_plus_one = true;
   config.norms_after = true;
@@ -173,12 +168,17 @@ constexpr Family kFamilies[] = {
      read_phi3},
     {"gemma2",
      "Gemma2ForCausalLM",
-     {.max_positions = 8192, .num_kv_heads = 4, .head_dim = 256, .tied = true},
+     {.max_positions = 8192, .num_kv_heads = 4, .head_dim = 256, .tied = true, .activation = "gelu_pytorch_tanh"},
      read_gemma2,
      {.activation = "hidden_activation"}},
     {"gemma3_text",
      "Gemma3ForCausalLM",
-     {.max_positions = 131072, .num_kv_heads = 4, .head_dim = 256, .tied = true, .rope_theta = 1e6},
+     {.max_positions = 131072,
+      .num_kv_heads = 4,
+      .head_dim = 256,
+      .tied = true,
+      .rope_theta = 1e6,
+      .activation = "gelu_pytorch_tanh"},
      read_gemma3,
      {.activation = "hidden_activation"}},
     {"mixtral",
@@ -192,6 +192,7 @@ constexpr Family kFamilies[] = {
       .rms_norm_eps = 1e-5,
       .tied = true,
       .inner_factor = 4,
+      .activation = "gelu_new",
       .bos_token_id = 50256,
       .eos_token_id = 50256},
      read_gpt2,
@@ -204,7 +205,7 @@ constexpr Family kFamilies[] = {
       .activation = "activation_function"}},
     {"opt",
      "OPTForCausalLM",
-     {.tied = true, .bos_token_id = 2, .eos_token_id = 2},
+     {.tied = true, .activation = "relu", .bos_token_id = 2, .eos_token_id = 2},
      read_opt,
      {.inner = "ffn_dim", .activation = "activation_function"}},
 };

@@ -1,27 +1,9 @@
 // The families that add a learned vector per position and have LayerNorm.
-#include <utility>
-
 #include "llm/checkpoint/config_json.h"
 
 namespace anyaccel::llm {
 
 namespace {
-
-constexpr std::pair<const char*, Activation> kActivations[] = {
-    {"relu", Activation::relu},           {"gelu", Activation::gelu},
-    {"gelu_new", Activation::gelu_tanh},  {"gelu_pytorch_tanh", Activation::gelu_tanh},
-    {"gelu_fast", Activation::gelu_tanh}, {"gelu_python", Activation::gelu},
-    {"silu", Activation::silu},           {"swish", Activation::silu}};
-
-Activation read_activation(const JsonReader& in, const char* absent) {
-  const std::string name = in.string("activation_function").value_or(absent);
-  std::string all;
-  for (const auto& [known, activation] : kActivations) {
-    if (name == known) return activation;
-    all += (all.empty() ? "" : ", ") + std::string(known);
-  }
-  unsupported_config(in.source(), "activation_function", name, "one of " + all);
-}
 
 void read_learned(const JsonReader& in, ModelConfig& config) {
   config.num_kv_heads = config.num_heads;
@@ -40,7 +22,6 @@ void read_learned(const JsonReader& in, ModelConfig& config) {
 
 void read_gpt2(const JsonReader& in, const Json&, ModelConfig& config) {
   read_learned(in, config);
-  config.activation = read_activation(in, "gelu_new");
   config.qkv_bias = config.output_bias = config.mlp_bias = true;
   if (!in.boolean("scale_attn_weights").value_or(true)) config.attention_scale = 1;
   config.scale_by_layer = in.boolean("scale_attn_by_inverse_layer_idx").value_or(false);
@@ -52,7 +33,6 @@ void read_gpt2(const JsonReader& in, const Json&, ModelConfig& config) {
 void read_opt(const JsonReader& in, const Json&, ModelConfig& config) {
   read_learned(in, config);
   config.rms_norm_eps = 1e-5;
-  config.activation = read_activation(in, "relu");
   config.qkv_bias = config.output_bias = config.mlp_bias = in.boolean("enable_bias").value_or(true);
   config.position_offset = 2;
   config.embedding_size = in.integer("word_embed_proj_dim", 1, kMaxSize).value_or(0);

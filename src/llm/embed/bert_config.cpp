@@ -1,37 +1,9 @@
 #include "llm/embed/bert_config.h"
 
-#include <algorithm>
-#include <string_view>
-
+#include "llm/checkpoint/activation.h"
 #include "llm/checkpoint/config_json.h"
 
 namespace anyaccel::llm {
-
-namespace {
-
-struct ActivationName {
-  std::string_view name;
-  BertActivation activation;
-};
-
-constexpr ActivationName kActivations[] = {
-    {"gelu", BertActivation::gelu},
-    {"gelu_new", BertActivation::gelu_tanh},
-    {"gelu_pytorch_tanh", BertActivation::gelu_tanh},
-    {"relu", BertActivation::relu},
-};
-
-BertActivation read_activation(const JsonReader& in) {
-  const std::string name = in.string("hidden_act").value_or("gelu");
-  const auto* known =
-      std::find_if(std::begin(kActivations), std::end(kActivations), [&](auto& a) { return a.name == name; });
-  if (known == std::end(kActivations)) {
-    unsupported_config(in.source(), "hidden_act", name, "gelu, gelu_new, gelu_pytorch_tanh or relu");
-  }
-  return known->activation;
-}
-
-}  // namespace
 
 BertConfig read_bert_config(const std::filesystem::path& folder) {
   const auto path = folder / "config.json";
@@ -57,7 +29,7 @@ BertConfig read_bert_config(const std::filesystem::path& folder) {
   size("max_position_embeddings", config.max_positions);
   size("type_vocab_size", config.token_types);
   config.layer_norm_eps = in.number("layer_norm_eps").value_or(config.layer_norm_eps);
-  config.activation = read_activation(in);
+  config.activation = read_activation(in, "hidden_act", "gelu");
   if (config.hidden_size % config.num_heads != 0) {
     corrupt_config(in.source() + " contradicts itself: hidden_size " + std::to_string(config.hidden_size) +
                    " is no multiple of num_attention_heads " + std::to_string(config.num_heads));

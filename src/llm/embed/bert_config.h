@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 
-namespace anyaccel::llm {
+#include "anyaccel/llm/config.h"
 
-enum class BertActivation { gelu, gelu_tanh, relu };
+namespace anyaccel::llm {
 
 /// Devlin et al. 2018 (arXiv:1810.04805). The values are what transformers takes for keys that are left out.
 struct BertConfig {
@@ -18,7 +18,7 @@ struct BertConfig {
   std::int64_t max_positions = 512;
   std::int64_t token_types = 2;
   double layer_norm_eps = 1e-12;
-  BertActivation activation = BertActivation::gelu;
+  Activation activation = Activation::gelu;
 };
 
 /// Reads config.json of a folder. Throws `not_found`, `io`, `corrupt` naming file and key, or `unsupported` naming the family

@@ -1,11 +1,10 @@
 #include <ATen/ops/embedding.h>
-#include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/relu.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
 #include "llm/embed/bert.h"
+#include "llm/model/activation.h"
 #include "llm/support/large_pages.h"
 #include "ops/support/op_call.h"
 
@@ -14,25 +13,6 @@ namespace anyaccel::llm {
 namespace {
 
 constexpr const char* op_builder = "DecoderInferenceBuilder";  // the encoder's ops are in the same library
-
-at::Tensor activate(const at::Tensor& x, BertActivation activation) {
-  switch (activation) {
-    case BertActivation::gelu: return at::gelu(x, "none");
-    case BertActivation::gelu_tanh: return at::gelu(x, "tanh");
-    case BertActivation::relu: break;
-  }
-  return at::relu(x);
-}
-
-/// As the op counts them.
-std::int64_t kind_of(BertActivation activation) {
-  switch (activation) {
-    case BertActivation::gelu: return 1;
-    case BertActivation::gelu_tanh: return 2;
-    case BertActivation::relu: break;
-  }
-  return 3;
-}
 
 /// A pass over the tokens of a batch, one row each: only attention sees the padding.
 class Pass {
@@ -50,7 +30,7 @@ class Pass {
     } else {
       using Encode = void(const at::Tensor&, at::TensorList, at::IntArrayRef, std::int64_t, std::int64_t, double);
       static const auto op = ops::load_op<Encode>(op_builder, "inference_encode");
-      op.call(x, weights_.packed, batch_.lengths, config_.num_heads, kind_of(config_.activation),
+      op.call(x, weights_.packed, batch_.lengths, config_.num_heads, op_activation(config_.activation),
               config_.layer_norm_eps);
     }
     return padded(x).view({batch_.texts, batch_.time, config_.hidden_size});

@@ -9,6 +9,7 @@
 
 #include "anyaccel/accelerator.h"
 #include "base/log.h"
+#include "llm/model/activation.h"
 #include "llm/model/llama.h"
 #include "llm/parallel/shards.h"
 #include "ops/support/op_call.h"
@@ -33,22 +34,12 @@ const c10::TypedOperatorHandle<Decode>& decode_op() {
 
 bool known(const ModelConfig& config) {
   const bool experts = !config.expert_layers.empty();
-  const bool known_experts = config.gated && config.activation == Activation::silu && config.expert_size > 0;
+  const bool known_experts = config.gated && config.expert_size > 0;
   return config.norms_before && (!experts || known_experts) && config.head_dim <= most_head_dim;
 }
 
 /// Kinds as the op counts them.
 std::int64_t norm_kind(const ModelConfig& config) { return config.layer_norm ? 2 : config.norm_plus_one ? 1 : 0; }
-
-std::int64_t gate_kind(Activation activation) {
-  switch (activation) {
-    case Activation::silu: return 0;
-    case Activation::gelu: return 1;
-    case Activation::gelu_tanh: return 2;
-    case Activation::relu: break;
-  }
-  return 3;
-}
 
 class Slots {
  public:
@@ -135,7 +126,7 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
                   config.num_kv_heads,
                   config.head_dim,
                   norm_kind(config),
-                  gate_kind(config.activation),
+                  op_activation(config.activation),
                   (config.gated ? 1 : 0) + (config.norms_after ? 2 : 0) + (config.final_norm ? 4 : 0) +
                       (config.normalize_experts ? 8 : 0),
                   config.expert_layers.empty() ? 0 : config.experts_per_token};

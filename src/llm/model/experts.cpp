@@ -7,7 +7,7 @@
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "llm/model/functions.h"
+#include "llm/model/activation.h"
 
 namespace anyaccel::llm {
 
@@ -29,7 +29,8 @@ at::Tensor run_experts(const LayerWeights& layer, const ModelConfig& config, con
   for (std::int64_t expert = 0; expert < config.num_experts; ++expert) {
     const std::int64_t count = counts.const_data_ptr<std::int64_t>()[expert];
     if (count == 0) continue;
-    const at::Tensor inner = swiglu(at::linear(inputs.narrow(0, begin, count), layer.expert_gate_up.select(0, expert)));
+    const at::Tensor gate_up = at::linear(inputs.narrow(0, begin, count), layer.expert_gate_up.select(0, expert));
+    const at::Tensor inner = activate_gate(gate_up, config.activation);
     const at::Tensor result =
         at::linear(inner, layer.expert_down.select(0, expert)).mul(weights.narrow(0, begin, count));
     out = out.index_add(0, tokens.narrow(0, begin, count), result.to(out.scalar_type()));

@@ -4,19 +4,17 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/relu.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
-#include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
 #include <c10/core/GradMode.h>
 
 #include <cmath>
 #include <limits>
 
+#include "llm/model/activation.h"
 #include "llm/model/decode_step.h"
 #include "llm/model/experts.h"
 #include "llm/model/functions.h"
@@ -152,30 +150,14 @@ at::Tensor attention(const LayerWeights& layer, const ModelConfig& config, const
   return linear(rows, layer.output, layer.output_scales, layer.output_bias);
 }
 
-at::Tensor activate(const at::Tensor& x, Activation activation) {
-  switch (activation) {
-    case Activation::silu: return at::silu(x);
-    case Activation::relu: return at::relu(x);
-    case Activation::gelu: return at::gelu(x, "none");
-    case Activation::gelu_tanh: break;
-  }
-  return at::gelu(x, "tanh");
-}
-
-/// What follows the first product of the feed-forward part.
-at::Tensor inner_values(const at::Tensor& gate_up, const ModelConfig& config) {
-  if (!config.gated) return activate(gate_up, config.activation);
-  if (config.activation == Activation::silu) return swiglu(gate_up);
-  const auto inner = gate_up.size(-1) / 2;
-  return activate(gate_up.narrow(-1, 0, inner), config.activation).mul(gate_up.narrow(-1, inner, inner));
-}
-
 at::Tensor feed_forward(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x) {
   if (layer.router.defined()) return run_experts(layer, config, x);
   const at::Tensor gate_up = layer.gate_up.defined()
                                  ? linear(x, layer.gate_up, layer.gate_up_scales, layer.gate_up_bias)
                                  : linear(x, layer.gate_up_parts, layer.gate_up_bias);
-  return linear(inner_values(gate_up, config), layer.down, layer.down_scales, layer.down_bias);
+  const at::Tensor inner =
+      config.gated ? activate_gate(gate_up, config.activation) : activate(gate_up, config.activation);
+  return linear(inner, layer.down, layer.down_scales, layer.down_bias);
 }
 
 /// Cosines and sines of all parts' positions, one part's after the other.

@@ -333,7 +333,7 @@ Decoder make_decoder(const DecoderGiven& g) {
   d.kv_heads = size_at(g, 1, 1, d.heads, "kv_heads");
   d.head_dim = size_at(g, 2, 1, most_head_dim, "head_dim");
   const auto kind = static_cast<NormKind>(size_at(g, 3, 0, 2, "the kind of norm"));
-  d.gate = static_cast<Gate>(size_at(g, 4, 0, 3, "the activation"));
+  d.gate = static_cast<Gate>(size_at(g, 4, 0, 4, "the activation"));
   const std::int64_t flags = size_at(g, 5, 0, 15, "the flags");
   d.gated = flags & 1;
   d.norms_after = flags & 2;

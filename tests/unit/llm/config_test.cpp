@@ -61,7 +61,7 @@ TEST(Config, RoundTrip) {
 TEST(Config, UnsupportedIsNamed) {
   const TemporaryFolder folder;
   EXPECT_ERROR(read(folder, R"(,"architectures":["MistralForCausalLM"])"), unsupported, "MistralForCausalLM");
-  EXPECT_ERROR(read(folder, R"(,"hidden_act":"gelu")"), unsupported, "gelu");
+  EXPECT_ERROR(read(folder, R"(,"hidden_act":"mish")"), unsupported, "mish");
   EXPECT_ERROR(read(folder, R"(,"quantization_config":{"bits":4})"), unsupported, "quantiz");
   EXPECT_ERROR(read(folder, R"(,"rope_scaling":{"rope_type":"spiral","factor":2})"), unsupported, "spiral");
   folder.write("config.json", R"({"model_type":"gpt_oss"})");

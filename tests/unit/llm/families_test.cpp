@@ -102,9 +102,34 @@ TEST(Families, ActivationOfItsOwnKey) {
   EXPECT_EQ(read(folder, "gemma2", gelu + R"(,"hidden_activation":"gelu_pytorch_tanh")").activation,
             Activation::gelu_tanh);
   EXPECT_EQ(read(folder, "gemma3_text", gelu).activation, Activation::gelu_tanh);
-  EXPECT_ERROR(read(folder, "llama", gelu), unsupported, "hidden_act");
+  EXPECT_EQ(read(folder, "llama", R"(,"hidden_activation":"gelu")").activation, Activation::silu);
   EXPECT_EQ(read(folder, "gpt2", R"(,"n_embd":8,"n_layer":1,"n_head":2,"activation_function":"gelu_fast")").activation,
             Activation::gelu_tanh);
+}
+
+// Fails when a name that transformers knows for one of our activations is refused or gets another one, when one of its other
+// activations runs as one of ours, or when a saved model loses its activation.
+TEST(Families, ActivationNames) {
+  const TemporaryFolder folder;
+  const std::pair<const char*, Activation> names[] = {
+      {"silu", Activation::silu},          {"swish", Activation::silu},
+      {"gelu", Activation::gelu},          {"gelu_python", Activation::gelu},
+      {"gelu_new", Activation::gelu_tanh}, {"gelu_pytorch_tanh", Activation::gelu_tanh},
+      {"relu", Activation::relu},          {"gelu_fast", Activation::gelu_tanh},
+      {"relu2", Activation::relu2},        {"gelu_accurate", Activation::gelu_tanh}};
+  for (const auto& [name, activation] : names) {
+    const std::string key = std::string(R"(":")") + name + '"';
+    for (const char* family : {"llama", "mistral", "qwen2", "qwen3", "phi3", "mixtral"}) {
+      EXPECT_EQ(read(folder, family, R"(,"hidden_act)" + key).activation, activation) << family << " " << name;
+    }
+    EXPECT_EQ(read(folder, "gemma2", R"(,"hidden_activation)" + key).activation, activation) << name;
+    EXPECT_EQ(read(folder, "opt", R"(,"ffn_dim":16,"activation_function)" + key).activation, activation) << name;
+    folder.write("config.json", read(folder, "llama", R"(,"hidden_act)" + key).to_json());
+    EXPECT_EQ(ModelConfig::read(folder.path()).activation, activation) << name;
+  }
+  for (const char* other : {"quick_gelu", "gelu_10", "relu6", "leaky_relu", "tanh", "xielu", "GELU"}) {
+    EXPECT_ERROR(read(folder, "llama", std::string(R"(,"hidden_act":")") + other + '"'), unsupported, other);
+  }
 }
 
 // Fails when experts are put into other layers than transformers has them in, or more are chosen than there are.
@@ -130,7 +155,7 @@ TEST(Families, Gemma) {
   EXPECT_EQ(three.windows, (Windows{4096, 4096, 0}));
   EXPECT_EQ(three.window_rope_theta, 500.0);
   EXPECT_EQ(three.rope.theta, 1e6);
-  EXPECT_ERROR(read(folder, "gemma2", R"(,"hidden_activation":"relu")"), unsupported, "relu");
+  EXPECT_ERROR(read(folder, "gemma2", R"(,"hidden_activation":"relu6")"), unsupported, "relu6");
   EXPECT_ERROR(read(folder, "gemma2", R"(,"attn_logit_softcapping":0)"), corrupt, "attn_logit_softcapping");
 }
 

@@ -98,8 +98,9 @@ TEST(BertConfig, Keys) {
   };
   const BertConfig config = read(R"({"model_type":"bert"})");
   EXPECT_EQ(config.hidden_size, 768);
-  EXPECT_EQ(config.activation, BertActivation::gelu);
-  EXPECT_EQ(read(R"({"model_type":"bert","hidden_act":"gelu_new"})").activation, BertActivation::gelu_tanh);
+  EXPECT_EQ(config.activation, Activation::gelu);
+  EXPECT_EQ(read(R"({"model_type":"bert","hidden_act":"gelu_new"})").activation, Activation::gelu_tanh);
+  EXPECT_EQ(read(R"({"model_type":"bert","hidden_act":"relu2"})").activation, Activation::relu2);
   EXPECT_ERROR(read(R"({"model_type":"llama"})"), unsupported, "this model_type is not supported; got \"llama\"");
   EXPECT_ERROR(read("{}"), unsupported, "(none)");
   EXPECT_ERROR(read(R"({"model_type":"bert","hidden_act":"mish"})"), unsupported, "mish");

@@ -139,6 +139,7 @@ double plain_gate(Gate gate, double x) {
     case Gate::silu: return x / (1 + std::exp(-x));
     case Gate::gelu: return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
     case Gate::gelu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Gate::relu2: return std::isnan(x) ? x : std::max(0.0, x) * std::max(0.0, x);
     case Gate::relu: break;
   }
   return std::isnan(x) ? x : std::max(0.0, x);
@@ -159,7 +160,7 @@ TEST(InferenceCuda, Gates) {
                           random.once_in(2) ? Values{} : values_of(bias),
                           random.once_in(2) ? Values{} : values_of(up),
                           gated,
-                          static_cast<Gate>(random.whole(0, 3)),
+                          static_cast<Gate>(random.whole(0, 4)),
                           to.data(),
                           rows,
                           columns};

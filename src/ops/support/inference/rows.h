@@ -16,7 +16,7 @@ struct Values {
 };
 
 enum class NormKind { rms, rms_plus_one, layer };
-enum class Gate { silu, gelu, gelu_tanh, relu };
+enum class Gate { silu, gelu, gelu_tanh, relu, relu2 };
 
 struct Norm {
   NormKind kind;

@@ -124,10 +124,16 @@ void gate(Gate kind, float* a, const float* b, std::int64_t columns) {
     case Gate::gelu_tanh:
       return gate_with(
           a, b, columns, [](Vec x) __attribute__((always_inline)) { return gelu_tanh_of(x); });
-    case Gate::relu: break;
+    case Gate::relu:
+      return gate_with(
+          a, b, columns, [](Vec x) __attribute__((always_inline)) { return max_of(x, Vec::of(0)); });
+    case Gate::relu2: break;
   }
   gate_with(
-      a, b, columns, [](Vec x) __attribute__((always_inline)) { return max_of(x, Vec::of(0)); });
+      a, b, columns, [](Vec x) __attribute__((always_inline)) {
+        const Vec positive = max_of(x, Vec::of(0));
+        return positive * positive;
+      });
 }
 
 void store(const float* from, std::int64_t columns, const Values& to, std::int64_t begin) {

@@ -242,7 +242,7 @@ std::vector<Model::Kind> kinds() {
             .dim = 22,
             .half = 5,
             .inner = 37},
-          K{.format = MatrixFormat::int8, .cache = Element::bf16, .split = true},
+          K{.format = MatrixFormat::int8, .cache = Element::bf16, .gate = Gate::relu2, .split = true},
           K{.format = MatrixFormat::int4, .zeros = true},
           K{.group = 3, .first_head = 2, .heads = 5, .kv_heads = 3},
           K{.format = MatrixFormat::int4, .bias = true, .split = true, .zeros = true, .mixed = true},

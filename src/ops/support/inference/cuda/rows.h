@@ -124,9 +124,11 @@ ANYACCEL_ON_BOTH float gated(Gate gate, float x) {
     case Gate::silu: return x / (1 + expf(-x));
     case Gate::gelu: return x * 0.5F * (1 + erff(x * 0.70710678F));
     case Gate::gelu_tanh: return 0.5F * x * (1 + tanhf(0.7978845608F * fmaf(0.044715F * x * x, x, x)));
-    case Gate::relu: break;
+    case Gate::relu:
+    case Gate::relu2: break;
   }
-  return x > 0 || x != x ? x : 0.0F;
+  const float positive = x > 0 || x != x ? x : 0.0F;
+  return gate == Gate::relu2 ? positive * positive : positive;
 }
 
 /// gate_lanes columns of a row.

@@ -1,0 +1,18 @@
+// Activations of feed-forward parts, in torch's ops and in the numbering of our inference ops.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "anyaccel/llm/config.h"
+
+namespace anyaccel::llm {
+
+at::Tensor activate(const at::Tensor& x, Activation activation);
+
+/// activation(gate) * up of [..., 2 * inner], with the gate first. Result [..., inner].
+at::Tensor activate_gate(const at::Tensor& gate_up, Activation activation);
+
+/// The activation's number for `inference_decode` and `inference_encode`.
+std::int64_t op_activation(Activation activation) noexcept;
+
+}  // namespace anyaccel::llm
