@@ -3,7 +3,7 @@ import os
 from runner.declare import Benchmark, Side, Target
 
 CORES = [str(cpu) for cpu in sorted(os.sched_getaffinity(0))[:2]]
-# The demo's sizes (src/llm/train/options.cpp), and a model of eight times the parameters, deeper than it is wide.
+# The widths of the demo's model (src/llm/train/options.cpp) on bytes, and a model of eight times the parameters, deeper than it is wide.
 DEMO = ["--context", "256", "--hidden", "320", "--layers", "2", "--heads", "5", "--kv-heads", "5", "--head-dim", "64",
         "--intermediate", "864"]
 LARGE = ["--context", "256", "--hidden", "512", "--layers", "6", "--heads", "8", "--kv-heads", "8", "--head-dim", "64",
@@ -13,7 +13,7 @@ LARGE = ["--context", "256", "--hidden", "512", "--layers", "6", "--heads", "8",
 def train(name, ranks, sizes, batch, steps):
     """The same launcher, cores and global batch for both; what differs is who has the cores."""
     return Side(name, ["{build}/bin/anyaccel", "launch", "-q", "--num_accelerators", str(ranks), "--bind_cores_to_rank", "--bind_core_list",
-                       ",".join(CORES), "{build}/bin/anyaccel", "train", "--json", "--steps", str(steps), "--data", "{repo}/src", *sizes,
+                       ",".join(CORES), "{build}/bin/anyaccel", "train", "--json", "--steps", str(steps), "--data", "{repo}/src", "--vocab-size", "257", *sizes,
                        "--batch-size", str(batch), "--held-out-tokens", "0", "--out", "{build}/benchmarks/train_parallel"],
                 env={"DS_ACCELERATOR": "cpu"}, keep=("tokens_per_second",))
 

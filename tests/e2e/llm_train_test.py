@@ -28,12 +28,12 @@ class Train(SmallModelTest):
 
     # Fails when the promised lines or keys are missing, or when training does not learn.
     def test_json(self):
-        done = self.train("out", "--steps 40 --seed 3")
+        done = self.train("out", "--steps 40 --seed 3 --random-start")  # the other start knows half of this text
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([line["step"] for line in lines[:-1]], list(range(1, 41)))
         last = lines[-1]
         for key in ("accelerator", "losses", "final_loss", "tokens_per_second", "held_out_loss", "unigram_entropy",
-                    "ngram3_loss"):
+                    "ngram3_loss", "vocab_size"):
             self.assertIn(key, last)
         self.assertEqual(last["losses"], [line["loss"] for line in lines[:-1]])
         self.assertLess(last["final_loss"], 0.6 * last["losses"][0])
@@ -67,6 +67,45 @@ class Train(SmallModelTest):
                 same = ("model.safetensors", "training_state.safetensors")
                 first, second = self.digests("whole"), self.digests("parts")
                 self.assertEqual([first[name] for name in same], [second[name] for name in same])
+
+    # Fails when first weights from counts are no better than random ones, or when tied embeddings, which cannot have them, are refused.
+    def test_bigram_start(self):
+        counted, drawn, tied = (self.losses(self.train(f"start{i}", f"--steps 2 --lr 1e-5 {options}"))[0]
+                                for i, options in enumerate(("", "--random-start", "--tie-embeddings")))
+        self.assertLess(counted, 0.5 * drawn)
+        self.assertGreater(tied, 0.8 * drawn)
+
+    # Fails when the vocabulary is not learned from the data, is larger than asked for, or is lost when a run is resumed.
+    def test_vocabulary(self):
+        def tokens(out):
+            with open(os.path.join(self.path(out), "tokenizer.json"), encoding="utf-8") as file:
+                return json.load(file)["model"]["vocab"]
+
+        with open(self.data, "a", encoding="utf-8") as file:
+            file.write("a plausible comment about elements\n" * 2000)
+        for options, size in (("", 257 + 18), ("--vocab-size 262", 262), ("--vocab-size 257", 257)):
+            result = json.loads(self.train("words", f"--steps 2 {options}").stdout.splitlines()[-1])
+            self.assertAlmostEqual(result["vocab_size"], size, delta=2 if size > 262 else 0)
+            self.assertEqual(len(tokens("words")), result["vocab_size"])
+        self.losses(self.train("words", "--steps 2"))
+        before = tokens("words")
+        self.losses(self.train("words", "--steps 4 --resume"))
+        self.assertEqual(tokens("words"), before)
+        for wrong in ("256", "65537"):
+            self.assertIn("vocab-size", self.train("words", f"--steps 2 --vocab-size {wrong}").stderr)
+
+    # Fails when a checkpoint from before vocabularies were learned cannot be resumed, or changes its tokens.
+    def test_resumes_a_checkpoint_of_bytes(self):
+        whole = self.losses(self.train("whole", "--steps 6 --vocab-size 257"))
+        first = self.losses(self.train("old", "--steps 3 --vocab-size 257"))
+        path = pathlib.Path(self.path("old"), "trainer_state.json")
+        state = json.loads(path.read_text(encoding="utf-8"))
+        self.assertEqual(state["options"].pop("vocab_size"), 257)
+        state["options"]["steps"] = 6
+        path.write_text(json.dumps(state), encoding="utf-8")
+        again = self.losses(self.train("old", "--resume"))
+        self.assertEqual(len(first) + len(again), len(whole))
+        self.assertEqual(json.loads(path.read_text(encoding="utf-8"))["options"]["vocab_size"], 257)
 
     # Fails when a finished run cannot be continued, or more time does not mean more steps.
     def test_more_time(self):
@@ -150,7 +189,7 @@ class Train(SmallModelTest):
     # Fails when an option that --resume cannot change is ignored without a word, or the same value is refused.
     def test_resume_keeps_what_decides_the_run(self):
         self.losses(self.train("out", "--steps 2 --seed 4"))
-        for option in ("--seed 5", "--dtype bf16", "--clip 2", "--tie-embeddings"):
+        for option in ("--seed 5", "--dtype bf16", "--clip 2", "--tie-embeddings", "--vocab-size 300"):
             done = self.train("out", f"--resume --steps 3 {option}")
             self.assertEqual((done.returncode, done.stdout), (2, ""), option)
             self.assertIn(f"[resume] {option.split()[0]} is not that of the saved run", done.stderr)

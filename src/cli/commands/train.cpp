@@ -40,8 +40,10 @@ void print_info(const TrainInfo& info) {
   std::fprintf(stderr, "accelerator  %s (%s): %s\n", info.accelerator.c_str(), info.device.c_str(),
                info.reason.c_str());
   std::fprintf(stderr, "data         %s: %lld files, %.1f MB to train on, %.1f MB held out\n", info.data.c_str(),
-               static_cast<long long>(info.files), static_cast<double>(info.train_tokens) / 1e6,
-               static_cast<double>(info.held_out_tokens) / 1e6);
+               static_cast<long long>(info.files), static_cast<double>(info.train_bytes) / 1e6,
+               static_cast<double>(info.held_out_bytes) / 1e6);
+  std::fprintf(stderr, "vocabulary   %lld tokens, of %.2f bytes each\n", static_cast<long long>(o.model.vocab_size),
+               static_cast<double>(info.train_bytes) / static_cast<double>(info.train_tokens));
   std::fprintf(stderr, "model        Llama, %.2f million parameters, context %lld, batch %lld, %s%s\n",
                static_cast<double>(info.parameters) / 1e6, static_cast<long long>(o.model.max_positions),
                static_cast<long long>(o.batch_size), dtype_name(o.dtype), o.graph ? ", captured graph" : "");
@@ -109,6 +111,7 @@ void print_json_result(const TrainResult& r, const TrainInfo& info) {
                              {"interrupted", r.interrupted},
                              {"dtype", dtype_name(info.options.dtype)},
                              {"parameters", info.parameters},
+                             {"vocab_size", info.options.model.vocab_size},
                              {"world_size", info.world_size},
                              {"same_weights", r.same_weights},
                              {"out", info.options.out.string()}};
@@ -192,7 +195,10 @@ void add_model_options(RunOptions& run) {
       "--intermediate", [](auto& o) -> auto& { return o.model.intermediate_size; }, "Width of the feed-forward part",
       group);
   run.add(
-      "--context", [](auto& o) -> auto& { return o.model.max_positions; }, "Bytes that the model sees at once", group);
+      "--context", [](auto& o) -> auto& { return o.model.max_positions; }, "Tokens that the model sees at once", group);
+  run.add(
+      "--vocab-size", [](auto& o) -> auto& { return o.vocab_size; },
+      "Tokens to learn from the data, fewer if it is short (257: bytes)", group);
   run.add(
       "--rope-theta", [](auto& o) -> auto& { return o.model.rope.theta; }, "Base of the rotary position embedding",
       group);
@@ -260,6 +266,8 @@ void add_train(CLI::App& command, Context& context) {
       command.add_option("--dtype", arguments->dtype, "fp32, or bf16 or fp16 for autocast")->capture_default_str(),
       [](const TrainOptions& options) { return ordered_json(dtype_name(options.dtype)); });
   command.add_flag("--graph", o.graph, "Capture a whole step once and replay it");
+  command.add_flag("--random-start{false}", o.bigram_start,
+                   "Draw all first weights at random instead of starting as a bigram model of the data");
   command.add_flag("--resume", o.resume, "Continue the run in --out, with its own settings");
   command.add_option("--save-every", o.save_every, "Steps between checkpoints (0: at the end)")->capture_default_str();
   kept.add(

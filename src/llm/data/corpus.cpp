@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "anyaccel/error.h"
 #include "base/file.h"
@@ -20,6 +21,15 @@ constexpr std::size_t kMinDocuments = 20;
 bool is_header(const fs::path& path) {
   const std::string extension = path.extension().string();
   return extension == ".h" || extension == ".hpp" || extension == ".cuh" || extension == ".hxx";
+}
+
+/// Most of LibTorch's headers are: 7,000 files that differ in a few names.
+bool is_generated(const fs::path& path, const std::string& text) {
+  const std::string name = path.generic_string();
+  const std::string_view head = std::string_view(text).substr(0, 1024);
+  const auto says = [&](std::string_view words) { return head.find(words) != std::string_view::npos; };
+  return name.find("enerated") != std::string::npos || name == "ATen/RegistrationDeclarations.h" || says("@generated") ||
+         says("enerated by");
 }
 
 std::uint64_t extend(std::uint64_t hash, const std::string& text) {
@@ -49,17 +59,21 @@ void append(std::vector<std::uint16_t>& tokens, const std::string& document) {
   tokens.push_back(kEndOfText);
 }
 
-Corpus make_corpus(std::vector<std::string> documents, std::int64_t context) {
+/// `left_out`: documents that count when the tenth is chosen but are not used; empty: none.
+Corpus make_corpus(std::vector<std::string> documents, std::int64_t context, const std::vector<bool>& left_out = {}) {
   Corpus corpus;
   std::size_t total = 0;
   corpus.fingerprint = 0xcbf29ce484222325ULL;
-  for (const std::string& document : documents) {
-    total += document.size();
-    corpus.fingerprint = extend(corpus.fingerprint, document);
+  const auto used = [&](std::size_t i) { return left_out.empty() || !left_out[i]; };
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    if (!used(i)) continue;
+    total += documents[i].size();
+    corpus.fingerprint = extend(corpus.fingerprint, documents[i]);
   }
-  if (documents.size() < kMinDocuments) documents = cut(documents, kMinDocuments, total);
+  if (left_out.empty() && documents.size() < kMinDocuments) documents = cut(documents, kMinDocuments, total);
   corpus.train.reserve(total + documents.size());
   for (std::size_t i = 0; i < documents.size(); ++i) {
+    if (!used(i)) continue;
     const bool held_out = i % 10 == 5;
     append(held_out ? corpus.held_out : corpus.train, documents[i]);
     (held_out ? corpus.held_out_documents : corpus.train_documents) += 1;
@@ -127,12 +141,19 @@ fs::path default_data() {
                .hint = "give text files with --data"});
 }
 
-Corpus load_default_corpus(std::int64_t context) {
+Corpus load_default_corpus(std::int64_t context, Headers headers) {
   const fs::path folder = default_data();
   std::vector<std::string> documents;
-  for (const fs::path& file : files_below(folder, is_header)) documents.push_back(read_file(file));
-  const auto files = static_cast<std::int64_t>(documents.size());
-  Corpus corpus = make_corpus(std::move(documents), context);
+  std::vector<bool> left_out;
+  std::unordered_set<std::string> seen;
+  for (const fs::path& file : files_below(folder, is_header)) {
+    documents.push_back(read_file(file));
+    if (headers == Headers::all) continue;
+    left_out.push_back(is_generated(file.lexically_relative(folder), documents.back()) ||
+                       !seen.insert(documents.back()).second);
+  }
+  const auto files = static_cast<std::int64_t>(documents.size()) - std::count(left_out.begin(), left_out.end(), true);
+  Corpus corpus = make_corpus(std::move(documents), context, left_out);
   corpus.files = files;
   corpus.source = "C++ headers in " + folder.string();
   return corpus;

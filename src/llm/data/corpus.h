@@ -33,7 +33,9 @@ Corpus load_corpus(const std::vector<std::filesystem::path>& data, std::int64_t 
 /// Throws `not_found` with the hint to give --data.
 std::filesystem::path default_data();
 
-/// The same for those headers.
-Corpus load_default_corpus(std::int64_t context);
+/// Which of those headers: `written` leaves out generated ones and copies of others. Every tenth of all is held out, so that no
+/// choice trains on what the other holds out.
+enum class Headers { written, all };
+Corpus load_default_corpus(std::int64_t context, Headers headers = Headers::written);
 
 }  // namespace anyaccel::llm

@@ -3,6 +3,8 @@
 #include "llm/data/corpus.h"
 #include "llm/support/json.h"
 #include "llm/tokenizer/byte_symbols.h"
+#include "llm/tokenizer/text_pieces.h"
+#include "llm/tokenizer/tokenizer_json.h"
 
 namespace anyaccel::llm {
 
@@ -10,12 +12,25 @@ namespace {
 
 constexpr const char* kEndOfTextName = "<|endoftext|>";
 
+/// Cuts the text into the pieces that were merged.
+Json pre_tokenizer(const Json& level) {
+  const Json split = {
+      {"type", "Split"}, {"pattern", {{"Regex", kTextPieces}}}, {"behavior", "Isolated"}, {"invert", false}};
+  return {{"type", "Sequence"}, {"pretokenizers", {split, level}}};
+}
+
 }  // namespace
 
-std::string Tokenizer::bytes_json() {
+std::string byte_level_json(const Merges& merges) {
+  std::vector<std::string> words(byte_symbols().begin(), byte_symbols().end());
+  words.emplace_back(kEndOfTextName);
+  Json pairs = Json::array();
+  for (const auto& [left, right] : merges) {
+    pairs.push_back({words.at(left), words.at(right)});
+    words.push_back(words.at(left) + words.at(right));
+  }
   Json vocabulary = Json::object();
-  for (std::size_t byte = 0; byte < 256; ++byte) vocabulary[byte_symbols()[byte]] = byte;
-  vocabulary[kEndOfTextName] = kEndOfText;
+  for (std::size_t id = 0; id < words.size(); ++id) vocabulary[words[id]] = id;
   const Json level = {
       {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}};
   const Json root = {{"version", "1.0"},
@@ -30,7 +45,7 @@ std::string Tokenizer::bytes_json() {
                         {"normalized", false},
                         {"special", true}}}},
                      {"normalizer", nullptr},
-                     {"pre_tokenizer", level},
+                     {"pre_tokenizer", merges.empty() ? level : pre_tokenizer(level)},
                      {"post_processor", nullptr},
                      {"decoder", level},
                      {"model",
@@ -43,9 +58,11 @@ std::string Tokenizer::bytes_json() {
                        {"byte_fallback", false},
                        {"ignore_merges", false},
                        {"vocab", vocabulary},
-                       {"merges", Json::array()}}}};
+                       {"merges", pairs}}}};
   return root.dump(1) + "\n";
 }
+
+std::string Tokenizer::bytes_json() { return byte_level_json({}); }
 
 std::string Tokenizer::bytes_config_json(std::int64_t context) {
   const Json root = {{"tokenizer_class", "PreTrainedTokenizerFast"},

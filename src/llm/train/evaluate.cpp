@@ -23,6 +23,18 @@ at::Tensor window_tokens(std::span<const std::uint16_t> stream, std::span<const 
   return tokens;
 }
 
+std::vector<Window> byte_windows(std::span<const std::uint16_t> tokens, std::span<const Window> windows,
+                                 const std::vector<std::uint32_t>& lengths) {
+  std::vector<std::size_t> begins(1, 0);
+  for (const std::uint16_t token : tokens) begins.push_back(begins.back() + lengths[token]);
+  std::vector<Window> out;
+  for (const Window& window : windows) {
+    const std::size_t begin = begins[window.begin + 1] - 1;
+    out.push_back({begin, begins[window.begin + window.length] - begin});
+  }
+  return out;
+}
+
 double held_out_loss(ModelState& model, std::span<const std::uint16_t> stream, std::span<const Window> windows,
                      std::int64_t batch, c10::ScalarType dtype) {
   const c10::AutoGradMode no_gradient(false);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "llm/data/ngram.h"
 #include "llm/model/state.h"
@@ -13,6 +14,11 @@ namespace anyaccel::llm {
 /// plus one), `batch` windows at a time, in `dtype` under autocast unless it is float32. Draws nothing.
 double held_out_loss(ModelState& model, std::span<const std::uint16_t> stream, std::span<const Window> windows,
                      std::int64_t batch, c10::ScalarType dtype);
+
+/// The bytes that are predicted in windows of tokens, with the byte before them: windows of the same text as bytes. `lengths`:
+/// bytes of each token.
+std::vector<Window> byte_windows(std::span<const std::uint16_t> tokens, std::span<const Window> windows,
+                                 const std::vector<std::uint32_t>& lengths);
 
 /// Tokens of windows as a host int64 tensor [windows, length].
 at::Tensor window_tokens(std::span<const std::uint16_t> stream, std::span<const Window> windows);

@@ -4,6 +4,8 @@
 #include "base/untrusted_text.h"
 #include "llm/checkpoint/checkpoint.h"
 #include "llm/checkpoint/config_json.h"
+#include "llm/data/corpus.h"
+#include "llm/tokenizer/tokenizer_json.h"
 #include "llm/train/state.h"
 
 namespace anyaccel::llm {
@@ -36,8 +38,10 @@ double required_number(const JsonReader& in, const char* key) {
 
 std::string read_run_description(const fs::path& folder) {
   finish_file_group(folder);
-  const Json all = {{"run", read_json_object(folder / "trainer_state.json")},
-                    {"model", read_json_object(folder / "config.json")}};
+  Json all = {{"run", read_json_object(folder / "trainer_state.json")},
+              {"model", read_json_object(folder / "config.json")}};
+  const fs::path tokenizer = folder / "tokenizer.json";
+  if (fs::exists(tokenizer)) all["tokenizer"] = read_json_object(tokenizer);
   // A path may hold bytes that are not UTF-8.
   return all.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -54,6 +58,7 @@ TrainOptions run_options(const fs::path& folder, const std::string& description,
     corrupt(path.string() + " lacks the data's fingerprint");
   }
   progress.fingerprint = json["data_fingerprint"].get<std::uint64_t>();
+  if (all.contains("tokenizer")) progress.tokenizer = all["tokenizer"].dump(1) + "\n";
   const Json* saved = in.object("options");
   if (!saved) corrupt(path.string() + " lacks options");
   const JsonReader options(*saved, path.string() + ", options");
@@ -70,6 +75,8 @@ TrainOptions run_options(const fs::path& folder, const std::string& description,
   out.seed = (*saved)["seed"].get<std::uint64_t>();
   out.dtype = parse_dtype(options.string("dtype").value_or("float32"));
   out.graph = options.boolean("graph").value_or(false);
+  // Runs from before vocabularies were learned have the one of bytes.
+  out.vocab_size = options.integer("vocab_size", kByteVocabulary, kMaxVocabulary).value_or(kByteVocabulary);
   out.batch_size = options.required_integer("batch_size", 1, kLarge);
   out.lr = required_number(options, "lr");
   out.warmup = required_number(options, "warmup");

@@ -5,6 +5,7 @@
 #include "anyaccel/dtype.h"
 #include "anyaccel/error.h"
 #include "llm/data/corpus.h"
+#include "llm/tokenizer/tokenizer_json.h"
 
 namespace anyaccel::llm {
 
@@ -25,7 +26,7 @@ ModelConfig demo_model() {
   config.num_layers = 2;
   config.num_heads = config.num_kv_heads = 5;
   config.head_dim = 64;
-  config.max_positions = 256;
+  config.max_positions = 128;
   config.initializer_range = 0.05;
   config.rope.theta = 300;
   complete_model(config);
@@ -38,6 +39,8 @@ void check_options(const TrainOptions& options) {
   check(std::isfinite(minutes) && minutes > 0, "minutes", std::to_string(minutes), "above 0");
   check(options.min_steps >= 0, "min-steps", std::to_string(options.min_steps), "0 or more");
   check(options.batch_size > 0, "batch-size", std::to_string(options.batch_size), "1 or more");
+  check(options.vocab_size >= kByteVocabulary && options.vocab_size <= kMaxVocabulary, "vocab-size",
+        std::to_string(options.vocab_size), "257 (bytes) to 65536");
   check(options.bucket_cap_mb > 0 && options.bucket_cap_mb <= 1 << 20, "bucket-cap-mb",
         std::to_string(options.bucket_cap_mb), "above 0, up to 1048576");
   check(options.lr > 0 && options.lr < 10, "lr", std::to_string(options.lr), "above 0, below 10");

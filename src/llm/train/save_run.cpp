@@ -20,6 +20,7 @@ Json options_json(const TrainOptions& options) {
               {"seed", options.seed},
               {"dtype", dtype_name(options.dtype)},
               {"graph", options.graph},
+              {"vocab_size", options.vocab_size},
               {"batch_size", options.batch_size},
               {"lr", options.lr},
               {"warmup", options.warmup},
@@ -78,7 +79,7 @@ void save_run(const fs::path& folder, const RunState& state) {
   // A path may hold bytes that are not UTF-8; losing the run for its name would be worse than losing the name.
   trainer.write(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   config.write(state.model.config.to_json());
-  tokenizer.write(Tokenizer::bytes_json());
+  tokenizer.write(state.progress.tokenizer);
   tokenizer_config.write(Tokenizer::bytes_config_json(state.model.config.max_positions));
   files.commit();
 }

@@ -13,11 +13,12 @@
 
 namespace anyaccel::llm {
 
-/// How far a run is.
+/// How far a run is, and what it must go on with.
 struct Progress {
   std::int64_t step = 0;
   double seconds = 0;             ///< of training, over all its parts
   std::uint64_t fingerprint = 0;  ///< of the data
+  std::string tokenizer;          ///< text of tokenizer.json; "" before it is known, or for bytes
 };
 
 /// Everything that is saved together. References to the live objects.

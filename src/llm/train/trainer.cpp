@@ -11,6 +11,8 @@
 #include "anyaccel/data_parallel.h"
 #include "base/log.h"
 #include "llm/data/corpus.h"
+#include "llm/tokenizer/text_vocabulary.h"
+#include "llm/train/bigram_start.h"
 #include "llm/train/evaluate.h"
 #include "llm/train/options.h"
 #include "llm/train/ranks.h"
@@ -86,14 +88,17 @@ struct Trainer::Impl {
   explicit Impl(TrainOptions given)
       : options(effective(std::move(given), progress, ranks)),
         part(share_of_batch(options.batch_size, ranks.rank(), ranks.size())),
-        corpus(options.data.empty() ? load_default_corpus(options.model.max_positions)
-                                    : load_corpus(options.data, options.model.max_positions)),
+        corpus(load_text()),
+        vocabulary(make_vocabulary()),
+        train(vocabulary.encode(corpus.train)),
+        held_out(vocabulary.encode(corpus.held_out)),
         random(options.seed),
         model(make_model()),
         optimizer(make_optimizer(model->state()->weights, options)),
         scaler({.enabled = options.dtype == c10::kHalf}) {
     check_dtype();
     if (ranks.first()) check_folder(options.out);  // now, and not after an hour of training
+    check_tokens();
     ranks.check_same_data(corpus.fingerprint, corpus.source);
     if (options.resume) {
       if (progress.fingerprint != corpus.fingerprint) {
@@ -125,10 +130,49 @@ struct Trainer::Impl {
     scaler.load_state(scale[0].item<double>(), static_cast<int>(scale[1].item<double>()));
   }
 
+  Corpus load_text() const {
+    const std::int64_t context = options.model.max_positions;
+    if (!options.data.empty()) return load_corpus(options.data, context);
+    Corpus headers = load_default_corpus(context);
+    // Runs were once started on all headers, generated ones included.
+    if (options.resume && headers.fingerprint != progress.fingerprint) return load_default_corpus(context, Headers::all);
+    return headers;
+  }
+
+  /// All ranks learn the same one, because they read the same data; a resumed run goes on with its own.
+  TextVocabulary make_vocabulary() {
+    auto made = options.resume ? TextVocabulary::read(progress.tokenizer, (options.out / "tokenizer.json").string())
+                               : TextVocabulary::learn(corpus.train, options.vocab_size);
+    if (!options.resume) options.model.vocab_size = made.size();
+    if (made.size() != options.model.vocab_size) {
+      throw Error(ErrorCode::corrupt, "resume",
+                  {.what = "tokenizer.json and config.json have different vocabularies",
+                   .got = std::to_string(made.size()) + " tokens",
+                   .want = std::to_string(options.model.vocab_size),
+                   .hint = "start anew without --resume"});
+    }
+    progress.tokenizer = made.json();
+    return made;
+  }
+
+  void check_tokens() const {
+    const auto needed = static_cast<std::size_t>(options.model.max_positions) + 1;
+    if (train.size() >= needed && held_out.size() >= needed) return;
+    throw Error(ErrorCode::invalid_argument, "load_data",
+                {.what = "there is too little text",
+                 .got = std::to_string(train.size()) + " tokens to train on, " + std::to_string(held_out.size()) +
+                        " held out",
+                 .want = "at least " + std::to_string(needed) + " of each",
+                 .hint = "give more --data, a shorter --context or a smaller --vocab-size"});
+  }
+
   std::optional<Model> make_model() {
     if (options.resume && ranks.first()) return Model::load(options.out, {.mapped = false});
-    const std::uint64_t seed = options.seed;
-    return Model::create(options.model, seed);
+    Model created = Model::create(options.model, options.seed);
+    HostRandom start(options.seed);
+    if (options.bigram_start && !options.resume)
+      start_from_bigrams(created.state()->weights, options.model, train, start);
+    return created;
   }
 
   void check_dtype() const {
@@ -156,10 +200,10 @@ struct Trainer::Impl {
     const auto length = static_cast<std::size_t>(options.model.max_positions + 1);
     std::vector<Window> windows;
     for (std::int64_t i = 0; i < options.batch_size; ++i) {
-      const auto room = static_cast<std::int64_t>(corpus.train.size() - length) + 1;
+      const auto room = static_cast<std::int64_t>(train.size() - length) + 1;
       windows.push_back({static_cast<std::size_t>(random.below(room)), length});
     }
-    return window_tokens(corpus.train, std::span(windows).subspan(static_cast<std::size_t>(part.begin),
+    return window_tokens(train, std::span(windows).subspan(static_cast<std::size_t>(part.begin),
                                                                   static_cast<std::size_t>(part.count)));
   }
 
@@ -203,12 +247,17 @@ struct Trainer::Impl {
 
   void evaluate(TrainResult& result) {
     const auto length = static_cast<std::size_t>(options.model.max_positions + 1);
-    const auto windows = spread_windows(corpus.held_out.size(), length,
-                                        static_cast<std::size_t>(options.held_out_tokens) / (length - 1));
+    const auto held_out_bytes = static_cast<std::size_t>(options.held_out_tokens);
+    const std::size_t window_bytes = (length - 1) * corpus.held_out.size() / held_out.size();
+    const auto windows = spread_windows(held_out.size(), length, held_out_bytes / window_bytes);
     if (windows.empty()) return;
-    result.held_out_loss = held_out_loss(*model->state(), corpus.held_out, windows, 16, options.dtype);
-    result.unigram_entropy = unigram_entropy(corpus.held_out, windows);
-    result.ngram_loss = NgramModel(corpus.train).loss(corpus.held_out, windows);
+    const auto bytes = byte_windows(held_out, windows, vocabulary.lengths());
+    std::size_t predicted = 0;
+    for (const Window& window : bytes) predicted += window.length - 1;
+    result.held_out_loss = held_out_loss(*model->state(), held_out, windows, 16, options.dtype) *
+                           static_cast<double>(windows.size() * (length - 1)) / static_cast<double>(predicted);
+    result.unigram_entropy = unigram_entropy(corpus.held_out, bytes);
+    result.ngram_loss = NgramModel(corpus.train).loss(corpus.held_out, bytes);
   }
 
   Ranks ranks;
@@ -216,6 +265,8 @@ struct Trainer::Impl {
   TrainOptions options;
   BatchShare part;  ///< of each batch, for this rank
   Corpus corpus;
+  TextVocabulary vocabulary;
+  std::vector<std::uint16_t> train, held_out;  ///< tokens
   HostRandom random;
   std::optional<Model> model;
   AdamW optimizer;
@@ -234,8 +285,10 @@ Trainer::Trainer(TrainOptions options) : impl_(std::make_unique<Impl>(std::move(
   info.parameters = impl_->model->parameter_count();
   info.data = impl_->corpus.source;
   info.files = impl_->corpus.files;
-  info.train_tokens = static_cast<std::int64_t>(impl_->corpus.train.size());
-  info.held_out_tokens = static_cast<std::int64_t>(impl_->corpus.held_out.size());
+  info.train_bytes = static_cast<std::int64_t>(impl_->corpus.train.size());
+  info.held_out_bytes = static_cast<std::int64_t>(impl_->corpus.held_out.size());
+  info.train_tokens = static_cast<std::int64_t>(impl_->train.size());
+  info.held_out_tokens = static_cast<std::int64_t>(impl_->held_out.size());
   info.first_step = impl_->progress.step;
   info.rank = impl_->ranks.rank();
   info.world_size = impl_->ranks.size();
