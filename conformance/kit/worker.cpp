@@ -112,6 +112,7 @@ Subject look_at(Accelerator& accelerator) {
 /// Another process of a case, from its start.
 Result run_alone(const Case& item, const Options& options, const RunCase& run_case) {
   try {
+    if (item.before_start) item.before_start();
     return run_one(item, start(options), run_case);
   } catch (const std::exception& error) {
     return {item.suite, item.name, item.grade, Outcome::failed, error.what(), 0};
@@ -124,6 +125,7 @@ void run_cases(int out, const std::vector<const Case*>& cases, const Options& op
   try {
     // Before the device starts, which a fork may not survive.
     peers = std::make_unique<Peers>(*cases[0], [&](const Case& item) { return run_alone(item, options, run_case); });
+    if (cases[0]->processes > 1 && cases[0]->before_start) cases[0]->before_start();
     accelerator = &start(options);
     const auto subject = look_at(*accelerator);
     Fields fields;

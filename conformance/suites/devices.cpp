@@ -1,4 +1,8 @@
 // Devices: count, the current one, properties, synchronization, copies.
+#include <ATen/Context.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <set>
 
 #include "support.h"
@@ -101,6 +105,53 @@ ANYACCEL_CONFORMANCE_CASE(devices, refused_set_device_changes_nothing, required)
   expect_error(
       ErrorCode::invalid_argument, [&] { accelerator.set_device(accelerator.device_count()); }, "set_device");
   expect_equal(accelerator.current_device(), before, "current_device() after a refused set_device()");
+}
+
+// What torch.accelerator calls: `with torch.accelerator.device_index(1):` is exchangeDevice(1) and maybeExchangeDevice(former).
+ANYACCEL_CONFORMANCE_CASE(devices, torch_changes_the_device_and_back, required) {
+  need_own_memory(accelerator);
+  const DeviceScope scope(accelerator);
+  const auto& hooks = at::globalContext().getAcceleratorHooksInterface(accelerator.device_type());
+  accelerator.set_device(0);
+  try {
+    static_cast<void>(hooks.maybeExchangeDevice(hooks.exchangeDevice(0)));
+  } catch (const c10::Error& error) {
+    skip(std::string("torch.accelerator cannot change its device: ") + error.what_without_backtrace());
+  }
+  const DeviceIndex last = accelerator.device_count() - 1;
+  const auto index = static_cast<c10::DeviceIndex>(last);
+  const auto current_is = [&](DeviceIndex want, const std::string& after) {
+    expect_equal(accelerator.current_device(), want, "current_device() after " + after);
+    expect_equal(static_cast<int>(hooks.getCurrentDevice()), want, "getCurrentDevice() after " + after);
+  };
+  expect_equal(static_cast<int>(hooks.deviceCount()), accelerator.device_count(), "deviceCount() of torch's hooks");
+  expect_equal(static_cast<int>(hooks.exchangeDevice(index)), 0, "the former device that exchangeDevice() returns");
+  current_is(last, "exchangeDevice()");
+  expect_equal(static_cast<int>(hooks.maybeExchangeDevice(-1)), last, "what maybeExchangeDevice(-1) returns");
+  current_is(last, "maybeExchangeDevice(-1)");
+  expect_equal(static_cast<int>(hooks.maybeExchangeDevice(0)), last,
+               "the former device that maybeExchangeDevice() returns");
+  current_is(0, "maybeExchangeDevice()");
+  hooks.setCurrentDevice(index);
+  current_is(last, "setCurrentDevice()");
+}
+
+ANYACCEL_CONFORMANCE_CASE(devices, torch_guards_restore_the_device, required) {
+  need_own_memory(accelerator);
+  const DeviceScope scope(accelerator);
+  accelerator.set_device(0);
+  const c10::impl::VirtualGuardImpl guard(accelerator.device_type());
+  const DeviceIndex last = accelerator.device_count() - 1;
+  const c10::Device other(accelerator.device_type(), static_cast<c10::DeviceIndex>(last));
+  expect_equal(static_cast<int>(guard.exchangeDevice(other).index()), 0,
+               "the former device that exchangeDevice() returns");
+  expect_equal(accelerator.current_device(), last, "current_device() after exchangeDevice() of the guard");
+  accelerator.set_device(0);
+  {
+    const c10::DeviceGuard inner(other);
+    expect_equal(accelerator.current_device(), last, "current_device() in the scope of a c10::DeviceGuard");
+  }
+  expect_equal(accelerator.current_device(), 0, "current_device() after the scope of a c10::DeviceGuard");
 }
 
 ANYACCEL_CONFORMANCE_CASE(devices, synchronize_keeps_the_current_device, required) {

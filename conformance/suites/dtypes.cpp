@@ -35,6 +35,35 @@ void expect_same(const at::Tensor& got, const at::Tensor& want, const std::strin
   expect(plain.to(c10::kFloat).equal(want.to(c10::kFloat)), what + " gives wrong values");
 }
 
+void expect_stored(const Accelerator& accelerator, ScalarType type) {
+  const auto what = "storing " + name_of(type);
+  const auto host = small_numbers(type);
+  const auto there = to_device(accelerator, host.to(type));
+  expect_equal(there.scalar_type(), type, what + " changes the type");
+  expect_same(there.clone(), host, what);
+  expect_same(to_device(accelerator, host).to(type), host, "converting to " + name_of(type));
+}
+
+void expect_computed(const Accelerator& accelerator, ScalarType type) {
+  const auto what = "computing in " + name_of(type);
+  const auto host = small_numbers(type);
+  const auto x = to_device(accelerator, host.to(type));
+  expect_same(x.add(x), host.add(host), what + ": add");
+  expect_same(x.mul(x), host.mul(host), what + ": mul");
+  const auto matrix = host.reshape({4, 4});
+  expect_same(at::matmul(x.reshape({4, 4}), x.reshape({4, 4})), at::matmul(matrix, matrix), what + ": matmul");
+}
+
+/// False when it throws, whatever that is.
+bool works(const std::function<void()>& body) {
+  try {
+    body();
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 ANYACCEL_CONFORMANCE_CASE(dtypes, float32_works, required) {
@@ -68,15 +97,10 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, every_device_answers, required) {
 ANYACCEL_CONFORMANCE_CASE(dtypes, storable_types_store, required) {
   for (const auto& [type, support] : accelerator.dtype_table()) {
     if (!support.storable) continue;
-    const auto what = "storing " + name_of(type);
     try {
-      const auto host = small_numbers(type);
-      const auto there = to_device(accelerator, host.to(type));
-      expect_equal(there.scalar_type(), type, what + " changes the type");
-      expect_same(there.clone(), host, what);
-      expect_same(to_device(accelerator, host).to(type), host, "converting to " + name_of(type));
+      expect_stored(accelerator, type);
     } catch (const c10::Error& error) {
-      fail(what + " is declared and refused: " + error.what_without_backtrace());
+      fail("storing " + name_of(type) + " is declared and refused: " + error.what_without_backtrace());
     }
   }
 }
@@ -84,18 +108,23 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, storable_types_store, required) {
 ANYACCEL_CONFORMANCE_CASE(dtypes, computable_types_compute, required) {
   for (const auto& [type, support] : accelerator.dtype_table()) {
     if (!support.computable) continue;
-    const auto what = "computing in " + name_of(type);
     expect(complex_or_float_or_int(type), name_of(type) + " is declared computable and has no arithmetic");
     try {
-      const auto host = small_numbers(type);
-      const auto x = to_device(accelerator, host.to(type));
-      expect_same(x.add(x), host.add(host), what + ": add");
-      expect_same(x.mul(x), host.mul(host), what + ": mul");
-      const auto matrix = host.reshape({4, 4});
-      expect_same(at::matmul(x.reshape({4, 4}), x.reshape({4, 4})), at::matmul(matrix, matrix), what + ": matmul");
+      expect_computed(accelerator, type);
     } catch (const c10::Error& error) {
-      fail(what + " is declared and refused: " + error.what_without_backtrace());
+      fail("computing in " + name_of(type) + " is declared and refused: " + error.what_without_backtrace());
     }
+  }
+}
+
+// A program that asks picks another type, or refuses to run.
+ANYACCEL_CONFORMANCE_CASE(dtypes, types_that_work_are_declared, required) {
+  for (const auto& [type, support] : accelerator.dtype_table()) {
+    if (!support.storable && works([&] { expect_stored(accelerator, type); }))
+      fail(name_of(type) + " is declared not storable, and storing it works");
+    if (support.storable && !support.computable && complex_or_float_or_int(type) &&
+        works([&] { expect_computed(accelerator, type); }))
+      fail(name_of(type) + " is declared not computable, and add, mul and matmul work");
   }
 }
 

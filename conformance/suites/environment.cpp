@@ -3,6 +3,7 @@
 
 #include <cctype>
 #include <cstdlib>
+#include <fstream>
 #include <set>
 
 #include "support.h"
@@ -45,7 +46,58 @@ std::vector<std::string> scopes_of(const std::function<void()>& body) {
   return names;
 }
 
+/// What process 0 writes for process 1: the variables, or one line that tells it to skip.
+constexpr const char* kNothingToChoose = "-";
+
+std::vector<std::string> told_by_process_0() {
+  std::vector<std::string> lines;
+  for (;; sleep_ms(1)) {
+    std::ifstream in(meeting_file());
+    lines.clear();
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    if (!lines.empty() && lines.back() == "end") break;
+  }
+  lines.pop_back();
+  return lines;
+}
+
+void tell_process_1(const std::vector<std::string>& lines) {
+  std::ofstream out(meeting_file());
+  for (const auto& line : lines) out << line << '\n';
+  out << "end\n";
+}
+
+/// Process 1 starts with one visible device: the first that process 0 sees.
+void make_one_device_visible() {
+  if (process_number() == 0) return;
+  for (const auto& name : told_by_process_0()) {
+    if (name == kNothingToChoose) return;
+    const char* present = std::getenv(name.c_str());
+    const std::string first = present == nullptr ? "0" : std::string(present).substr(0, std::string(present).find(','));
+    ::setenv(name.c_str(), first.c_str(), 1);
+  }
+}
+
 }  // namespace
+
+ANYACCEL_CONFORMANCE_CASE(environment, visible_devices_variables_choose_devices, required, true, 2,
+                          make_one_device_visible) {
+  if (process_number() == 1) {
+    if (told_by_process_0().front() == kNothingToChoose) return;
+    std::string names;
+    for (const auto& name : accelerator.visible_devices_envs()) names += (names.empty() ? "" : ", ") + name;
+    expect_equal(accelerator.device_count(), 1, "device_count() with one device chosen by " + names);
+    return;
+  }
+  auto names = accelerator.visible_devices_envs();
+  const char* reason = names.empty()                    ? "no variable selects its devices"
+                       : standing_in()                  ? kNotImitated
+                       : accelerator.device_count() < 2 ? "wants 2 devices"
+                                                        : nullptr;
+  if (reason != nullptr) names = {kNothingToChoose};
+  tell_process_1(names);
+  if (reason != nullptr) skip(reason);
+}
 
 ANYACCEL_CONFORMANCE_CASE(environment, visible_devices_variables_are_names, required) {
   expect_names(accelerator.visible_devices_envs(), "visible_devices_envs()");

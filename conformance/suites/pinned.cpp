@@ -49,6 +49,24 @@ ANYACCEL_CONFORMANCE_CASE(pinned, where_nothing_needs_pinning_the_tensor_stays, 
   expect(!accelerator.is_pinned(plain), "is_pinned() is true although nothing can be pinned");
 }
 
+// Copies from pageable memory that counts as pinned read it after the program may have changed it.
+ANYACCEL_CONFORMANCE_CASE(pinned, pageable_memory_is_not_pinned, required) {
+  const auto pinned = accelerator.pin_memory(host_sequence(1000));  // so that there is something to mistake it for
+  const Pages pages;
+  float on_the_stack[16] = {};
+  const std::pair<const char*, at::Tensor> pageable[] = {
+      {"a small tensor of the host", host_sequence(4)},
+      {"a large tensor of the host", host_sequence(4 << 20)},
+      {"memory of malloc()", pages.tensor()},
+      {"memory on the stack", at::from_blob(on_the_stack, {16}, at::TensorOptions().dtype(c10::kFloat))},
+      {"a copy of a pinned tensor", pinned.clone()},
+      {"an empty tensor", host_sequence(1).narrow(0, 0, 0).clone()}};
+  for (const auto& [what, tensor] : pageable) {
+    expect(!accelerator.is_pinned(tensor), std::string("is_pinned() claims ") + what);
+    expect(!tensor.is_pinned(), std::string("torch's is_pinned() claims ") + what);
+  }
+}
+
 ANYACCEL_CONFORMANCE_CASE(pinned, pinning_twice_gives_the_same_tensor, required) {
   const auto tensor = accelerator.pin_memory(host_sequence(10));
   expect(accelerator.pin_memory(tensor).is_same(tensor), "pin_memory() of a pinned tensor is a copy");

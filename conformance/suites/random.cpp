@@ -82,6 +82,41 @@ ANYACCEL_CONFORMANCE_CASE(random, state_is_a_copy, required) {
   expect(state.equal(kept), "a state that was handed out changes when numbers are drawn");
 }
 
+ANYACCEL_CONFORMANCE_CASE(random, state_does_not_follow_the_generator, required) {
+  const Restored restored(accelerator);
+  const auto state = accelerator.get_rng_state();
+  const auto kept = state.clone();
+  const auto unchanged = [&](const char* after) {
+    expect(state.equal(kept), std::string("a state that was read earlier changes ") + after);
+  };
+  drawn(accelerator);
+  const auto later = accelerator.get_rng_state();
+  unchanged("when a state is read again");
+  accelerator.manual_seed(41);
+  static_cast<void>(accelerator.get_rng_state());
+  unchanged("when the device is seeded");
+  accelerator.set_rng_state(later);
+  static_cast<void>(accelerator.get_rng_state());
+  unchanged("when another state is set");
+  accelerator.set_rng_state(state);
+  drawn(accelerator);
+  static_cast<void>(accelerator.get_rng_state());
+  unchanged("when it is set and numbers are drawn");
+}
+
+// torch's DTensor moves the offset in the state that it reads.
+ANYACCEL_CONFORMANCE_CASE(random, writing_to_a_state_leaves_the_generator_alone, required) {
+  const Restored restored(accelerator);
+  const auto state = accelerator.get_rng_state();
+  const auto kept = state.clone();
+  auto given = kept.clone();
+  state.zero_();
+  expect(accelerator.get_rng_state().equal(kept), "zeroing a state that was read changes the generator");
+  accelerator.set_rng_state(given);
+  given.zero_();
+  expect(accelerator.get_rng_state().equal(kept), "zeroing a state that was set changes the generator");
+}
+
 ANYACCEL_CONFORMANCE_CASE(random, what_is_no_state_is_refused, required) {
   const Restored restored(accelerator);
   expect_error(

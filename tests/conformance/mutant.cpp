@@ -69,6 +69,8 @@ class Mutant final : public sdk::Backend {
     if (is("claims_storage")) support.storable = true;
     if (is("claims_reducible")) support.reducible = true;
     if (is("denies_float32") && dtype == c10::kFloat) return {};
+    if (is("denies_bfloat16") && dtype == c10::kBFloat16) return {};
+    if (is("denies_arithmetic") && dtype == c10::kInt) return {.storable = true};
     if (is("fast_but_not_computable")) support.fast = !support.computable;
     if (is("computable_but_not_storable")) support.storable = false;
     if (is("dtype_of_no_device")) support.fast = (calls_++ * 2654435761U >> 16) % 2 == 0;
@@ -144,6 +146,7 @@ class Mutant final : public sdk::Backend {
     if (!is("empty_cache_keeps")) inner_.empty_cache();
   }
   c10::Allocator* host_allocator() const override {
+    if (is("torch_pins_everything")) return nullptr;  // so that the accelerator itself claims nothing
     return is("host_allocator_ordinary") ? c10::GetCPUAllocator() : inner_.host_allocator();
   }
   bool register_host_memory(void* address, std::size_t bytes) override {
@@ -211,6 +214,7 @@ class Mutant final : public sdk::Backend {
     if (is("trait_compile_backend_unknown")) traits_.compile_backend.clear();
     if (is("trait_visible_devices_twice")) traits_.visible_devices_envs = {"MY_DEVICES", "MY_DEVICES"};
     if (is("trait_visible_devices_nonsense")) traits_.visible_devices_envs = {"my devices"};
+    if (is("trait_visible_devices_ignored")) traits_.visible_devices_envs = {"MUTANT_VISIBLE_DEVICES"};
     if (is("trait_export_nonsense")) traits_.export_envs = {"1ST=x"};
     if (is("trait_start_without_reason")) traits_.start_environment = {{"MUTANT_START", "1", ""}};
     if (is("trait_probe_disagrees")) traits_.probe = []() noexcept { return sdk::Probe{0, "found nothing"}; };
@@ -271,6 +275,8 @@ std::vector<std::string> mutant_defects() {
                              "claims_every_dtype",
                              "claims_storage",
                              "denies_float32",
+                             "denies_bfloat16",
+                             "denies_arithmetic",
                              "fast_but_not_computable",
                              "computable_but_not_storable",
                              "dtype_of_no_device",
@@ -281,6 +287,8 @@ std::vector<std::string> mutant_defects() {
                              "generator_forgets_seed",
                              "generator_state_not_restored",
                              "generator_state_empty",
+                             "generator_state_is_one_tensor",
+                             "generator_state_is_shared",
                              "generator_seeds_alike",
                              "current_stream_stuck",
                              "set_stream_ignored",
@@ -314,6 +322,9 @@ std::vector<std::string> mutant_defects() {
                              "empty_cache_throws",
                              "empty_cache_keeps",
                              "host_allocator_ordinary",
+                             "torch_pins_everything",
+                             "torch_exchange_forgets_the_former",
+                             "torch_exchange_back_ignored",
                              "register_only_says_so",
                              "unregister_throws",
                              "graph_replays_nothing",
@@ -352,6 +363,7 @@ std::vector<std::string> mutant_defects() {
                              "trait_compile_backend_unknown",
                              "trait_visible_devices_twice",
                              "trait_visible_devices_nonsense",
+                             "trait_visible_devices_ignored",
                              "trait_export_nonsense",
                              "trait_start_without_reason",
                              "trait_probe_disagrees",

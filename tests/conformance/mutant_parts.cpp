@@ -106,12 +106,19 @@ class MutantGenerator final : public c10::GeneratorImpl, private Part {
   }
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
     if (is("generator_state_empty")) return at::empty({0}, at::TensorOptions().dtype(c10::kByte)).getIntrusivePtr();
-    return inner_.unsafeGetGeneratorImpl()->get_state();
+    if (is("generator_state_is_shared") && shared_.defined())
+      inner_.unsafeGetGeneratorImpl()->set_state(*shared_.unsafeGetTensorImpl());
+    auto state = at::Tensor::wrap_tensor_impl(inner_.unsafeGetGeneratorImpl()->get_state());
+    if (is("generator_state_is_shared")) shared_ = state;
+    if (!is("generator_state_is_one_tensor")) return state.getIntrusivePtr();
+    if (!shared_.defined()) shared_ = state;
+    return shared_.copy_(state).getIntrusivePtr();
   }
 
  private:
   GeneratorImpl* clone_impl() const override { return inner_.clone().unsafeReleaseGeneratorImpl(); }
   at::Generator inner_;
+  mutable at::Tensor shared_;
 };
 
 class Pretender final : public sdk::OpBuilder, private Part {

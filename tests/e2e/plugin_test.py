@@ -4,9 +4,10 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import unittest
 
-from installed import ENVIRONMENT, SOURCE, build, configure, install, run
+from installed import BUILD, ENVIRONMENT, SOURCE, build, cached, configure, install, run
 
 NAME = "hostcard"
 
@@ -96,8 +97,19 @@ class Plugin(unittest.TestCase):
         done = self.anyaccel("report", check=False, path=broken, DS_ACCELERATOR=NAME)
         self.assertIn("is writable by everyone", " ".join(done.stdout.split()))
 
+    # Fails when torch's Python code works otherwise on the example than on the CPU: checkpointing, seeds, the current device, autocast.
+    def test_5_python(self):
+        if not cached("ANYACCEL_PYTHON_EXECUTABLE") or not list(BUILD.glob("python/anyaccel/_conformance*")):
+            self.skipTest("this build has no Python package")
+        done = run(cached("ANYACCEL_PYTHON_EXECUTABLE"), "-m", "anyaccel.conformance", "--suite", "device_module", "--json", "-",
+                   env={**ENVIRONMENT, "PYTHONPATH": str(BUILD / "python"), "ANYACCEL_PLUGIN_PATH": str(self.plugins), "DS_ACCELERATOR": NAME},
+                   stderr=subprocess.PIPE)
+        cases = json.loads(done.stdout)["cases"]
+        self.assertGreater(len(cases), 15)
+        self.assertEqual([case for case in cases if case["outcome"] != "passed"], [])
+
     # Fails when a plugin that was installed beside AnyAccel needs the variable.
-    def test_5_installed_beside(self):
+    def test_6_installed_beside(self):
         run("cmake", "--install", self.built, "--prefix", self.prefix, env=ENVIRONMENT)
         done = run(self.prefix / "bin/anyaccel", "report", env={**ENVIRONMENT, "DS_ACCELERATOR": NAME})
         self.assertIn("lib", done.stdout)

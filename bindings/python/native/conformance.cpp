@@ -46,9 +46,37 @@ int run(const std::vector<std::string>& words) {
   return anyaccel::conformance::conformance_main(static_cast<int>(pointers.size()), pointers.data());
 }
 
+namespace kit = anyaccel::conformance;
+
+kit::Grade grade_of(const std::string& name) {
+  for (const auto grade : {kit::Grade::required, kit::Grade::recommended, kit::Grade::optional})
+    if (name == kit::to_string(grade)) return grade;
+  throw py::value_error("no such grade: " + name);
+}
+
+/// A case written in Python: it fails when `body` raises, and is skipped when it raises a `skip`.
+void register_case(const std::string& suite, const std::string& name, const std::string& grade, const py::object& body,
+                   const py::object& skip) {
+  // Kept for the process's life: cases are destroyed when Python is gone.
+  auto* const call = new py::object(body);
+  auto* const skips = new py::object(skip);
+  kit::register_case({suite, name, grade_of(grade), [call, skips](anyaccel::Accelerator& /*accelerator*/) {
+                        const py::gil_scoped_acquire gil;
+                        try {
+                          (*call)();
+                        } catch (py::error_already_set& error) {
+                          const std::string text = py::str(error.value());
+                          if (error.matches(*skips)) kit::skip(text);
+                          if (error.matches(PyExc_AssertionError)) kit::fail(text);
+                          kit::fail(std::string(py::str(error.type().attr("__name__"))) + ": " + text);
+                        }
+                      }});
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_conformance, module) {
   py::module_::import("anyaccel._native");
+  module.def("register_case", &register_case);
   module.def("run", &run, py::call_guard<py::gil_scoped_release>());
 }

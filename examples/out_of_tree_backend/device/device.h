@@ -22,7 +22,10 @@ void install_device(const std::string& name);
 /// This thread's device.
 c10::DeviceIndex current_device();
 /// Throws where there is no such device.
+void set_current_device(c10::DeviceIndex index);
 void check_device(c10::DeviceIndex index);
+/// Whether memory was ever allocated on the device in this process.
+bool is_used(c10::DeviceIndex index);
 
 /// Device memory, with statistics for each device.
 c10::DeviceAllocator& allocator();

@@ -21,10 +21,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kDeviceType; }
   c10::DeviceIndex deviceCount() const noexcept override { return kDeviceCount; }
   c10::Device getDevice() const override { return {kDeviceType, this_device}; }
-  void setDevice(c10::Device device) const override {
-    check_device(device.index());
-    this_device = device.index();
-  }
+  void setDevice(c10::Device device) const override { set_current_device(device.index()); }
   void uncheckedSetDevice(c10::Device device) const noexcept override { this_device = device.index(); }
   c10::Device exchangeDevice(c10::Device device) const override {
     const auto old = getDevice();
@@ -83,6 +80,11 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
 }  // namespace
 
 c10::DeviceIndex current_device() { return this_device; }
+
+void set_current_device(c10::DeviceIndex index) {
+  check_device(index);
+  this_device = index;
+}
 
 void check_device(c10::DeviceIndex index) {
   TORCH_CHECK(index >= 0 && index < kDeviceCount, "hostcard has devices 0 to ", kDeviceCount - 1, ", got ", index);

@@ -35,8 +35,19 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   void init() const override {}
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
-  bool hasPrimaryContext(c10::DeviceIndex /*index*/) const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex index) const override { return is_used(index); }
   c10::DeviceIndex deviceCount() const override { return kDeviceCount; }
+  // torch.accelerator and DistributedDataParallel change the device by these.
+  void setCurrentDevice(c10::DeviceIndex index) const override { set_current_device(index); }
+  c10::DeviceIndex getCurrentDevice() const override { return current_device(); }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
+    const auto former = current_device();
+    set_current_device(index);
+    return former;
+  }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
+    return index < 0 ? current_device() : exchangeDevice(index);
+  }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
     return default_generator(index < 0 ? current_device() : index);
   }

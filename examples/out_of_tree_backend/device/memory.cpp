@@ -1,4 +1,6 @@
 // Device memory: host memory that is counted, and that ends where the device's would.
+#include <array>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -23,6 +25,7 @@ class Allocator final : public c10::DeviceAllocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     constexpr std::size_t kAlignment = 64;
     const auto device = current_device();
+    used_[static_cast<std::size_t>(device)] = true;
     auto block = std::make_unique<Block>(Block{nullptr, bytes, device});
     count(*block, +1);
     block->memory = std::aligned_alloc(kAlignment, (bytes / kAlignment + 1) * kAlignment);
@@ -53,6 +56,10 @@ class Allocator final : public c10::DeviceAllocator {
     const std::lock_guard lock(mutex_);
     for (auto* array : {&of(device).allocation, &of(device).allocated_bytes, &of(device).reserved_bytes})
       (*array)[0].reset_peak();
+  }
+  bool is_used(c10::DeviceIndex device) const {
+    check_device(device);
+    return used_[static_cast<std::size_t>(device)];
   }
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device) override {
     const std::lock_guard lock(mutex_);
@@ -89,13 +96,18 @@ class Allocator final : public c10::DeviceAllocator {
 
   std::mutex mutex_;
   std::vector<Stats> stats_{kDeviceCount};
+  std::array<std::atomic<bool>, kDeviceCount> used_{};
 };
 
-}  // namespace
-
-c10::DeviceAllocator& allocator() {
+Allocator& own_allocator() {
   static auto* instance = new Allocator;  // tensors may outlive static destruction
   return *instance;
 }
+
+}  // namespace
+
+c10::DeviceAllocator& allocator() { return own_allocator(); }
+
+bool is_used(c10::DeviceIndex index) { return own_allocator().is_used(index); }
 
 }  // namespace hostcard_backend

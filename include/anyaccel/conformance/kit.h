@@ -62,6 +62,8 @@ struct Case {
   bool own_process = false;
   /// Above 1: the case runs in so many fresh processes at once and passes when it passes in all; see process_number().
   int processes = 1;
+  /// Called in each of these processes before the accelerator starts there; only with `processes` above 1.
+  std::function<void()> before_start = {};
 
   std::string full_name() const { return suite + "." + name; }
 };
@@ -83,7 +85,7 @@ int process_number() noexcept;
 const std::string& meeting_file() noexcept;
 
 /// Defines and registers a case: `ANYACCEL_CONFORMANCE_CASE(devices, count_is_stable, required) { ... accelerator ... }`.
-/// A fourth argument `true` asks for a process of its own, a fifth one for that many processes.
+/// A fourth argument `true` asks for a process of its own, a fifth one for that many processes, a sixth one is `before_start`.
 #define ANYACCEL_CONFORMANCE_CASE(suite, name, grade, ...)                                                 \
   static void suite##_##name(::anyaccel::Accelerator& accelerator);                                        \
   [[maybe_unused]] static const bool registered_##suite##_##name = ::anyaccel::conformance::register_case( \

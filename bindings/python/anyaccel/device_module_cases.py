@@ -1,0 +1,288 @@
+"""Conformance cases for `torch.<device type>`, the module that torch's own Python code asks about a device.
+
+`python -m anyaccel.conformance` adds them to the kit as the suite `device_module`; the program `anyaccel conformance` has no
+Python and leaves them out. Each function is one case: its name is a sentence that is true of a correct module.
+"""
+
+import contextlib
+import io
+import os
+import signal
+
+import torch
+
+from . import get_accelerator
+
+# (grade, function), in order.
+CASES = []
+
+
+class Skip(Exception):
+    """Raised by a case that does not apply; the text is the reason."""
+
+
+def case(grade):
+
+    def add(function):
+        CASES.append((grade, function))
+        return function
+
+    return add
+
+
+def _module():
+    name = get_accelerator().device_type()
+    if name == "cpu":
+        raise Skip("torch's own functions serve the host")
+    assert hasattr(torch, name), f"torch has no module {name!r}: torch._register_device_module() adds one"
+    return getattr(torch, name)
+
+
+def _need_two_devices():
+    if get_accelerator().device_count() < 2:
+        raise Skip("wants 2 devices")
+
+
+def _device(index):
+    return torch.device(get_accelerator().device_name(index))
+
+
+def _last():
+    return get_accelerator().device_count() - 1
+
+
+def _draw(index=0):
+    return torch.rand(32, device=_device(index)).cpu()
+
+
+def _equal(got, want, what):
+    assert got == want, f"{what}; got {got}, want {want}"
+
+
+@case("required")
+def torch_finds_the_module():
+    name = get_accelerator().device_type()
+    assert torch.get_device_module(name) is _module(), "torch.get_device_module() gives another module"
+
+
+@case("required")
+def every_device_is_counted():
+    _equal(_module().device_count(), get_accelerator().device_count(), "device_count()")
+    assert _module().is_available(), "is_available() is false although the accelerator was chosen"
+
+
+@case("required")
+def names_that_change_results_exist():
+    module = _module()
+    names = ("_initialized", "_is_in_bad_fork", "current_device", "current_stream", "device", "device_count", "get_rng_state",
+             "is_available", "is_initialized", "manual_seed_all", "set_device", "set_rng_state", "stream", "synchronize")
+    if torch._C._get_privateuse1_backend_name() == get_accelerator().device_type():
+        names += ("get_amp_supported_dtype", )
+    missing = [name for name in names if not hasattr(module, name)]
+    assert not missing, f"the module lacks {', '.join(missing)}, and torch then takes a default that may change results"
+
+
+@case("required")
+def checkpoint_repeats_random_numbers():
+    _module()
+    from torch.utils.checkpoint import checkpoint
+
+    for index in range(get_accelerator().device_count()):
+
+        def gradient(call):
+            torch.manual_seed(11)
+            x = torch.ones(64, device=_device(index), requires_grad=True)
+            call(lambda t: torch.nn.functional.dropout(t * t, 0.5), x).sum().backward()
+            return x.grad.cpu()
+
+        direct = gradient(lambda function, x: function(x))
+        for reentrant in (False, True):
+            again = gradient(lambda function, x: checkpoint(function, x, use_reentrant=reentrant))
+            assert torch.equal(direct, again), (f"torch.utils.checkpoint (use_reentrant={reentrant}) drops other elements in the second "
+                                                f"forward pass on device {index}, so gradients are wrong")
+
+
+@case("required")
+def fork_rng_restores_the_generators():
+    module = _module()
+    for index in range(module.device_count()):
+        before = _draw(index), _draw(index)
+        torch.manual_seed(5)
+        first = _draw(index)
+        with torch.random.fork_rng(devices=range(module.device_count()), device_type=get_accelerator().device_type()):
+            _draw(index)
+        second = _draw(index)
+        torch.manual_seed(5)
+        assert torch.equal(first, _draw(index)), f"the seed does not decide what device {index} draws"
+        assert torch.equal(second, _draw(index)), f"numbers drawn inside torch.random.fork_rng() change what device {index} draws later"
+        assert not torch.equal(*before), f"device {index} draws the same numbers twice"
+
+
+@case("required")
+def manual_seed_of_torch_reaches_every_device():
+    _module()
+    for index in range(get_accelerator().device_count()):
+        torch.manual_seed(21)
+        first = _draw(index)
+        torch.manual_seed(21)
+        assert torch.equal(first, _draw(index)), f"torch.manual_seed() does not seed device {index}"
+
+
+@case("required")
+def rng_states_belong_to_the_device_asked_for():
+    module = _module()
+    _need_two_devices()
+    name = get_accelerator().device_type()
+    states = [module.get_rng_state(0)]
+    _draw(1)
+    for device in (1, f"{name}:1", torch.device(name, 1)):
+        state = module.get_rng_state(device)
+        module.set_device(0)
+        first = _draw(1)
+        assert torch.equal(module.get_rng_state(0), states[0]), "drawing on device 1 changes the state of device 0"
+        module.set_rng_state(state, device)
+        assert torch.equal(first, _draw(1)), f"set_rng_state(state, {device!r}) does not restore device 1"
+        assert torch.equal(module.get_rng_state(0), states[0]), f"set_rng_state(state, {device!r}) changes device 0"
+
+
+@case("required")
+def rng_states_are_copies():
+    module = _module()
+    state = module.get_rng_state()
+    kept = state.clone()
+    _draw()
+    module.get_rng_state()
+    assert torch.equal(state, kept), "a state that was read earlier changes"
+    module.set_rng_state(state)
+    given = state.clone()
+    state.zero_()
+    assert torch.equal(module.get_rng_state(), given), "zeroing a state that was set changes the generator"
+
+
+@case("required")
+def device_scope_restores_the_device():
+    module = _module()
+    last = _last()
+    module.set_device(0)
+    scope = module.device(last)
+    with scope:
+        _equal(module.current_device(), last, "the device in the scope")
+        with scope, module.device(0):
+            _equal(module.current_device(), 0, "the device in an inner scope")
+        _equal(module.current_device(), last, "the device after an inner scope")
+    _equal(module.current_device(), 0, "the device after the scope")
+    with contextlib.suppress(ZeroDivisionError), module.device(torch.device(get_accelerator().device_type(), last)):
+        1 / 0  # noqa: B018
+    _equal(module.current_device(), 0, "the device after an exception in the scope")
+    module.set_device(last)
+    with module.device(-1):
+        _equal(module.current_device(), last, "the device in the scope of device -1, which means no change")
+
+
+@case("required")
+def accelerator_scope_restores_the_device():
+    module = _module()
+    accelerator = torch.accelerator.current_accelerator()
+    if accelerator is None or accelerator.type != get_accelerator().device_type():
+        raise Skip(f"torch.accelerator is {accelerator}")
+    last = _last()
+    module.set_device(0)
+    with torch.accelerator.device_index(last):
+        _equal(torch.accelerator.current_device_index(), last, "torch.accelerator's device in the scope")
+        _equal(module.current_device(), last, "the device in the scope")
+    _equal(module.current_device(), 0, f"the device after torch.accelerator.device_index({last})")
+    _equal(torch.accelerator.device_count(), module.device_count(), "torch.accelerator.device_count()")
+
+
+@case("required")
+def used_device_is_initialized():
+    module = _module()
+    for index in range(module.device_count()):
+        _draw(index)
+    assert module.is_initialized(), "is_initialized() is false after work, so DeviceMesh sets the device anew"
+    assert module._initialized, "_initialized is false after work, so torch.utils.checkpoint saves no random-number state"
+
+
+@case("required")
+def chosen_device_is_initialized():
+    module = _module()
+    module.set_device(_last())
+    assert module.is_initialized(), "is_initialized() is false after set_device(), so DeviceMesh sets another device"
+
+
+@case("required")
+def autocast_types_compute():
+    module = _module()
+    if not hasattr(module, "get_amp_supported_dtype"):
+        raise Skip("torch asks for a renamed PrivateUse1 alone")
+    types = module.get_amp_supported_dtype()
+    for dtype in (torch.float16, torch.bfloat16):
+        computable = get_accelerator().dtype_support(dtype).computable
+        _equal(dtype in types, computable, f"whether get_amp_supported_dtype() has {dtype}")
+
+
+@case("required")
+def devices_of_other_types_are_refused():
+    module = _module()
+    for what in (module.get_rng_state, module.synchronize, module.memory_allocated, module.device):
+        try:
+            what("meta:0")
+        except (ValueError, RuntimeError, get_accelerator_error()):
+            continue
+        raise AssertionError(f"{what.__name__}('meta:0') takes a device of another type for its own")
+
+
+def get_accelerator_error():
+    from .errors import Error
+    return Error
+
+
+@case("required")
+def current_stream_follows_the_scope():
+    module = _module()
+    try:
+        stream = module.Stream()
+    except get_accelerator_error() as error:
+        if error.code != "unsupported":
+            raise
+        raise Skip(str(error)) from None
+    before = module.current_stream()
+    with module.stream(stream):
+        _equal(module.current_stream(), stream, "the current stream in the scope")
+    _equal(module.current_stream(), before, "the current stream after the scope")
+
+
+@case("required")
+def saved_tensors_come_back_to_their_device():
+    _module()
+    for index in range(get_accelerator().device_count()):
+        there = torch.arange(5.0).to(_device(index))
+        file = io.BytesIO()
+        torch.save(there, file)
+        file.seek(0)
+        back = torch.load(file)
+        _equal(back.device, there.device, "the device of a loaded tensor")
+        assert torch.equal(back.cpu(), there.cpu()), "a saved tensor comes back with other values"
+
+
+@case("recommended")
+def default_generators_are_the_devices():
+    module = _module()
+    _equal(len(module.default_generators), module.device_count(), "the number of default_generators")
+    for index in range(module.device_count()):
+        state = module.default_generators[index].get_state()
+        assert torch.equal(state, module.get_rng_state(index)), f"default_generators[{index}] is not what device {index} draws from"
+
+
+@case("required")
+def forked_child_can_seed():
+    module = _module()
+    _draw()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        torch.manual_seed(3)  # as each worker of a DataLoader does
+        os._exit(0 if module._is_in_bad_fork() else 7)
+    status = os.waitpid(child, 0)[1]
+    assert not os.WIFSIGNALED(status), f"torch.manual_seed() in a forked child ends with signal {os.WTERMSIG(status)}"
+    _equal(os.WEXITSTATUS(status), 0, "the exit status of a forked child (7: _is_in_bad_fork() is false there)")
