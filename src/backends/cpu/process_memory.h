@@ -16,7 +16,7 @@ bool counts_process_memory();
 class ProcessMemory {
  public:
   using ResetPeak = bool (*)() noexcept;
-  explicit ProcessMemory(ResetPeak reset_peak = &reset_peak_resident_bytes) noexcept : reset_peak_(reset_peak) {}
+  explicit ProcessMemory(ResetPeak reset = &reset_peak_resident_bytes) noexcept : reset_peak_(reset) {}
 
   /// Throws `unavailable` if the system does not report it.
   MemoryStat read() const;

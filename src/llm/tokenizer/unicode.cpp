@@ -73,6 +73,13 @@ void append_lowercase(std::string& out, char32_t c) {
   }
 }
 
+std::string lowercase(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for_each_character(text, [&](char32_t c, std::string_view) { append_lowercase(out, c); });
+  return out;
+}
+
 std::vector<std::string_view> graphemes(std::string_view text) {
   std::vector<std::string_view> out;
   if (std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; })) {

@@ -18,6 +18,8 @@ bool is_cjk(char32_t c);              ///< BERT's ranges of Chinese characters
 
 /// The character in lower case, whatever its neighbours are, as Rust's char::to_lowercase.
 void append_lowercase(std::string& out, char32_t c);
+/// The same for each character of valid UTF-8.
+std::string lowercase(std::string_view text);
 
 /// The text's grapheme clusters, in order. Views into `text`.
 std::vector<std::string_view> graphemes(std::string_view text);

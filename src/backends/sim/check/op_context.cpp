@@ -120,7 +120,7 @@ void refused_by_python(const char* device_type) {
   on_refused()({.other_accelerator = true, .op = current_op(), .tensors = {}, .device = device_type});
 }
 
-void watch_python() {
+void start_watching_python() {
   python_waits = false;
   if (!watch_python(c10::DeviceTypeName(runtime().type, /*lower_case=*/true).c_str(), &refused_by_python,
                     &python_failed))
@@ -128,7 +128,7 @@ void watch_python() {
 }
 
 std::unique_ptr<at::ObserverContext> begin_op(const at::RecordFunction& function) {
-  if (python_waits.load(std::memory_order_relaxed)) watch_python();
+  if (python_waits.load(std::memory_order_relaxed)) start_watching_python();
   auto& stack = ops();
   const auto depth = stack.depth++;
   if (depth >= stack.frames.size()) return nullptr;
@@ -185,7 +185,7 @@ void expect_error() noexcept { ops().expect_error = true; }
 
 void watch_ops(std::function<void(const Refusal&)> refused) {
   on_refused() = std::move(refused);
-  watch_python();
+  start_watching_python();
   at::addGlobalCallback(
       at::RecordFunctionCallback(&begin_op, &end_op).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
   c10::SetStackTraceFetcher(std::function<c10::Backtrace()>([] {

@@ -23,8 +23,8 @@ Uncaught current_exception_kind() noexcept {
     std::rethrow_exception(error);
   } catch (const c10::OutOfMemoryError&) {
     return Uncaught::out_of_memory;
-  } catch (const Error& ours) {
-    return ours.code() == ErrorCode::out_of_memory ? Uncaught::out_of_memory : Uncaught::other;
+  } catch (const Error& raised) {
+    return raised.code() == ErrorCode::out_of_memory ? Uncaught::out_of_memory : Uncaught::other;
   } catch (...) {
     return Uncaught::other;
   }
