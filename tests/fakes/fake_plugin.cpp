@@ -1,4 +1,5 @@
 // A plugin that does what FAKE_PLUGIN says, and what its author should not have done.
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -27,7 +28,10 @@ void write_pid(pid_t process) {
 /// Leaves a process in a session of its own, which holds the output open.
 void leave_a_daemon() {
   const pid_t child = ::fork();
-  if (child != 0) return;
+  if (child != 0) {
+    ::waitpid(child, nullptr, 0);  // the number is written then
+    return;
+  }
   ::setsid();
   if (const pid_t daemon = ::fork(); daemon != 0) {
     write_pid(daemon);

@@ -49,7 +49,7 @@ TEST(PluginSearch, RefusesWhatEveryoneMayWrite) {
   ::chmod(folder.path().c_str(), 01777);
   const auto refused = only_one(folder.path());
   EXPECT_EQ(refused.file, folder.path());
-  EXPECT_THAT(refused.problem, HasSubstr("chmod o-w"));
+  EXPECT_THAT(refused.problem, HasSubstr("chmod go-w"));
   ::chmod(folder.path().c_str(), 0700);
 }
 

@@ -391,7 +391,7 @@ TEST(ProcessGroupAlone, IsAGroupOfOne) {
   EXPECT_ERROR(init_process_group({.rank = 0, .world_size = 2}), invalid_argument, "MASTER_ADDR is not set");
   ::setenv("MASTER_ADDR", "127.0.0.1", 1);
   EXPECT_ERROR(init_process_group({.rank = 0, .world_size = 2}), invalid_argument, "MASTER_PORT is not set");
-  EXPECT_ERROR(init_process_group({.backend = "nosuch"}), invalid_argument, "'nosuch'");
+  EXPECT_ERROR(init_process_group({.backend = "nosuch"}), invalid_argument, "\"nosuch\"");
   ::setenv("WORLD_SIZE", "two", 1);
   EXPECT_ERROR(init_process_group(), invalid_argument, "WORLD_SIZE");
 }

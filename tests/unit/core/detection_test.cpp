@@ -51,7 +51,7 @@ TEST_F(DetectionTest, NamedBackendWins) {
 TEST_F(DetectionTest, UnknownNameListsWhatIsRegistered) {
   add("mydev", 1);
   const ScopedEnv env("DS_ACCELERATOR", "nosuch");
-  EXPECT_ERROR(get_accelerator(), invalid_argument, "'nosuch'");
+  EXPECT_ERROR(get_accelerator(), invalid_argument, "\"nosuch\"");
   EXPECT_ERROR(get_accelerator(), invalid_argument, "mydev");
   EXPECT_EQ(detect().accelerator, "");
   EXPECT_THAT(detect().reason, testing::HasSubstr("nosuch"));
@@ -148,7 +148,7 @@ TEST_F(DetectionTest, AcceleratorOfANameIsNotChosen) {
   set_accelerator(second);
   EXPECT_EQ(&get_accelerator(), &second);
   EXPECT_ERROR(accelerator_of("absent"), unavailable, "no such card");
-  EXPECT_ERROR(accelerator_of("nosuch"), invalid_argument, "'nosuch'");
+  EXPECT_ERROR(accelerator_of("nosuch"), invalid_argument, "\"nosuch\"");
 }
 
 // Broken by endless recursion: a backend that asks for the accelerator while it is made.

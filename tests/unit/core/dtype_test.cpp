@@ -13,7 +13,7 @@ TEST(Dtype, Parse) {
   EXPECT_EQ(parse_dtype("bf16"), c10::kBFloat16);
   EXPECT_EQ(parse_dtype("fp32"), c10::kFloat);
   EXPECT_EQ(parse_dtype("double"), c10::kDouble);
-  EXPECT_ERROR(parse_dtype("fp12"), invalid_argument, "'fp12'");
+  EXPECT_ERROR(parse_dtype("fp12"), invalid_argument, "\"fp12\"");
   EXPECT_ERROR(parse_dtype(""), invalid_argument, "fp32");
 }
 
