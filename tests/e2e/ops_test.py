@@ -113,7 +113,7 @@ class Ops(unittest.TestCase):
 
     # Breaks when a name that is none, or a wrong word, is taken without a word.
     def test_4_wrong_words(self):
-        for words, code, text in [(["build", "nosuch"], 1, "'nosuch'"), (["list", "--colour"], 2, "--colour"), ([], 2, "list, build"),
+        for words, code, text in [(["build", "nosuch"], 1, '"nosuch"'), (["list", "--colour"], 2, "--colour"), ([], 2, "list, build"),
                                   (["clean", "--dry-run"], 2, "names, --json and --force"),
                                   (["build", "fused_adam", "--backend", "nosuch"], 1, "no sources"),
                                   (["build", "utils", "--target-arch=native"], 1, "not native")]:

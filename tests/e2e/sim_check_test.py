@@ -34,6 +34,7 @@ except (AssertionError, RuntimeError):  # the second in a torch that was built f
 OUT_OF_MEMORY = """
 import sys, torch
 torch.ops.load_library(sys.argv[1])
+# Its own lines:
 held = torch.empty(10 << 20, device="sim:0")
 
 def run_out():
@@ -117,7 +118,7 @@ class SimCheck(SmallModelTest):
     def run_out_of_memory(self, way, check, kind):
         program = os.path.join(self.folder, "out_of_memory.py")
         with open(program, "w", encoding="utf-8") as file:
-            file.write(OUT_OF_MEMORY)
+            file.write(OUT_OF_MEMORY.replace("# Its own lines:", MODULE))
         line = f"exec {sys.executable} {program} {LIBRARY} '{way}'"
         return self.run_checked(line, check, kind, SIM_MEMORY="64MiB")
 
