@@ -28,8 +28,8 @@ bool is_generated(const fs::path& path, const std::string& text) {
   const std::string name = path.generic_string();
   const std::string_view head = std::string_view(text).substr(0, 1024);
   const auto says = [&](std::string_view words) { return head.find(words) != std::string_view::npos; };
-  return name.find("enerated") != std::string::npos || name == "ATen/RegistrationDeclarations.h" || says("@generated") ||
-         says("enerated by");
+  return name.find("enerated") != std::string::npos || name == "ATen/RegistrationDeclarations.h" ||
+         says("@generated") || says("enerated by");
 }
 
 std::uint64_t extend(std::uint64_t hash, const std::string& text) {

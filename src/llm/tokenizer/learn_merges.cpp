@@ -124,8 +124,7 @@ class Learner {
 
 }  // namespace
 
-Merges learn_merges(const std::vector<PieceCount>& pieces, std::size_t count,
-                    std::uint16_t first_id) {
+Merges learn_merges(const std::vector<PieceCount>& pieces, std::size_t count, std::uint16_t first_id) {
   return Learner(pieces, first_id).learn(count);
 }
 

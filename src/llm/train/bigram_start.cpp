@@ -33,7 +33,7 @@ constexpr double kConstant = 2.0;
 /// A sparse float matrix, row after row.
 struct Sparse {
   std::int64_t columns;
-  std::vector<std::size_t> begins;  ///< of the rows, and the end
+  std::vector<std::size_t> begins;    ///< of the rows, and the end
   std::vector<std::uint16_t> places;  ///< column of each value
   std::vector<float> values;
 
@@ -57,7 +57,10 @@ struct Sparse {
   }
 
   Sparse transposed() const {
-    Sparse out{.columns = rows(), .begins = std::vector<std::size_t>(static_cast<std::size_t>(columns) + 1), .places = {}, .values = {}};
+    Sparse out{.columns = rows(),
+               .begins = std::vector<std::size_t>(static_cast<std::size_t>(columns) + 1),
+               .places = {},
+               .values = {}};
     for (const std::uint16_t column : places) ++out.begins[column + std::size_t{1}];
     for (std::size_t i = 1; i < out.begins.size(); ++i) out.begins[i] += out.begins[i - 1];
     out.places.resize(places.size());

@@ -135,7 +135,8 @@ struct Trainer::Impl {
     if (!options.data.empty()) return load_corpus(options.data, context);
     Corpus headers = load_default_corpus(context);
     // Runs were once started on all headers, generated ones included.
-    if (options.resume && headers.fingerprint != progress.fingerprint) return load_default_corpus(context, Headers::all);
+    if (options.resume && headers.fingerprint != progress.fingerprint)
+      return load_default_corpus(context, Headers::all);
     return headers;
   }
 
@@ -158,12 +159,12 @@ struct Trainer::Impl {
   void check_tokens() const {
     const auto needed = static_cast<std::size_t>(options.model.max_positions) + 1;
     if (train.size() >= needed && held_out.size() >= needed) return;
-    throw Error(ErrorCode::invalid_argument, "load_data",
-                {.what = "there is too little text",
-                 .got = std::to_string(train.size()) + " tokens to train on, " + std::to_string(held_out.size()) +
-                        " held out",
-                 .want = "at least " + std::to_string(needed) + " of each",
-                 .hint = "give more --data, a shorter --context or a smaller --vocab-size"});
+    throw Error(
+        ErrorCode::invalid_argument, "load_data",
+        {.what = "there is too little text",
+         .got = std::to_string(train.size()) + " tokens to train on, " + std::to_string(held_out.size()) + " held out",
+         .want = "at least " + std::to_string(needed) + " of each",
+         .hint = "give more --data, a shorter --context or a smaller --vocab-size"});
   }
 
   std::optional<Model> make_model() {
@@ -203,8 +204,8 @@ struct Trainer::Impl {
       const auto room = static_cast<std::int64_t>(train.size() - length) + 1;
       windows.push_back({static_cast<std::size_t>(random.below(room)), length});
     }
-    return window_tokens(train, std::span(windows).subspan(static_cast<std::size_t>(part.begin),
-                                                                  static_cast<std::size_t>(part.count)));
+    return window_tokens(
+        train, std::span(windows).subspan(static_cast<std::size_t>(part.begin), static_cast<std::size_t>(part.count)));
   }
 
   DropoutMasks draw_masks() {

@@ -43,8 +43,9 @@ std::vector<std::string> by_expression(const std::string& text) {
 
 /// Text of every kind of character that pieces are told apart by, in valid UTF-8.
 std::string random_text(std::mt19937& random, std::size_t length) {
-  const std::vector<std::string> symbols = {"a", "Z", "\u00e4", "\u4e2d", "\u00a0", "\u2028", "0", "9", " ", " ",
-                                            "\t", "\n", "\r", "\v", "/", "_", "{", "~", "\x7f", "\x01", "\x1c", "@", "`"};
+  const std::vector<std::string> symbols = {"a", "Z", "\u00e4", "\u4e2d", "\u00a0", "\u2028", "0", "9",
+                                            " ", " ", "\t",     "\n",     "\r",     "\v",     "/", "_",
+                                            "{", "~", "\x7f",   "\x01",   "\x1c",   "@",      "`"};
   std::string out;
   for (std::size_t i = 0; i < length; ++i) out += symbols[random() % symbols.size()];
   return out;
@@ -112,7 +113,8 @@ TEST(TextVocabulary, IdsAreTheTokenizers) {
   const Tokenizer tokenizer = Tokenizer::load(folder.path());
   EXPECT_EQ(tokenizer.size(), vocabulary.size());
   std::mt19937 random(3);
-  for (const std::string& text : {std::string(kCode), random_text(random, 3000), std::string("Returns the size_ 1024")}) {
+  for (const std::string& text :
+       {std::string(kCode), random_text(random, 3000), std::string("Returns the size_ 1024")}) {
     const Stream ids = vocabulary.encode(stream_of(text));
     ASSERT_EQ(ids.back(), kEndOfText);
     const std::vector<std::int64_t> wide(ids.begin(), ids.end() - 1);
@@ -131,7 +133,8 @@ TEST(TextVocabulary, ShortTextsStayBytes) {
   const TextVocabulary bytes = TextVocabulary::learn(code_stream(), kByteVocabulary);
   EXPECT_EQ(bytes.json(), Tokenizer::bytes_json());
   EXPECT_EQ(bytes.encode(stream_of("abc")), stream_of("abc"));
-  EXPECT_EQ(TextVocabulary::learn(code_stream(), 4096).size(), kByteVocabulary + static_cast<std::int64_t>(code_stream().size() / 4096));
+  EXPECT_EQ(TextVocabulary::learn(code_stream(), 4096).size(),
+            kByteVocabulary + static_cast<std::int64_t>(code_stream().size() / 4096));
 }
 
 // Fails when a resumed run has other ids than before, or takes a file that would give other ones.
@@ -150,7 +153,8 @@ TEST(TextVocabulary, ReadsWhatWasWritten) {
     return json.replace(at, from.size(), to);
   };
   EXPECT_ERROR(TextVocabulary::read(with("Isolated", "Removed"), "f.json"), unsupported, "f.json");
-  EXPECT_ERROR(TextVocabulary::read(with("\"merges\": [", "\"merges\": [[\"a\", \"nowhere\"],"), "f.json"), corrupt, "f.json");
+  EXPECT_ERROR(TextVocabulary::read(with("\"merges\": [", "\"merges\": [[\"a\", \"nowhere\"],"), "f.json"), corrupt,
+               "f.json");
   EXPECT_ERROR(TextVocabulary::read(with("\"merges\": [", "\"merges\": [3,"), "f.json"), corrupt, "f.json");
   EXPECT_ERROR(TextVocabulary::read("{}", "f.json"), corrupt, "f.json");
 }

@@ -12,6 +12,10 @@ class pin_handle:
     def is_pinned(self, buffer: Tensor) -> bool:
         """Views too."""
 
+def is_given(address: int) -> bool:
+    """Whether the address lies in a block that new_cpu_locked_tensor() took from the accelerator's allocator, freed or not."""
+def is_freed(tensor: Tensor) -> bool:
+    """Whether the tensor lies in such a block that was freed."""
 def stats() -> dict[str, int]:
     """The pool's numbers: used_bytes, used_peak, held_bytes, held_peak, limit, taken, reused, misplaced."""
 def trim() -> None:
