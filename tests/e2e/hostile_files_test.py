@@ -12,7 +12,7 @@ import unittest
 from shell import BIN, shell
 from small_model import SMALL, SmallModelTest
 
-SECONDS = 60  # of a command that must not wait; far more than it takes on a loaded machine
+SECONDS = 120  # of a command that must not wait; far more than it takes on a loaded machine
 ENDS_WITHIN = 6  # after a signal: one second, and the slowness of a loaded machine
 
 
@@ -168,11 +168,11 @@ class HostileFiles(SmallModelTest):
         self.refused(f"generate --model {self.model} --prompt a -n 1", "config.json is not valid JSON")
         write_json(self.path("config.json"), config)
         with open(self.path("chat_template.jinja"), "w", encoding="utf-8") as file:
-            file.write("{{ raise_exception('" + long + "') }}")
+            file.write("{{ raise_exception('" + escape + "x" * 20000 + "') }}")
         self.refused(f"generate --model {self.model} --prompt a -n 1", "refuses these messages", status=2)
         with open(self.path("chat_template.jinja"), "w", encoding="utf-8") as file:
             file.write("{% " + escape + " %}")
-        self.refused(f"generate --model {self.model} --prompt a -n 1", r"\x1b]0;gone\x07\u202e")
+        self.refused(f"generate --model {self.model} --prompt a -n 1", r'"\x1b]0;"')
 
     def header(self, change):
         """Rewrites the header of the weights."""
