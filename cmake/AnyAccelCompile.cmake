@@ -121,6 +121,7 @@ function(anyaccel_precompiled target name)
     endif()
     if(name MATCHES "tests")
       target_link_libraries(${name} PRIVATE GTest::gtest GTest::gmock)  # for what they define
+      target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # as anyaccel_tests() compiles
     endif()
   endif()
   target_precompile_headers(${target} REUSE_FROM ${name})

@@ -1,8 +1,6 @@
 #include "build/elf.h"
 
 #include <elf.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/file.h"
 #include "build/sha256.h"
 
 namespace anyaccel::build {
@@ -23,16 +22,15 @@ constexpr std::size_t kMostName = 512;
 
 class File {
  public:
-  explicit File(const std::filesystem::path& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  ~File() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
+  /// Throws what open_regular_file() does.
+  explicit File(const std::filesystem::path& path) : descriptor_(open_regular_file(path, "read_elf")) {}
+  ~File() { ::close(descriptor_); }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
   /// All of `bytes` at `offset`, or false.
   bool read(void* to, std::uint64_t bytes, std::uint64_t offset) const {
-    return descriptor_ >= 0 && offset < (std::uint64_t{1} << 62) &&
+    return offset < (std::uint64_t{1} << 62) &&
            ::pread(descriptor_, to, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
   }
   template <typename T>
@@ -44,7 +42,7 @@ class File {
   }
   std::optional<std::string> name(std::uint64_t offset) const {
     std::array<char, kMostName> text{};
-    if (descriptor_ < 0 || offset >= (std::uint64_t{1} << 62)) return std::nullopt;
+    if (offset >= (std::uint64_t{1} << 62)) return std::nullopt;
     const auto count = ::pread(descriptor_, text.data(), text.size(), static_cast<off_t>(offset));
     const auto* end = count > 0 ? std::memchr(text.data(), 0, static_cast<std::size_t>(count)) : nullptr;
     if (end == nullptr) return std::nullopt;
@@ -124,21 +122,21 @@ std::optional<ElfFacts> read_elf(const std::filesystem::path& file) noexcept try
   return std::nullopt;
 }
 
-std::string library_identity(const std::filesystem::path& file) {
+std::string library_identity(const std::filesystem::path& file) try {
   constexpr int kPages = 64;
   if (const auto elf = read_elf(file); elf && !elf->build_id.empty()) return "build id " + elf->build_id;
+  const File content(file);
+  const std::uint64_t size = std::filesystem::file_size(file);
   std::array<char, 4096> page{};
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  struct stat info {};
-  const bool good = descriptor >= 0 && ::fstat(descriptor, &info) == 0;
   Sha256 hash;
-  const auto stride = std::max<off_t>(info.st_size / kPages, static_cast<off_t>(page.size()));
-  for (off_t at = 0; good && at < info.st_size; at += stride) {
-    const auto count = ::pread(descriptor, page.data(), page.size(), at);
-    if (count > 0) hash.add({page.data(), static_cast<std::size_t>(count)});
+  const auto stride = std::max<std::uint64_t>(size / kPages, page.size());
+  for (std::uint64_t at = 0; at < size; at += stride) {
+    const std::uint64_t count = std::min<std::uint64_t>(page.size(), size - at);
+    if (content.read(page.data(), count, at)) hash.add({page.data(), count});
   }
-  if (descriptor >= 0) ::close(descriptor);
-  return good ? std::to_string(info.st_size) + " bytes " + hash.hex() : std::string();
+  return std::to_string(size) + " bytes " + hash.hex();
+} catch (const std::exception&) {
+  return {};
 }
 
 }  // namespace anyaccel::build

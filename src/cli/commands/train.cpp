@@ -52,34 +52,39 @@ void print_info(const TrainInfo& info) {
     std::fprintf(stderr, "resumed      after step %lld\n", static_cast<long long>(info.first_step));
 }
 
-std::string progress_text(const TrainStep& s) {
+std::string progress_text(const TrainStep& s, double loss) {
   char text[160];
   std::snprintf(text, sizeof text, "step %lld  loss %.3f  %.0f tokens/s  memory %.1f MB  left %s",
-                static_cast<long long>(s.step), s.loss, s.tokens_per_second,
+                static_cast<long long>(s.step), loss, s.tokens_per_second,
                 static_cast<double>(s.memory_allocated) / 1e6, duration(s.seconds_left).c_str());
   return text;
 }
 
-/// One line that is rewritten on a terminal, a line now and then elsewhere.
+/// One line that is rewritten on a terminal; elsewhere a line every five seconds. The loss is an average over about the last
+/// 100 steps, because that of a single small batch says little.
 class Progress {
  public:
   void show(const TrainStep& step) {
+    ++steps_;
+    loss_ += (step.loss - loss_) / static_cast<double>(std::min<std::int64_t>(steps_, 100));
     if (terminal_) {
       if (step.seconds - last_ < 0.1 && last_ > 0) return;
-      std::fprintf(stderr, "\r%s\x1b[K", progress_text(step).c_str());
+      std::fprintf(stderr, "\r%s\x1b[K", progress_text(step, loss_).c_str());
     } else {
       if (step.seconds - last_ < 5.0 && last_ > 0) return;
-      std::fprintf(stderr, "%s\n", progress_text(step).c_str());
+      std::fprintf(stderr, "%s\n", progress_text(step, loss_).c_str());
     }
     last_ = step.seconds;
   }
   void finish(const TrainStep& step) {
-    if (terminal_ && step.step > 0) std::fprintf(stderr, "\r%s\x1b[K\n", progress_text(step).c_str());
+    if (terminal_ && step.step > 0) std::fprintf(stderr, "\r%s\x1b[K\n", progress_text(step, loss_).c_str());
   }
 
  private:
   bool terminal_ = isatty(STDERR_FILENO) != 0;
   double last_ = 0;
+  double loss_ = 0;
+  std::int64_t steps_ = 0;
 };
 
 ordered_json optional_number(const std::optional<double>& value) {
@@ -124,7 +129,7 @@ void print_result(const TrainResult& r, const TrainInfo& info) {
   if (r.losses.empty())
     std::printf("nothing left to do: the run was done after %lld steps\n", static_cast<long long>(r.steps));
   else
-    std::printf("trained %lld steps in %s, %.0f tokens/s, final training loss %.3f\n", static_cast<long long>(r.steps),
+    std::printf("trained %lld steps in %s, %.0f tokens/s, final training loss %.3f nats per token\n", static_cast<long long>(r.steps),
                 duration(r.seconds).c_str(), r.tokens_per_second, r.final_loss);
   if (r.held_out_loss && r.unigram_entropy && r.ngram_loss) {
     std::printf("held-out loss %.3f nats per byte; unigram entropy %.3f (ratio %.2f); order-3 n-gram %.3f\n",

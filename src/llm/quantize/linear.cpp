@@ -29,8 +29,6 @@ bool is_int4(const at::Tensor& weight) { return weight.scalar_type() == c10::kBy
 
 std::int64_t inputs_of(const at::Tensor& weight) { return weight.size(1) * (is_int4(weight) ? 2 : 1); }
 
-std::int64_t block_of(std::int64_t group) { return group % 64 == 0 ? 64 : 32; }
-
 at::Tensor unpack(const at::Tensor& weight, std::int64_t block) {
   const at::Tensor bytes = weight.view({weight.size(0), 2 * weight.size(1) / block, block / 4, 2}).transpose(2, 3);
   return at::stack({bytes.bitwise_and(15), bytes.floor_divide(16)}, 3).reshape({weight.size(0), 2 * weight.size(1)});
@@ -73,22 +71,6 @@ at::Tensor linear_in_pieces(const at::Tensor& x, const at::Tensor& weight, const
 }
 
 }  // namespace
-
-std::int64_t group_size(std::int64_t inputs, std::int64_t wanted) {
-  if (wanted > 0) return wanted % 32 == 0 && inputs % wanted == 0 ? wanted : 0;
-  for (const std::int64_t group : {128, 64, 32}) {
-    if (inputs % group == 0) return group;
-  }
-  return 0;
-}
-
-at::Tensor pack_int4(const at::Tensor& q, std::int64_t group) {
-  const std::int64_t block = block_of(group);
-  // Of a block: byte of the word, nibble of the byte, word.
-  const at::Tensor planes = q.view({q.size(0), q.size(1) / block, 2, 2, block / 4});
-  const at::Tensor bytes = planes.select(3, 0).bitwise_or(planes.select(3, 1).mul(16));
-  return bytes.transpose(2, 3).reshape({q.size(0), q.size(1) / 2});
-}
 
 QuantizedMatrix quantize(const at::Tensor& weight, int bits, std::int64_t group) {
   if (has_integer_ops(weight)) return quantize_by_op(weight.contiguous(), bits, group);
@@ -138,7 +120,7 @@ at::Tensor dequantize(const at::Tensor& weight, const Scales& scales, std::int64
   const at::Tensor factor = scales.scales.narrow(0, begin, count).unsqueeze(-1);
   const std::int64_t groups = scales.scales.size(1), inputs = inputs_of(weight);
   at::Tensor q = weight.narrow(0, begin, count);
-  if (is_int4(weight)) q = unpack(q, block_of(inputs / groups));
+  if (is_int4(weight)) q = unpack(q, int4_block(inputs / groups));
   at::Tensor values = q.to(c10::kFloat).view({count, groups, inputs / groups});
   if (is_int4(weight)) {
     values = scales.zeros.defined() ? values.sub(scales.zeros.narrow(0, begin, count).unsqueeze(-1).to(c10::kFloat))

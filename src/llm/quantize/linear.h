@@ -39,6 +39,9 @@ std::int64_t group_size(std::int64_t inputs, std::int64_t wanted);
 /// `group` divides the inputs and is a multiple of 32.
 QuantizedMatrix quantize(const at::Tensor& weight, int bits, std::int64_t group);
 
+/// Inputs in a block of int4.
+std::int64_t int4_block(std::int64_t group);
+
 /// The weight of int4: q uint8 [outputs, inputs], values 0 to 15, in the blocks that belong to the group.
 at::Tensor pack_int4(const at::Tensor& q, std::int64_t group);
 

@@ -1,10 +1,9 @@
 // WordPiece: the longest known beginning of a word, again and again; and WordLevel: whole words.
-#include <algorithm>
-
 #include "anyaccel/error.h"
 #include "base/untrusted_text.h"
 #include "llm/tokenizer/factories.h"
 #include "llm/tokenizer/utf8.h"
+#include "llm/tokenizer/word_finder.h"
 
 namespace anyaccel::llm {
 
@@ -13,32 +12,26 @@ namespace {
 class WordPiece final : public TokenModel {
  public:
   explicit WordPiece(const TokenizerNode& node)
-      : prefix_(node.string("continuing_subword_prefix").value_or("##")),
-        max_characters_(static_cast<std::size_t>(
+      : max_characters_(static_cast<std::size_t>(
             node.integer("max_input_chars_per_word", 0, std::int64_t{1} << 32).value_or(100))) {
     read_vocabulary(node, vocabulary_);
     unknown_ = vocabulary_.id(node.string("unk_token").value_or("[UNK]"));
-    for (const auto& [word, id] : node.object("vocab")->items()) longest_ = std::max(longest_, word.size());
+    const std::string prefix = node.string("continuing_subword_prefix").value_or("##");
+    std::vector<std::pair<std::string, std::size_t>> first, later;
+    for (const auto& [word, id] : node.object("vocab")->items()) {
+      const auto value = static_cast<std::size_t>(*vocabulary_.id(word));
+      if (!word.empty()) first.emplace_back(word, value);
+      if (word.size() > prefix.size() && word.starts_with(prefix)) later.emplace_back(word.substr(prefix.size()), value);
+    }
+    first_ = WordFinder(std::move(first));
+    later_ = WordFinder(std::move(later));
   }
 
   void tokenize(std::string_view piece, TokenIds& ids) const override {
     const std::size_t before = ids.size();
     std::size_t characters = 0;
     for_each_character(piece, [&](char32_t, std::string_view) { ++characters; });
-    bool known = characters <= max_characters_;
-    for (std::size_t begin = 0; known && begin < piece.size();) {
-      std::string word = begin == 0 ? "" : prefix_;
-      const std::size_t skip = word.size();
-      word += piece.substr(begin, longest_);
-      std::optional<std::int64_t> found;
-      for (; word.size() > skip; word.pop_back()) {
-        if ((found = vocabulary_.id(word))) break;
-      }
-      known = found.has_value();
-      if (known) ids.push_back(*found);
-      begin += word.size() - skip;
-    }
-    if (known) return;
+    if (characters <= max_characters_ && cut(piece, ids)) return;
     ids.resize(before);
     if (!unknown_) {
       throw Error(ErrorCode::invalid_argument, "Tokenizer::encode",
@@ -48,10 +41,25 @@ class WordPiece final : public TokenModel {
   }
 
  private:
-  std::string prefix_;
+  /// Appends the ids of the whole piece; false if the vocabulary lacks a part of it. Takes time in proportion to the piece.
+  bool cut(std::string_view piece, TokenIds& ids) const {
+    const std::vector<FoundWord> first = first_.find(piece);
+    if (first.empty() || first.back().begin != 0) return false;
+    ids.push_back(static_cast<std::int64_t>(first.back().value));
+    std::size_t begin = first.back().size;
+    const std::vector<FoundWord> later = begin < piece.size() ? later_.find(piece) : std::vector<FoundWord>();
+    for (auto word = later.rbegin(); begin < piece.size(); ++word) {
+      while (word != later.rend() && word->begin < begin) ++word;
+      if (word == later.rend() || word->begin != begin) return false;
+      ids.push_back(static_cast<std::int64_t>(word->value));
+      begin += word->size;
+    }
+    return true;
+  }
+
   std::size_t max_characters_;
-  std::size_t longest_ = 0;
   std::optional<std::int64_t> unknown_;
+  WordFinder first_, later_;  ///< words at the beginning of a piece, and after another word
 };
 
 class WordLevel final : public TokenModel {

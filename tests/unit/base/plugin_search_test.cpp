@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "base/plugin/library_check.h"
+#include "test_paths.h"
 #include "unit/support/expect_error.h"
 #include "unit/support/plugin_folder.h"
 #include "unit/support/scoped_env.h"

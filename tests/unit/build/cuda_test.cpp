@@ -1,6 +1,8 @@
 // CUDA sources, with programs that stand for nvcc and a LibTorch that stands for one with CUDA.
 #include "build/cuda.h"
 
+#include <sys/stat.h>
+
 #include "build/elf.h"
 #include "unit/build/fake_op.h"
 #include "unit/support/expect_error.h"
@@ -118,6 +120,18 @@ TEST(Elf, DamagedFiles) {
     EXPECT_LE(read ? read->needed.size() : 0, 2U);
   }
   EXPECT_TRUE(read_elf("/proc/self/exe"));
+}
+
+// Fails when a library that was replaced by a FIFO or a device blocks the process or is read. The test's own time limit ends it.
+TEST(Elf, OnlyRegularFilesAreOpened) {
+  const llm::TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  for (const std::filesystem::path& path : {folder / "fifo", std::filesystem::path("/dev/zero"), folder.path()}) {
+    EXPECT_FALSE(read_elf(path)) << path;
+    EXPECT_EQ(library_identity(path), "") << path;
+  }
+  folder.write("text", "no ELF");
+  EXPECT_THAT(library_identity(folder / "text"), testing::StartsWith("6 bytes "));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "base/plugin/plugin_file.h"
 #include "base/process.h"
 #include "core/plugin_trial.h"
+#include "test_paths.h"
 #include "unit/support/expect_error.h"
 #include "unit/support/mock_backend.h"
 #include "unit/support/plugin_folder.h"

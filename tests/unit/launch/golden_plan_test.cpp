@@ -11,6 +11,7 @@
 #include "anyaccel/error.h"
 #include "base/file.h"
 #include "launch/plan.h"
+#include "test_paths.h"
 #include "unit/support/saved_machine.h"
 
 namespace anyaccel::launch {

@@ -10,6 +10,7 @@
 
 #include "anyaccel/error.h"
 #include "base/file.h"
+#include "test_paths.h"
 #include "unit/support/saved_machine.h"
 
 namespace anyaccel::launch {

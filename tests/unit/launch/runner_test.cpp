@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/shell.h"
 #include "launch/rank_agent.h"
+#include "test_paths.h"
 
 namespace anyaccel::launch {
 namespace {

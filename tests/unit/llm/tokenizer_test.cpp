@@ -318,6 +318,29 @@ TEST(Tokenizer, ManyAddedTokens) {
   EXPECT_EQ(with_tokens(space, 1, R"(,"rstrip":true)").encode(std::string(1'000'000, ' ') + "x"), Ids({2, 1}));
 }
 
+// Fails when WordPiece takes another cut than the longest word first, lets a word begin or go on where it may not, or takes
+// time that grows with the square of a piece. The test's own time limit ends it.
+TEST(Tokenizer, WordPieceTakesTheLongestWord) {
+  const TemporaryFolder folder;
+  const auto load = [&](const std::string& vocabulary) {
+    folder.write("tokenizer.json", R"({"model":{"type":"WordPiece","max_input_chars_per_word":4294967296,"vocab":)" +
+                                       vocabulary + R"(},"pre_tokenizer":{"type":"Whitespace"}})");
+    return Tokenizer::load(folder.path());
+  };
+  const Tokenizer small = load(R"({"[UNK]":0,"a":1,"ab":2,"##a":3,"##ab":4,"##b":5,"##bab":6,"abb":7,"x##a":8,"##":9})");
+  EXPECT_EQ(small.encode("ab"), Ids({2}));
+  EXPECT_EQ(small.encode("aba"), Ids({2, 3}));
+  EXPECT_EQ(small.encode("abab"), Ids({2, 4}));      // not a, ##bab: the longest first
+  EXPECT_EQ(small.encode("abbabab"), Ids({7, 4, 4}));
+  EXPECT_EQ(small.encode("aab"), Ids({1, 4}));
+  EXPECT_EQ(small.encode("b"), Ids({0}));            // only goes on
+  EXPECT_EQ(small.encode("abx a"), Ids({0, 1}));     // a part is unknown: so is the whole word
+  const std::string a(200'000, 'a');
+  const Tokenizer greedy = load(R"({"[UNK]":0,"a":1,"##a":2,"##)" + a + R"(b":3,")" + a + R"(c":4})");
+  EXPECT_EQ(greedy.encode(std::string(1'000'000, 'a')).size(), 1'000'000U);
+  EXPECT_EQ(greedy.encode("a" + a + "b"), Ids({1, 3}));
+}
+
 // Fails when marks in a row are put in order in a time that grows with the square of their number, or in another order.
 TEST(Tokenizer, MarksInARow) {
   const TemporaryFolder folder;

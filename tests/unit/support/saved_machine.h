@@ -7,6 +7,7 @@
 #include <string>
 
 #include "anyaccel/error.h"
+#include "test_paths.h"
 #include "topology/topology.h"
 
 namespace anyaccel::test {

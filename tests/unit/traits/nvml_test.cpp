@@ -12,6 +12,7 @@
 
 #include "anyaccel/error.h"
 #include "backends/cuda/traits.h"
+#include "test_paths.h"
 #include "unit/support/expect_error.h"
 
 namespace anyaccel::backends::cuda {

@@ -7,6 +7,7 @@
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/sdk/backend.h"
+#include "test_paths.h"
 #include "unit/support/cuda_libtorch.h"
 #include "unit/support/expect_error.h"
 #include "unit/support/test_device.h"

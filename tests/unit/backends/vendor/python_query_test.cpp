@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "test_paths.h"
+
 namespace anyaccel::sdk {
 namespace {
 

@@ -17,6 +17,7 @@
 
 #include "anyaccel/error.h"
 #include "ops/async_io/engine.h"
+#include "test_paths.h"
 
 namespace anyaccel::ops::aio {
 

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "anyaccel/error.h"
+#include "test_paths.h"
 
 namespace anyaccel::ops {
 namespace {
