@@ -50,6 +50,17 @@ class DecodeStepTest : public testing::Test {
     const c10::AutoGradMode gradient(true);
     return forward(state, ids, nullptr).detach();
   }
+  /// Appends `more` to `ids` and compares its rows with those of the plain pass.
+  void expect_plain_rows(ModelState& state, KvCache& cache, std::vector<std::int64_t>& ids,
+                         const std::vector<std::int64_t>& more) {
+    const at::Tensor got = forward(state, more, &cache);
+    ids.insert(ids.end(), more.begin(), more.end());
+    const at::Tensor want =
+        plain(state, ids)
+            .narrow(1, static_cast<std::int64_t>(ids.size() - more.size()), static_cast<std::int64_t>(more.size()));
+    EXPECT_TRUE(at::allclose(got, want, 1e-5, 1e-5));
+    EXPECT_FALSE(at::equal(got, want));  // else the plain pass is compared with itself
+  }
   void expect_plain_results(const ModelConfig& config) {
     const Model model = Model::create(config, 3);
     ModelState& state = *model.state();
@@ -58,13 +69,7 @@ class DecodeStepTest : public testing::Test {
     std::vector<std::int64_t> ids;
     for (const std::vector<std::int64_t>& more :
          {std::vector<std::int64_t>{3}, {5, 6, 7, 1, 2, 18, 4, 11, 12, 13, 14, 15}, {1}, {9, 8}}) {
-      const at::Tensor got = forward(state, more, &cache);
-      ids.insert(ids.end(), more.begin(), more.end());
-      const at::Tensor want =
-          plain(state, ids)
-              .narrow(1, static_cast<std::int64_t>(ids.size() - more.size()), static_cast<std::int64_t>(more.size()));
-      EXPECT_TRUE(at::allclose(got, want, 1e-5, 1e-5));
-      EXPECT_FALSE(at::equal(got, want));  // else the plain pass is compared with itself
+      expect_plain_rows(state, cache, ids, more);
     }
   }
   c10::AutoGradMode no_gradient_{false};
@@ -82,12 +87,7 @@ TEST_F(DecodeStepTest, IsTakenAndEqualsThePlainPass) {
   EXPECT_TRUE(at::allclose(forward(state, ids, &cache), plain(state, ids), 1e-5,
                            1e-5));  // more rows than one call for few takes
   for (const std::vector<std::int64_t>& more : {std::vector<std::int64_t>{3}, {5, 6, 7}, {1}}) {
-    const at::Tensor got = forward(state, more, &cache);
-    ids.insert(ids.end(), more.begin(), more.end());
-    const at::Tensor want =
-        plain(state, ids)
-            .narrow(1, static_cast<std::int64_t>(ids.size() - more.size()), static_cast<std::int64_t>(more.size()));
-    EXPECT_TRUE(at::allclose(got, want, 1e-5, 1e-5));
+    expect_plain_rows(state, cache, ids, more);
   }
   EXPECT_EQ(cache.length(), 23);
 }
