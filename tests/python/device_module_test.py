@@ -68,6 +68,24 @@ print(torch.equal(direct, gradient(lambda f, y: checkpoint(f, y, use_reentrant=F
     assert done.stdout.splitlines()[-1:] == ["True"], done.stdout + done.stderr
 
 
+# Breaks when a simulator that takes CUDA's place comes after torch has looked for CUDA, which makes random numbers fail, or when a
+# program that imports torch first is not told.
+@pytest.mark.parametrize(("imports", "works"), [("anyaccel, torch", True), ("torch, anyaccel", False)])
+def test_random_numbers_in_the_place_of_cuda(imports, works):
+    if torch.backends.cuda.is_built():
+        pytest.skip("this LibTorch is built for CUDA, whose place cannot be taken")
+    done = run(f"""
+import {imports}
+device = anyaccel.get_accelerator().device_name(1)
+torch.manual_seed(5)
+first = torch.rand(4, device=device)
+torch.manual_seed(5)
+print(device, torch.equal(first, torch.rand(4, device=device)))
+""", "cuda")
+    assert ("import anyaccel first" in done.stderr) != works, done.stderr
+    assert (done.stdout == "cuda:1 True\n") == works, done.stdout + done.stderr
+
+
 # Breaks when DeviceMesh leaves a rank on device 0 although the launcher gave it another one, or overrides what the program chose.
 @pytest.mark.parametrize(("choice", "device"), [("", 1), ("anyaccel.get_accelerator().set_device(0)", 0), ("torch.sim.set_device(0)", 0),
                                                 ("torch.ones(1, device='sim')", 0), ("torch.sim.device(0).__enter__()", 1)])

@@ -1,11 +1,21 @@
 """Imports torch, and says so where it is not the one that this package was built with: its library would not find its symbols."""
 
+import ctypes
+import importlib.util
+import os
+import sys
+
 from . import _build_info
 from .errors import make_error
+
+# Whether torch was imported before AnyAccel. torch looks for CUDA while it is imported and remembers the answer.
+imported_before = "torch" in sys.modules
 
 
 def require():
     """Torch, before our library, which needs torch's."""
+    if os.environ.get("SIM_STANDS_IN_FOR") and not imported_before:
+        _load_simulator()
     try:
         import torch
     except ModuleNotFoundError as error:
@@ -14,6 +24,23 @@ def require():
         raise make_error("unavailable", "import anyaccel", "there is no torch", want=f"torch {_build_info.TORCH_VERSION}",
                          hint=f"pip install torch=={_build_info.TORCH_VERSION}") from error
     check(torch.__version__, torch.__file__)
+
+
+def _load_simulator():
+    """Load the simulator into LibTorch before torch's Python code looks for the device type whose place it takes."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.submodule_search_locations:
+        return
+    folder = spec.submodule_search_locations[0]
+    found = {}
+    with open(os.path.join(folder, "version.py"), encoding="utf-8") as file:
+        exec(file.read(), found)
+    check(found["__version__"], folder)
+    for name in ("libc10.so", "libtorch_cpu.so", "libtorch.so"):
+        ctypes.CDLL(os.path.join(folder, "lib", name), ctypes.RTLD_GLOBAL)
+    library = os.path.join(os.path.dirname(__file__), _build_info.LIBRARIES, "libanyaccel_sim.so")
+    if os.path.exists(library):
+        ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
 
 
 def check(version, place):

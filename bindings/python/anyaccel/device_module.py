@@ -9,10 +9,11 @@ import operator
 import os
 import sys
 import types
+import warnings
 
 import torch
 
-from . import _native
+from . import _native, _torch
 from .stream import Event, Stream
 
 # torch.manual_seed() seeds these types and PrivateUse1 by name.
@@ -34,6 +35,10 @@ def register(accelerator):
     if present is not None:
         if os.environ.get("SIM_STANDS_IN_FOR") and not hasattr(present, "_anyaccel"):
             _replace(present, _make(name, accelerator))
+            if name == "cuda" and _torch.imported_before and "ANYACCEL_SIM_LIBRARY" not in os.environ:
+                warnings.warn("torch was imported before the simulator could take CUDA's place, so torch.manual_seed() and random "
+                              "numbers on cuda fail; import anyaccel first, or run the program through "
+                              "`anyaccel sim run --stands-in-for cuda`", RuntimeWarning, stacklevel=2)
         return
     module = _make(name, accelerator)
     torch._register_device_module(name, module)
