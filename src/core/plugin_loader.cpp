@@ -91,7 +91,7 @@ LoadedPlugin load(const FoundPlugin& found) {
   const auto* descriptor = library.find<const anyaccel_plugin*>(ANYACCEL_PLUGIN_SYMBOL);
   if (descriptor == nullptr)
     refuse(ErrorCode::unavailable, found,
-           "it is no plugin: it has no symbol " ANYACCEL_PLUGIN_SYMBOL
+           "it is not a plugin: it has no symbol " ANYACCEL_PLUGIN_SYMBOL
            "; want ANYACCEL_PLUGIN(...) in one of its sources");
   check_descriptor(found, *descriptor);
   auto plugin = sdk::PluginAccess::make(found);

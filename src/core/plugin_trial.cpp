@@ -96,7 +96,7 @@ void refuse_with(std::string_view why) { send(own_verdict, kRefused + std::strin
   } catch (const std::exception& error) {
     refuse_with(error.what());
   } catch (...) {
-    refuse_with("it threw something that is no std::exception");
+    refuse_with("it threw something that is not a std::exception");
   }
   ::_exit(0);  // no destructors: they are the parent's
 }

@@ -103,7 +103,7 @@ sdk::Probe probe(Known& plugin) noexcept {
   } catch (const std::exception& error) {
     return {0, std::string("its plugin was refused: ") + error.what()};
   } catch (...) {
-    return {0, "its probe threw something that is no std::exception"};
+    return {0, "its probe threw something that is not a std::exception"};
   }
 }
 

@@ -136,7 +136,7 @@ std::vector<Host> parse_host_file(std::string_view text, const std::string& name
     constexpr std::string_view kSlots = "slots=";
     const auto slots = rest.starts_with(kSlots) ? slots_of(rest.substr(kSlots.size())) : std::nullopt;
     if (!slots)
-      refuse(where + " is no line of a host file", quoted_text(line),
+      refuse(where + " is not a line of a host file", quoted_text(line),
              "`NAME slots=N`, or `NAME slots=A,B,...` for slots that have names");
     std::string host(line.substr(0, blank));
     if (host.find_first_of("@:") != std::string::npos)

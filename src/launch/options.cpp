@@ -65,7 +65,7 @@ struct Refused {
   const char* reason;
 };
 constexpr Refused kRefused[] = {
-    {"--autotuning", "it tunes DeepSpeed's own engine by running training jobs, which is no work of a launcher"},
+    {"--autotuning", "it tunes DeepSpeed's own engine by running training jobs, which is not a launcher's job"},
     {"--elastic_training", "a job keeps the ranks that it starts with: one that ends ends all"},
     {"--min_elastic_nodes", "a job keeps the ranks that it starts with: one that ends ends all"},
     {"--max_elastic_nodes", "a job keeps the ranks that it starts with: one that ends ends all"},
@@ -87,7 +87,7 @@ void flag(Options& options, std::string_view, std::string_view) {
 }
 template <std::string Options::*member>
 void text(Options& options, std::string_view name, std::string_view value) {
-  if (value.empty()) refuse(std::string(name) + " wants a value");
+  if (value.empty()) refuse(std::string(name) + " requires a value");
   options.*member = value;
 }
 /// As DeepSpeed has it: an empty text, as of a script's unset variable, is the default.
@@ -97,7 +97,7 @@ void maybe_empty(Options& options, std::string_view, std::string_view value) {
 }
 template <std::optional<std::string> Options::*member>
 void text(Options& options, std::string_view name, std::string_view value) {
-  if (value.empty()) refuse(std::string(name) + " wants a value");
+  if (value.empty()) refuse(std::string(name) + " requires a value");
   options.*member = std::string(value);
 }
 template <std::optional<int> Options::*member>
@@ -184,12 +184,12 @@ constexpr Option kOptions[] = {
     {"--set", "", "NAME=VALUE", nullptr,
      [](Options& options, std::string_view, std::string_view value) {
        const auto equals = value.find('=');
-       if (equals == std::string_view::npos) refuse("--set wants NAME=VALUE");
+       if (equals == std::string_view::npos) refuse("--set requires NAME=VALUE");
        set(options.variables, std::string(value.substr(0, equals)), std::string(value.substr(equals + 1)));
      }},
     {"--own_slots", "", "", nullptr, flag<&Options::own_slots>},
     {"--slot_nodes", "", "", nullptr, flag<&Options::slot_nodes>},
-    {"--help", "-h", "", "Print this help and end", flag<&Options::help>},
+    {"--help", "-h", "", "Print this help and exit", flag<&Options::help>},
 };
 
 /// `--bind-core-list` is `--bind_core_list`.
@@ -219,21 +219,22 @@ const Option* find(const std::string& name) {
 }
 
 void check(const Options& options) {
-  if (options.module && options.no_python) refuse("--module and --no_python exclude each other");
-  if (!options.include.empty() && !options.exclude.empty()) refuse("--include and --exclude exclude each other");
+  if (options.module && options.no_python) refuse("--module and --no_python are mutually exclusive");
+  if (!options.include.empty() && !options.exclude.empty()) refuse("--include and --exclude are mutually exclusive");
   if ((options.num_nodes || options.num_accelerators) && (!options.include.empty() || !options.exclude.empty()))
     refuse("--num_nodes and --num_accelerators cannot be used with --include or --exclude");
-  if (options.json && !options.dry_run) refuse("--json wants --dry_run");
+  if (options.json && !options.dry_run) refuse("--json requires --dry_run");
   if (options.topology_file && !options.dry_run)
-    refuse("--topology wants --dry_run: ranks run on the machine that is here");
+    refuse("--topology requires --dry_run: ranks run on the machine that is here");
   if (options.node_rank && !options.no_ssh)
-    refuse("--node_rank wants --no_ssh: otherwise all hosts are started from here");
-  if (options.force_multi && options.no_ssh) refuse("--force_multi and --no_ssh exclude each other");
+    refuse("--node_rank requires --no_ssh: otherwise all hosts are started from here");
+  if (options.force_multi && options.no_ssh) refuse("--force_multi and --no_ssh are mutually exclusive");
   if (options.no_ssh && options.runner && *options.runner != Runner::ssh && *options.runner != Runner::pdsh)
     refuse("--no_ssh and --launcher " + std::string(to_string(*options.runner)) +
-           " exclude each other: either this launcher starts the ranks or that one");
+           " are mutually exclusive: either this launcher starts the ranks or that one");
   if (options.log_folder && options.prefix_output)
-    refuse("--prefix_output and --enable_each_rank_log exclude each other: a rank's file has only that rank's lines");
+    refuse(
+        "--prefix_output and --enable_each_rank_log are mutually exclusive: a rank's file has only that rank's lines");
 }
 
 }  // namespace
@@ -270,7 +271,7 @@ Options parse_options(std::span<const char* const> words) {
     } else if (i + 1 < words.size()) {
       option->set(options, option->name, words[++i]);
     } else {
-      refuse(name + " wants a value (" + std::string(option->value) + ")");
+      refuse(name + " requires a value (" + std::string(option->value) + ")");
     }
     if (options.help) return options;
   }

@@ -149,7 +149,7 @@ std::vector<std::string> make_log_files(const std::string& folder, const std::ve
   if (!std::filesystem::is_directory(folder))
     throw Error(ErrorCode::io, "launch",
                 {.what = "the folder of --enable_each_rank_log cannot be made",
-                 .got = folder + ": " + (error ? error.message() : "it is no folder")});
+                 .got = folder + ": " + (error ? error.message() : "it is not a folder")});
   const auto seconds = std::chrono::system_clock::to_time_t(now);
   std::tm local{};
   ::localtime_r(&seconds, &local);

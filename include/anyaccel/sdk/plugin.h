@@ -51,7 +51,7 @@ class Plugin {
 /// Runs a registering function where no exception may pass. Used by ANYACCEL_PLUGIN.
 inline int register_plugin_safely(void (*function)(Plugin&), anyaccel_plugin_host* host, char* message,
                                   std::size_t message_size) noexcept {
-  const char* reason = "its registering function threw something that is no std::exception";
+  const char* reason = "its registering function threw something that is not a std::exception";
   try {
     function(*reinterpret_cast<Plugin*>(host));
     return 0;

@@ -162,7 +162,7 @@ void add_generate(CLI::App& command, Context& context) {
       ->capture_default_str()
       ->needs(prompts);
   command.add_flag("--raw", a.raw, "Continue the prompt as it stands, without the model's chat template");
-  command.add_option("--logits-out", a.logits_out, "Write the prompt's logits to this .npy file and end")
+  command.add_option("--logits-out", a.logits_out, "Write the prompt's logits to this .npy file and exit")
       ->type_name("FILE")
       ->excludes(prompts);
   add_parallel_options(command, a.parallel);

@@ -61,7 +61,7 @@ void add_commands(CLI::App& app, Context& context) {
 #include "cli/module_commands.inc"
 #undef ANYACCEL_COMMAND
   for (CLI::App* command : app.get_subcommands({})) {
-    command->set_help_flag("-h,--help", "Print this help and end");
+    command->set_help_flag("-h,--help", "Print this help and exit");
     command->get_formatter()->column_width(34);
     std::string footer = command->get_footer();
     footer.append(footer.empty() ? "" : "\n")
@@ -142,6 +142,6 @@ extern "C" __attribute__((visibility("default"))) int anyaccel_command_main(int 
   } catch (const std::exception& error) {
     return fail(std::string("[anyaccel] ") + error.what());
   } catch (...) {
-    return fail("[anyaccel] an exception that is no std::exception came from a library");
+    return fail("[anyaccel] an exception that is not a std::exception came from a library");
   }
 }

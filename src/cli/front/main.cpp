@@ -48,8 +48,8 @@ void print_help() {
   line("help", "Show this text, or the options of a command");
   text +=
       "\nOptions:\n"
-      "  -h, --help         Print this help and end\n"
-      "  --version          Print the version and end\n"
+      "  -h, --help         Print this help and exit\n"
+      "  --version          Print the version and exit\n"
       "  --log-level LEVEL  What to say on standard error: error, warning, info or debug\n"
       "\nEnvironment:\n"
       "  DS_ACCELERATOR       Name of the accelerator to use; unset: the best that is there\n"
@@ -76,7 +76,7 @@ int unknown_command(std::string_view name) {
 std::optional<std::string_view> log_level_option(const std::vector<const char*>& words, std::size_t& i) {
   const std::string_view word = words[i];
   for (const std::string_view option : {"--log-level", "--log_level"}) {
-    if (word == option && i + 1 == words.size()) throw UsageError("--log-level wants a level");
+    if (word == option && i + 1 == words.size()) throw UsageError("--log-level requires a level");
     if (word == option) return words[++i];
     if (word.substr(0, option.size() + 1) == std::string(option) + "=") return word.substr(option.size() + 1);
   }

@@ -27,7 +27,7 @@ constexpr const char* kHelp =
     "torch.accelerator, torch.Stream and torch.Event, or the name of the device: Python with torch, or a binary\n"
     "that links LibTorch. The program keeps its exit code.\n\n"
     "Options:\n"
-    "  -h, --help            Print this help and end\n"
+    "  -h, --help            Print this help and exit\n"
     "  --devices N           Devices to simulate (SIM_DEVICES)\n"
     "  --memory BYTES        Memory of each, also as 512MiB (SIM_MEMORY)\n"
     "  --stands-in-for NAME  Take the place of this backend or device type (SIM_STANDS_IN_FOR)\n"
@@ -68,10 +68,10 @@ std::vector<const char*> parse(std::span<const char* const> arguments) {
     } else if (i + 1 < arguments.size()) {
       value = arguments[++i];
     } else {
-      throw UsageError("sim run: " + name + " wants a value");
+      throw UsageError("sim run: " + name + " requires a value");
     }
     if (name == "--check" && value != "report" && value != "abort")
-      throw UsageError("sim run: --check wants report or abort, not " + quoted_text(value));
+      throw UsageError("sim run: --check requires report or abort, got " + quoted_text(value));
     if (name == "--log-level") try {
         set_log_level(parse_log_level(value));
       } catch (const Error& error) {

@@ -25,7 +25,7 @@ constexpr const char* kHelp =
     "launch`\n"
     "would give to each rank of them.\n\n"
     "Options:\n"
-    "  -h, --help             Print this help and end\n"
+    "  -h, --help             Print this help and exit\n"
     "  --topology FILE        Read a machine saved with `lstopo --of xml FILE` instead of this one (also --xml)\n"
     "  --json                 Print one JSON object, for programs\n"
     "  --output, -o FILE      Write a picture; the name ends in .svg or .png\n"
@@ -47,7 +47,7 @@ int number(const std::string& option, const std::string& text) {
   int value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || stop != text.data() + text.size() || value < 0)
-    throw UsageError("topology: " + option + " wants a number, not " + quoted_text(text));
+    throw UsageError("topology: " + option + " requires a number, got " + quoted_text(text));
   return value;
 }
 
@@ -61,7 +61,7 @@ Options parse(std::span<const char* const> arguments) {
     const auto value = [&]() -> std::string {
       if (equals != std::string::npos) return word.substr(equals + 1);
       if (i + 1 < arguments.size()) return arguments[++i];
-      throw UsageError("topology: " + name + " wants a value");
+      throw UsageError("topology: " + name + " requires a value");
     };
     if (name == "--xml" || name == "--topology") {
       options.xml = value();

@@ -26,7 +26,7 @@ void add_tokens(const Json& root, const std::filesystem::path& path, std::map<st
     if (it == root.end() || it->is_null()) continue;
     const auto content = it->is_object() ? it->find("content") : it;
     if ((it->is_object() && content == it->end()) || !content->is_string())
-      corrupt(path, std::string("\"") + name + "\" is no token");
+      corrupt(path, std::string("\"") + name + "\" is not a token");
     tokens.emplace(name, content->get<std::string>());
   }
 }

@@ -27,7 +27,7 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
   const fs::path index = folder / "model.safetensors.index.json";
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
-    throw Error(ErrorCode::not_found, "load_checkpoint", {.what = folder.string() + " is no folder"});
+    throw Error(ErrorCode::not_found, "load_checkpoint", {.what = folder.string() + " is not a folder"});
   }
   finish_file_group(folder);
   if (fs::exists(single, ignored)) {

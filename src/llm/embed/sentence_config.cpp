@@ -70,7 +70,7 @@ fs::path module_folder(const fs::path& folder, const JsonReader& in) {
   const std::string path = in.string("path").value_or("");
   if (path.empty() || path == ".") return folder;
   if (fs::path(path).filename() != path || path == "..") {
-    corrupt_config(in.source() + ": a module's path is no folder beside it: " + quoted_text(path));
+    corrupt_config(in.source() + ": a module's path is not a folder next to it: " + quoted_text(path));
   }
   return folder / path;
 }
@@ -84,11 +84,11 @@ std::string module_kind(const JsonReader& in) {
 void read_modules(const fs::path& folder, SentenceConfig& config) {
   const fs::path path = folder / "modules.json";
   const Json modules = parse_json(read_file(path), path.string());
-  if (!modules.is_array() || modules.empty()) corrupt_config(path.string() + " is no list of modules");
+  if (!modules.is_array() || modules.empty()) corrupt_config(path.string() + " is not a list of modules");
   // The order that is run: an encoder, a pooling, and perhaps a normalization.
   static constexpr std::string_view kOrder[] = {"Transformer", "Pooling", "Normalize"};
   for (std::size_t i = 0; i < modules.size(); ++i) {
-    if (!modules[i].is_object()) corrupt_config(path.string() + ": a module is no object");
+    if (!modules[i].is_object()) corrupt_config(path.string() + ": a module is not an object");
     const JsonReader in(modules[i], path.string());
     const std::string kind = module_kind(in);
     if (i >= std::size(kOrder) || kind != kOrder[i]) {

@@ -51,7 +51,7 @@ std::optional<TokenIds> special_ids(const TokenizerNode& node, const std::string
   TokenIds out;
   for (const SortedJson& id : *ids) {
     if (!id.is_number_integer() || id.get<double>() < 0 || id.get<double>() > static_cast<double>(kMaxTokenId)) {
-      token.corrupt("an id is no token's");
+      token.corrupt("an id belongs to no token");
     }
     out.push_back(id.get<std::int64_t>());
   }
@@ -82,7 +82,7 @@ std::unique_ptr<PostProcessor> read_frame(const TokenizerNode& node) {
     const SortedJson* pair = node.array(key);
     if (!pair || pair->size() != 2 || !(*pair)[1].is_number_unsigned() ||
         (*pair)[1].get<std::uint64_t>() > static_cast<std::uint64_t>(kMaxTokenId)) {
-      node.corrupt(std::string(key) + " is no pair of token and id");
+      node.corrupt(std::string(key) + " is not a pair of token and id");
     }
     return TokenIds{(*pair)[1].get<std::int64_t>()};
   };

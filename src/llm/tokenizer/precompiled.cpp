@@ -82,14 +82,14 @@ class Precompiled final : public Normalizer {
  public:
   explicit Precompiled(const TokenizerNode& node) {
     const auto bytes = decode_base64(node.required_string("precompiled_charsmap"));
-    if (!bytes) node.corrupt("precompiled_charsmap is no base64");
+    if (!bytes) node.corrupt("precompiled_charsmap is not base64");
     const std::size_t size = bytes->size() < 4 ? 0 : read_u32(*bytes, 0);
     if (bytes->size() < 4 || size % 4 != 0 || size > bytes->size() - 4) {
       node.corrupt("precompiled_charsmap is cut short");
     }
     for (std::size_t at = 4; at < size + 4; at += 4) units_.push_back(read_u32(*bytes, at));
     texts_ = bytes->substr(size + 4);
-    if (!is_utf8(texts_)) node.corrupt("precompiled_charsmap has texts that are no UTF-8");
+    if (!is_utf8(texts_)) node.corrupt("precompiled_charsmap has texts that are not UTF-8");
   }
 
   void normalize(NormalizedText& text) const override {

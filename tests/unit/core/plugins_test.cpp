@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, BrokenPlugin,
     testing::Values(Broken{"static", "thrown by a static object"}, Broken{"crash", "it ended its process: Aborted"},
                     Broken{"register", "its registering function failed: thrown while registering"},
-                    Broken{"number", "threw something that is no std::exception"},
+                    Broken{"number", "threw something that is not a std::exception"},
                     Broken{"nothing", "it registered no backend"}, Broken{"twice", "registered already"},
                     Broken{"create", "thrown by the backend's constructor"}));
 

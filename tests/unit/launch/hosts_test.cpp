@@ -63,7 +63,7 @@ TEST(HostFile, WrongLinesAreNamed) {
   EXPECT_THAT(file_refusal("a slots=-1"), HasSubstr("no line"));
   // As names of devices they would start a rank on a device "O4"; DeepSpeed refuses them.
   for (const char* line : {"a slots=two", "a slots=O4", "a slots=GPU"})
-    EXPECT_THAT(file_refusal(line), HasSubstr("hosts:1 is no line"));
+    EXPECT_THAT(file_refusal(line), HasSubstr("hosts:1 is not a line"));
   EXPECT_THAT(file_refusal("a slots="), HasSubstr("no line"));
   EXPECT_THAT(file_refusal("a slots=99999999999"), HasSubstr("no line"));
   EXPECT_THAT(file_refusal("a slots=1,,2"), HasSubstr("no line"));

@@ -142,8 +142,8 @@ TEST(LaunchOptions, WhatIsRefusedSaysWhy) {
   EXPECT_THAT(refusal({}), HasSubstr("no program"));
   EXPECT_THAT(refusal({"-q"}), HasSubstr("no program"));
   EXPECT_THAT(refusal({""}), HasSubstr("empty"));
-  EXPECT_THAT(refusal({"--hostfile"}), HasSubstr("--hostfile wants a value"));
-  EXPECT_THAT(refusal({"--venv_script=", "a"}), HasSubstr("--venv_script wants a value"));
+  EXPECT_THAT(refusal({"--hostfile"}), HasSubstr("--hostfile requires a value"));
+  EXPECT_THAT(refusal({"--venv_script=", "a"}), HasSubstr("--venv_script requires a value"));
   EXPECT_THAT(refusal({"--module=1", "a"}), HasSubstr("--module takes no value"));
   EXPECT_THAT(refusal({"--num_gpus", "0", "a"}), HasSubstr("1 or more"));
   EXPECT_THAT(refusal({"--num_gpus", "2x", "a"}), HasSubstr("'2x'"));
@@ -154,14 +154,14 @@ TEST(LaunchOptions, WhatIsRefusedSaysWhy) {
 }
 
 TEST(LaunchOptions, WhatContradictsItselfIsRefused) {
-  EXPECT_THAT(refusal({"--module", "--no_python", "a"}), HasSubstr("exclude each other"));
+  EXPECT_THAT(refusal({"--module", "--no_python", "a"}), HasSubstr("are mutually exclusive"));
   EXPECT_THAT(refusal({"-i", "a", "-e", "b", "a"}), HasSubstr("--include and --exclude exclude"));
   EXPECT_THAT(refusal({"-i", "a", "--num_gpus", "1", "a"}), HasSubstr("cannot be used with --include"));
-  EXPECT_THAT(refusal({"--json", "a"}), HasSubstr("--json wants --dry_run"));
-  EXPECT_THAT(refusal({"--topology", "x.xml", "a"}), HasSubstr("--topology wants --dry_run"));
-  EXPECT_THAT(refusal({"--node_rank", "0", "a"}), HasSubstr("--node_rank wants --no_ssh"));
-  EXPECT_THAT(refusal({"--force_multi", "--no_ssh", "a"}), HasSubstr("exclude each other"));
-  EXPECT_THAT(refusal({"--prefix_output", "--enable_each_rank_log", "x", "a"}), HasSubstr("exclude each other"));
+  EXPECT_THAT(refusal({"--json", "a"}), HasSubstr("--json requires --dry_run"));
+  EXPECT_THAT(refusal({"--topology", "x.xml", "a"}), HasSubstr("--topology requires --dry_run"));
+  EXPECT_THAT(refusal({"--node_rank", "0", "a"}), HasSubstr("--node_rank requires --no_ssh"));
+  EXPECT_THAT(refusal({"--force_multi", "--no_ssh", "a"}), HasSubstr("are mutually exclusive"));
+  EXPECT_THAT(refusal({"--prefix_output", "--enable_each_rank_log", "x", "a"}), HasSubstr("are mutually exclusive"));
 }
 
 TEST(LaunchOptions, HelpNamesAllAndWantsNoProgram) {

@@ -64,7 +64,7 @@ TEST(Checkpoint, WeightsAreFloats) {
 TEST(Checkpoint, NoWeights) {
   const TemporaryFolder folder;
   EXPECT_ERROR(Checkpoint(folder.path()), not_found, "model.safetensors");
-  EXPECT_ERROR(Checkpoint(folder / "none"), not_found, "none is no folder");
+  EXPECT_ERROR(Checkpoint(folder / "none"), not_found, "none is not a folder");
 }
 
 }  // namespace
