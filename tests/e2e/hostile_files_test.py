@@ -209,7 +209,7 @@ class HostileFiles(SmallModelTest):
     def test_prompt_ids(self):
         # Fails when an empty list of ids is taken for no list at all, which generates from the first token.
         for ids in ("", "  "):
-            self.refused(f"generate --model {self.model} --prompt-ids '{ids}' -n 1", "--prompt-ids has no ids", status=2)
+            self.refused(f"generate --model {self.model} --prompt-ids '{ids}' -n 1", "--prompt-ids is empty", status=2)
         self.assertEqual(shell(f"anyaccel generate --model {self.model} --prompt-ids '97' -n 1").returncode, 0)
 
 

@@ -192,7 +192,7 @@ class Train(SmallModelTest):
         for option in ("--seed 5", "--dtype bf16", "--clip 2", "--tie-embeddings", "--vocab-size 300"):
             done = self.train("out", f"--resume --steps 3 {option}")
             self.assertEqual((done.returncode, done.stdout), (2, ""), option)
-            self.assertIn(f"[resume] {option.split()[0]} is not that of the saved run", done.stderr)
+            self.assertIn(f"[resume] {option.split()[0]} differs from the saved run", done.stderr)
         self.losses(self.train("out", "--resume --steps 3 --seed 4 --dtype float32"))
 
     # Fails when a run that is over gives a loss that nobody computed.

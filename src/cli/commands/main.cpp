@@ -76,7 +76,7 @@ int fail(const std::string& message, int exit_code = 1) {
   return exit_code;
 }
 
-/// Of the command that was given, and of the program.
+/// Options of the given command and of the program.
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> out;
   const auto add = [&](const CLI::App& one) {

@@ -53,7 +53,7 @@ std::vector<std::int64_t> parse_ids(const std::string& text) {
   }
   if (ids.empty()) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "--prompt-ids has no ids", .got = quoted_text(text), .want = "for example \"1 2 3\""});
+                {.what = "--prompt-ids is empty", .got = quoted_text(text), .want = "for example \"1 2 3\""});
   }
   return ids;
 }
