@@ -1,7 +1,7 @@
-"""Conformance cases for `torch.<device type>`, the module that torch's own Python code asks about a device.
+"""Conformance cases for `torch.<device type>`, the module through which torch's own Python code queries a device.
 
-`python -m anyaccel.conformance` adds them to the kit as the suite `device_module`; the program `anyaccel conformance` has no
-Python and leaves them out. Each function is one case: its name is a sentence that is true of a correct module.
+`python -m anyaccel.conformance` adds them to the kit as the suite `device_module`; the program `anyaccel conformance` does not
+run Python and omits them. Each function is one case, and its name states a property of a correct module.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ CASES = []
 
 
 class Skip(Exception):
-    """Raised by a case that does not apply; the text is the reason."""
+    """Raised by a case that does not apply. The message is the reason."""
 
 
 def case(grade):

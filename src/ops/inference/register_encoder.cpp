@@ -65,7 +65,8 @@ Encoder make_encoder(const Tensor& x, at::TensorList weights, at::IntArrayRef le
     refuse(op, "heads do not divide hidden", std::to_string(heads), "a divisor of " + std::to_string(e.hidden));
   e.heads = heads;
   if (activation < 0 || activation > 4)
-    refuse(op, "there is no such activation", std::to_string(activation), "0 silu, 1 gelu, 2 gelu with tanh, 3 relu or 4 relu2");
+    refuse(op, "there is no such activation", std::to_string(activation),
+           "0 silu, 1 gelu, 2 gelu with tanh, 3 relu or 4 relu2");
   e.gate = static_cast<Gate>(activation);
   std::int64_t left = x.size(0);
   for (const std::int64_t length : lengths) {
