@@ -363,7 +363,8 @@ class Accelerator {
   /// torch.cuda: -. DeepSpeed: supports_nvtx_domain.
   bool supports_nvtx_domain() const noexcept;
 
-  /// Calls `callback` once the device runs: now, or at first use. Runs all queued callbacks, then throws the first error.
+  /// Calls `callback` once the device runs: now, or at first use. Runs all queued callbacks, then throws the first
+  /// error.
   /// torch.cuda: _lazy_call. DeepSpeed: lazy_call.
   void lazy_call(std::function<void()> callback);
 

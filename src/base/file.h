@@ -1,4 +1,4 @@
-// Files: whole reads, and writes that leave the old content or the new one, never a half.
+// Reading whole files, and atomic writes that leave either the old or the new content.
 #pragma once
 
 #include <cstddef>
@@ -9,28 +9,28 @@
 
 namespace anyaccel {
 
-/// Most bytes that read_file() reads by default: more than any text file that we know has.
+/// Default limit of read_file() in bytes, larger than any text file that we know of.
 inline constexpr std::size_t kMaxTextFile = std::size_t{64} << 20;
-/// The same for programs and shared libraries.
+/// Limit for programs and shared libraries.
 inline constexpr std::size_t kMaxLibrary = std::size_t{4} << 30;
 
-/// Opens a regular file for reading and returns its descriptor, which the caller closes. Never waits: anything else at
-/// this path (FIFO, device, folder, socket) is `io` and is not opened. `not_found` if nothing is there, `io` with the
-/// system's reason for other failures; `where` names the caller in errors.
+/// Opens a regular file for reading and returns its descriptor, which the caller closes. Never blocks: a FIFO, device,
+/// folder or socket is not opened and throws `io`. Throws `not_found` if nothing is there, and `io` with the system's
+/// reason for other failures. `where` names the caller in errors.
 int open_regular_file(const std::filesystem::path& path, const char* where = "read_file");
 
-/// The content of a regular file, also of one without a size, such as those under /proc.
+/// Returns the content of a regular file, including files that report size 0, such as those under /proc.
 /// Throws as open_regular_file() does, and `corrupt` for a file of more than `limit` bytes.
 std::string read_file(const std::filesystem::path& path, std::size_t limit = kMaxTextFile);
 
-/// The same without exceptions: nothing when the file cannot be read.
+/// Like read_file(), but returns nothing instead of throwing.
 std::optional<std::string> try_read_file(const std::filesystem::path& path, std::size_t limit = kMaxTextFile) noexcept;
 
-/// Opens what the user named on the command line for reading: a regular file, a pipe (waits for its writer), a terminal
-/// or /dev/null. Other devices, folders and sockets are `io`.
+/// Opens an input that the user named on the command line: a regular file, a pipe (waits for its writer), a terminal or
+/// /dev/null. Throws `io` for other devices, folders and sockets.
 int open_input(const std::filesystem::path& path, const char* where = "read_file");
 
-/// The content of what open_input() opens, as read_file() returns it.
+/// Like read_file(), for inputs that open_input() accepts.
 std::string read_input(const std::filesystem::path& path, std::size_t limit = kMaxTextFile);
 
 /// The same for what the kernel tells in one piece, as most small files under /proc and /sys: one read, half the time.

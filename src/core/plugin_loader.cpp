@@ -119,7 +119,7 @@ LoadedPlugin load_plugin(const FoundPlugin& plugin, bool trial) {
       try {
         loaded.probe();
       } catch (...) {
-        // Its next call says so. Here only what would hang or end the process counts.
+        // The next call of the probe reports the error. The trial only detects hangs and crashes.
       }
     };
     const auto problem = run_in_trial(work, static_cast<double>(plugin_seconds()));

@@ -79,7 +79,7 @@ LoadedPlugin& load(Known& plugin) {
   return plugin.loaded;
 }
 
-/// Runs code of a plugin that was opened. One that takes too long is not asked again.
+/// Runs code of an open plugin with the time limit. A plugin that exceeds it is rejected.
 template <typename Result>
 Result bounded(Known& plugin, const std::string& what, const std::function<Result()>& work) {
   try {

@@ -45,7 +45,8 @@ enum class FewerSlots {
   add,             ///< add slot numbers: ranks that compute on cores can share them
 };
 
-/// Returns the first `count` slots of each host. Throws `invalid_argument` for a host with fewer, unless `fewer` is `add`.
+/// Returns the first `count` slots of each host. Throws `invalid_argument` for a host with fewer, unless `fewer` is
+/// `add`.
 std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, FewerSlots fewer);
 
 /// Throws `invalid_argument` for a slot that is not a number. For accelerators without a visible-devices variable,

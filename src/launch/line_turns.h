@@ -1,5 +1,5 @@
-// Keeps the lines of several writers whole in one output. Programs may write a line in pieces, as unbuffered Python does
-// with the text and the newline of each print(), and pieces of two ranks would interleave.
+// Keeps the lines of several writers whole in one output. Programs may write a line in pieces, as unbuffered Python
+// does with the text and the newline of each print(), and pieces of two ranks would interleave.
 #pragma once
 
 #include <chrono>

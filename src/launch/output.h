@@ -91,8 +91,8 @@ class Outputs {
   /// Descriptors for the ranks; started() closes them in this process.
   const std::vector<RankDescriptors>& descriptors() const noexcept { return descriptors_; }
   void started();
-  /// Waits until `link`, `also` or a pipe is readable, for at most `milliseconds` (negative: no limit), and forwards the
-  /// pipes' content. Returns true if `link` is readable.
+  /// Waits until `link`, `also` or a pipe is readable, for at most `milliseconds` (negative: no limit), and forwards
+  /// the pipes' content. Returns true if `link` is readable.
   bool wait(int link, int also = -1, int milliseconds = -1);
   /// Forwards the remaining output without waiting.
   void finish();

@@ -35,12 +35,14 @@ struct PlanOptions {
   /// CPUs to use (`--bind_core_list`). All are used, including both hardware threads of a core if both are listed.
   /// Default: the first allowed hardware thread of each core.
   std::optional<topology::CpuList> core_list = {};
-  /// Allow any number of ranks per core (`--oversubscribe`). If false, the limit is kRanksPerCore, and sharing is a warning.
+  /// Allow any number of ranks per core (`--oversubscribe`). If false, the limit is kRanksPerCore, and sharing is a
+  /// warning.
   bool oversubscribe = false;
-  /// Number of cores to keep free of ranks (`--reserve_cores`), for I/O and offload workers. They are taken from the ranks
-  /// that have the most cores.
+  /// Number of cores to keep free of ranks (`--reserve_cores`), for I/O and offload workers. They are taken from the
+  /// ranks that have the most cores.
   int reserve_cores = 0;
-  /// NUMA node (operating system's number) next to each local rank's device; -1 if unknown. May be shorter than `ranks`.
+  /// NUMA node (operating system's number) next to each local rank's device; -1 if unknown. May be shorter than
+  /// `ranks`.
   std::vector<int> device_nodes = {};
 };
 
@@ -66,8 +68,9 @@ struct HostPlan {
 /// Default number of ranks on a host whose ranks compute on cores: one per NUMA node with usable cores.
 int default_ranks(const topology::Machine& machine, const PlanOptions& options = {});
 
-/// Plans a host. Throws `invalid_argument` if there are more than kRanksPerCore ranks per core (naming `--oversubscribe`),
-/// if no core is left after the reserved ones, or if `core_list` has CPUs that do not exist or may not be used.
+/// Plans a host. Throws `invalid_argument` if there are more than kRanksPerCore ranks per core (naming
+/// `--oversubscribe`), if no core is left after the reserved ones, or if `core_list` has CPUs that do not exist or may
+/// not be used.
 HostPlan plan_host(const topology::Machine& machine, const PlanOptions& options);
 
 }  // namespace anyaccel::launch

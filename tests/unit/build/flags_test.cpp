@@ -45,7 +45,7 @@ struct Refused {
   const char* why;
 };
 constexpr const char* kUnknown = "is not in the list of accepted flags";
-constexpr const char* kResults = "changes floating-point results, or makes them depend on the machine";
+constexpr const char* kResults = "changes floating-point results, or makes them depend on the build machine";
 constexpr const char* kReads = "reads files that the cache key does not cover";
 
 class RefusedFlags : public testing::TestWithParam<Refused> {};

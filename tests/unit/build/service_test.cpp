@@ -283,7 +283,7 @@ TEST_F(ServiceTest, FullAndReadOnlyDisks) {
 }
 
 // Broken when the message of a compiler that found no room is lost, because it goes to the same disk, and the room that its temporary
-// file leaves behind hides the cause: "the compiler ended with 1 and said: (it said nothing)".
+// file leaves behind hides the cause: "the compiler ended with 1 and said: (no output)".
 TEST_F(ServiceTest, EveryStepReportsAFullDisk) {
   fake.write("temporary", std::string(400'000, 's'));
   const auto result = on_small_disk([&](const auto& resize) {
