@@ -11,7 +11,7 @@ namespace anyaccel::llm::chat {
 
 namespace {
 
-constexpr std::size_t kMaxTemplate = std::size_t{4} << 20;  // the longest that we know has 30 KB
+constexpr std::size_t kMaxTemplate = std::size_t{4} << 20;  // the longest one that we know of has 30 KB
 constexpr std::array kTokens{"bos_token", "eos_token", "unk_token", "sep_token",
                              "pad_token", "cls_token", "mask_token"};
 

@@ -9,7 +9,7 @@ namespace {
 /// Ids before and after the text's own, which may stand there more than once.
 class Template final : public PostProcessor {
  public:
-  /// Appends ids, or the text's own when there are none. False if there are too many.
+  /// Appends ids, or a placeholder for the text's own ids. Returns false if there are too many.
   bool add(std::optional<TokenIds> ids) {
     count_ += ids ? ids->size() : 0;
     parts_.push_back(std::move(ids));
@@ -64,7 +64,7 @@ std::unique_ptr<PostProcessor> read_template(const TokenizerNode& node) {
   for (const TokenizerNode& part : node.children("single")) {
     if (part.has("SpecialToken")) {
       if (!out->add(special_ids(node, part.child("SpecialToken").required_string("id"))))
-        part.unsupported("a template of so many tokens");
+        part.unsupported("a template with too many tokens");
     } else if (part.has("Sequence")) {
       if (has_text) part.unsupported("a template that has its text twice");
       out->add(std::nullopt);

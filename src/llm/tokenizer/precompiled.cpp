@@ -49,8 +49,8 @@ std::int64_t count_characters(std::string_view text) {
   return count;
 }
 
-/// The lead of a text whose parts are replaced. As the library does, the last character of the text so far takes the
-/// characters along that have no counterpart, even if it comes from an earlier part.
+/// Computes the lead of a text whose parts are replaced. As in the library, characters without a counterpart are merged
+/// into the last character of the text so far, even if that comes from an earlier part.
 class Changes {
  public:
   explicit Changes(const NormalizedText& text) : tracker_(text) {}
@@ -112,7 +112,7 @@ class Precompiled final : public Normalizer {
       for_each_character(cluster,
                          [&](char32_t, std::string_view bytes) { replace(bytes, map(bytes).value_or(bytes)); });
     }
-    const std::size_t lead = changes.lead();  // reads the old text
+    const std::size_t lead = changes.lead();  // uses the old text
     text.text = utf8_lossy(out);
     text.lead = std::min(lead, text.text.size());
   }

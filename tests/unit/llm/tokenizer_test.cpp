@@ -242,7 +242,7 @@ TEST(Tokenizer, TextThatGrowsIsRefused) {
   const TemporaryFolder folder;
   const std::string words = R"({"?":0,"a":1})", twice = replacement("a", "aa");
   const auto refused = [&](const std::string& steps, const std::string& text) {
-    EXPECT_ERROR(with_steps(folder, steps, words).encode(text), invalid_argument, "makes too much of this text");
+    EXPECT_ERROR(with_steps(folder, steps, words).encode(text), invalid_argument, "expands this text too much");
   };
   refused(sequence("normalizer", "normalizers", twice, 60), "a");
   refused(R"("normalizer":)" + replacement("a", std::string(100'000, 'b')), "aaa");
@@ -256,8 +256,8 @@ TEST(Tokenizer, TextThatGrowsIsRefused) {
       "a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>"
       "a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>");
   const Tokenizer decoder = with_steps(folder, sequence("decoder", "decoders", twice, 60), words);
-  EXPECT_ERROR(decoder.decode({1}), invalid_argument, "makes too much of this text");
-  EXPECT_ERROR(decoder.token_bytes(1), invalid_argument, "makes too much of this text");
+  EXPECT_ERROR(decoder.decode({1}), invalid_argument, "expands this text too much");
+  EXPECT_ERROR(decoder.token_bytes(1), invalid_argument, "expands this text too much");
   const std::string token = R"(,"added_tokens":[{"id":7,"content":"aaaa","normalized":true}])";
   EXPECT_ERROR(with_steps(folder, sequence("normalizer", "normalizers", twice, 60) + token, words), corrupt,
                "added_tokens[0]");
@@ -291,7 +291,7 @@ TEST(Tokenizer, StepsAreLimited) {
                       words);
   };
   EXPECT_EQ(framed(4).encode("a").size(), 4001U);
-  EXPECT_ERROR(framed(5), unsupported, "so many tokens");
+  EXPECT_ERROR(framed(5), unsupported, "too many tokens");
 }
 
 // Fails when finding added tokens takes longer than the text is long: by how long they are, how much they have in common, or
