@@ -61,7 +61,7 @@ TEST(HostFile, WrongLinesAreNamed) {
   EXPECT_THAT(file_refusal("a slot=2"), HasSubstr("\"a slot=2\""));
   EXPECT_THAT(file_refusal("a slots=4abc"), HasSubstr("4abc"));
   EXPECT_THAT(file_refusal("a slots=-1"), HasSubstr("no line"));
-  // As names of devices they would start a rank on a device "O4"; DeepSpeed refuses them.
+  // As device names, they would start a rank on a device "O4". DeepSpeed refuses them.
   for (const char* line : {"a slots=two", "a slots=O4", "a slots=GPU"})
     EXPECT_THAT(file_refusal(line), HasSubstr("hosts:1 is not a line"));
   EXPECT_THAT(file_refusal("a slots="), HasSubstr("no line"));
@@ -150,7 +150,7 @@ TEST(Hosts, SlotsOfEach) {
               HasSubstr("want 4 at most; add slots to the host file, or pass --oversubscribe"));
 }
 
-// Breaks when a rank gets a device that only an accelerator with a visible-devices variable could look up.
+// Fails if a rank gets a named device although only an accelerator with a visible-devices variable can use names.
 TEST(Hosts, NamesOfDevicesWantAVariable) {
   EXPECT_EQ(refusal([] { check_numbered(pool(), "cpu"); }), "not refused");
   EXPECT_THAT(refusal([] {

@@ -90,7 +90,7 @@ TEST(LaunchOptions, DeepSpeedsDefaultsMeanNothing) {
   EXPECT_FALSE(options.num_accelerators || options.num_nodes || options.log_folder);
 }
 
-// Breaks when a script's unset variable, "--include $ONLY", is an error; DeepSpeed takes it for its default.
+// Fails if a script's unset variable, as in "--include $ONLY", is an error. In DeepSpeed it selects the default.
 TEST(LaunchOptions, EmptyTextsAreDeepSpeedsDefaults) {
   const auto options =
       parse({"--include", "", "--exclude=", "--master_addr", "", "--hostfile", "", "--launcher_args", "", "m"});
@@ -100,7 +100,7 @@ TEST(LaunchOptions, EmptyTextsAreDeepSpeedsDefaults) {
   EXPECT_EQ(parse({"--include", "", "--num_gpus", "2", "m"}).num_accelerators, 2);
 }
 
-// Breaks when a misspelled option, or another launcher's, is refused without the one that was meant.
+// Fails if a misspelled option, or another launcher's option, is refused without a suggestion.
 TEST(LaunchOptions, UnknownOnesNameTheNearest) {
   EXPECT_THAT(refusal({"--num_acelerators", "2", "a"}),
               HasSubstr("unknown option \"--num_acelerators\"; did you mean '--num_accelerators'?"));
@@ -118,7 +118,7 @@ TEST(LaunchOptions, UnknownOnesNameTheNearest) {
   EXPECT_THAT(refusal({"-env", "A", "1", "a"}), HasSubstr("mpiexec's"));
   EXPECT_THAT(refusal({"--num_processes", "2", "a"}), HasSubstr("accelerate's"));
   EXPECT_THAT(refusal({"--ntasks-per-node=2", "a"}), HasSubstr("srun's"));
-  // Options between launchers are not for people.
+  // Internal options between launchers are not suggested.
   EXPECT_THAT(refusal({"--wrld", "a"}), Not(HasSubstr("--world")));
   EXPECT_THAT(refusal({"--xyzzyplugh", "a"}), Not(HasSubstr("did you mean")));
   EXPECT_THAT(refusal({"--n", "a"}), Not(HasSubstr("mpirun")));

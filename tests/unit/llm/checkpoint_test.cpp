@@ -43,7 +43,7 @@ TEST(Checkpoint, BadIndex) {
   EXPECT_ERROR(Checkpoint(folder.path()), not_found, "gone.safetensors");
 }
 
-// Fails when integers are taken for weights, or a tensor's name from a file is printed as it stands.
+// Fails if integers are accepted as weights, or a tensor's name from a file is printed without escaping.
 TEST(Checkpoint, WeightsAreFloats) {
   const TemporaryFolder folder;
   {

@@ -100,7 +100,8 @@ TEST_F(DecodeStepTest, ExpertsEqualThePlainPass) {
   }
 }
 
-// Breaks when an activation sends a model the slow way, with experts or without, or the op and torch compute different ones.
+// Fails if an activation forces a model onto the slow path, with or without experts, or the op and torch compute it
+// differently.
 TEST_F(DecodeStepTest, EveryActivationEqualsThePlainPass) {
   for (const Activation activation :
        {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::relu2, Activation::silu}) {
