@@ -36,10 +36,10 @@ std::string read_input(const std::filesystem::path& path, std::size_t limit = kM
 /// The same for what the kernel tells in one piece, as most small files under /proc and /sys: one read, half the time.
 std::optional<std::string> try_read_kernel_file(const std::string& path) noexcept;
 
-/// A file that takes the place of `path` only when it is complete: written aside in the same folder, flushed
-/// to the disk, renamed. Without `commit()` the destructor removes what was written and `path` stays as it was.
-/// Failures (disk full, quota, no permission) throw `io` naming the path and the system's reason.
-/// Not thread-safe; two writers of one path do not mix, the last to commit wins.
+/// A file that replaces `path` only when it is complete: it is written to a temporary file in the same folder, flushed
+/// to the disk, and renamed. Without `commit()`, the destructor deletes the temporary file and `path` does not change.
+/// Failures (disk full, quota, no permission) throw `io` with the path and the system's reason. Not thread-safe. Two
+/// writers of one path do not interfere; the last one to commit wins.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -49,13 +49,13 @@ class AtomicFile {
 
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
-  /// Puts what was written on the disk. Files that belong together are all flushed before the first one is
-  /// committed: a full disk often shows only here. Nothing is written after it.
+  /// Flushes the written data to the disk. Flush all files that belong together before committing the first one,
+  /// because a full disk often shows up only here. Do not write after flush().
   void flush();
-  /// Flushes file and folder and puts the file in place. At most once.
+  /// Flushes file and folder and renames the file to `path`. At most once.
   void commit();
 
-  /// Where the file will be (links followed), and where it is until then.
+  /// Final path (with links resolved), and temporary path.
   const std::filesystem::path& path() const noexcept { return path_; }
   const std::filesystem::path& aside() const noexcept { return aside_; }
 
@@ -66,7 +66,7 @@ class AtomicFile {
   bool flushed_ = false;
 };
 
-/// Puts `content` in place of a file's content, as AtomicFile does.
+/// Replaces a file's content atomically, as AtomicFile does.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace anyaccel

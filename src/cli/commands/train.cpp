@@ -129,8 +129,8 @@ void print_result(const TrainResult& r, const TrainInfo& info) {
   if (r.losses.empty())
     std::printf("nothing left to do: the run was done after %lld steps\n", static_cast<long long>(r.steps));
   else
-    std::printf("trained %lld steps in %s, %.0f tokens/s, final training loss %.3f nats per token\n", static_cast<long long>(r.steps),
-                duration(r.seconds).c_str(), r.tokens_per_second, r.final_loss);
+    std::printf("trained %lld steps in %s, %.0f tokens/s, final training loss %.3f nats per token\n",
+                static_cast<long long>(r.steps), duration(r.seconds).c_str(), r.tokens_per_second, r.final_loss);
   if (r.held_out_loss && r.unigram_entropy && r.ngram_loss) {
     std::printf("held-out loss %.3f nats per byte; unigram entropy %.3f (ratio %.2f); order-3 n-gram %.3f\n",
                 *r.held_out_loss, *r.unigram_entropy, *r.held_out_loss / *r.unigram_entropy, *r.ngram_loss);

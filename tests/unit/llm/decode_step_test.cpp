@@ -59,7 +59,7 @@ class DecodeStepTest : public testing::Test {
         plain(state, ids)
             .narrow(1, static_cast<std::int64_t>(ids.size() - more.size()), static_cast<std::int64_t>(more.size()));
     EXPECT_TRUE(at::allclose(got, want, 1e-5, 1e-5));
-    EXPECT_FALSE(at::equal(got, want));  // else the plain pass is compared with itself
+    EXPECT_FALSE(at::equal(got, want));  // otherwise the plain pass is compared with itself
   }
   void expect_plain_results(const ModelConfig& config) {
     const Model model = Model::create(config, 3);

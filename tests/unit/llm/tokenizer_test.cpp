@@ -319,8 +319,8 @@ TEST(Tokenizer, ManyAddedTokens) {
   EXPECT_EQ(with_tokens(space, 1, R"(,"rstrip":true)").encode(std::string(1'000'000, ' ') + "x"), Ids({2, 1}));
 }
 
-// Fails if WordPiece does not prefer the longest word, accepts a word at a wrong position, or takes quadratic time in the
-// length of a piece. The test's own time limit detects this.
+// Fails if WordPiece does not prefer the longest word, accepts a word at a wrong position, or takes quadratic time in
+// the length of a piece. The test's own time limit detects this.
 TEST(Tokenizer, WordPieceTakesTheLongestWord) {
   const TemporaryFolder folder;
   const auto load = [&](const std::string& vocabulary) {
@@ -328,14 +328,15 @@ TEST(Tokenizer, WordPieceTakesTheLongestWord) {
                                        vocabulary + R"(},"pre_tokenizer":{"type":"Whitespace"}})");
     return Tokenizer::load(folder.path());
   };
-  const Tokenizer small = load(R"({"[UNK]":0,"a":1,"ab":2,"##a":3,"##ab":4,"##b":5,"##bab":6,"abb":7,"x##a":8,"##":9})");
+  const Tokenizer small =
+      load(R"({"[UNK]":0,"a":1,"ab":2,"##a":3,"##ab":4,"##b":5,"##bab":6,"abb":7,"x##a":8,"##":9})");
   EXPECT_EQ(small.encode("ab"), Ids({2}));
   EXPECT_EQ(small.encode("aba"), Ids({2, 3}));
-  EXPECT_EQ(small.encode("abab"), Ids({2, 4}));      // not a, ##bab: the longest word wins
+  EXPECT_EQ(small.encode("abab"), Ids({2, 4}));  // not a, ##bab: the longest word wins
   EXPECT_EQ(small.encode("abbabab"), Ids({7, 4, 4}));
   EXPECT_EQ(small.encode("aab"), Ids({1, 4}));
-  EXPECT_EQ(small.encode("b"), Ids({0}));            // only a continuation
-  EXPECT_EQ(small.encode("abx a"), Ids({0, 1}));     // one unknown part makes the whole word unknown
+  EXPECT_EQ(small.encode("b"), Ids({0}));         // only a continuation
+  EXPECT_EQ(small.encode("abx a"), Ids({0, 1}));  // one unknown part makes the whole word unknown
   const std::string a(200'000, 'a');
   const Tokenizer greedy = load(R"({"[UNK]":0,"a":1,"##a":2,"##)" + a + R"(b":3,")" + a + R"(c":4})");
   EXPECT_EQ(greedy.encode(std::string(1'000'000, 'a')).size(), 1'000'000U);
