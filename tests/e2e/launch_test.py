@@ -263,7 +263,7 @@ class Launch(LaunchCase):
         self.assertEqual(result.stdout, "0 of 2\n", result.stderr)
         result = self.run_line("anyaccel launch -q --include localhost:1 " + show, **root, CUDA_VISIBLE_DEVICES="", ASCEND_RT_VISIBLE_DEVICES="2,1")
         self.assertEqual(result.stdout, "0 of 1\n", result.stderr)
-        self.assertIn("--num_accelerators is more than", self.run_line("anyaccel launch --num_gpus 4 true", **root).stderr)
+        self.assertIn("--num_accelerators exceeds the slots of", self.run_line("anyaccel launch --num_gpus 4 true", **root).stderr)
 
     @unittest.skipUnless(has_torch(), "the Python of the tests has no torch.distributed")
     # Breaks when ranks of a real program do not find each other by what the launcher says.

@@ -135,7 +135,7 @@ TEST_F(PluginsTest, ThrowingProbe) {
   folder.add(kName, kPlugin);
   const ScopedEnv told("FAKE_PLUGIN", "throwing probe");
   EXPECT_NE(get_accelerator().name(), kName);
-  EXPECT_THAT(verdict(detection()).reason, HasSubstr("no std::exception"));
+  EXPECT_THAT(verdict(detection()).reason, HasSubstr("not a std::exception"));
 }
 
 bool runs(pid_t process) {

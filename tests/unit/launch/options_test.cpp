@@ -155,7 +155,7 @@ TEST(LaunchOptions, WhatIsRefusedSaysWhy) {
 
 TEST(LaunchOptions, WhatContradictsItselfIsRefused) {
   EXPECT_THAT(refusal({"--module", "--no_python", "a"}), HasSubstr("are mutually exclusive"));
-  EXPECT_THAT(refusal({"-i", "a", "-e", "b", "a"}), HasSubstr("--include and --exclude exclude"));
+  EXPECT_THAT(refusal({"-i", "a", "-e", "b", "a"}), HasSubstr("--include and --exclude are mutually exclusive"));
   EXPECT_THAT(refusal({"-i", "a", "--num_gpus", "1", "a"}), HasSubstr("cannot be used with --include"));
   EXPECT_THAT(refusal({"--json", "a"}), HasSubstr("--json requires --dry_run"));
   EXPECT_THAT(refusal({"--topology", "x.xml", "a"}), HasSubstr("--topology requires --dry_run"));

@@ -102,7 +102,7 @@ TEST(Tokenizer, CorruptIsNamed) {
   expect("{" + model + R"(,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a"},"behavior":"Isolated"}})",
          "regular expression");
   expect("{" + model + R"(,"pre_tokenizer":{"type":"Metaspace","replacement":"ab"}})", "one character");
-  expect("{" + model + R"(,"added_tokens":[7]})", "no object");
+  expect("{" + model + R"(,"added_tokens":[7]})", "not an object");
   expect(
       "{" + model +
           R"(,"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}],"special_tokens":{}}})",
