@@ -199,7 +199,7 @@ def used_device_is_initialized():
     module = _module()
     for index in range(module.device_count()):
         _draw(index)
-    assert module.is_initialized(), "is_initialized() is false after work, so DeviceMesh sets the device anew"
+    assert module.is_initialized(), "is_initialized() is false after work, so DeviceMesh sets the device again"
     assert module._initialized, "_initialized is false after work, so torch.utils.checkpoint saves no random-number state"
 
 
@@ -214,7 +214,7 @@ def chosen_device_is_initialized():
 def autocast_types_compute():
     module = _module()
     if not hasattr(module, "get_amp_supported_dtype"):
-        raise Skip("torch asks for a renamed PrivateUse1 alone")
+        raise Skip("torch asks only a renamed PrivateUse1")
     types = module.get_amp_supported_dtype()
     for dtype in (torch.float16, torch.bfloat16):
         computable = get_accelerator().dtype_support(dtype).computable

@@ -47,8 +47,7 @@ void check_folder(const fs::path& folder) {
   std::error_code error;
   const auto status = fs::symlink_status(folder, error);
   if (status.type() == fs::file_type::not_found) return;
-  if (!fs::is_directory(folder, error))
-    refuse("something that is not a folder is there", folder.string(), "a new folder");
+  if (!fs::is_directory(folder, error)) refuse("the path exists but is not a folder", folder.string(), "a new folder");
   if (!fs::is_empty(folder, error) || error)
     refuse("the folder is not empty, and nothing is overwritten", folder.string(), "a new folder or an empty one");
 }

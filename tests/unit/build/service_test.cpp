@@ -278,7 +278,7 @@ TEST_F(ServiceTest, FullAndReadOnlyDisks) {
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "a disk can be mounted by root alone";
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "only root can mount a disk";
   EXPECT_EQ(status, 0) << "exit code " << WEXITSTATUS(status);
 }
 
@@ -302,7 +302,7 @@ TEST_F(ServiceTest, EveryStepReportsAFullDisk) {
     }
     return built ? 0 : 4;
   });
-  if (result == 77) GTEST_SKIP() << "a disk can be mounted by root alone";
+  if (result == 77) GTEST_SKIP() << "only root can mount a disk";
   EXPECT_EQ(result, 0);
 }
 
@@ -326,7 +326,7 @@ TEST_F(ServiceTest, RealCompilerOnASmallDisk) {
     }
     return 0;
   });
-  if (result == 77) GTEST_SKIP() << "a disk can be mounted by root alone";
+  if (result == 77) GTEST_SKIP() << "only root can mount a disk";
   EXPECT_EQ(result, 0);
 }
 
