@@ -14,7 +14,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help setup configure build demo test test-all bench hardware-report install uninstall format lint clean jobs
 
-help:  ## What can be made
+help:  ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  Variables: PRESET=release|dev|asan|tsan, JOBS=n, PREFIX=dir (install), DEMO_OUT=dir, PROMPT=text (demo)"
 
@@ -24,7 +24,7 @@ setup:  ## Install what is missing: packages, LibTorch, Python packages of the t
 configure: setup
 	@$(CONFIGURE) -DANYACCEL_BUILD_TESTS=ON
 
-build: configure  ## Build what is installed: libraries, program, ops, Python package (PRESET)
+build: configure  ## Build everything that is installed: libraries, program, ops, Python package (PRESET)
 	@$(BUILD_TARGETS) --target anyaccel_product
 
 demo:  ## Find the accelerator, train a small language model on real text, generate from it

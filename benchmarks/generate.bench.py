@@ -58,7 +58,7 @@ def all_targets(model):
 
 def benchmark_of(model, **more):
     folder = "{build}/benchmarks/models/" + model
-    # What is compared stands side by side: a virtual machine may have minutes in which its memory is half as fast as in others.
+    # Sides that are compared run next to each other, because the memory of a virtual machine may be half as fast for minutes.
     sides = [
         Side("DeepSpeed AutoTP bf16, 2 ranks", of_ranks([*PEER, "deepspeed", folder]), env=ENV | {"OMP_NUM_THREADS": "1"}, needs=DEEPSPEED),
         Side("anyaccel bf16, 2 ranks", of_ranks([*OURS, folder, "bf16", "parallel"]), env=ENV | {"OMP_NUM_THREADS": "1"}),

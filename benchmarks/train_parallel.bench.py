@@ -3,7 +3,7 @@ import os
 from runner.declare import Benchmark, Side, Target
 
 CORES = [str(cpu) for cpu in sorted(os.sched_getaffinity(0))[:2]]
-# The widths of the demo's model (src/llm/train/options.cpp) on bytes, and a model of eight times the parameters, deeper than it is wide.
+# A model with the demo's widths (src/llm/train/options.cpp) on bytes, and a model with eight times the parameters, deeper than wide.
 DEMO = ["--context", "256", "--hidden", "320", "--layers", "2", "--heads", "5", "--kv-heads", "5", "--head-dim", "64",
         "--intermediate", "864"]
 LARGE = ["--context", "256", "--hidden", "512", "--layers", "6", "--heads", "8", "--kv-heads", "8", "--head-dim", "64",

@@ -3,7 +3,7 @@ import os
 from runner.declare import Benchmark, Side, Target
 
 THREADS = str(len(os.sched_getaffinity(0)))
-# What `anyaccel train` did before it learned a vocabulary: bytes, random weights, a longer context and a lower learning rate.
+# The defaults of `anyaccel train` before it learned a vocabulary: bytes, random weights, a longer context and a lower learning rate.
 BYTES = ["--vocab-size", "257", "--random-start", "--context", "256", "--lr", "6e-4"]
 
 

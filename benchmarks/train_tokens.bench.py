@@ -3,7 +3,7 @@ import os
 from runner.declare import Benchmark, Side, Target
 
 THREADS = str(len(os.sched_getaffinity(0)))
-# The widths of the demo's model (src/llm/train/options.cpp) on bytes, which both sides can have.
+# A model with the demo's widths (src/llm/train/options.cpp) on bytes, which both sides support.
 SIZES = ["--batch-size", "1", "--context", "256", "--hidden", "320", "--layers", "2", "--heads", "5", "--kv-heads", "5",
          "--head-dim", "64", "--intermediate", "864"]
 OUT = ["--held-out-tokens", "0", "--out", "{build}/benchmarks/train_tokens"]

@@ -1,12 +1,12 @@
-"""Reads the Python bindings of DeepSpeed's ops out of its C++ sources, and the file that keeps them.
+"""Extracts the signatures of DeepSpeed's op bindings from its C++ sources, and reads and writes the file that stores them.
 
-A signature is one line: `name(parameters) -> result`. A parameter that pybind11 lets callers pass by keyword is `name: kind`, with
-` = default` if it has one; every other parameter is its kind alone, because it is positional only."""
+A signature is one line: `name(parameters) -> result`. A parameter that can be passed by keyword is `name: kind`, with ` = default` if it
+has one. A positional-only parameter is just its kind."""
 import ast
 import pathlib
 import re
 
-# The binding sources of each op that we have, below DeepSpeed's package; one op may have several implementations.
+# Binding sources of each op that we implement, below DeepSpeed's package. An op may have several implementations.
 SOURCES = {
     "async_io": ["ops/csrc/aio/py_lib/py_ds_aio.cpp"],
     "cpu_adagrad": ["ops/csrc/adagrad/cpu_adagrad.cpp"],
@@ -31,13 +31,13 @@ SOURCES = {
     "transformer_inference": ["ops/csrc/transformer/inference/csrc/pt_binding.cpp"],
     "utils": ["ops/csrc/utils/py_ds_utils.cpp"],
 }
-# Binding sources of ops that we lack, and of builders for one vendor that bind what the ones above do.
+# Binding sources of ops that we do not implement, and of vendor-specific builders that bind the same functions as those above.
 LEFT_OUT = {
     "inference/v2/kernels/cutlass_ops/cutlass_ops.cpp": "InferenceCutlassBuilder needs CUTLASS",
     "ops/csrc/compile/init.cpp": "DeepCompileBuilder needs a CUDA toolkit and NCCL",
-    "ops/csrc/cpu/lion/fused_lion.cpp": "No builder compiles it, and DeepSpeed's FusedLion does not give its argument `mode`",
+    "ops/csrc/cpu/lion/fused_lion.cpp": "No builder compiles it, and DeepSpeed's FusedLion does not pass its argument `mode`",
     "ops/csrc/gds/py_lib/py_ds_gds.cpp": "GDSBuilder needs GPUDirect Storage",
-    "ops/csrc/xpu/adagrad/cpu_adagrad.cpp": "Only XPU's builder has it; DeepSpeed's Python calls what cpu_adagrad has",
+    "ops/csrc/xpu/adagrad/cpu_adagrad.cpp": "Only XPU's builder uses it; DeepSpeed's Python code calls the functions of cpu_adagrad",
     "ops/csrc/xpu/adam/fused_adam_frontend.cpp": "XPU's copy of fused_adam",
 }
 BINDS = re.compile(r"\b(PYBIND11_MODULE|TORCH_LIBRARY)\s*\(([^)]*)\)\s*\{")
@@ -48,7 +48,7 @@ KINDS = {"Tensor": "Tensor", "bool": "bool", "float": "float", "double": "float"
 
 
 class Unreadable(Exception):
-    """The sources have something that this reader does not know."""
+    """The sources contain a construct that this reader does not support."""
 
 
 def without_comments(text):
@@ -57,7 +57,7 @@ def without_comments(text):
 
 
 def closing(text, start):
-    """The index of the bracket that closes the one at `start`; strings are skipped."""
+    """Return the index of the bracket that closes the one at `start`, skipping strings."""
     pairs = {"(": ")", "{": "}", "[": "]", "<": ">"}
     opening, end = text[start], pairs[text[start]]
     depth, i = 0, start
@@ -76,7 +76,7 @@ def closing(text, start):
 
 
 def split_arguments(text):
-    """The parts between commas that stand in no bracket."""
+    """Split at commas outside of brackets."""
     parts, depth, begin, i = [], 0, 0, 0
     while i < len(text):
         if text[i] == '"':
@@ -95,7 +95,7 @@ def split_arguments(text):
 
 
 def expand_macros(body):
-    """Expands the function-like macros that a module's body defines for itself."""
+    """Expand the function-like macros that a module's body defines."""
     body = body.replace("\\\n", " ")
     macros = dict((name, (parameters, text)) for name, parameters, text in re.findall(r"^[ \t]*#define (\w+)\(([^)]*)\)([^\n]*)", body, re.M))
     body = re.sub(r"^[ \t]*#[^\n]*$", "", body, flags=re.M)
@@ -112,7 +112,7 @@ def expand_macros(body):
 
 
 def kind_of(type_text):
-    """A C++ type as a kind: Tensor, int, float, bool, str, object, dtype, None; X? may be None; X[] is a list."""
+    """Return the kind of a C++ type: Tensor, int, float, bool, str, object, dtype, None; X? is optional; X[] is a list."""
     text = re.sub(r"\b(const|at::|torch::|std::|c10::|inline|static)(?=\W|\w)", lambda found: "" if "::" in found.group() else " ", type_text)
     text = re.sub(r"\s+", " ", text.replace("&", " ")).replace(" *", "*").strip()
     text = re.sub(r"\b(at|torch|std|c10)::", "", text)
@@ -132,7 +132,7 @@ def kind_of(type_text):
     if text in ("quantize::Type", "Type"):
         return "QuantizationType"
     if re.fullmatch(r"[A-Z]\w*", text):
-        return text  # an enumeration or a class of DeepSpeed's; whoever reads the table sees its name
+        return text  # an enumeration or a class of DeepSpeed's, shown by name
     raise Unreadable(f"unknown C++ type {type_text!r}")
 
 
@@ -144,7 +144,7 @@ def type_and_default(parameter):
 
 
 class Sources:
-    """Finds the declarations of C++ functions near a binding source."""
+    """Finds declarations of C++ functions near a binding source."""
 
     def __init__(self, package):
         self.package = package
@@ -156,7 +156,7 @@ class Sources:
         return self._texts[path]
 
     def near(self, source):
-        """The source, then what it includes, then the rest of its folder and of the folders of headers."""
+        """Return the source, then its includes, then the other files in its folder and in the header folders."""
         folders = [source.parent, self.package / "ops/csrc/includes", source.parent.parent / "includes", source.parent.parent]
         yield source
         for folder in folders:
@@ -165,8 +165,8 @@ class Sources:
             yield path
 
     def function(self, source, name, wanted=None):
-        """(result, parameters) of the function `name` (may be Class::method), from its definition or declaration; of its overloads the one
-        whose parameters are `wanted`."""
+        """Return (result, parameters) of the function `name`, which may be Class::method, from its definition or declaration. `wanted`
+        selects an overload by its parameters."""
         owner, _, last = name.rpartition("::")
         reason = ""
         for path in self.near(source):
@@ -208,12 +208,12 @@ class Sources:
 
 
 def literal(text):
-    """The value of adjacent string literals."""
+    """Return the value of adjacent string literals."""
     return "".join(re.findall(r'"((?:\\.|[^"\\])*)"', text))
 
 
 def keyword_of(argument):
-    """(name, default or None) of `"name"_a = default` or py::arg("name") = default, else None."""
+    """Return (name, default or None) of `"name"_a = default` or py::arg("name") = default, else None."""
     found = re.fullmatch(r'(?:"(\w+)"_a|py(?:bind11)?::arg\("(\w+)"\))\s*(?:=\s*(.*))?', argument, re.S)
     if not found:
         return None
@@ -225,7 +225,7 @@ def keyword_of(argument):
 
 
 def definitions(body):
-    """(class or None, method name, arguments) of each def in a module's body, in order."""
+    """Return (class or None, method name, arguments) of each def in a module's body, in order."""
     owner_name, owner_type = None, None
     i = 0
     pattern = re.compile(r'py::class_<(\w+)[^>]*>\(m, "(\w+)"\)|(?:pybind11|py)::enum_<[^>]*>\(m, "(\w+)"\)|\.value\("(\w+)"|(\bm)?\.def\(')
@@ -246,7 +246,7 @@ def definitions(body):
 
 
 def signature_of(sources, source, owner, owner_type, arguments):
-    """One line for a def()."""
+    """Return the signature of a def() as one line."""
     if arguments[0].startswith("py::init<"):
         name, bound = "__init__", arguments[0]
         types, result = split_arguments(bound[len("py::init<"):bound.rindex(">")]), "None"
@@ -274,7 +274,7 @@ def signature_of(sources, source, owner, owner_type, arguments):
 
 
 def read_source(sources, path):
-    """The signatures that one binding source makes."""
+    """Return the signatures that one binding source defines."""
     found = []
     text = sources.text(path)
     for block in BINDS.finditer(text):
@@ -291,7 +291,7 @@ def read_source(sources, path):
 
 
 def extract(package):
-    """{op: signatures} of an installed DeepSpeed; Unreadable when a binding source is in neither table."""
+    """Return {op: signatures} of an installed DeepSpeed. Raises Unreadable if a binding source is in neither table."""
     package = pathlib.Path(package)
     sources = Sources(package)
     known = {path for paths in SOURCES.values() for path in paths} | set(LEFT_OUT)
@@ -302,7 +302,7 @@ def extract(package):
 
 
 def to_text(version, ops):
-    """The file of signatures."""
+    """Return the text of the signature file."""
     lines = [f"# What the op modules of DeepSpeed {version} offer. Written by tools/deepspeed_signatures --write; do not edit."]
     for op, signatures in ops.items():
         lines += ["", f"[{op}]", *signatures]
@@ -310,7 +310,7 @@ def to_text(version, ops):
 
 
 def from_text(text):
-    """(version, {op: signatures}) of that file."""
+    """Return (version, {op: signatures}) of a signature file."""
     version = re.search(r"DeepSpeed (\S+) offer", text).group(1)
     ops = {}
     for line in text.splitlines():
@@ -322,7 +322,7 @@ def from_text(text):
 
 
 def parse(signature):
-    """(name, [(keyword or None, kind, default or None)], result) of a line; an enumeration's value has None for the parameters."""
+    """Return (name, [(keyword or None, kind, default or None)], result) of a line. For an enumeration's value, the parameters are None."""
     found = re.fullmatch(r"([\w.]+)(?:\((.*)\) -> (.*))?", signature)
     name, inside, result = found.groups()
     if result is None:

@@ -1,6 +1,6 @@
-"""Makes DeepSpeed, once it is imported, use AnyAccel's accelerator. Nothing else is imported before that, torch least of all.
+"""Makes DeepSpeed use AnyAccel's accelerator as soon as it is imported. Imports nothing else before that, not even torch.
 
-anyaccel_deepspeed.pth imports it at the start of every Python process whose ANYACCEL_DEEPSPEED is neither empty nor 0;
+anyaccel_deepspeed.pth imports this module at the start of every Python process whose ANYACCEL_DEEPSPEED is neither empty nor 0;
 `import anyaccel.deepspeed` does the same for one process."""
 
 import importlib
@@ -9,7 +9,7 @@ import importlib.machinery
 import sys
 
 MODULE = "deepspeed.accelerator.real_accelerator"
-# Modules of DeepSpeed, and what is called right after each was executed: a module of anyaccel.deepspeed and its function.
+# Modules of DeepSpeed, and what to call after each is executed: a module of anyaccel.deepspeed and its function.
 _AFTER = {
     MODULE: ("adapter", "give"),
     "deepspeed.comm.ccl": ("comm", "mend"),
@@ -30,7 +30,7 @@ def _call(name, module):
 
 
 class _Loader(importlib.abc.Loader):
-    """The module's own loader, and then our turn: of the accelerator's module before anything of DeepSpeed can have asked for one."""
+    """Runs the module's own loader, then our function, before any part of DeepSpeed can ask for an accelerator."""
 
     def __init__(self, loader, name):
         self._loader = loader
@@ -63,14 +63,14 @@ def installed():
 
 
 def catch_up():
-    """Does now what the hook would have done after the modules that were executed before it was in place."""
+    """Call our functions for modules that were executed before the hook was installed."""
     for name, module in list(sys.modules.items()):
-        # The first one may still count as being imported: a user's hook runs within its import.
+        # MODULE may still count as being imported, because a user's hook runs during its import.
         if _after(name) is not None and (name == MODULE or not getattr(getattr(module, "__spec__", None), "_initializing", False)):
             _call(name, module)
 
 
 def install():
-    """Once a process. Children by fork inherit it."""
+    """Install the hook, once per process. Forked children inherit it."""
     if not installed():
         sys.meta_path.insert(0, _Finder())

@@ -51,10 +51,10 @@ struct BuildExtension {
 
 /// The accelerator of a program. Get it from `get_accelerator()`.
 ///
-/// Arguments: a device index that is left out means the current device; one outside
-/// 0..device_count()-1 is `invalid_argument` with the range, or device 0 if device names carry no index (cpu, hpu).
-/// Threads: all methods may be called from any thread; current device and stream are a thread's own.
-/// Fork: names, capabilities and getters stay usable in a forked child; computing there is torch's limit.
+/// Arguments: without a device index, methods use the current device. An index outside 0..device_count()-1 throws
+/// `invalid_argument` with the valid range, or means device 0 if device names carry no index (cpu, hpu).
+/// Thread-safe. The current device and the current stream are per thread.
+/// Fork: names, capabilities and getters stay usable in a forked child; torch limits computation there.
 class Accelerator {
  public:
   explicit Accelerator(std::shared_ptr<sdk::Backend> backend);
@@ -93,9 +93,9 @@ class Accelerator {
   /// torch.cuda: is_available. DeepSpeed: is_available.
   bool is_available() const noexcept;
 
-  /// torch's name of the accelerator's devices, for example "cuda": valid as a torch::Device. With an index
-  /// "cuda:1"; where names carry no index (cpu, hpu) the same as without.
-  /// Without an index it never touches the device; an index out of range is as for set_device().
+  /// torch's name for the accelerator's devices, for example "cuda", valid as a torch::Device. With an index
+  /// "cuda:1", or still the plain name if names carry no index (cpu, hpu).
+  /// Without an index it never touches the device. An index out of range is handled as in set_device().
   /// torch.cuda: -. DeepSpeed: device_name.
   std::string device_name(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -107,7 +107,7 @@ class Accelerator {
   /// torch.cuda: -. DeepSpeed: device (its return value on cuda).
   c10::Device torch_device(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Makes a device current on this thread. Where names carry no index (cpu, hpu), an index out of range means device 0.
+  /// Makes a device current on this thread. If names carry no index (cpu, hpu), an index out of range means device 0.
   /// torch.cuda: set_device. DeepSpeed: set_device.
   void set_device(DeviceIndex device_index);
 
@@ -363,7 +363,8 @@ class Accelerator {
   /// torch.cuda: -. DeepSpeed: supports_nvtx_domain.
   bool supports_nvtx_domain() const noexcept;
 
-  /// Calls `callback` once the device runs: now, or at its first use. All queued ones run; then the first error is thrown.
+  /// Calls `callback` once the device runs: now, or at first use. Runs all queued callbacks, then throws the first
+  /// error.
   /// torch.cuda: _lazy_call. DeepSpeed: lazy_call.
   void lazy_call(std::function<void()> callback);
 
@@ -475,7 +476,7 @@ class Accelerator {
   sdk::Backend& backend() const noexcept { return *backend_; }
 
  private:
-  /// The index, or the current device; out of range throws in the name of `where`, or is 0 if names carry no index.
+  /// The index, or the current device. Out of range: 0 if names carry no index, else throws with `where` as caller.
   DeviceIndex checked(std::optional<DeviceIndex> index, const char* where) const;
   /// Runs what lazy_call() kept back, once the device runs.
   void run_lazy_calls() const;

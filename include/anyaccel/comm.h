@@ -25,8 +25,8 @@ enum class ReduceOp { sum, avg, product, min, max };
 
 /// How init_process_group() makes its group. Empty parts are read from the variables that torchrun and DeepSpeed's launcher set.
 struct InitOptions {
-  /// Of torch.distributed's kind; empty: the accelerator's communication_backend_name(). On the host gloo, where only
-  /// some of the ranks have oneCCL. Ranks whose names differ otherwise have `invalid_argument`.
+  /// A torch.distributed backend name. Empty: the accelerator's communication_backend_name(), or, on the host, gloo if
+  /// only some ranks have oneCCL. Any other mismatch between ranks throws `invalid_argument`.
   std::string backend = {};
   /// Where the ranks find each other, for example a c10d::FileStore; empty: a TCPStore at MASTER_ADDR:MASTER_PORT, which rank 0
   /// serves unless torchrun's agent does.
@@ -177,14 +177,15 @@ using BackendFactory =
 c10::intrusive_ptr<c10d::Backend> make_staged_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                       const GroupOptions& options);
 
-/// Offers a backend under a name of torch.distributed's kind ("nccl", ...). The last one registered counts. Thread-safe.
+/// Registers a backend under a torch.distributed name ("nccl", ...). The last registration wins. Thread-safe.
 void register_backend(const std::string& name, BackendFactory factory);
 
-/// Names that make_backend() knows: those registered, "staged", this process's accelerator's
-/// communication_backend_name(), and "ccl" and "gloo" where that is the host; sorted. Thread-safe.
+/// Sorted names that make_backend() accepts: the registered ones, "staged", the communication_backend_name() of this
+/// process's accelerator, and "ccl" and "gloo" if that accelerator is the host. Thread-safe.
 std::vector<std::string> backend_names();
 
-/// The backend of a name: the registered one, otherwise oneCCL's for "ccl" on the host and the one that stages for the rest. `invalid_argument` for an unknown name.
+/// Creates the backend with this name: the registered one, else oneCCL's for "ccl" on the host, else the staging
+/// backend. Throws `invalid_argument` for an unknown name.
 c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name, const c10::intrusive_ptr<c10d::Store>& store,
                                                const GroupOptions& options);
 

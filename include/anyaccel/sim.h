@@ -31,7 +31,7 @@ Options options_from_environment();
 /// refuses the memory. Call it before anything uses that device type: torch keeps what it found first. Thread-safe.
 void install(const Options& options);
 
-/// One wrong use of a device that the checker found; docs/checking.md says what each kind means.
+/// One misuse of a device that the checker found; docs/checking.md explains each kind.
 struct Problem {
   std::string kind;     ///< "host_access", "wrong_device", "not_synchronized", "unordered_streams", "freed_in_use",
                         ///< "memory_limit", "other_accelerator"
@@ -41,10 +41,10 @@ struct Problem {
   std::string message;  ///< all of it, as printed
 };
 
-/// What was found so far, each once; empty without a checker. Thread-safe.
+/// Problems found so far, without repetitions; empty without a checker. Thread-safe.
 std::vector<Problem> problems();
 
-/// Errors that the program has handled so far: out-of-memory errors after which it went on. Thread-safe.
+/// Errors that the program has handled so far: out-of-memory errors after which it continued. Thread-safe.
 std::vector<Problem> notes();
 
 /// True once install() has succeeded in this process. Thread-safe.

@@ -25,7 +25,7 @@ const char* to_string(ErrorCode code) noexcept {
   return "unknown";
 }
 
-// Throwers quote and cut the parts that come from files and programs; printable_text() is for what they forget.
+// Callers quote and truncate untrusted parts; printable_text() is a safety net for those that forget.
 Error::Error(ErrorCode code, std::string_view where, const ErrorText& text)
     : std::runtime_error(printable_text(sdk::error_message(where, text))), code_(code) {}
 

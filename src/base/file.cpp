@@ -49,14 +49,15 @@ bool is_input(const struct stat& info, int descriptor) {
   return S_ISFIFO(info.st_mode) || (S_ISCHR(info.st_mode) && (info.st_rdev == ::makedev(1, 3) || ::isatty(descriptor)));
 }
 
-/// A descriptor, or a negative number and in `info` what lies there: with its mode if that is why, else 0 and errno.
+/// Returns a descriptor, or a negative number if the file cannot be opened. Then `info.st_mode` is the rejected mode,
+/// or 0 with the reason in errno.
 int open_file(const std::filesystem::path& path, Accept accept, struct stat& info) {
   info = {};
-  // Looking first leaves devices alone, which may do something when they are opened.
+  // stat() before open(), because opening a device may have side effects.
   if (::stat(path.c_str(), &info) != 0) return info.st_mode = 0, -1;
   const bool wait = accept == Accept::input && !S_ISREG(info.st_mode);
   if (!S_ISREG(info.st_mode) && !(wait && (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode)))) return -1;
-  // Without O_NONBLOCK, a FIFO that takes the file's place now would hold us.
+  // Without O_NONBLOCK, a FIFO that replaces the file now would block us.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | (wait ? 0 : O_NONBLOCK));
   if (descriptor < 0 || ::fstat(descriptor, &info) != 0) {
     const int error = errno;
@@ -82,7 +83,7 @@ int open_or_fail(const std::filesystem::path& path, Accept accept, const char* w
 
 enum class Read { done, too_large, failed };
 
-/// Reads to the end and closes. `failed` leaves the reason in errno.
+/// Reads to the end and closes. If it returns `failed`, errno has the reason.
 Read read_all(int descriptor, std::size_t limit, std::string& out) {
   struct stat info {};
   // Files under /proc say size 0; the loop below goes by what read() gives.

@@ -1,4 +1,4 @@
-// Files: whole reads, and writes that leave the old content or the new one, never a half.
+// Reading whole files, and atomic writes that leave either the old or the new content.
 #pragma once
 
 #include <cstddef>
@@ -9,37 +9,37 @@
 
 namespace anyaccel {
 
-/// Most bytes that read_file() reads by default: more than any text file that we know has.
+/// Default limit of read_file() in bytes, larger than any text file that we know of.
 inline constexpr std::size_t kMaxTextFile = std::size_t{64} << 20;
-/// The same for programs and shared libraries.
+/// Limit for programs and shared libraries.
 inline constexpr std::size_t kMaxLibrary = std::size_t{4} << 30;
 
-/// Opens a regular file for reading and returns its descriptor, which the caller closes. Never waits: anything else at
-/// this path (FIFO, device, folder, socket) is `io` and is not opened. `not_found` if nothing is there, `io` with the
-/// system's reason for other failures; `where` names the caller in errors.
+/// Opens a regular file for reading and returns its descriptor, which the caller closes. Never blocks: a FIFO, device,
+/// folder or socket is not opened and throws `io`. Throws `not_found` if nothing is there, and `io` with the system's
+/// reason for other failures. `where` names the caller in errors.
 int open_regular_file(const std::filesystem::path& path, const char* where = "read_file");
 
-/// The content of a regular file, also of one without a size, such as those under /proc.
+/// Returns the content of a regular file, including files that report size 0, such as those under /proc.
 /// Throws as open_regular_file() does, and `corrupt` for a file of more than `limit` bytes.
 std::string read_file(const std::filesystem::path& path, std::size_t limit = kMaxTextFile);
 
-/// The same without exceptions: nothing when the file cannot be read.
+/// Like read_file(), but returns nothing instead of throwing.
 std::optional<std::string> try_read_file(const std::filesystem::path& path, std::size_t limit = kMaxTextFile) noexcept;
 
-/// Opens what the user named on the command line for reading: a regular file, a pipe (waits for its writer), a terminal
-/// or /dev/null. Other devices, folders and sockets are `io`.
+/// Opens an input that the user named on the command line: a regular file, a pipe (waits for its writer), a terminal or
+/// /dev/null. Throws `io` for other devices, folders and sockets.
 int open_input(const std::filesystem::path& path, const char* where = "read_file");
 
-/// The content of what open_input() opens, as read_file() returns it.
+/// Like read_file(), for inputs that open_input() accepts.
 std::string read_input(const std::filesystem::path& path, std::size_t limit = kMaxTextFile);
 
 /// The same for what the kernel tells in one piece, as most small files under /proc and /sys: one read, half the time.
 std::optional<std::string> try_read_kernel_file(const std::string& path) noexcept;
 
-/// A file that takes the place of `path` only when it is complete: written aside in the same folder, flushed
-/// to the disk, renamed. Without `commit()` the destructor removes what was written and `path` stays as it was.
-/// Failures (disk full, quota, no permission) throw `io` naming the path and the system's reason.
-/// Not thread-safe; two writers of one path do not mix, the last to commit wins.
+/// A file that replaces `path` only when it is complete: it is written to a temporary file in the same folder, flushed
+/// to the disk, and renamed. Without `commit()`, the destructor deletes the temporary file and `path` does not change.
+/// Failures (disk full, quota, no permission) throw `io` with the path and the system's reason. Not thread-safe. Two
+/// writers of one path do not interfere; the last one to commit wins.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -49,13 +49,13 @@ class AtomicFile {
 
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
-  /// Puts what was written on the disk. Files that belong together are all flushed before the first one is
-  /// committed: a full disk often shows only here. Nothing is written after it.
+  /// Flushes the written data to the disk. Flush all files that belong together before committing the first one,
+  /// because a full disk often shows up only here. Do not write after flush().
   void flush();
-  /// Flushes file and folder and puts the file in place. At most once.
+  /// Flushes file and folder and renames the file to `path`. At most once.
   void commit();
 
-  /// Where the file will be (links followed), and where it is until then.
+  /// Final path (with links resolved), and temporary path.
   const std::filesystem::path& path() const noexcept { return path_; }
   const std::filesystem::path& aside() const noexcept { return aside_; }
 
@@ -66,7 +66,7 @@ class AtomicFile {
   bool flushed_ = false;
 };
 
-/// Puts `content` in place of a file's content, as AtomicFile does.
+/// Replaces a file's content atomically, as AtomicFile does.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace anyaccel

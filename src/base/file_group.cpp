@@ -78,9 +78,10 @@ void finish_file_group(const fs::path& folder) {
   std::vector<std::pair<fs::path, fs::path>> moves;
   for (std::string aside, name; std::getline(lines, aside) && std::getline(lines, name);) {
     if (!plausible(aside, name)) {
-      throw Error(
-          ErrorCode::corrupt, "finish_save",
-          {.what = path.string() + " is not what a save leaves", .got = quoted_text(aside), .hint = "remove it"});
+      throw Error(ErrorCode::corrupt, "finish_save",
+                  {.what = path.string() + " is not the note of an unfinished save",
+                   .got = quoted_text(aside),
+                   .hint = "remove it"});
     }
     moves.emplace_back(folder / aside, folder / name);
   }

@@ -1,4 +1,4 @@
-// Suggestions for misspelled names: commands, options.
+// Suggestions for misspelled commands and options.
 #pragma once
 
 #include <span>
@@ -7,12 +7,12 @@
 
 namespace anyaccel {
 
-/// The known name that `word` probably means, or an empty view. A name that begins with `word` comes first; otherwise the name with the
-/// fewest typing errors (inserted, missing, wrong or swapped letters), if they are at most a third of the letters. Leading dashes do not
-/// count, and `_` equals `-`.
+/// Returns the known name that `word` probably means, or an empty view. Prefers a name that begins with `word`,
+/// otherwise the name with the fewest typing errors (inserted, missing, wrong or swapped letters), if they are at most
+/// a third of the letters. Ignores leading dashes, and treats `_` as `-`.
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> known);
 
-/// "; did you mean '--devices'?" for the nearest name, or nothing.
+/// Returns "; did you mean '--devices'?" for the nearest name, or an empty string.
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> known);
 
 }  // namespace anyaccel

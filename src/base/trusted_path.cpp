@@ -25,10 +25,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// As many links as the kernel follows.
+/// The kernel's limit of symbolic links.
 constexpr int kMostLinks = 40;
 
-/// True if another user of this machine has the group as primary group, which the list of its members does not show.
+/// True if the group is another user's primary group, which the group's member list does not show.
 bool is_primary_group_of_others(gid_t group, const std::string& owner) {
   std::istringstream users(try_read_file("/etc/passwd").value_or(""));
   for (std::string line; std::getline(users, line);) {
@@ -41,9 +41,9 @@ bool is_primary_group_of_others(gid_t group, const std::string& owner) {
   return false;
 }
 
-/// True if the group is the owner's own: it has the same name and no other member. Debian, Ubuntu and Fedora give each user
-/// such a group and a umask that lets it write, so its right to write gives nobody else anything. Root's group is not
-/// private: containers run processes of any user in it.
+/// True if the group is the owner's private group: it has the owner's name and no other member. Debian, Ubuntu and
+/// Fedora create such a group for each user, with a umask that lets it write, so its write permission is harmless.
+/// Root's group is not private, because containers run processes of any user in it.
 bool is_private_group(gid_t group, uid_t owner) {
   if (group == 0 || owner == 0) return false;
   std::vector<char> memory(1 << 14), more(1 << 14);
@@ -60,7 +60,7 @@ bool is_private_group(gid_t group, uid_t owner) {
   return !is_primary_group_of_others(group, name);
 }
 
-/// True if other users than the owner and the group may have rights: the group's bits are then only their upper bound.
+/// True if an access list may give rights to other users; the group's mode bits are then only an upper bound.
 bool has_access_list(const fs::path& path) {
   return ::lgetxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
 }
@@ -73,7 +73,7 @@ std::set<uid_t> find_trusted_users() {
   if (::dladdr(reinterpret_cast<void*>(&trust_problem), &info) != 0 && info.dli_fname != nullptr)
     own = fs::canonical(info.dli_fname, error);
   struct stat about {};
-  // The root folder too where no library is known: in a user namespace its owner may be anyone's number.
+  // Includes the root folder even if the library is unknown, because in a user namespace its owner may have any number.
   for (auto path = own.empty() ? fs::path("/") : own;; path = path.parent_path()) {
     if (::stat(path.c_str(), &about) == 0) out.insert(about.st_uid);
     if (path == path.parent_path()) return out;
@@ -90,7 +90,7 @@ std::string foreign_owner(const fs::path& path, uid_t owner, const char* what) {
          "process runs; " + what + " of your own, or change its owner (chown)";
 }
 
-/// About one real file or folder. `last`: the path ends here, so what it holds is used, not just passed through.
+/// Returns the problem with one file or folder. `last`: it is the end of the path, so its content is used.
 std::string component_problem(const fs::path& path, const struct stat& about, bool last) {
   const bool folder = S_ISDIR(about.st_mode);
   if (!is_trusted_user(about.st_uid)) return foreign_owner(path, about.st_uid, folder ? "use a folder" : "use a file");
@@ -101,7 +101,7 @@ std::string component_problem(const fs::path& path, const struct stat& about, bo
   if (!others && !group) return {};
   const auto who = others ? std::string("everyone") : "group " + std::to_string(about.st_gid);
   return quoted_text(path.native()) + " is writable by " + who + ", who could change what this process runs; use " +
-         "another folder, or take the right away (chmod " +
+         "another folder, or remove the permission (chmod " +
          (others && group ? "go"
           : others        ? "o"
                           : "g") +
@@ -122,7 +122,7 @@ std::string walk(const fs::path& path, TrustedKind kind) {
       return quoted_text(at.native()) + " cannot be used: " + std::strerror(errno);
     }
     if (S_ISLNK(about.st_mode)) {
-      // Whoever owns a link chooses where it leads.
+      // The owner of a link controls its target.
       if (!is_trusted_user(about.st_uid)) return foreign_owner(at, about.st_uid, "use a link");
       std::error_code error;
       const auto target = fs::read_symlink(at, error);
@@ -131,7 +131,7 @@ std::string walk(const fs::path& path, TrustedKind kind) {
       for (const auto& part : target.relative_path())
         if (!part.empty()) place = std::next(left.insert(place, part));
       at = target.is_absolute() ? fs::path("/") : at.parent_path();
-      // What was checked before need not be checked again, but a target may be empty of parts.
+      // Components that were checked need not be checked again, but a target may have no components.
       if (target.is_absolute()) continue;
     } else {
       if (auto problem = component_problem(at, about, left.empty() && kind != TrustedKind::future_folder);
@@ -162,11 +162,11 @@ std::string trust_problem(const fs::path& path, TrustedKind kind) noexcept try {
 
 std::optional<std::string> env_library(const char* variable) {
   auto value = env(variable);
-  // The loader finds a name without a slash in the system's folders.
+  // The loader searches for a name without a slash in the system's folders.
   if (!value || value->find('/') == std::string::npos) return value;
   std::error_code ignored;
   const auto path = fs::absolute(*value, ignored);
-  // A missing file is the loader's to report.
+  // The loader reports missing files.
   if (!fs::exists(path, ignored)) return value;
   if (const auto problem = trust_problem(path, TrustedKind::file); !problem.empty())
     throw Error(ErrorCode::unavailable, variable, {.what = problem});

@@ -1,4 +1,4 @@
-// Whether code may be loaded from a path, by the rule of OpenSSH's StrictModes.
+// Decides whether code may be loaded from a path, by the rule of OpenSSH's StrictModes.
 #pragma once
 
 #include <filesystem>
@@ -10,22 +10,23 @@ namespace anyaccel {
 enum class TrustedKind {
   file,
   folder,
-  future_folder  ///< one that may be missing and will be made: only what exists is checked, as folders above it
+  future_folder  ///< a folder that may not exist yet: the existing part of its path is checked as folders above it
 };
 
-/// Why code must not come from `path`, naming the file or folder that is to blame and the remedy; empty if it may.
+/// Returns why code must not be loaded from `path`, naming the offending file or folder and the remedy; empty if it
+/// may.
 ///
-/// The path, each folder above it and each symbolic link on the way must belong to a trusted user, and no one else may
-/// be able to write them: neither others nor a group, except a group that has the owner as its only member. Folders above
-/// the last one may be writable if they are sticky, as /tmp is, because others cannot replace the trusted user's entries
-/// there. Trusted users are the one of this process, root, and everyone who could replace AnyAccel's own library anyway:
-/// the owners of that library and of the folders above it.
+/// The path, each folder above it and each symbolic link on the way must belong to a trusted user and must not be
+/// writable by others or by a group, except a group whose only member is the owner. Folders above the last one may be
+/// writable if they are sticky, like /tmp, because others cannot replace the trusted user's entries there. Trusted
+/// users are the user of this process, root, and everyone who could replace AnyAccel's own library anyway: the owners
+/// of that library and of the folders above it.
 ///
 /// `path` must be absolute. Never throws.
 std::string trust_problem(const std::filesystem::path& path, TrustedKind kind) noexcept;
 
-/// The library that a variable names; nothing if it is unset. Throws `unavailable` if it is a path that code must not
-/// come from.
+/// Returns the library that a variable names, or nothing if it is unset. Throws `unavailable` if code must not be
+/// loaded from that path.
 std::optional<std::string> env_library(const char* variable);
 
 }  // namespace anyaccel

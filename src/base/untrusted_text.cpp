@@ -12,7 +12,7 @@ struct Range {
   char32_t first, last;
 };
 
-// Unicode's default ignorable code points, line separators, and format characters that print nothing. Sorted.
+// Unicode's default ignorable code points, line separators, and invisible format characters. Sorted.
 constexpr std::array<Range, 19> kInvisible{{{0x7f, 0x9f},
                                             {0xad, 0xad},
                                             {0x34f, 0x34f},
@@ -48,7 +48,7 @@ struct Character {
   bool valid;
 };
 
-/// The first character; a byte that no valid UTF-8 begins with stands for itself.
+/// Returns the first character, or the first byte if it does not begin valid UTF-8.
 Character first_character(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   if (lead < 0x80) return {lead, 1, true};
@@ -101,7 +101,7 @@ std::string quoted_text(std::string_view text, std::size_t limit) {
 }
 
 std::string printable_text(std::string_view text, std::size_t limit) {
-  // The end stays too: it has the hint of our messages and the last words of a program.
+  // Keep the end too: it has the hint of our messages and the last output of a program.
   std::size_t head = text.size();
   std::size_t tail = text.size();
   if (text.size() > limit) {
@@ -117,7 +117,7 @@ std::string printable_text(std::string_view text, std::size_t limit) {
       at = tail;
       continue;
     }
-    // No character reaches into the part that is left out.
+    // Do not cut within a character.
     const auto c = first_character(text.substr(at, std::min<std::size_t>(4, (at < head ? head : text.size()) - at)));
     if (c.valid && (c.code == '\n' || c.code == '\t' || !is_invisible(c.code)))
       out += text.substr(at, c.bytes);

@@ -99,7 +99,7 @@ void Cache::prepare() const {
     if (const auto problem = trust_problem(folder_, kind); !problem.empty())
       refuse(folder_, "cannot be trusted: " + problem);
   };
-  // Nothing is made where others can put links.
+  // Create nothing in folders where others can place links.
   require_trust(TrustedKind::future_folder);
   make_parents(folder_.parent_path(), folder_);
   make_folder(folder_, folder_);

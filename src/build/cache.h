@@ -57,13 +57,13 @@ class Cache {
   explicit Cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
   const std::filesystem::path& folder() const noexcept { return folder_; }
 
-  /// Makes the folder, 0700. Throws `io` naming it and what to do when it cannot be made or written, and when it is
-  /// another user's or its path is not to be trusted (base/trusted_path.h).
+  /// Creates the folder with mode 0700. Throws `io`, naming the folder and the remedy, if it cannot be created or
+  /// written, belongs to another user, or has an untrusted path (base/trusted_path.h).
   void prepare() const;
   /// Whether libraries of the folder may be opened (base/trusted_path.h).
   bool is_trusted() const noexcept;
-  /// For small files that may go at any time. Empty when the folder is not this user's alone: files that others could put
-  /// there, or links, are neither read nor written.
+  /// Folder for small files that may be deleted at any time. Empty if other users can write the cache folder, because
+  /// files and links that others may have placed there must be neither read nor written.
   std::filesystem::path memo_folder() const noexcept;
   std::filesystem::path entry(const std::string& name) const { return folder_ / name; }
   std::filesystem::path lock_file(const std::string& name) const { return folder_ / "locks" / name; }

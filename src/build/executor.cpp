@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 
 /// Enough for the first errors; templates can fill megabytes.
 constexpr std::size_t kMostShown = 8000;
-/// A compiler of LibTorch's headers writes tens of MiB. With less room, a silent failure is probably the disk's.
+/// Compiling LibTorch's headers writes tens of MiB. With less space, a silent failure is probably caused by a full
+/// disk.
 constexpr std::uintmax_t kLittleRoom = 64 << 20;
 
 struct Job {
@@ -31,7 +32,7 @@ struct Job {
   std::unique_ptr<ProgramOutput> output = std::make_unique<ProgramOutput>();
 };
 
-/// A command as it is after the private folder is gone.
+/// The command, without references to the private folder, which is deleted.
 std::string to_repeat(const Job& job) {
   auto words = job.words;
   for (auto& word : words)
@@ -39,7 +40,7 @@ std::string to_repeat(const Job& job) {
   return shell_quoted(words);
 }
 
-/// A link wants its objects: all commands, in a folder of their own.
+/// Linking needs the objects, so this returns all commands, run in a new folder.
 std::string to_repeat(const Plan& plan) {
   const auto below = plan.library.parent_path().string() + "/";
   std::string out = "cd \"$(mktemp -d)\"";
@@ -53,16 +54,17 @@ std::string to_repeat(const Plan& plan) {
   return out;
 }
 
-/// What says that the disk is full, in words; empty if nothing does.
+/// Returns the evidence that the disk is full, or an empty string.
 std::string full_disk(const fs::path& folder, int status, const std::string& said) {
   if (const auto line = full_disk_line(said); !line.empty()) return "the compiler said " + quoted_text(line, 500);
   const int error = write_error(folder, 1 << 16);
   if (error == ENOSPC || error == EDQUOT) return std::strerror(error);
   std::error_code ignored;
   const auto room = fs::space(folder, ignored);
-  // A linker that maps its output is killed by SIGBUS when the disk has no page for it, before it can say a word.
+  // A linker that maps its output is killed silently by SIGBUS if the disk is full.
   const bool silent = said.empty() || status > 128 || said.find("Bus error") != said.npos;
-  if (silent && !ignored && room.available < kLittleRoom) return "there is little room, and no other cause was named";
+  if (silent && !ignored && room.available < kLittleRoom)
+    return "there is little space, and no other cause was reported";
   return {};
 }
 
@@ -71,7 +73,7 @@ void judge(const Job& job, int status, const ExecuteOptions& options, const std:
   const bool made = fs::exists(job.made, error);
   const auto said = job.output->text();
   if (made && status == 0 && (said.empty() || !options.fatal_warnings)) {
-    // Another compiler's warnings are nothing that a user of ours can mend.
+    // Users cannot fix another compiler's warnings.
     if (options.verbose) std::fputs(said.c_str(), stderr);
     return;
   }
@@ -84,18 +86,18 @@ void judge(const Job& job, int status, const ExecuteOptions& options, const std:
                 {.what = job.what + " failed because the disk or a quota is full: " + why + "; the compiler " + how +
                          (error ? std::string() : ", and " + std::to_string(room.available >> 20) + " MiB are free") +
                          " in " + folder.parent_path().string(),
-                 .hint = "make room there, or set ANYACCEL_OP_CACHE to a folder of yours on a disk with room"});
+                 .hint = "free space there, or set ANYACCEL_OP_CACHE to a folder of your own on a disk with space"});
   }
   throw Error(ErrorCode::build_failed, "OpBuilder::load",
               {.what = job.what + " failed: the compiler " + how + " and said:\n" +
-                       (said.empty() ? "(it said nothing)" : printable_text(said, kMostShown)) +
+                       (said.empty() ? "(no output)" : printable_text(said, kMostShown)) +
                        (said.ends_with('\n') ? "" : "\n") + "to repeat it:\n  " + repeat});
 }
 
 }  // namespace
 
 std::string full_disk_line(const std::string& text) {
-  // In the words of LC_ALL=C, which compilers get; strerror() here may speak another language.
+  // Compilers run with LC_ALL=C and use these messages; strerror() may return another language.
   for (const std::string_view words : {"No space left on device", "Disk quota exceeded", "Quota exceeded"})
     if (const auto at = text.find(words); at != std::string::npos) {
       const auto begin = text.rfind('\n', at) + 1;  // 0 in the first line

@@ -8,14 +8,14 @@ namespace anyaccel::build {
 struct ExecuteOptions {
   int jobs = 1;
   bool verbose = false;         ///< print each command on standard error before it runs
-  bool fatal_warnings = false;  ///< a compiler that says anything at all has failed
+  bool fatal_warnings = false;  ///< treat any compiler output as a failure
 };
 
-/// Compiles and links `plan`, whose folder exists. Throws `build_failed` with the compiler's own words and the command to
-/// repeat it, `io` when the disk is full, and `timeout` (ANYACCEL_OP_BUILD_TIMEOUT).
+/// Compiles and links `plan`, whose folder exists. Throws `build_failed` with the compiler's output and the command to
+/// repeat it, `io` if the disk is full, and `timeout` (ANYACCEL_OP_BUILD_TIMEOUT).
 void execute(const Plan& plan, const std::string& name, const ExecuteOptions& options);
 
-/// The first line in which a program says that the disk or a quota is full; empty if there is none.
+/// Returns the first line of a program's output that reports a full disk or quota; empty if there is none.
 std::string full_disk_line(const std::string& text);
 
 }  // namespace anyaccel::build

@@ -49,7 +49,7 @@ FlagProblem problem_with(std::string_view flag) {
   const auto shown = quoted_text(flag);
   if (flag.size() < 2 || flag.front() != '-') return {shown + " is not a flag", "words that begin with -"};
   if (changes_results(inner))
-    return {shown + " changes floating-point results, or makes them depend on the machine that compiles", {}};
+    return {shown + " changes floating-point results, or makes them depend on the build machine", {}};
   if (reads_files(inner))
     return {shown + " reads files that the cache key does not cover",
             "`include = FOLDER` below the op's, or `prefix_variable`"};

@@ -1,5 +1,6 @@
-// The compiler flags that an op's description may use: an allow list, because compilers have thousands of flags and every
-// release adds some that run programs, read or write files, or relax floating-point arithmetic. docs/ops.md documents it.
+// The compiler flags that an op's description may use. This is an allow list, because compilers have thousands of
+// flags, and every release adds some that run programs, read or write files, or relax floating-point arithmetic.
+// docs/ops.md documents the list.
 #pragma once
 
 #include <optional>
@@ -16,11 +17,11 @@ struct FlagProblem {
   std::string want;  ///< what to write instead; may be empty
 };
 
-/// Check the words of one line of flags. Returns the first problem, or nothing if the compiler may get all of them.
+/// Checks the words of one line of flags. Returns the first problem, or nothing if all of them are accepted.
 ///
-/// Accepted flags run no program, read and write no file, do not depend on the machine that compiles, and do not relax
-/// floating-point arithmetic beyond the compiler's default. Flags of the linker are accepted, but they have no effect:
-/// these flags only compile.
+/// Accepted flags do not run programs, do not read or write files, do not depend on the build machine, and do not relax
+/// floating-point arithmetic beyond the compiler's default. Linker flags are accepted but have no effect, because these
+/// flags are only used to compile.
 std::optional<FlagProblem> find_flag_problem(const std::vector<std::string>& words, FlagsOf compiler);
 
 /// True for `-l`, `-L` and `-Wl,`.

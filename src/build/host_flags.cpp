@@ -12,10 +12,10 @@ bool is_level(std::string_view flag) {
   return contains(kLevels, flag) || (skip(flag, "-gdwarf-") && is_number(flag));
 }
 
-/// `-W...` without a comma: `-Wl,`, `-Wa,` and `-Wp,` hand flags to other programs.
+/// `-W...` without a comma, because `-Wl,`, `-Wa,` and `-Wp,` pass flags to other programs.
 bool is_warning(std::string_view flag) { return flag == "-w" || (skip(flag, "-W") && is_word(flag, "_-+.=")); }
 
-/// Options of `-f` that may also be switched off by `-fno-`.
+/// `-f` options that are also accepted as `-fno-`.
 constexpr std::string_view kSwitches[] = {"aligned-new",
                                           "asynchronous-unwind-tables",
                                           "builtin",
@@ -70,7 +70,7 @@ constexpr std::string_view kSwitches[] = {"aligned-new",
                                           "visibility-inlines-hidden",
                                           "wrapv"};
 
-/// Options of `-f` in one form: the other one breaks the library or relaxes arithmetic.
+/// `-f` options accepted only in this form, because the opposite breaks the library or relaxes arithmetic.
 constexpr std::string_view kExact[] = {"PIC",
                                        "pic",
                                        "PIE",
@@ -121,7 +121,7 @@ bool is_code_generation(std::string_view flag) {
   return false;
 }
 
-/// An instruction set by its name.
+/// Flags that name an instruction set.
 bool is_instruction_set(std::string_view flag) {
   if (!skip(flag, "-m")) return false;
   for (const std::string_view start : {"arch=", "tune=", "cpu="})
@@ -130,7 +130,7 @@ bool is_instruction_set(std::string_view flag) {
     if (has_value(flag, start, [](auto value) { return is_word(value); })) return true;
   if (flag == "64" || flag == "fpmath=sse") return true;
   if (flag.starts_with("no-")) flag.remove_prefix(3);
-  // Families of names: avx512bw, sse4.2, amx-int8, avx10.1.
+  // Prefixes of names such as avx512bw, sse4.2, amx-int8, avx10.1.
   static constexpr std::string_view kFamilies[] = {"avx", "sse", "amx-", "bmi", "xsave"};
   static constexpr std::string_view kNames[] = {
       "adx",    "aes",    "altivec", "cx16",  "f16c", "fma",   "fma4", "gfni",       "lzcnt", "mmx",       "movbe",
@@ -172,7 +172,7 @@ bool is_harmless_for_linker(std::string_view flag) {
         equals != word.npos && contains(kWithValue, word.substr(0, equals)) && is_word(word.substr(equals + 1), kPath);
     if (!value && !joined && !contains(kAlone, word)) return false;
   }
-  return true;  // `--rpath` may end a list: DeepSpeed's builder for npu writes it so
+  return true;  // a list may end with `--rpath`, as in DeepSpeed's npu builder
 }
 
 bool is_host_flag(std::string_view flag) {

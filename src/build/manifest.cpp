@@ -79,7 +79,7 @@ std::optional<Held> hold(const fs::path& library, std::string& problem) {
   if (!out.use || !out.use.is_at(file)) return std::nullopt;
   const auto text = try_read_file(file);
   auto manifest = text ? parse_manifest(*text) : std::nullopt;
-  if (!manifest) return problem = file.string() + " is no whole manifest", std::nullopt;
+  if (!manifest) return problem = file.string() + " is not a complete manifest", std::nullopt;
   out.manifest = std::move(*manifest);
   const auto content = try_read_file(library, kMaxLibrary);
   if (!content) return problem = library.string() + " cannot be read", std::nullopt;

@@ -6,7 +6,7 @@ namespace anyaccel::build {
 
 namespace {
 
-/// All parts of a list that commas separate.
+/// True if all parts of a comma-separated list are good.
 template <typename Good>
 bool all_parts(std::string_view text, Good&& good) {
   for (;;) {
@@ -62,7 +62,7 @@ bool is_stream(std::string_view text) { return text == "legacy" || text == "null
 bool is_standard(std::string_view text) { return is_word(text, "+"); }
 bool is_gpu(std::string_view text) { return is_architecture(text) || text == "all" || text == "all-major"; }
 bool are_host_flags(std::string_view text) {
-  // nvcc cuts at commas, so flags of the linker would become other flags.
+  // nvcc splits at commas, so linker flags would become other flags.
   return all_parts(text, [](auto flag) { return !is_linker_flag(flag) && is_host_flag(flag); });
 }
 bool are_ptxas_flags(std::string_view text) { return all_parts(text, is_ptxas_flag); }
@@ -104,7 +104,7 @@ constexpr NvccOption kNvccOptions[] = {{"-gencode", is_architecture},
                                        {"--Werror", is_warning_kind},
                                        {"-fmad", is_bool},
                                        {"--fmad", is_bool},
-                                       // The values that are nvcc's default.
+                                       // Only nvcc's default values.
                                        {"-ftz", is_false},
                                        {"--ftz", is_false},
                                        {"-prec-div", is_true},
@@ -150,7 +150,7 @@ bool is_nvcc_flag(std::string_view flag) {
                                                 "-shared",
                                                 "--shared"};
   if (contains(kPlain, flag)) return true;
-  // A comma would begin another macro.
+  // nvcc would treat a comma as the beginning of another macro.
   if (is_macro(flag)) return flag.find(',') == flag.npos;
   return is_linker_flag(flag) && !flag.starts_with("-Wl,") && is_harmless_for_linker(flag);
 }

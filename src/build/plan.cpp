@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// nvcc starts the host's compiler through a shell, which would run a program that a folder's name contains.
+/// nvcc starts the host compiler through a shell, which would run commands in a folder's name.
 void require_safe_for_nvcc(const std::vector<std::string>& words) {
   for (const auto& word : words)
     if (!is_safe_for_nvcc(word))

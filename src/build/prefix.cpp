@@ -75,7 +75,7 @@ std::vector<fs::path> prefix_candidates(const Description& op) {
   } catch (const std::exception&) {
     // A library that does not know its own place has no prebuilt ops either; loading one says so.
   }
-  // Code comes from there without anyone naming it.
+  // Code is loaded from these folders although no user named them.
   for (const auto& folder : op.prefixes)
     if (trust_problem(folder, TrustedKind::folder).empty()) add(folder);
   return out;

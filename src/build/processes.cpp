@@ -87,14 +87,14 @@ bool is_gone(pid_t process) {
   return ended == process || (ended < 0 && errno == ECHILD && ::kill(process, 0) != 0);
 }
 
-/// What was written before the process went.
+/// Reads what was written before the process ended.
 void read_rest(int from, std::string& text) {
   pollfd one{from, POLLIN, 0};
   if (::poll(&one, 1, 0) > 0) read_some(from, text);
 }
 
-/// Takes the status of a process that ended or was killed. Gives up after seconds: a process that waits for a server's disk
-/// cannot even be killed. Where SIGCHLD is ignored, there is no status.
+/// Reaps a process that has ended or was killed. Gives up after a few seconds, because a process that waits for a
+/// network disk may be unkillable. If SIGCHLD is ignored, there is nothing to reap.
 void reap(pid_t process) {
   for (int i = 0; i < 500; ++i) {
     const pid_t ended = ::waitpid(process, nullptr, WNOHANG);
@@ -160,19 +160,19 @@ pid_t spawn_runner(SpawnSettings& settings, pid_t group, const std::vector<std::
 
 ProgramOutput::ProgramOutput() {
   const int made = ::memfd_create("anyaccel-build-output", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  // In the way of no descriptor that a child gets.
+  // A number of at least 10 does not collide with the descriptors that a child gets.
   descriptor_ = made < 0 ? -1 : ::fcntl(made, F_DUPFD_CLOEXEC, 10);
   const int error = errno;
   if (made >= 0) ::close(made);
   if (descriptor_ < 0) refuse("no memory for the compiler's messages", error);
-  // Sealed at its full size, so that a program that writes endlessly fails to.
+  // Sealed at its full size, so that endless writes fail.
   if (::ftruncate(descriptor_, kMostOutput) == 0) ::fcntl(descriptor_, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
 }
 
 ProgramOutput::~ProgramOutput() { ::close(descriptor_); }
 
 std::string ProgramOutput::text() const {
-  // The position is shared with the program, and is where its next word would go.
+  // The file position is shared with the program, so it marks the end of the output.
   const auto end = ::lseek(descriptor_, 0, SEEK_CUR);
   std::string out(static_cast<std::size_t>(std::clamp<off_t>(end, 0, kMostOutput)), '\0');
   std::size_t done = 0;

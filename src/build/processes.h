@@ -16,17 +16,18 @@ struct Outcome {
   std::string output;  ///< standard output and error
 };
 
-/// Runs a program to its end. `words[0]` is its path. Throws `unavailable` when it cannot be started, and `interrupted`.
+/// Runs a program and waits for its end. `words[0]` is its path. Throws `unavailable` if it cannot be started, and
+/// `interrupted`.
 ///
-/// Programs are children of a shell with a fixed script, which gets them as arguments and writes down how they ended: what this process
-/// does with SIGCHLD, or a thread of it that waits for all children, takes no answer away.
-/// `waiting` is called about ten times a second while the program runs. If it throws, the program is killed. The output's first MiB
-/// is kept.
+/// Programs are children of a shell that runs a fixed script with the program as arguments and records the exit status.
+/// The status therefore survives this process's SIGCHLD settings, and threads that wait for all children. `waiting` is
+/// called about ten times a second while the program runs. If it throws, the program is killed. Only the first MiB of
+/// output is kept.
 Outcome run_program(const std::vector<std::string>& words, const std::vector<std::string>& environment,
                     const std::function<void()>& waiting = {});
 
-/// What a program writes, kept in memory and not in a file: a full disk would lose the message that it is full. What exceeds
-/// 16 MiB is lost. Not thread-safe.
+/// Output of a program, up to 16 MiB. It is kept in memory, because on a full disk the message about the full disk
+/// would be lost. Not thread-safe.
 class ProgramOutput {
  public:
   /// Throws `unavailable`.
@@ -41,9 +42,10 @@ class ProgramOutput {
   int descriptor_;
 };
 
-/// Programs that run side by side, in a process group whose first member kills all of it when our process ends, however
-/// that happens. The compiler's own children are in it too. This process is never copied: a large one starts compilers as fast as
-/// a small one, whatever its threads hold. Not thread-safe; used from the thread that made it.
+/// Programs that run in parallel, in a process group whose first member kills the group when our process ends, for
+/// whatever reason. The group includes the compilers' own children. This process is never forked, so a large process
+/// starts compilers as fast as a small one, whatever locks its threads hold. Not thread-safe; use it only from the
+/// thread that created it.
 class ProcessGroup {
  public:
   ProcessGroup();

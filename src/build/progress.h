@@ -1,4 +1,4 @@
-// What a long build does: one line on a terminal, and elsewhere lines in the log now and then.
+// Progress of a long build: one line on a terminal, and periodic log lines elsewhere.
 #pragma once
 
 #include <chrono>
@@ -13,18 +13,18 @@ class Progress {
  public:
   explicit Progress(std::string name, std::chrono::milliseconds report_after = std::chrono::seconds(20))
       : name_(std::move(name)), report_after_(report_after) {}
-  /// Takes the line away.
+  /// Clears the line.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Shows `text`; call it often, it writes rarely.
+  /// Shows `text`. May be called often; it writes rarely.
   void show(const std::string& text);
-  /// The same while programs run that may hang. Without a terminal, warnings in the log after `report_after` and then every minute.
-  /// Throws `timeout` after ANYACCEL_OP_BUILD_TIMEOUT seconds.
+  /// Like show(), while running programs that may hang. Without a terminal, logs a warning after `report_after` and
+  /// then every minute. Throws `timeout` after ANYACCEL_OP_BUILD_TIMEOUT seconds.
   void work_on(const std::string& text);
-  /// As show(), and a warning in the log after 2 seconds and then every minute, which name the holder. Throws `timeout` after
-  /// ANYACCEL_OP_WAIT seconds.
+  /// Like show(), while waiting for a lock. Logs a warning that names the holder after 2 seconds and then every minute.
+  /// Throws `timeout` after ANYACCEL_OP_WAIT seconds.
   void wait_for(const FileLock::Holder& holder);
 
  private:
@@ -36,9 +36,9 @@ class Progress {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// How many compilers may run at once: ANYACCEL_OP_JOBS, else what cores and memory allow, at most `steps`.
+/// Number of compilers to run in parallel: ANYACCEL_OP_JOBS, else what cores and memory allow, at most `steps`.
 int job_count(int steps);
-/// The same from numbers: `memory` bytes are free, one compiler of LibTorch's headers takes about 1.5 GiB.
+/// The same for given resources. `memory`: free bytes; compiling LibTorch's headers takes about 1.5 GiB.
 int job_count(int steps, double cores, long long memory);
 
 }  // namespace anyaccel::build

@@ -175,7 +175,7 @@ std::string questions_failed(const Op& op, const Settings& settings, const std::
     }
     const auto answer =
         run_program(question.words, build_environment(), [&] { progress.work_on("looking for " + question.what); });
-    // The compiler writes its temporary files there.
+    // The compiler writes its temporary files to TMPDIR.
     if (const auto full = full_disk_line(answer.output); !full.empty())
       return "the disk that holds " + env("TMPDIR").value_or("/tmp") + " is full: the compiler said " +
              quoted_text(full);

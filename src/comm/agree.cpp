@@ -29,7 +29,7 @@ std::string agree_on_backend(c10d::Store& store, int rank, int size, const Backe
   const auto key = [](int of) { return "backend of/" + std::to_string(of); };
   store.set(key(rank), written(wish));
   bool gloo = true;
-  int other = 0;  // the first rank that differs from rank 0
+  int other = 0;  // first rank that differs from rank 0
   std::vector<BackendWish> all;
   for (int of = 0; of < size; ++of) {
     all.push_back(read(store.get(key(of))));
@@ -43,9 +43,9 @@ std::string agree_on_backend(c10d::Store& store, int rank, int size, const Backe
     throw Error(ErrorCode::invalid_argument, "init_process_group",
                 {.what = "ranks have different communication backends",
                  .got = got,
-                 .want = "one of all ranks",
+                 .want = "the same backend on all ranks",
                  .hint = "give all ranks the same name and accelerator"});
-  if (rank == 0) log(LogLevel::warning, "not every rank can have oneCCL (" + got + "): all take gloo");
+  if (rank == 0) log(LogLevel::warning, "oneCCL is not available on all ranks (" + got + "): all ranks use gloo");
   return kGloo;
 }
 

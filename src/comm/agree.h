@@ -1,4 +1,4 @@
-// One backend for all ranks of a group.
+// Agreement on one backend for all ranks of a group.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -7,15 +7,17 @@
 
 namespace anyaccel::comm {
 
-/// What a rank would have: the accelerator's communication_backend_name() where `automatic`, else what the program named.
+/// A rank's preferred backend: the accelerator's communication_backend_name() if `automatic`, else the name that the
+/// program gave.
 struct BackendWish {
   std::string name;
   bool automatic;
 };
 
-/// Called by all ranks, with a store of their own. Hosts differ in what is installed, and ranks that wait in different backends wait for
-/// ever: where all wishes are automatic, and oneCCL is not every rank's, all take gloo. Other differences are `invalid_argument` on all
-/// ranks, which names two of them; what the store throws comes out of here.
+/// Returns the backend that all ranks use. All ranks call it, with a store of their own. Hosts may have different
+/// software installed, and ranks with different backends would wait for each other forever. If all preferences are
+/// automatic and some ranks lack oneCCL, all ranks use gloo. Any other mismatch throws `invalid_argument` on all ranks,
+/// naming two of them. Exceptions of the store are passed on.
 std::string agree_on_backend(c10d::Store& store, int rank, int size, const BackendWish& wish);
 
 }  // namespace anyaccel::comm

@@ -45,7 +45,7 @@ at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& te
            "float32, float64, float16, bfloat16, int8, uint8, int32, int64, bool, complex64 or complex128");
   if (c10::isComplexType(type) && !sums) refuse("complex numbers can only be summed or averaged", "SUM or AVG");
   if (average && !c10::isFloatingType(type) && !c10::isComplexType(type))
-    refuse("an average of integers is no integer", "a floating dtype");
+    refuse("AVG requires a floating-point dtype", "a floating dtype");
   if (bitwise && !c10::isIntegralType(type, /*includeBool=*/true))
     refuse("bitwise reductions are for integers", "an integer dtype");
   auto host = operation.staging->add(tensor, use);

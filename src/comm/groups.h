@@ -5,7 +5,7 @@
 
 namespace anyaccel::comm {
 
-/// What the host's communication_backend_name() is where it is not "ccl"; the backend that stages serves it.
+/// The host's communication_backend_name() if it is not "ccl". The staging backend implements it.
 inline constexpr const char* kGloo = "gloo";
 
 /// Whether register_backend() was called for the name. Thread-safe.

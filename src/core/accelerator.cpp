@@ -75,7 +75,7 @@ void Accelerator::range_pop(std::string_view domain) {
 void Accelerator::lazy_call(std::function<void()> callback) {
   if (!callback) throw Error(ErrorCode::invalid_argument, "lazy_call", {.what = "the callback is empty"});
   {
-    // Queued even if the device runs: if a callback before it throws, this one must not be lost.
+    // Queue it even if the device runs, so that it is not lost if an earlier callback throws.
     const std::lock_guard lock(lazy_->mutex);
     lazy_->callbacks.push_back(std::move(callback));
     lazy_->pending.store(true, std::memory_order_release);

@@ -109,7 +109,7 @@ OpenOps& open_ops() {
 
 class DescribedBuilder final : public sdk::OpBuilder {
  public:
-  /// `trusted`: the caller vouches for the sources, which lie beside its own code.
+  /// `trusted`: the caller vouches for the sources, which are next to its own code.
   DescribedBuilder(build::Op op, sdk::OpBuilderOptions options, bool trusted)
       : op_(std::move(op)), options_(std::move(options)), trusted_(trusted) {}
 
@@ -143,7 +143,7 @@ class DescribedBuilder final : public sdk::OpBuilder {
   }
 
  private:
-  /// Why the sources must not be compiled into this process; empty if they may.
+  /// Returns why the sources must not be compiled into this process; empty if they may.
   std::string source_problem() const {
     if (trusted_) return {};
     if (auto problem = trust_problem(op_.file, TrustedKind::file); !problem.empty()) return problem;

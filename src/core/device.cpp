@@ -17,7 +17,8 @@ DeviceIndex Accelerator::checked(std::optional<DeviceIndex> index, const char* w
   }
   const auto count = backend_->device_count();
   if (*index >= 0 && *index < count) return *index;
-  // Such a device takes no index, so programs pass their local rank, of which there may be more: those ranks share device 0.
+  // Devices without indexed names accept any index, because programs pass their local rank, which may exceed the device
+  // count. Such ranks share device 0.
   if (!backend_->traits().indexed_names && count > 0) return 0;
   throw Error(ErrorCode::invalid_argument, where,
               {.what = "device index out of range for the accelerator '" + name() + "'",

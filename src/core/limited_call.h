@@ -1,4 +1,4 @@
-// Calls that somebody else's code may never return from.
+// Calls with a time limit, for third-party code that may never return.
 #pragma once
 
 #include <chrono>
@@ -14,9 +14,9 @@
 
 namespace anyaccel {
 
-/// Calls `work` on a thread of its own and returns its result, or throws its exception. Throws `timeout`, naming `what`, after
-/// `seconds`, and `interrupted`; the thread then goes on, because nothing can end it, so `work` must own what it uses.
-/// With 0 seconds there is no limit and no thread.
+/// Calls `work` on a new thread and returns its result or throws its exception. Throws `timeout`, naming `what`, after
+/// `seconds`, and `interrupted`. The thread then continues, because it cannot be stopped, so `work` must own everything
+/// it uses. With 0 seconds there is neither a limit nor a thread.
 template <typename Result>
 Result call_with_limit(const char* where, const std::string& what, long seconds, std::function<Result()> work) {
   if (seconds <= 0) return work();

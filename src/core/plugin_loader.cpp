@@ -91,7 +91,7 @@ LoadedPlugin load(const FoundPlugin& found) {
   const auto* descriptor = library.find<const anyaccel_plugin*>(ANYACCEL_PLUGIN_SYMBOL);
   if (descriptor == nullptr)
     refuse(ErrorCode::unavailable, found,
-           "it is no plugin: it has no symbol " ANYACCEL_PLUGIN_SYMBOL
+           "it is not a plugin: it has no symbol " ANYACCEL_PLUGIN_SYMBOL
            "; want ANYACCEL_PLUGIN(...) in one of its sources");
   check_descriptor(found, *descriptor);
   auto plugin = sdk::PluginAccess::make(found);
@@ -119,7 +119,7 @@ LoadedPlugin load_plugin(const FoundPlugin& plugin, bool trial) {
       try {
         loaded.probe();
       } catch (...) {
-        // Its next call says so. Here only what would hang or end the process counts.
+        // The next call of the probe reports the error. The trial only detects hangs and crashes.
       }
     };
     const auto problem = run_in_trial(work, static_cast<double>(plugin_seconds()));

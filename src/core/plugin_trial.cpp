@@ -22,8 +22,8 @@
 #include "base/fork_safe.h"
 #include "base/untrusted_text.h"
 
-// Two processes are below this one. The worker runs the library. The keeper above it is a subreaper, so that everything
-// the worker starts stays below the keeper, in whatever session, and ends with it.
+// A trial uses two processes. The worker runs the library. Its parent, the keeper, is a subreaper, so that all
+// processes that the worker starts remain descendants of the keeper, whatever their session, and end with it.
 
 namespace anyaccel {
 
@@ -34,17 +34,17 @@ using Clock = std::chrono::steady_clock;
 constexpr char kDone = 'd';
 constexpr char kRefused = 'r';
 constexpr char kStage = 's';
-/// What is kept of a reason and of the worker's output.
+/// Maximum size of the stored reason and worker output.
 constexpr std::size_t kMostText = 64 << 10;
-/// No library says so much while it is opened, unless it never stops.
+/// A library that writes more than this while it is opened probably never stops.
 constexpr std::size_t kMostOutput = 16 << 20;
-/// For the keeper to end what the worker left.
+/// Time limit for the keeper to kill the worker's remaining processes.
 constexpr std::chrono::seconds kEndWithin{5};
 
-/// Where a worker tells its verdict; -1 in all other processes.
+/// Descriptor for the worker's verdict; -1 in all other processes.
 int own_verdict = -1;
 
-/// Both ends are closed on exec and are none of the first three descriptors.
+/// Both ends are close-on-exec and differ from the standard descriptors.
 struct Pipe {
   int from = -1;
   int to = -1;
@@ -66,10 +66,10 @@ struct Pipe {
 };
 
 struct Pipes {
-  Pipe output;   ///< what the worker and its children write
-  Pipe verdict;  ///< of the worker: stages, then kDone or kRefused and the reason
-  Pipe report;   ///< of the keeper: how the worker ended, when nothing of it runs any more
-  Pipe life;     ///< its end tells the keeper to end everything
+  Pipe output;   ///< output of the worker and its children
+  Pipe verdict;  ///< from the worker: stages, then kDone, or kRefused and the reason
+  Pipe report;   ///< from the keeper: the worker's exit status, after all its processes have ended
+  Pipe life;     ///< when closed, the keeper kills everything
 };
 
 void send(int pipe, std::string_view text) {
@@ -85,7 +85,7 @@ void refuse_with(std::string_view why) { send(own_verdict, kRefused + std::strin
 
 [[noreturn]] void run_worker(const std::function<void()>& work, const Pipes& pipes) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The library's own words are part of the reason, and no output of this program. Nor does it read our input.
+  // The library's output becomes part of the reason, not of this program's output. It must not read our input either.
   ::dup2(pipes.output.to, STDOUT_FILENO);
   ::dup2(pipes.output.to, STDERR_FILENO);
   if (const int none = ::open("/dev/null", O_RDONLY | O_CLOEXEC); none >= 0) ::dup2(none, STDIN_FILENO);
@@ -96,12 +96,12 @@ void refuse_with(std::string_view why) { send(own_verdict, kRefused + std::strin
   } catch (const std::exception& error) {
     refuse_with(error.what());
   } catch (...) {
-    refuse_with("it threw something that is no std::exception");
+    refuse_with("it threw something that is not a std::exception");
   }
   ::_exit(0);  // no destructors: they are the parent's
 }
 
-/// Kills the children of this process. Theirs become ours, so nothing is left after some rounds.
+/// Kills the children of this process. Their children are reparented to us, so repeated calls kill all descendants.
 void kill_children() {
   DIR* folder = ::opendir("/proc");
   if (folder == nullptr) return;
@@ -113,7 +113,7 @@ void kill_children() {
     const int file = ::open(("/proc/" + std::string(entry->d_name) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
     const ssize_t count = file < 0 ? -1 : ::read(file, text.data(), text.size() - 1);
     if (file >= 0) ::close(file);
-    // PID (NAME) STATE PPID: a name may hold anything.
+    // PID (NAME) STATE PPID; NAME may contain any characters.
     const char* behind = count <= 0 ? nullptr : std::strrchr(text.data(), ')');
     char state = 0;
     int parent = 0;
@@ -124,7 +124,7 @@ void kill_children() {
 }
 
 [[noreturn]] void run_keeper(const std::function<void()>& work, Pipes& pipes) {
-  // Out of reach of the terminal's Ctrl-C, which the program above answers. Handlers of that program are not ours to run.
+  // In a process group of its own, because the parent handles Ctrl-C. The parent's signal handlers must not run here.
   ::setpgid(0, 0);
   for (int number = 1; number < NSIG; ++number) {
     struct sigaction action {};
@@ -140,7 +140,7 @@ void kill_children() {
     run_worker(work, pipes);
   }
   if (worker < 0) ::_exit(1);
-  // The worker's ends must be its own: it may close them.
+  // Only the worker may hold these ends, because it may close them.
   Pipe::close_one(pipes.verdict.to);
   Pipe::close_one(pipes.output.to);
   int status = 0;
@@ -164,7 +164,7 @@ void kill_children() {
   ::_exit(0);
 }
 
-/// Adds what is there, and keeps the last part of it; false at the end.
+/// Appends available data to `out`, keeping only the last part. Returns false at the end of the pipe.
 bool read_some(int pipe, std::string& out, std::size_t& all) {
   std::array<char, 4096> buffer;
   const ssize_t count = ::read(pipe, buffer.data(), buffer.size());
@@ -178,11 +178,11 @@ bool read_some(int pipe, std::string& out, std::size_t& all) {
 
 struct Trial {
   std::string output, verdict, report;
-  std::size_t bytes = 0;  ///< of output
-  std::string stopped;    ///< why it was not waited for any longer; empty: it ended
+  std::size_t bytes = 0;  ///< size of the output
+  std::string stopped;    ///< why the trial was stopped; empty if it ended by itself
 };
 
-/// Reads until the keeper's report.
+/// Reads the pipes until the keeper reports.
 void receive(Pipes& pipes, double seconds, Trial& trial, const std::function<void()>& release) {
   const bool limited = seconds > 0;
   auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -216,7 +216,7 @@ void receive(Pipes& pipes, double seconds, Trial& trial, const std::function<voi
       stop(error.what());
     }
   }
-  // Nothing of it runs any more, so what is in the pipes is all.
+  // All processes have ended, so the pipes contain the complete output.
   for (auto& event : events) event.revents = 0;
   while (::poll(events.data(), 2, 0) > 0) {
     if (events[0].revents != 0 && !read_some(events[0].fd, trial.output, trial.bytes)) events[0].fd = -1;
@@ -238,7 +238,7 @@ std::string ended_by(int status, const std::string& output) {
   return out;
 }
 
-/// Takes the stages from the front: the last one begun.
+/// Removes the stages from the front of `verdict` and returns the last one.
 std::string take_stages(std::string& verdict) {
   std::string stage;
   for (std::size_t end = 0; verdict.starts_with(kStage) && (end = verdict.find('\n')) != verdict.npos;) {
@@ -256,10 +256,10 @@ void begin_trial_stage(const char* name) {
 
 std::string run_in_trial(const std::function<void()>& work, double seconds) {
   Pipes pipes;
-  // Where no trial is possible, the real thing may be.
+  // If a trial is not possible, loading the library directly may still work.
   for (const auto* pipe : {&pipes.output, &pipes.verdict, &pipes.report, &pipes.life})
     if (!pipe->made()) return {};
-  // Else a child that another thread forks meanwhile would keep the keeper alive after this process.
+  // Otherwise a child that another thread forks in the meantime would keep the keeper alive after this process.
   const bool registered = close_in_children(pipes.life.to);
   const pid_t keeper = ::fork();
   if (keeper == 0) {
@@ -283,7 +283,7 @@ std::string run_in_trial(const std::function<void()>& work, double seconds) {
   if (trial.verdict.starts_with(kDone)) return {};
   if (trial.stopped.starts_with("took")) return (stage.empty() ? "it" : stage) + " " + trial.stopped;
   if (!trial.stopped.empty()) return trial.stopped;
-  if (trial.report.size() < sizeof(int)) return "its trial was ended from outside";
+  if (trial.report.size() < sizeof(int)) return "another process killed its trial";
   int status = 0;
   std::memcpy(&status, trial.report.data(), sizeof status);
   return ended_by(status, trial.output);

@@ -1,4 +1,4 @@
-// Runs what may end the process in a child of it.
+// Runs code that may end its process in a child process.
 #pragma once
 
 #include <functional>
@@ -6,13 +6,13 @@
 
 namespace anyaccel {
 
-/// Runs `work` in a forked child, whose output is kept. Returns an empty text if it returned; otherwise why not: its exception's text,
-/// or the signal that ended it and the last line that it wrote. A child that takes longer than `seconds` (0: no limit), or that writes
-/// megabytes, is killed, and so are all processes that it leaves behind, whatever session they are in.
-/// `work` must not need other threads of this process: a child has one.
+/// Runs `work` in a forked child and captures its output. Returns an empty string if `work` returned, otherwise the
+/// reason: the exception's text, or the signal that ended the child and its last line of output. A child that takes
+/// longer than `seconds` (0: no limit) or writes megabytes is killed. All processes that it leaves behind are killed
+/// too, whatever their session. `work` must not depend on other threads, because the child has only one.
 std::string run_in_trial(const std::function<void()>& work, double seconds);
 
-/// Called in `work`: what begins now, for the message about a child that takes too long. Ignored outside of a trial.
+/// Called by `work` to name the stage that begins, for the timeout message. Ignored outside of a trial.
 void begin_trial_stage(const char* name);
 
 }  // namespace anyaccel

@@ -79,7 +79,7 @@ LoadedPlugin& load(Known& plugin) {
   return plugin.loaded;
 }
 
-/// Runs code of a plugin that was opened. One that takes too long is not asked again.
+/// Runs code of an open plugin with the time limit. A plugin that exceeds it is rejected.
 template <typename Result>
 Result bounded(Known& plugin, const std::string& what, const std::function<Result()>& work) {
   try {
@@ -103,7 +103,7 @@ sdk::Probe probe(Known& plugin) noexcept {
   } catch (const std::exception& error) {
     return {0, std::string("its plugin was refused: ") + error.what()};
   } catch (...) {
-    return {0, "its probe threw something that is no std::exception"};
+    return {0, "its probe threw something that is not a std::exception"};
   }
 }
 

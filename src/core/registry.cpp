@@ -61,9 +61,9 @@ void run_finders() {
     try {
       find();
     } catch (const std::exception& error) {
-      log(LogLevel::warning, std::string("backends are left out: ") + error.what());
+      log(LogLevel::warning, std::string("backends are skipped: ") + error.what());
     } catch (...) {
-      log(LogLevel::warning, "backends are left out: a finder threw something that is not a std::exception");
+      log(LogLevel::warning, "backends are skipped: a finder threw something that is not a std::exception");
     }
   }
   state.any.store(false, std::memory_order_release);

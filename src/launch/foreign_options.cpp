@@ -8,7 +8,7 @@ namespace {
 
 struct Foreign {
   std::string_view
-      name;  ///< without leading dashes, with `_`; a single letter has one dash, an upper-case letter matters
+      name;  ///< without leading dashes, with `_`; single letters are options with one dash and are case-sensitive
   const char* whose;
   const char* instead;
 };
@@ -16,32 +16,33 @@ struct Foreign {
 constexpr const char* kRanks = "use --num_accelerators N";
 constexpr const char* kHosts = "use --num_nodes N with --hostfile";
 constexpr const char* kAddress = "use --master_addr ADDRESS and --master_port PORT";
-constexpr const char* kNoRestart = "leave it out: a job that fails is not restarted";
+constexpr const char* kNoRestart = "omit it: failed jobs are not restarted";
 constexpr const char* kHostFile = "use --hostfile FILE";
-constexpr const char* kChosenHosts = "use --hostfile FILE, with --include HOST[:SLOT,...] to choose from it";
+constexpr const char* kChosenHosts = "use --hostfile FILE, with --include HOST[:SLOT,...] to select hosts";
 constexpr const char* kLogs = "use --enable_each_rank_log FOLDER";
 constexpr const char* kPrefix = "use --prefix_output";
 constexpr const char* kBind = "use --bind_cores_to_rank";
-constexpr const char* kVariables = "set the variable before the command, or write it to .deepspeed_env for other hosts";
-constexpr const char* kFolder = "change to the folder first: ranks start where the launcher does";
+constexpr const char* kVariables =
+    "set the variable in the launcher's environment, or in .deepspeed_env for other hosts";
+constexpr const char* kFolder = "change to the folder first: ranks start in the launcher's folder";
 constexpr const char* kOwnDevices =
-    "leave it out: each device of this machine gets a rank; --num_accelerators N limits them";
+    "omit it: each device of this machine gets a rank; --num_accelerators N sets a limit";
 
 constexpr Foreign kForeign[] = {
     {"nnodes", "torchrun's", kHosts},
     {"nproc_per_node", "torchrun's", kRanks},
     {"nproc", "torchrun's", kRanks},
-    {"standalone", "torchrun's", "leave it out: without a host file the job stays on this machine"},
+    {"standalone", "torchrun's", "omit it: without a host file the job stays on this machine"},
     {"rdzv_endpoint", "torchrun's", kAddress},
     {"rdzv_backend", "torchrun's", kAddress},
     {"rdzv_conf", "torchrun's", kAddress},
-    {"rdzv_id", "torchrun's", "leave it out: a job's ranks know each other by --master_addr and --master_port"},
+    {"rdzv_id", "torchrun's", "omit it: ranks find each other through --master_addr and --master_port"},
     {"local_addr", "torchrun's", kAddress},
     {"max_restarts", "torchrun's", kNoRestart},
-    {"monitor_interval", "torchrun's", "leave it out: the end of a rank is seen at once"},
-    {"start_method", "torchrun's", "leave it out: ranks are processes of their own"},
-    {"role", "torchrun's", "leave it out"},
-    {"run_path", "torchrun's", "leave it out, and name the script"},
+    {"monitor_interval", "torchrun's", "omit it: the launcher notices at once when a rank ends"},
+    {"start_method", "torchrun's", "omit it: each rank is a separate process"},
+    {"role", "torchrun's", "omit it"},
+    {"run_path", "torchrun's", "omit it, and name the script"},
     {"log_dir", "torchrun's", kLogs},
     {"redirects", "torchrun's", kLogs},
     {"tee", "torchrun's", kPrefix},
@@ -60,8 +61,8 @@ constexpr Foreign kForeign[] = {
     {"hosts", "mpiexec's", kChosenHosts},
     {"machinefile", "mpirun's", kHostFile},
     {"f", "mpiexec's", kHostFile},
-    {"map_by", "mpirun's", "leave it out: ranks have the order of the host file"},
-    {"rank_by", "mpirun's", "leave it out: ranks have the order of the host file"},
+    {"map_by", "mpirun's", "omit it: ranks follow the order of the host file"},
+    {"rank_by", "mpirun's", "omit it: ranks follow the order of the host file"},
     {"bind_to", "mpirun's", kBind},
     {"cpu_bind", "srun's", kBind},
     {"report_bindings", "mpirun's", "use --dry_run, which shows each rank's cores"},
@@ -94,7 +95,7 @@ constexpr Foreign kForeign[] = {
     {"main_process_port", "accelerate's", "use --master_port PORT"},
     {"gpu_ids", "accelerate's", "use --include localhost:0,1, or the accelerator's own variable"},
     {"multi_gpu", "accelerate's", kOwnDevices},
-    {"mixed_precision", "accelerate's", "leave it out: that is the program's own affair"},
+    {"mixed_precision", "accelerate's", "omit it: the program sets its own precision"},
     {"ssh_user", "another launcher's", "use --launcher_args='-l USER'"},
 };
 

@@ -1,4 +1,4 @@
-// Options of other launchers: torchrun, mpirun, mpiexec, srun, accelerate and the DeepSpeed versions that we do not follow.
+// Options of other launchers: torchrun, mpirun, mpiexec, srun, accelerate, and unsupported versions of DeepSpeed.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace anyaccel::launch {
 
-/// What to write instead of another launcher's option, as a sentence without its end: "that is torchrun's; use --num_nodes N".
-/// Empty for an option that no launcher in the table has. `-` and `_` are equal, and the number of leading dashes does not count
-/// for names of two and more letters.
+/// Returns advice for another launcher's option, without a final period: "that is torchrun's; use --num_nodes N". Empty
+/// if no launcher in the table has the option. `-` and `_` are equivalent; for names of two or more letters, the
+/// number of leading dashes is ignored.
 std::string foreign_option(std::string_view name);
 
 }  // namespace anyaccel::launch

@@ -76,7 +76,7 @@ class Watch {
   pid_t group_;
   pid_t launcher_;
   int epoll_ = -1;
-  int signals_ = -1;  ///< readable when a child ended, or somebody sent a signal to this process
+  int signals_ = -1;  ///< signalfd: readable after a child ended or this process received a signal
   std::vector<Rank> ranks_;
   std::size_t running_ = 0;
   bool gone_ = false;
@@ -86,7 +86,7 @@ class Watch {
 
 constexpr std::uint64_t kLink = ~std::uint64_t{0};
 constexpr std::uint64_t kSignal = kLink - 1;
-/// Signals to the guard that are meant for the job.
+/// Signals to the guard that it forwards to the launcher.
 constexpr int kEnds[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 void add(int epoll, int descriptor, std::uint64_t what, std::uint32_t events) {
@@ -201,8 +201,8 @@ void Watch::obey() {
   }
 }
 
-/// The launcher decides what a signal means, so it gets this process's too. It knows by their sender that a scheduler which signals every
-/// process of a job has not asked twice.
+/// Forwards a signal to the launcher, which decides what it means. The launcher recognizes the guard as the sender, so
+/// a scheduler that signals every process of a job does not count as two requests.
 void Watch::take_signal() {
   signalfd_siginfo info{};
   if (::read(signals_, &info, sizeof info) != sizeof info || info.ssi_signo == SIGCHLD) return;

@@ -78,7 +78,7 @@ std::optional<std::vector<std::string>> slots_of(std::string_view text) {
     if (error != std::errc{} || count > kMostSlots) return std::nullopt;
     return numbered_slots(count);
   }
-  // "4abc", "-4", "two" and "O4" are misspelled numbers. A device's own name, such as a UUID, has other characters inside.
+  // "4abc", "-4", "two" and "O4" are misspelled numbers. Real device names, such as UUIDs, contain other characters.
   const bool several = text.find(',') != std::string_view::npos;
   if (text.empty() || (!several && std::string_view("0123456789-+").find(text.front()) != std::string_view::npos) ||
       (!several && std::all_of(text.begin(), text.end(), is_letter_or_digit)))
@@ -136,17 +136,16 @@ std::vector<Host> parse_host_file(std::string_view text, const std::string& name
     constexpr std::string_view kSlots = "slots=";
     const auto slots = rest.starts_with(kSlots) ? slots_of(rest.substr(kSlots.size())) : std::nullopt;
     if (!slots)
-      refuse(where + " is no line of a host file", quoted_text(line),
+      refuse(where + " is not a line of a host file", quoted_text(line),
              "`NAME slots=N`, or `NAME slots=A,B,...` for slots that have names");
     std::string host(line.substr(0, blank));
     if (host.find_first_of("@:") != std::string::npos)
-      refuse(where + " has a host whose name no filter could write", quoted_text(host), "a name without @ and :");
+      refuse(where + " has a host name that filters cannot express", quoted_text(host), "a name without @ and :");
     // A host goes to ssh and others as a word of its own.
     if (host.starts_with('-'))
-      refuse(where + " has a host whose name would be an option", quoted_text(host),
+      refuse(where + " has a host name that looks like an option", quoted_text(host),
              "a name that does not begin with -");
-    if (!known.insert(host).second)
-      refuse(where + " names a host that is there already", quoted_text(host), "one line a host");
+    if (!known.insert(host).second) refuse(where + " repeats a host", quoted_text(host), "one line per host");
     hosts.push_back({std::move(host), *slots});
   }
   if (std::all_of(hosts.begin(), hosts.end(), has_no_slot))
@@ -217,9 +216,9 @@ std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, FewerSlots f
     else if (fewer == FewerSlots::add && count <= kMostSlots)
       host.slots = numbered_slots(count);
     else
-      refuse("--num_accelerators is more than " + host.name + " has", std::to_string(count),
+      refuse("--num_accelerators exceeds the slots of " + host.name, std::to_string(count),
              std::to_string(host.slots.size()) + " at most",
-             fewer == FewerSlots::refuse_unasked ? "write more slots into the host file, or give --oversubscribe" : "");
+             fewer == FewerSlots::refuse_unasked ? "add slots to the host file, or pass --oversubscribe" : "");
   }
   return hosts;
 }
@@ -228,7 +227,7 @@ void check_numbered(const std::vector<Host>& hosts, const std::string& accelerat
   for (const auto& host : hosts)
     for (const auto& slot : host.slots)
       if (!is_number(slot))
-        refuse("host " + host.name + " has a slot with a name, and " + accelerator + " has only numbered devices",
+        refuse("host " + host.name + " has a named slot, but " + accelerator + " has only numbered devices",
                quoted_text(slot), "slots=N");
 }
 

@@ -29,26 +29,28 @@ std::vector<Host> parse_hosts(std::string_view text);
 /// Writes them so.
 std::string format_hosts(const std::vector<Host>& hosts);
 
-/// Cuts hosts down to `NAME[:SLOT,...][@NAME...]`, where a name without slots means all of that host; or, for `exclude`, to what that
-/// leaves. Hosts without slots fall away. The hosts keep their order, numbered slots are in ascending order. At most one of the two is not empty. Throws
-/// `invalid_argument` for hosts and slots that are not there, and when nothing is left.
+/// Reduces hosts to `include`, or removes `exclude`; at most one of the two may be non-empty. Both have the form
+/// `NAME[:SLOT,...][@NAME...]`, where a name without slots means the whole host. Hosts without slots are dropped. Hosts
+/// keep their order, and numbered slots are sorted. Throws `invalid_argument` for unknown hosts and slots, and if
+/// nothing is left.
 std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include, std::string_view exclude);
 
 /// The first `count` hosts. Throws `invalid_argument` when there are fewer.
 std::vector<Host> first_hosts(std::vector<Host> hosts, int count);
 
-/// What a host may get that has fewer slots than are asked for.
+/// What to do if a host has fewer slots than requested.
 enum class FewerSlots {
-  refuse,          ///< its slots are devices
-  refuse_unasked,  ///< its slots are a host file's limit for ranks that compute on cores: the error names --oversubscribe
-  add,             ///< further numbers: ranks that compute on cores can share them
+  refuse,          ///< throw: slots are devices
+  refuse_unasked,  ///< throw, naming --oversubscribe: slots are a host file's limit for ranks that compute on cores
+  add,             ///< add slot numbers: ranks that compute on cores can share them
 };
 
-/// The first `count` slots of each host. Throws `invalid_argument` for a host with fewer, unless `fewer` is `add`.
+/// Returns the first `count` slots of each host. Throws `invalid_argument` for a host with fewer, unless `fewer` is
+/// `add`.
 std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, FewerSlots fewer);
 
-/// Throws `invalid_argument` for a slot that is not a number. For an accelerator without a visible-devices variable: nothing takes the
-/// name there, so it is a typing error, such as `slots=O4`. `accelerator` is for the message.
+/// Throws `invalid_argument` for a slot that is not a number. For accelerators without a visible-devices variable,
+/// which cannot use slot names: a name is a typing error, such as `slots=O4`. `accelerator` is for the message.
 void check_numbered(const std::vector<Host>& hosts, const std::string& accelerator);
 
 }  // namespace anyaccel::launch

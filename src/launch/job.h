@@ -49,11 +49,11 @@ struct Job {
   std::string reason;  ///< why that accelerator
   std::string master_addr;
   int master_port = 0;
-  std::vector<std::string> unset;          ///< variables of the launcher that ranks must not have
-  std::vector<std::string> notes;          ///< what a user may wonder about, a sentence each
-  std::vector<std::string> warnings = {};  ///< as HostPlan has them
-  std::vector<std::string> runner;         ///< of a plan that an MPI or Slurm launcher would start: its command
-  Variables runner_environment = {};       ///< and what it gets beside the launcher's own variables
+  std::vector<std::string> unset;          ///< variables of the launcher that ranks must not inherit
+  std::vector<std::string> notes;          ///< explanations for the user, one sentence each
+  std::vector<std::string> warnings = {};  ///< HostPlan::warnings of this host
+  std::vector<std::string> runner;         ///< command of the MPI or Slurm launcher, if one starts the ranks
+  Variables runner_environment = {};       ///< variables that command gets in addition to the launcher's own
 };
 
 /// All that a job depends on beside the options.

@@ -48,7 +48,7 @@ int LineTurns::milliseconds(Clock::time_point now) const {
   return static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, kPatience.count()));
 }
 
-/// The first bytes of what is held of `writer`.
+/// Writes the first `bytes` held bytes of `writer`.
 void LineTurns::write(std::size_t writer, std::size_t bytes, Clock::time_point now, std::string& out) {
   if (bytes == 0) return;
   auto& held = writers_[writer].held;
@@ -63,7 +63,7 @@ void LineTurns::write(std::size_t writer, std::size_t bytes, Clock::time_point n
   writers_[writer].since = now;
 }
 
-/// Bytes that `writer` may write when it is its turn.
+/// Number of bytes that `writer` may write on its turn.
 std::size_t LineTurns::ready(std::size_t writer) const {
   const auto& held = writers_[writer].held;
   if (mode_ != Mode::whole_lines || held.size() >= kLongest) return held.size();
@@ -71,7 +71,7 @@ std::size_t LineTurns::ready(std::size_t writer) const {
   return end == std::string::npos ? 0 : end + 1;
 }
 
-/// Of those that may write, the one that waits longest first, until one has begun a line.
+/// Writes held text, oldest first, until a writer has begun a line.
 void LineTurns::write_waiting(Clock::time_point now, std::string& out) {
   if (turn_ != kNobody && line_ <= kLongest) write(turn_, ready(turn_), now, out);
   std::vector<bool> seen(writers_.size());

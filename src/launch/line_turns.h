@@ -1,5 +1,5 @@
-// Whole lines of several writers at one place. A program writes a line in pieces, as unbuffered Python does with the text and the end of
-// each print(), and pieces of two ranks would mix.
+// Keeps the lines of several writers whole in one output. Programs may write a line in pieces, as unbuffered Python
+// does with the text and the newline of each print(), and pieces of two ranks would interleave.
 #pragma once
 
 #include <chrono>
@@ -10,41 +10,41 @@
 
 namespace anyaccel::launch {
 
-/// Decides whose text is written next. A writer that has begun a line keeps its turn until the line ends; what others write meanwhile
-/// is held, but no longer than kPatience, so that a prompt or a progress bar stops nobody. Bytes are never changed, lost or added, and
-/// each writer's stay in order. Time is told to it: nothing here waits.
+/// Decides whose text is written next. A writer that has begun a line keeps its turn until the line ends. Text of other
+/// writers is held meanwhile, but for at most kPatience, so that a prompt or a progress bar blocks nobody. Bytes are
+/// never changed or lost, and each writer's bytes stay in order. Never waits: callers pass the current time.
 class LineTurns {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kPatience{1000};
-  /// Neither is a longer line kept whole, nor more text of a writer held.
+  /// Maximum length of a line that is kept whole, and of the text held per writer.
   static constexpr std::size_t kLongest = 1 << 20;
 
   enum class Mode {
     as_written,   ///< the beginning of a line is written at once
-    whole_lines,  ///< it waits for its end, but no longer than kPatience: for output that passes through others' hands
-    line_ends,  ///< writers have whole lines, ended by "\n" or "\r"; behind "\r" another writer's begins on a new line
+    whole_lines,  ///< it waits for the line's end, for at most kPatience: for output that another program forwards
+    line_ends,    ///< writers pass whole lines, ended by "\n" or "\r"; after "\r", another writer starts a new line
   };
   LineTurns(std::size_t writers, Mode mode) : writers_(writers), mode_(mode) {}
 
-  /// `writer` wrote this. Returns what is to be written now.
+  /// Adds text of `writer`. Returns the text to write now.
   std::string add(std::size_t writer, std::string_view text, Clock::time_point now);
-  /// `writer` writes no more, so that its turn ends. What is held of it is not forgotten.
+  /// Ends the turn of `writer`, which writes no more. Its held text is kept. Returns the text to write now.
   std::string end(std::size_t writer, Clock::time_point now);
-  /// What was held for too long.
+  /// Returns the text that was held for kPatience.
   std::string overdue(Clock::time_point now);
-  /// All that is held.
+  /// Returns all held text.
   std::string rest(Clock::time_point now);
-  /// Milliseconds until overdue() has something, as poll() takes them: below 0 for never.
+  /// Milliseconds until overdue() returns text, as a poll() timeout: negative means never.
   int milliseconds(Clock::time_point now) const;
-  /// True when so much of a writer's is held that no more should be read.
+  /// True if so much text of a writer is held that no more should be read from it.
   bool is_full(std::size_t writer) const { return writers_[writer].held.size() >= kLongest; }
 
  private:
   static constexpr std::size_t kNobody = ~std::size_t{0};
   struct Writer {
     std::string held = {};
-    Clock::time_point since = {};  ///< when the oldest of it came
+    Clock::time_point since = {};  ///< arrival time of the oldest held byte
   };
   void write(std::size_t writer, std::size_t bytes, Clock::time_point now, std::string& out);
   std::size_t ready(std::size_t writer) const;
@@ -53,10 +53,10 @@ class LineTurns {
 
   std::vector<Writer> writers_;
   Mode mode_;
-  std::size_t turn_ = kNobody;  ///< who has begun a line
-  std::size_t last_ = kNobody;  ///< who wrote last
+  std::size_t turn_ = kNobody;  ///< writer that has begun a line
+  std::size_t last_ = kNobody;  ///< writer of the last byte
   char last_byte_ = '\n';
-  std::size_t line_ = 0;  ///< bytes of the line that is begun
+  std::size_t line_ = 0;  ///< length of the unfinished line
 };
 
 }  // namespace anyaccel::launch

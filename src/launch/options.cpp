@@ -65,7 +65,7 @@ struct Refused {
   const char* reason;
 };
 constexpr Refused kRefused[] = {
-    {"--autotuning", "it tunes DeepSpeed's own engine by running training jobs, which is no work of a launcher"},
+    {"--autotuning", "it tunes DeepSpeed's own engine by running training jobs, which is not a launcher's job"},
     {"--elastic_training", "a job keeps the ranks that it starts with: one that ends ends all"},
     {"--min_elastic_nodes", "a job keeps the ranks that it starts with: one that ends ends all"},
     {"--max_elastic_nodes", "a job keeps the ranks that it starts with: one that ends ends all"},
@@ -87,17 +87,17 @@ void flag(Options& options, std::string_view, std::string_view) {
 }
 template <std::string Options::*member>
 void text(Options& options, std::string_view name, std::string_view value) {
-  if (value.empty()) refuse(std::string(name) + " wants a value");
+  if (value.empty()) refuse(std::string(name) + " requires a value");
   options.*member = value;
 }
-/// As DeepSpeed has it: an empty text, as of a script's unset variable, is the default.
+/// As in DeepSpeed, an empty value, for example from a script's unset variable, selects the default.
 template <std::string Options::*member>
 void maybe_empty(Options& options, std::string_view, std::string_view value) {
   options.*member = value;
 }
 template <std::optional<std::string> Options::*member>
 void text(Options& options, std::string_view name, std::string_view value) {
-  if (value.empty()) refuse(std::string(name) + " wants a value");
+  if (value.empty()) refuse(std::string(name) + " requires a value");
   options.*member = std::string(value);
 }
 template <std::optional<int> Options::*member>
@@ -111,65 +111,66 @@ void port(Options& options, std::string_view name, std::string_view value) {
 
 constexpr Option kOptions[] = {
     {"--hostfile", "-H", "FILE",
-     "Hosts and their slots, a line `NAME slots=N` each; unset: /job/hostfile, or this machine",
+     "Hosts and their slots, one line `NAME slots=N` each (default: /job/hostfile, or this machine)",
      [](Options& options, std::string_view, std::string_view value) {
        options.host_file = value.empty() ? std::nullopt : std::optional(std::string(value));
      }},
-    {"--include", "-i", "HOST[:SLOT,...][@...]", "Use these hosts and slots only", maybe_empty<&Options::include>},
-    {"--exclude", "-e", "HOST[:SLOT,...][@...]", "Use all but these", maybe_empty<&Options::exclude>},
+    {"--include", "-i", "HOST[:SLOT,...][@...]", "Use only these hosts and slots", maybe_empty<&Options::include>},
+    {"--exclude", "-e", "HOST[:SLOT,...][@...]", "Use all hosts and slots except these",
+     maybe_empty<&Options::exclude>},
     {"--num_nodes", "", "N", "Use the first N hosts", all_or<&Options::num_nodes>},
     {"--num_accelerators", "--num_gpus", "N",
-     "Ranks of each host; unset: one a device (CPU: one a NUMA node with cores)", all_or<&Options::num_accelerators>},
+     "Ranks per host (default: one per device; CPU: one per NUMA node with cores)", all_or<&Options::num_accelerators>},
     {"--oversubscribe", "", "", "Allow more than four ranks per core, and more than a host file's slots, on the CPU",
      flag<&Options::oversubscribe>},
-    {"--master_addr", "", "ADDRESS", "Where rank 0 is; unset: this machine, or the first host",
+    {"--master_addr", "", "ADDRESS", "Address of rank 0 (default: this machine, or the first host)",
      maybe_empty<&Options::master_addr>},
-    {"--master_port", "", "PORT", "Its port; unset: one that is free", port<&Options::master_port>},
-    {"--launcher", "", "NAME", "What reaches other hosts: pdsh, ssh, openmpi, mpich, impi, mvapich or slurm",
+    {"--master_port", "", "PORT", "Port of rank 0 (default: a free one)", port<&Options::master_port>},
+    {"--launcher", "", "NAME", "Launcher for other hosts: pdsh, ssh, openmpi, mpich, impi, mvapich or slurm",
      [](Options& options, std::string_view, std::string_view value) { options.runner = runner(value); }},
-    {"--launcher_args", "", "ARGUMENTS", "Further arguments for it, as one word",
+    {"--launcher_args", "", "ARGUMENTS", "Additional arguments of the launcher, as one word",
      maybe_empty<&Options::runner_arguments>},
-    {"--no_ssh", "", "", "Start the ranks of this host alone; each host gets this command with its --node_rank",
+    {"--no_ssh", "", "", "Start only the ranks of this host; run this command on each host, with its --node_rank",
      flag<&Options::no_ssh>},
-    {"--node_rank", "", "N", "Which host of the host file this is, from 0",
+    {"--node_rank", "", "N", "Index of this host in the host file, from 0",
      [](Options& options, std::string_view name, std::string_view value) {
        options.node_rank = value == "-1" ? std::nullopt : std::optional(number(name, value, 0, kMany));
      }},
-    {"--no_ssh_check", "", "", "Do not try to reach hosts before", flag<&Options::no_ssh_check>},
-    {"--force_multi", "", "", "Reach the host by the launcher also where there is only one",
-     flag<&Options::force_multi>},
+    {"--no_ssh_check", "", "", "Skip the check that hosts can be reached", flag<&Options::no_ssh_check>},
+    {"--force_multi", "", "", "Use the launcher even for a single host", flag<&Options::force_multi>},
     {"--ssh_port", "", "PORT", "Port of the hosts' ssh", port<&Options::ssh_port>},
-    {"--venv_script", "", "FILE", "Script that each rank's shell reads first, as a virtual environment's `activate`",
+    {"--venv_script", "", "FILE",
+     "Script that each rank's shell reads first, such as a virtual environment's `activate`",
      text<&Options::venv_script>},
-    {"--module", "", "", "The program is a Python module, as with `python -m`", flag<&Options::module>},
-    {"--no_python", "", "", "Run the program itself, also where its name ends in .py", flag<&Options::no_python>},
+    {"--module", "", "", "Run the program as a Python module, like `python -m`", flag<&Options::module>},
+    {"--no_python", "", "", "Run the program directly, even if its name ends in .py", flag<&Options::no_python>},
     {"--no_local_rank", "", "", "Do not append --local_rank=N to a Python program's arguments",
      flag<&Options::no_local_rank>},
     {"--bind_cores_to_rank", "", "", "Bind each rank to cores of its own, and its memory to their nodes",
      flag<&Options::bind_cores>},
-    {"--bind_core_list", "", "LIST", "Use these CPUs, as 0-3,8,16-31:2; binds too",
+    {"--bind_core_list", "", "LIST", "CPUs to use, for example 0-3,8,16-31:2; implies binding",
      [](Options& options, std::string_view name, std::string_view value) {
        text<&Options::core_list>(options, name, value);
        options.bind_cores = true;
      }},
-    {"--reserve_cores", "", "N", "Leave N cores of each host to others; binds too",
+    {"--reserve_cores", "", "N", "Keep N cores of each host free of ranks; implies binding",
      [](Options& options, std::string_view name, std::string_view value) {
        options.reserve_cores = number(name, value, 0, kMany);
        options.bind_cores = options.bind_cores || options.reserve_cores > 0;
      }},
     {"--save_pid", "", "", "Write the launcher's process id to /tmp/<id>.deepspeed", flag<&Options::save_pid>},
-    {"--enable_each_rank_log", "", "FOLDER", "Write each rank's output to a file of its own there",
+    {"--enable_each_rank_log", "", "FOLDER", "Write each rank's output to its own file in this folder",
      [](Options& options, std::string_view name, std::string_view value) {
        text<&Options::log_folder>(options, name, value);
        if (value == "None") options.log_folder.reset();
      }},
     {"--prefix_output", "", "", "Begin each line that a rank writes with [rank N]", flag<&Options::prefix_output>},
-    {"--log_level", "", "LEVEL", "debug, info (default), warning, error or critical",
+    {"--log_level", "", "LEVEL", "Log level: debug, info (default), warning, error or critical",
      [](Options& options, std::string_view, std::string_view value) { options.log_level = level(value); }},
-    {"--quiet", "-q", "", "As --log_level error",
+    {"--quiet", "-q", "", "Same as --log_level error",
      [](Options& options, std::string_view, std::string_view) { options.log_level = LogLevel::error; }},
-    {"--dry_run", "", "", "Say what would be started, and start nothing", flag<&Options::dry_run>},
-    {"--json", "", "", "With --dry_run: one JSON object, for programs", flag<&Options::json>},
+    {"--dry_run", "", "", "Print what would be started, without starting it", flag<&Options::dry_run>},
+    {"--json", "", "", "With --dry_run: print one JSON object", flag<&Options::json>},
     {"--topology", "", "FILE", "With --dry_run: plan for a machine saved with `lstopo --of xml FILE`",
      text<&Options::topology_file>},
     {"--world", "", "HOSTS", nullptr, text<&Options::world>},
@@ -184,12 +185,12 @@ constexpr Option kOptions[] = {
     {"--set", "", "NAME=VALUE", nullptr,
      [](Options& options, std::string_view, std::string_view value) {
        const auto equals = value.find('=');
-       if (equals == std::string_view::npos) refuse("--set wants NAME=VALUE");
+       if (equals == std::string_view::npos) refuse("--set requires NAME=VALUE");
        set(options.variables, std::string(value.substr(0, equals)), std::string(value.substr(equals + 1)));
      }},
     {"--own_slots", "", "", nullptr, flag<&Options::own_slots>},
     {"--slot_nodes", "", "", nullptr, flag<&Options::slot_nodes>},
-    {"--help", "-h", "", "Print this help and end", flag<&Options::help>},
+    {"--help", "-h", "", "Print this help and exit", flag<&Options::help>},
 };
 
 /// `--bind-core-list` is `--bind_core_list`.
@@ -219,21 +220,22 @@ const Option* find(const std::string& name) {
 }
 
 void check(const Options& options) {
-  if (options.module && options.no_python) refuse("--module and --no_python exclude each other");
-  if (!options.include.empty() && !options.exclude.empty()) refuse("--include and --exclude exclude each other");
+  if (options.module && options.no_python) refuse("--module and --no_python are mutually exclusive");
+  if (!options.include.empty() && !options.exclude.empty()) refuse("--include and --exclude are mutually exclusive");
   if ((options.num_nodes || options.num_accelerators) && (!options.include.empty() || !options.exclude.empty()))
     refuse("--num_nodes and --num_accelerators cannot be used with --include or --exclude");
-  if (options.json && !options.dry_run) refuse("--json wants --dry_run");
+  if (options.json && !options.dry_run) refuse("--json requires --dry_run");
   if (options.topology_file && !options.dry_run)
-    refuse("--topology wants --dry_run: ranks run on the machine that is here");
+    refuse("--topology requires --dry_run: ranks run on the machine that is here");
   if (options.node_rank && !options.no_ssh)
-    refuse("--node_rank wants --no_ssh: otherwise all hosts are started from here");
-  if (options.force_multi && options.no_ssh) refuse("--force_multi and --no_ssh exclude each other");
+    refuse("--node_rank requires --no_ssh: otherwise all hosts are started from here");
+  if (options.force_multi && options.no_ssh) refuse("--force_multi and --no_ssh are mutually exclusive");
   if (options.no_ssh && options.runner && *options.runner != Runner::ssh && *options.runner != Runner::pdsh)
     refuse("--no_ssh and --launcher " + std::string(to_string(*options.runner)) +
-           " exclude each other: either this launcher starts the ranks or that one");
+           " are mutually exclusive: either this launcher starts the ranks or that one");
   if (options.log_folder && options.prefix_output)
-    refuse("--prefix_output and --enable_each_rank_log exclude each other: a rank's file has only that rank's lines");
+    refuse(
+        "--prefix_output and --enable_each_rank_log are mutually exclusive: a rank's file has only that rank's lines");
 }
 
 }  // namespace
@@ -270,7 +272,7 @@ Options parse_options(std::span<const char* const> words) {
     } else if (i + 1 < words.size()) {
       option->set(options, option->name, words[++i]);
     } else {
-      refuse(name + " wants a value (" + std::string(option->value) + ")");
+      refuse(name + " requires a value (" + std::string(option->value) + ")");
     }
     if (options.help) return options;
   }

@@ -53,7 +53,7 @@ bool same_file(int one, int other) {
          a.st_rdev == b.st_rdev;
 }
 
-/// Bytes without those of a character of UTF-8 that is cut at the end.
+/// Length of the text without an incomplete UTF-8 character at its end.
 std::size_t whole_characters(std::string_view text) {
   for (std::size_t behind = 1; behind <= std::min<std::size_t>(3, text.size()); ++behind) {
     const auto byte = static_cast<unsigned char>(text[text.size() - behind]);
@@ -149,7 +149,7 @@ std::vector<std::string> make_log_files(const std::string& folder, const std::ve
   if (!std::filesystem::is_directory(folder))
     throw Error(ErrorCode::io, "launch",
                 {.what = "the folder of --enable_each_rank_log cannot be made",
-                 .got = folder + ": " + (error ? error.message() : "it is no folder")});
+                 .got = folder + ": " + (error ? error.message() : "it is not a folder")});
   const auto seconds = std::chrono::system_clock::to_time_t(now);
   std::tm local{};
   ::localtime_r(&seconds, &local);
@@ -181,10 +181,10 @@ std::vector<std::string> make_log_files(const std::string& folder, const std::ve
 struct Outputs::Stream {
   int from;
   std::size_t rank;          ///< index
-  int number;                ///< the rank's
-  bool tail;                 ///< its last lines are remembered
-  std::size_t writer;        ///< among those of its destination
-  Destination* destination;  ///< null while a log file takes it
+  int number;                ///< rank number
+  bool tail;                 ///< whether the last lines are kept
+  std::size_t writer;        ///< writer index at the destination
+  Destination* destination;  ///< null while the output goes to a log file
   int log = -1;
   std::string file = {};  ///< of a log
   bool terminal = false;
@@ -199,7 +199,7 @@ struct Outputs::Destination {
 };
 
 Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings) : tails_(ranks.size()) {
-  // One that is closed is left to the ranks as it is: its number may become that of one of our pipes.
+  // A closed standard output is passed on unchanged: its descriptor may be reused by one of our pipes.
   const bool has_output = ::fcntl(STDOUT_FILENO, F_GETFD) >= 0;
   if (settings.log_folder) log_files_ = make_log_files(*settings.log_folder, ranks, std::chrono::system_clock::now());
   const auto mode = settings.prefix || settings.lines || settings.log_folder ? LineTurns::Mode::line_ends
@@ -287,7 +287,7 @@ void Outputs::write(Stream& stream, std::string_view text) {
   failed_ = true;
   anyaccel::log(LogLevel::error, "launch: the log of rank " + std::to_string(stream.number) +
                                      " cannot be written: " + stream.file + ": " + std::strerror(error) +
-                                     "; what the rank writes from here on goes to standard error");
+                                     "; its further output goes to standard error");
   ::close(stream.log);
   stream.log = -1;
   stream.destination = destinations_.front().get();
@@ -362,7 +362,7 @@ std::vector<std::string> Outputs::last_lines(std::size_t rank) const {
   std::vector<std::string> out;
   const auto& tail = tails_[rank];
   std::size_t begin = 0;
-  // Its beginning may be cut within a character.
+  // The tail may begin within a character.
   while (begin < tail.size() && (static_cast<unsigned char>(tail[begin]) & 0xC0U) == 0x80U) ++begin;
   for (; begin < tail.size();) {
     const auto end = std::min(tail.find_first_of("\n\r", begin), tail.size());

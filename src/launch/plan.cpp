@@ -104,7 +104,7 @@ void choose_memory(const Machine& machine, const std::set<int>& nodes, RankPlan&
               {.what = "too many ranks for the cores",
                .got = count_of(static_cast<std::size_t>(ranks), "rank") + " on " + count_of(free, "core") + beside,
                .want = "at most " + std::to_string(kRanksPerCore) + " ranks per core",
-               .hint = "start fewer ranks, or give --oversubscribe"});
+               .hint = "start fewer ranks, or pass --oversubscribe"});
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ bool is_plain(char c) {
 
 [[noreturn]] void refuse_job(std::string_view text) {
   throw Error(ErrorCode::invalid_argument, kWhere,
-              {.what = std::string(kJobVariable) + " is no job", .got = std::string(text)});
+              {.what = std::string(kJobVariable) + " is not a job", .got = std::string(text)});
 }
 
 /// How a runner tells its processes who they are.

@@ -31,15 +31,16 @@ constexpr int kNoConnection = 255;
 volatile std::sig_atomic_t got_signal = 0;
 volatile std::sig_atomic_t link_of_handler = -1;
 volatile std::sig_atomic_t guard_of_handler = 0;
-volatile std::time_t passed_on = 0;  ///< until this second a signal may be the one that the guard passed on
-/// Of an agent: seconds from one look at its input to the next; 0: none.
+volatile std::time_t passed_on = 0;  ///< until this second, a signal may duplicate the one that the guard forwarded
+/// Seconds between an agent's checks of its input; 0: no checks.
 volatile std::sig_atomic_t look_every = 0;
-volatile std::sig_atomic_t heard = 0;    ///< since the last look something was read
-volatile std::sig_atomic_t waiting = 0;  ///< bytes that were not read yet at the last look
+volatile std::sig_atomic_t heard = 0;    ///< whether input was read since the last check
+volatile std::sig_atomic_t waiting = 0;  ///< unread bytes at the last check
 volatile std::sig_atomic_t silent = 0;
 volatile std::sig_atomic_t was_asked = 0;
 
-/// A scheduler may signal launcher and guard at once, and the guard passes its signal on: that is one request.
+/// True for the duplicate of a signal. A scheduler may signal launcher and guard at once, and the guard forwards its
+/// signal; both together are one request.
 bool is_repeated(const siginfo_t& info) {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);

@@ -83,8 +83,8 @@ std::string counted_hosts(const std::vector<Host>& hosts) {
 
 void append(Words& words, const Words& more) { words.insert(words.end(), more.begin(), more.end()); }
 
-/// Open MPI's daemons notice a cut network by TCP's keepalive alone, and by default after 8 minutes. The values are such that they find it
-/// out within `silence` seconds, on both sides. Nothing for 0, or where the user has said it.
+/// Options that make Open MPI's daemons detect a cut network within `silence` seconds, on both sides. They rely on TCP
+/// keepalive, which by default takes 8 minutes. Empty if `silence` is 0 or the user has set keepalive options.
 Words keepalive(const Options& options, int silence) {
   constexpr const char* kTime = "oob_tcp_keepalive_time";
   constexpr int kProbes = 3;

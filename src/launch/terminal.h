@@ -1,13 +1,13 @@
-// Terminals for the ranks of a launcher that writes to one: what they write passes through the launcher, and they still see a terminal.
+// Pseudo terminals for ranks: their output passes through the launcher, but they still see a terminal.
 #pragma once
 
 namespace anyaccel::launch {
 
-/// Opens a pseudo terminal that passes bytes on unchanged: ends[0] to read from, ends[1] for a rank. It is nobody's controlling terminal,
-/// so it sends no signals. False when there is none (no /dev/pts in a container).
+/// Opens a pseudo terminal that forwards bytes unchanged: ends[0] to read from, ends[1] for a rank. It is not a
+/// controlling terminal, so it sends no signals. Returns false if none is available (no /dev/pts in a container).
 bool open_terminal(int ends[2]) noexcept;
 
-/// Gives the terminal behind `end` the size of the terminal `like`.
+/// Copies the window size of the terminal `like` to the terminal `end`.
 void copy_size(int like, int end) noexcept;
 
 }  // namespace anyaccel::launch

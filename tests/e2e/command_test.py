@@ -79,7 +79,7 @@ class Command(unittest.TestCase):
             done = shell(line)
             self.assertEqual(done.returncode, 2, line)
             self.assertIn("error, warning, info or debug", done.stderr)
-        self.assertIn("--log-level wants a level", shell("anyaccel --log-level").stderr)
+        self.assertIn("--log-level requires a level", shell("anyaccel --log-level").stderr)
         for line in ("anyaccel --log-level debug report", "anyaccel report --log-level=debug", "anyaccel report --log_level error",
                      "anyaccel topology --log-level debug --json", "anyaccel topology --log_level=error"):
             self.assertEqual(shell(line).returncode, 0, line)

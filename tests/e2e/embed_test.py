@@ -115,7 +115,7 @@ class SmallModels(EmbedCase):
 
     def test_errors(self):
         # Fails when bad input gives vectors, or a message that does not say what is wrong where.
-        self.fails("embed --model /nowhere --text x", "/nowhere is no folder")
+        self.fails("embed --model /nowhere --text x", "/nowhere is not a folder")
         self.fails("embed --text x", "--model", status=2)
         self.make()
         embed = f"embed --model {self.model}"

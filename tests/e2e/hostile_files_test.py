@@ -1,4 +1,4 @@
-"""Files that are not what their names say: FIFOs, devices, endless ones; text that would write to the terminal; signals."""
+"""Hostile files: FIFOs, devices and endless files in place of model files, text with terminal escapes; and signals."""
 import json
 import os
 import shutil
@@ -12,8 +12,8 @@ import unittest
 from shell import BIN, shell
 from small_model import SMALL, SmallModelTest
 
-SECONDS = 120  # of a command that must not wait; far more than it takes on a loaded machine
-ENDS_WITHIN = 6  # after a signal: one second, and the slowness of a loaded machine
+SECONDS = 120  # limit for a command that must not block; far more than it takes on a loaded machine
+ENDS_WITHIN = 6  # limit after a signal: one second, plus slack for a loaded machine
 
 
 def write_json(path, value):
@@ -51,7 +51,7 @@ class HostileFiles(SmallModelTest):
         return path
 
     def refused(self, command, *words, status=1):
-        """The command ends at once with this exit code, and standard error has one short line with these words."""
+        """Check that the command ends at once with this exit code and one short line with these words on standard error."""
         done = shell(f"timeout -s KILL {SECONDS} anyaccel {command}")
         self.assertEqual(done.returncode, status, f"{command}: {done.stderr[-500:]}")
         for word in words:
@@ -61,13 +61,13 @@ class HostileFiles(SmallModelTest):
         return done.stderr
 
     def test_other_kinds_of_files(self):
-        # Fails when a file of a model folder is opened that waits, never ends, or is larger than its kind can be.
+        # Fails if a file in a model folder is opened although it blocks, never ends, or exceeds the limit for its kind.
         generate = f"generate --model {self.model} --prompt a -n 1"
         for name in ("config.json", "tokenizer.json", "model.safetensors", "generation_config.json", "tokenizer_config.json",
                      "special_tokens_map.json", "chat_template.jinja"):
             for kind in ("fifo", "/dev/zero", "huge", "folder"):
                 if kind == "huge" and name == "model.safetensors":
-                    continue  # it is mapped, and only its header is read
+                    continue  # it is mapped, so only its header is read
                 with self.subTest(name=name, kind=kind):
                     kept = self.path(name) + ".kept"
                     there = os.path.lexists(self.path(name))
@@ -90,7 +90,7 @@ class HostileFiles(SmallModelTest):
                             os.rename(kept, self.path(name))
 
     def test_pipes_are_inputs(self):
-        # Fails when an input that a user names can no longer be a pipe.
+        # Fails if inputs that a user names can no longer be pipes.
         done = shell(f"anyaccel train --data <(cat {self.data}) --out {self.folder}/piped --steps 1 --batch-size 2 {SMALL}")
         self.assertEqual(done.returncode, 0, done.stderr)
         want = shell(f"anyaccel tokenize --model {self.model} --file {self.data}").stdout
@@ -106,7 +106,7 @@ class HostileFiles(SmallModelTest):
         self.refused(f"train --data /dev/zero --out {self.folder}/zero --steps 1 {SMALL}", "/dev/zero", status=2)
 
     def ended_by(self, number, *words, written=None):
-        """Starts `anyaccel words...`, sends it the signal when it waits, and returns the seconds it takes to end."""
+        """Start `anyaccel words...`, send it the signal once it waits, and return the seconds until it ends."""
         environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"])
         with subprocess.Popen(["anyaccel", *words], env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL) as program:
@@ -114,7 +114,7 @@ class HostileFiles(SmallModelTest):
                 if written:
                     program.stdin.write(written)
                     program.stdin.flush()
-                # Until it sleeps in open() or read(), or computes what will never end.
+                # Wait until it blocks in open() or read(), or is in an endless computation.
                 until = time.monotonic() + 3
                 while time.monotonic() < until and program.poll() is None:
                     time.sleep(0.1)
@@ -127,12 +127,12 @@ class HostileFiles(SmallModelTest):
                 program.kill()
 
     def test_signals(self):
-        # Fails when a command that waits for a pipe, or is deep in a computation, does not end when it is asked to.
+        # Fails if a signal does not end a command that waits for a pipe or is in the middle of a computation.
         fifo = self.fifo()
         slow = os.path.join(self.folder, "slow")
         shutil.copytree(self.model, slow)
         tokenizer = read_json(os.path.join(slow, "tokenizer.json"))
-        # Each search tries much and finds one letter.
+        # Each search backtracks a lot and matches one letter.
         slow_split = {"type": "Split", "pattern": {"Regex": "(?:a|aa){1,24}[bc]|a"}, "behavior": "Isolated"}
         steps = [slow_split, tokenizer["pre_tokenizer"]] if tokenizer.get("pre_tokenizer") else [slow_split]
         tokenizer["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps}
@@ -154,7 +154,7 @@ class HostileFiles(SmallModelTest):
                     self.assertIn(code, (-number, 130))
 
     def test_text_of_files(self):
-        # Fails when a checkpoint can write to the terminal by an error, or fills it.
+        # Fails if errors let a checkpoint write control characters to the terminal or flood it.
         escape = "\x1b]0;gone\x07\u202e"
         long = escape + "x" * 300000
         config = read_json(self.path("config.json"))
@@ -175,7 +175,7 @@ class HostileFiles(SmallModelTest):
         self.refused(f"generate --model {self.model} --prompt a -n 1", r'"\x1b]0;"')
 
     def header(self, change):
-        """Rewrites the header of the weights."""
+        """Rewrite the header of the weights."""
         with open(self.path("model.safetensors"), "rb") as file:
             size, = struct.unpack("<Q", file.read(8))
             header, data = json.loads(file.read(size)), file.read()
@@ -185,7 +185,7 @@ class HostileFiles(SmallModelTest):
             file.write(struct.pack("<Q", len(text)) + text + data)
 
     def test_weights(self):
-        # Fails when weights of a wrong type are taken, or an error about them is long or names neither file nor cause.
+        # Fails if weights of a wrong dtype are accepted, or the error about them is long or does not name file and cause.
         generate = f"generate --model {self.model} --prompt a -n 1"
         name = "model.layers.0.mlp.up_proj.weight"
         self.header(lambda header: header[name].update(dtype="I32"))
@@ -198,7 +198,7 @@ class HostileFiles(SmallModelTest):
         self.refused(generate, name)
 
     def test_index(self):
-        # Fails when an entry of the index that names no file is looked up, or its error does not name the index.
+        # Fails if an index entry that is not a file name is opened, or its error does not name the index.
         os.rename(self.path("model.safetensors"), self.path("part.safetensors"))
         for file in ("", ".", "..", "../x", "a/b", 3, "\x1b[31m" + "z" * 100000 + "/"):
             with self.subTest(file=str(file)[:20]):
@@ -207,9 +207,9 @@ class HostileFiles(SmallModelTest):
                              "the name of a file in this folder")
 
     def test_prompt_ids(self):
-        # Fails when an empty list of ids is taken for no list at all, which generates from the first token.
+        # Fails if an empty list of ids is treated like a missing one, which generates from the first token.
         for ids in ("", "  "):
-            self.refused(f"generate --model {self.model} --prompt-ids '{ids}' -n 1", "--prompt-ids has no ids", status=2)
+            self.refused(f"generate --model {self.model} --prompt-ids '{ids}' -n 1", "--prompt-ids is empty", status=2)
         self.assertEqual(shell(f"anyaccel generate --model {self.model} --prompt-ids '97' -n 1").returncode, 0)
 
 

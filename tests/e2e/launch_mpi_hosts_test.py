@@ -130,7 +130,7 @@ class OverHosts(Jobs):
 class OpenMPI(OverHosts, HostsTest):
     runner = "openmpi"
 
-    # Breaks when a host whose link goes down keeps the launcher and the other ranks running, or its own ranks run on: Open MPI alone takes 8 minutes.
+    # Fails if a lost link leaves the launcher, other ranks or the host's own ranks running. Open MPI alone takes 8 minutes.
     def test_cut_off(self):
         self.variables["ANYACCEL_LAUNCH_SILENCE"] = "5"
         process = self.start("trap '' TERM; touch up$RANK; sleep 1000")
@@ -138,7 +138,7 @@ class OpenMPI(OverHosts, HostsTest):
         self.hosts[1].link(up=False)
         begin = time.monotonic()
         _, error = process.communicate(timeout=100)
-        # Open MPI's own code for a lost daemon; with --quiet it does not name the host.
+        # Open MPI's exit code for a lost daemon. With --quiet it does not name the host.
         self.assertEqual(process.returncode, 205, error)
         self.assertIn("mpirun ended the job first: exit code 205", error)
         self.assert_gone_soon(begin)

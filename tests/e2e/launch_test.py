@@ -80,7 +80,7 @@ class Launch(LaunchCase):
             self.assertIn(words, result.stderr)
             self.assertEqual(result.stdout, "")
 
-    # Breaks when a misspelled or foreign option is more than one clear line, or does not say where all options are.
+    # Fails if the error for a misspelled or foreign option is longer than one clear line, or does not point to the help.
     def test_unknown_options(self):
         for words, told in (("--num_acelerators 2", "did you mean '--num_accelerators'?"), ("--nproc_per_node 2", "that is torchrun's; use --num_accelerators N"),
                             ("--nnodes=2", "that is torchrun's; use --num_nodes N with --hostfile")):
@@ -88,12 +88,13 @@ class Launch(LaunchCase):
             self.assertEqual((result.returncode, result.stdout), (2, ""))
             self.assertEqual(result.stderr, f"anyaccel: error: launch: unknown option \"{words.split()[0]}\"; {told}\nTry 'anyaccel launch --help'.\n")
 
-    # Breaks when what DeepSpeed takes for its defaults, as a script's unset variables, is an error.
+    # Fails if empty values, such as a script's unset variables, do not select the defaults, as they do in DeepSpeed.
     def test_empty_texts(self):
         result = self.run_line("anyaccel launch -q --hostfile '' --include '' --exclude '' --master_addr '' --num_accelerators 1 echo ok")
         self.assertEqual((result.returncode, result.stdout), (0, "ok\n"), result.stderr)
 
-    # Breaks when torchrun's habit of more ranks than cores is refused or goes unmentioned, when too many start unasked, or when asking does not help.
+    # Fails if more ranks than cores (common with torchrun) are refused or start without a warning, if the limit is not enforced, or
+    # if --oversubscribe does not lift it.
     def test_more_ranks_than_cores(self):
         machine = f"--topology {os.environ['ANYACCEL_SOURCE_DIR']}/tests/data/topologies/one_node_8_cores.xml"
         plan = json.loads(self.run_line(f"anyaccel launch --dry_run --json {machine} --num_accelerators 32 true").stdout)
@@ -106,7 +107,7 @@ class Launch(LaunchCase):
         self.assertEqual(sorted(map(int, result.stdout.split())), list(range(cores + 1)), result.stderr)
         self.assertIn(f"warning: launch: {cores + 1} ranks share", result.stderr)
 
-    # Breaks when ranks' lines mix: unbuffered Python writes each word of a print() and the end of its line apart.
+    # Fails if lines of ranks interleave. Unbuffered Python writes each word of a print() and its newline separately.
     def test_lines_of_several_ranks_stay_whole(self):
         self.write("print.py", "import os, sys, time\nrank = os.environ['RANK']\nopen('up' + rank, 'w').close()\n"
                    "while not (os.path.exists('up0') and os.path.exists('up1')): pass\n"
@@ -120,7 +121,7 @@ class Launch(LaunchCase):
             for up in self.folder.glob("up*"):
                 up.unlink()
 
-    # Breaks when ranks lose the terminal that the launcher has, or what they write is changed on its way through it.
+    # Fails if ranks do not see a terminal although the launcher has one, or their output is changed on the way.
     def test_terminal_of_several_ranks(self):
         code = ("import os, pty, sys\npid, fd = pty.fork()\n"
                 "if pid == 0: os.execvp('anyaccel', ['anyaccel', 'launch', '-q', '--num_accelerators', '2', 'sh', '-c', "
@@ -262,7 +263,7 @@ class Launch(LaunchCase):
         self.assertEqual(result.stdout, "0 of 2\n", result.stderr)
         result = self.run_line("anyaccel launch -q --include localhost:1 " + show, **root, CUDA_VISIBLE_DEVICES="", ASCEND_RT_VISIBLE_DEVICES="2,1")
         self.assertEqual(result.stdout, "0 of 1\n", result.stderr)
-        self.assertIn("--num_accelerators is more than", self.run_line("anyaccel launch --num_gpus 4 true", **root).stderr)
+        self.assertIn("--num_accelerators exceeds the slots of", self.run_line("anyaccel launch --num_gpus 4 true", **root).stderr)
 
     @unittest.skipUnless(has_torch(), "the Python of the tests has no torch.distributed")
     # Breaks when ranks of a real program do not find each other by what the launcher says.

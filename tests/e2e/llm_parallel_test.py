@@ -155,7 +155,7 @@ class Parallel(unittest.TestCase):
             self.assertNotIn("other groups", said)
 
     def test_quantized_activations(self):
-        """Fails when ranks apply another activation to integer products than transformers does to the matrices themselves."""
+        """Fails if ranks apply a different activation to integer products than transformers applies to the original matrices."""
         for name in ("gelu", "gelu_pytorch_tanh", "relu", "relu2"):
             shutil.rmtree(os.path.join(self.folder, "cache"), ignore_errors=True)
             model = self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192, hidden_act=name))

@@ -28,7 +28,7 @@ class Train(SmallModelTest):
 
     # Fails when the promised lines or keys are missing, or when training does not learn.
     def test_json(self):
-        done = self.train("out", "--steps 40 --seed 3 --random-start")  # the other start knows half of this text
+        done = self.train("out", "--steps 40 --seed 3 --random-start")  # the bigram start already knows half of this text
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([line["step"] for line in lines[:-1]], list(range(1, 41)))
         last = lines[-1]
@@ -68,14 +68,14 @@ class Train(SmallModelTest):
                 first, second = self.digests("whole"), self.digests("parts")
                 self.assertEqual([first[name] for name in same], [second[name] for name in same])
 
-    # Fails when first weights from counts are no better than random ones, or when tied embeddings, which cannot have them, are refused.
+    # Fails if initial weights from counts are no better than random ones, or if tied embeddings, which cannot use them, are refused.
     def test_bigram_start(self):
         counted, drawn, tied = (self.losses(self.train(f"start{i}", f"--steps 2 --lr 1e-5 {options}"))[0]
                                 for i, options in enumerate(("", "--random-start", "--tie-embeddings")))
         self.assertLess(counted, 0.5 * drawn)
         self.assertGreater(tied, 0.8 * drawn)
 
-    # Fails when the vocabulary is not learned from the data, is larger than asked for, or is lost when a run is resumed.
+    # Fails if the vocabulary is not learned from the data, is larger than requested, or is lost when a run is resumed.
     def test_vocabulary(self):
         def tokens(out):
             with open(os.path.join(self.path(out), "tokenizer.json"), encoding="utf-8") as file:
@@ -94,7 +94,7 @@ class Train(SmallModelTest):
         for wrong in ("256", "65537"):
             self.assertIn("vocab-size", self.train("words", f"--steps 2 --vocab-size {wrong}").stderr)
 
-    # Fails when a checkpoint from before vocabularies were learned cannot be resumed, or changes its tokens.
+    # Fails if an older checkpoint, without a learned vocabulary, cannot be resumed, or gets other tokens.
     def test_resumes_a_checkpoint_of_bytes(self):
         whole = self.losses(self.train("whole", "--steps 6 --vocab-size 257"))
         first = self.losses(self.train("old", "--steps 3 --vocab-size 257"))
@@ -186,13 +186,13 @@ class Train(SmallModelTest):
             file.write("too short")
         self.assertIn("too little text", shell(f"anyaccel train --out {self.path('x')} --data {short}").stderr)
 
-    # Fails when an option that --resume cannot change is ignored without a word, or the same value is refused.
+    # Fails if an option that --resume cannot change is ignored silently, or is refused with an unchanged value.
     def test_resume_keeps_what_decides_the_run(self):
         self.losses(self.train("out", "--steps 2 --seed 4"))
         for option in ("--seed 5", "--dtype bf16", "--clip 2", "--tie-embeddings", "--vocab-size 300"):
             done = self.train("out", f"--resume --steps 3 {option}")
             self.assertEqual((done.returncode, done.stdout), (2, ""), option)
-            self.assertIn(f"[resume] {option.split()[0]} is not that of the saved run", done.stderr)
+            self.assertIn(f"[resume] {option.split()[0]} differs from the saved run", done.stderr)
         self.losses(self.train("out", "--resume --steps 3 --seed 4 --dtype float32"))
 
     # Fails when a run that is over gives a loss that nobody computed.

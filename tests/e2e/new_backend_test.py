@@ -38,10 +38,10 @@ class NewBackend(unittest.TestCase):
         self.assertIn("CMakeLists.txt", done.stdout, done.stderr)
         self.refused("mycard empty", "nothing is overwritten")
         (self.folder / "file").write_text("mine")
-        self.refused("mycard file", "no folder is there")
+        self.refused("mycard file", "exists but is not a folder")
         self.refused("mycard file/under", "cannot be written")
         os.symlink("nowhere", self.folder / "link")
-        self.refused("mycard link", "no folder is there")
+        self.refused("mycard link", "exists but is not a folder")
         self.assertEqual((self.folder / "file").read_text(), "mine")
 
     # Fails when a name is taken that AnyAccel, torch, C++ or CMake cannot have.

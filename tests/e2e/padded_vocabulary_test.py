@@ -1,16 +1,16 @@
-"""Models have rows for ids that their tokenizer does not define. Such ids decode to nothing, as in transformers, wherever text is made."""
+"""Models may have rows for ids that their tokenizer does not define. Such ids decode to an empty string everywhere, as in transformers."""
 import json
 import os
 import tempfile
 import unittest
 
-import random_models  # ends the test where there is no transformers
+import random_models  # skips the test if transformers is not installed
 from shell import shell
 
 import tokenizers
 import transformers
 
-ROWS, TOKENS, GAP = 160, 96, 40  # rows of the model; tokens with the ids 0 to 96, but not 40
+ROWS, TOKENS, GAP = 160, 96, 40  # rows of the model; the tokens have ids 0 to 96, except 40
 SIZES = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=160,
              initializer_range=0.12, bos_token_id=None, eos_token_id=None, pad_token_id=None)
 PROMPTS = ["abc", "The quick brown fox", "x y z"]
@@ -47,13 +47,13 @@ class PaddedVocabulary(unittest.TestCase):
         return done.stdout
 
     def want(self, prompt):
-        """Ids and text of transformers, which come to ids without a token."""
+        """Return ids and text of transformers, including ids without a token."""
         ids, _ = random_models.greedy(self.model, self.tokenizer.encode(prompt), NEW)
         self.assertTrue([i for i in ids if i > TOKENS] and [i for i in ids if i < TOKENS], ids)
         return ids, self.tokenizer.decode(ids)
 
     def test_generate(self):
-        # Fails when an id without a token ends generation, or adds to the text, in any way to generate.
+        # Fails if an id without a token ends generation or adds text, in any generation mode.
         options = f"--model {self.folder}/model --raw --greedy -n {NEW}"
         for prompt in PROMPTS:
             ids, text = self.want(prompt)
@@ -64,7 +64,7 @@ class PaddedVocabulary(unittest.TestCase):
                     self.assertEqual(self.run_program(f"generate {options}{way} -p '{prompt}'"), text + "\n")
 
     def test_prompts(self):
-        # Fails when such an id costs a prompt of a file its text.
+        # Fails if such an id loses the text of a prompt from a file.
         path = os.path.join(self.folder, "prompts")
         with open(path, "w", encoding="utf-8") as file:
             file.write("".join(prompt + "\n" for prompt in PROMPTS))
@@ -72,12 +72,12 @@ class PaddedVocabulary(unittest.TestCase):
         self.assertEqual([(one["ids"], one["text"]) for one in map(json.loads, out.splitlines())], [self.want(prompt) for prompt in PROMPTS])
 
     def test_chat(self):
-        # Fails when such an id ends a conversation.
+        # Fails if such an id ends a conversation.
         out = self.run_program(f"chat --model {self.folder}/model --greedy -n {NEW} <<< '{PROMPTS[0]}'")
         self.assertEqual(out, self.want(PROMPTS[0])[1] + "\n")
 
     def test_prompt_ids(self):
-        # Fails when such an id is refused in a prompt, or a row that the model lacks is not.
+        # Fails if such an id is refused in a prompt, or an id beyond the model's rows is accepted.
         ids = [5, ROWS - 1, GAP]
         got = json.loads(self.run_program(f"generate --model {self.folder}/model --prompt-ids '{' '.join(map(str, ids))}' --greedy -n {NEW} --json"))
         self.assertEqual(got["ids"], random_models.greedy(self.model, ids, NEW)[0])
@@ -86,7 +86,7 @@ class PaddedVocabulary(unittest.TestCase):
         self.assertNotEqual(bad.returncode, 0)
 
     def test_stop(self):
-        # Fails when a stop string is missed because such an id stands between its tokens.
+        # Fails if a stop string is missed because such an id is between its tokens.
         ids, text = self.want(PROMPTS[2])
         place = next(i for i in range(1, NEW - 1) if ids[i] > TOKENS and ids[i - 1] < TOKENS and ids[i + 1] < TOKENS)
         stop = self.tokenizer.decode(ids[place - 1:place + 2])

@@ -97,7 +97,7 @@ class Plugin(unittest.TestCase):
         done = self.anyaccel("report", check=False, path=broken, DS_ACCELERATOR=NAME)
         self.assertIn("is writable by everyone", " ".join(done.stdout.split()))
 
-    # Fails when torch's Python code works otherwise on the example than on the CPU: checkpointing, seeds, the current device, autocast.
+    # Fails if torch's Python code behaves differently on the example than on the CPU: checkpointing, seeds, current device, autocast.
     def test_5_python(self):
         if not cached("ANYACCEL_PYTHON_EXECUTABLE") or not list(BUILD.glob("python/anyaccel/_conformance*")):
             self.skipTest("this build has no Python package")

@@ -61,7 +61,7 @@ if sys.argv[2] == "fail later":
 
 class SimCheck(SmallModelTest):
     def run_checked(self, line, check="abort", kind="problems", **variables):
-        """The program's end, and the problems or notes in its file."""
+        """Return the finished program, and the problems or notes in its file."""
         file = os.path.join(self.folder, "problems.json")
         done = shell(line, DS_ACCELERATOR="sim", SIM_CHECK=check, SIM_CHECK_JSON=file, OMP_NUM_THREADS="1", **variables)
         with open(file, encoding="utf-8") as opened:
@@ -122,7 +122,7 @@ class SimCheck(SmallModelTest):
         line = f"exec {sys.executable} {program} {LIBRARY} '{way}'"
         return self.run_checked(line, check, kind, SIM_MEMORY="64MiB")
 
-    # Fails when an out-of-memory error that the program handles ends it, or is a problem.
+    # Fails if an out-of-memory error that the program handles ends the program or counts as a problem.
     def test_handled_out_of_memory(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("no torch in this Python")
@@ -133,7 +133,7 @@ class SimCheck(SmallModelTest):
                 self.assertNotIn("(memory_limit)", done.stderr)
                 self.assertIn("note: the program handled 1 error", done.stderr)
 
-    # Fails when an out-of-memory error that ends the program is not reported, or without the line that ran out.
+    # Fails if an out-of-memory error that ends the program is not reported, or the report lacks the failing line.
     def test_fatal_out_of_memory(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("no torch in this Python")

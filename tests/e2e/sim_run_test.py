@@ -42,14 +42,14 @@ class SimRun(unittest.TestCase):
         result = run("--devices", "3", "--memory=64MiB", "--", "sh", "-c", 'echo "$1 $SIM_DEVICES $SIM_MEMORY $DS_ACCELERATOR"; exit 7', "sh", "a b")
         self.assertEqual((result.returncode, result.stdout), (7, "a b 3 64MiB sim\n"), result.stderr)
 
-    # Breaks when an option cannot be written with `_`, as with every command, or a word of the program's is taken for one.
+    # Fails if options cannot be written with `_`, as for every command, or an argument of the program is parsed as an option.
     def test_either_dash(self):
         result = run("--stands_in_for", "npu", "--devices=2", "--log_level", "warning", "sh", "-c", 'echo "$SIM_STANDS_IN_FOR $SIM_DEVICES $ANYACCEL_LOG_LEVEL $*"', "sh",
                      "--stands_in_for", "--log_level", "loud")
         self.assertEqual((result.returncode, result.stdout), (0, "npu 2 warning --stands_in_for --log_level loud\n"), result.stderr)
         self.assertEqual(run("--log-level", "loud", "--", "true").returncode, 2)
 
-    # Breaks when a misspelled option gets no suggestion.
+    # Fails if a misspelled option does not get a suggestion.
     def test_misspelled_option(self):
         self.assertIn("unknown option \"--devises\"; did you mean '--devices'?\nTry 'anyaccel sim --help'.", run("--devises", "2", "--", "true").stderr)
 

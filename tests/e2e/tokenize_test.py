@@ -69,7 +69,7 @@ class Tokenize(unittest.TestCase):
     def test_errors(self):
         # Fails when a wrong input gives ids, or a message that does not say where it is wrong.
         kinds.llama3(kinds.PROSE).save(os.path.join(self.folder, "tokenizer.json"))
-        for options, message in (("--decode --text '1 x'", "line 1 is no list of ids"), ("--decode --text -1", "token id out of range"),
+        for options, message in (("--decode --text '1 x'", "line 1 is not a list of ids"), ("--decode --text -1", "token id out of range"),
                                  ("--decode --text 4294967296", "token id out of range"),
                                  ("--file /nowhere", "/nowhere"), ("", "--file,--text")):
             with self.subTest(options=options):

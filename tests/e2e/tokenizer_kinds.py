@@ -35,7 +35,7 @@ def newer(text):
 
 
 def rare_characters():
-    """Marks, and characters that a normalization form takes apart: of Unicode 3.2, which all tables here know."""
+    """Marks, and characters that a normalization form decomposes, from Unicode 3.2, which all tables here include."""
     old = [chr(c) for c in range(0x80, 0x30000) if unicodedata.ucd_3_2_0.category(chr(c)) not in ("Cn", "Cs", "Co")]
     return [c for c in old if unicodedata.category(c)[0] == "M" or (unicodedata.normalize("NFKD", c) != c and not "\uac00" <= c <= "\ud7a3")]
 
@@ -67,7 +67,7 @@ def lines(count, seed=1):
             words = " ".join(PROSE).split(" ")
             text = "".join(chance.choice(words) + chance.choice([" ", "  ", "", "\t", " <s>", "\u3000"]) for _ in range(chance.randrange(1, 12)))
         elif kind == 3:
-            # What a normalizer does at a text's beginning decides whether Metaspace marks it.
+            # Changes by a normalizer at the beginning of a text decide whether Metaspace marks it.
             some = [chance.choice(chance.choice([rare, leading, "a b", " \u2581\x01\u200b"])) for _ in range(chance.randrange(1, 9))]
             text = "".join(some)
         else:
@@ -219,7 +219,7 @@ def unigram_bytes(text):
 
 
 def accents_stripped(text):
-    """ALBERT's and XLNet's: what is left of a text's first character decides whether it gets the mark of a beginning."""
+    """ALBERT's and XLNet's: what remains of a text's first character decides whether it gets the beginning mark."""
     t = unigram(text)
     t.normalizer = normalizers.Sequence([normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(),
                                          normalizers.Strip(left=True, right=False)])
@@ -235,7 +235,7 @@ def charsmap_first(text):
 
 
 def pieces_of_one_character(text):
-    """Several pieces may stem from a text's first character, and each gets the mark."""
+    """Several pieces may come from a text's first character, and each gets the mark."""
     t = unigram(text)
     t.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Nmt(), normalizers.Prepend("."), normalizers.NFC()])
     t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Punctuation("isolated"), pre_tokenizers.Digits(individual_digits=True),

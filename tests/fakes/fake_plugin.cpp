@@ -19,17 +19,17 @@ bool told(const char* what) {
   return value != nullptr && std::string(value) == what;
 }
 
-/// Tells a test about a process that it must find gone.
+/// Reports a process to the test, which checks that it has ended.
 void write_pid(pid_t process) {
   const char* file = std::getenv("FAKE_PLUGIN_FILE");
   if (file != nullptr) std::ofstream(file) << process;
 }
 
-/// Leaves a process in a session of its own, which holds the output open.
+/// Leaves a process in a session of its own that keeps the output open.
 void leave_a_daemon() {
   const pid_t child = ::fork();
   if (child != 0) {
-    ::waitpid(child, nullptr, 0);  // the number is written then
+    ::waitpid(child, nullptr, 0);  // by then the process id is written
     return;
   }
   ::setsid();
@@ -46,7 +46,7 @@ void leave_a_daemon() {
     if (::write(STDOUT_FILENO, words.data(), words.size()) < 0) ::pause();
 }
 
-/// True in the process that the test named, and false in a trial below it.
+/// True in the process named by the test, false in its trial child.
 bool is_program() {
   const char* value = std::getenv("FAKE_PLUGIN_PROGRAM");
   return value != nullptr && std::atoi(value) == ::getpid();

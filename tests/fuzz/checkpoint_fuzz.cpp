@@ -1,5 +1,5 @@
-// An index and, after a zero byte, the header of its one shard: a checkpoint's tensors are found, of the type and shape that is
-// asked for, or refused by a typed error that names a file.
+// Input: an index and, after a zero byte, the header of its only shard. Tensors are returned with the requested type
+// and shape, or refused with a typed error that names a file.
 // sources: llm/checkpoint/checkpoint.cpp llm/checkpoint/safetensors.cpp llm/support/json.cpp llm/support/mapped_file.cpp base/file.cpp base/file_group.cpp base/error.cpp base/untrusted_text.cpp
 // torch
 // options: -timeout=10 -rss_limit_mb=1024
@@ -12,7 +12,7 @@
 
 namespace {
 
-/// A shard with this header, and four floats.
+/// A shard with this header and four floats.
 std::string shard(std::string_view header) {
   std::string out;
   for (std::size_t size = header.size(), i = 0; i < 8; ++i, size >>= 8) out += static_cast<char>(size & 0xff);

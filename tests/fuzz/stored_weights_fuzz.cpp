@@ -1,5 +1,5 @@
-// The header of a shard with weights that are stored as integers, after a byte that chooses the format: a weight is of the shape
-// that is asked for, or refused by a typed error that names a tensor or a file.
+// Input: a byte that selects the format, and the header of a shard with weights stored as integers. A weight is
+// returned with the requested shape, or refused with a typed error that names a tensor or a file.
 // sources: llm/quantize/stored_weights.cpp llm/quantize/pack.cpp llm/model/names.cpp llm/checkpoint/checkpoint.cpp llm/checkpoint/safetensors.cpp llm/checkpoint/stored_config.cpp llm/checkpoint/config.cpp llm/checkpoint/config_check.cpp llm/checkpoint/families.cpp llm/checkpoint/families_learned.cpp llm/checkpoint/rope_config.cpp llm/support/json.cpp llm/support/mapped_file.cpp core/dtype.cpp base/file.cpp base/file_group.cpp base/error.cpp base/untrusted_text.cpp base/log.cpp base/env.cpp base/fork_safe.cpp
 // torch
 // options: -timeout=10 -rss_limit_mb=1024
@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 4> kConfigs = {
     R"({"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"group_0":
         {"weights":{"num_bits":4,"type":"int","strategy":"group","group_size":32},"targets":["Linear"]}}}})"};
 
-/// A shard with this header, and bytes of every value.
+/// A shard with this header and bytes of every value.
 std::string shard(std::string_view header) {
   std::string out;
   for (std::size_t size = header.size(), i = 0; i < 8; ++i, size >>= 8) out += static_cast<char>(size & 0xff);
@@ -41,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::folder_with("config.json", reinterpret_cast<const std::uint8_t*>(config.data()), config.size());
   const auto& folder =
       fuzz::folder_with("model.safetensors", reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
-  // A whole matrix, some of its rows, and some of its columns, which need not begin at a group or a word.
+  // A whole matrix, some of its rows, and some of its columns, which may begin within a group or a word.
   const std::vector<std::pair<llm::TensorPlan, std::array<std::int64_t, 2>>> parts = {
       {{.name = "a.weight", .shape = {32, 64}}, {32, 64}},
       {{.name = "a.weight", .shape = {32, 64}, .dim = 0, .parts = {{3, 7}, {16, 9}}}, {16, 64}},

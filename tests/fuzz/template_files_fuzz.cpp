@@ -1,4 +1,4 @@
-// The files of a chat template are read or refused by a typed error: the same bytes as each of them.
+// The same bytes as each file of a chat template: read, or refused with a typed error.
 // sources: llm/chat/template_files.cpp llm/tokenizer/utf8.cpp llm/support/json.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
 // libraries: icuuc
 // options: -timeout=5 -rss_limit_mb=512

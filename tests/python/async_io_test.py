@@ -67,7 +67,7 @@ def test_offsets_and_descriptors(path):
 
 
 def test_keywords_are_deepspeeds(path):
-    """Breaks when an argument is not known by the name that DeepSpeed's binding gives it, `async` and its misspelling too."""
+    """Fails if an argument does not have the name in DeepSpeed's binding, including `async` and a misspelled one."""
     handle = aio.aio_handle()
     x, y = numbers(1000), torch.zeros(1000)
     with open(path, "wb") as file:

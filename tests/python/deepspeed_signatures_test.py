@@ -1,4 +1,4 @@
-"""Our op modules fit DeepSpeed's bindings: tools/deepspeed_signatures finds no difference, and would find one."""
+"""Our op modules match DeepSpeed's bindings: tools/deepspeed_signatures finds no difference, and detects planted ones."""
 
 import importlib.machinery
 import importlib.util
@@ -31,13 +31,13 @@ def compare(ops=OPS, page=None):
     return tool.compare(ops, lambda op: tool.read_stub(tool.STUBS / f"{op}.pyi"), tool.PAGE.read_text() if page is None else page)
 
 
-# Breaks when a call that DeepSpeed's bindings accept does not fit ours, and docs/deepspeed.md gives no reason.
+# Fails if our bindings do not accept a call that DeepSpeed's accept, and docs/deepspeed.md gives no reason.
 def test_no_difference_without_reason():
     assert compare() == []
     assert len(OPS) == 22 and sum(map(len, OPS.values())) > 200
 
 
-# Breaks when the tool reports nothing, whatever DeepSpeed's functions take.
+# Fails if the tool misses differences.
 @pytest.mark.parametrize("line, wanted", [
     ("no_such_function(int) -> None", "is missing"),
     ("adam_update(int, int) -> int", "requires lr"),
@@ -52,13 +52,13 @@ def test_differences_are_found(line, wanted):
     assert wanted in message and message.startswith("cpu_adam." + line.split("(")[0])
 
 
-# Breaks when an explanation may stay in the page after its difference is gone.
+# Fails if the page may keep an explanation whose difference is gone.
 def test_stale_reasons_are_found():
     page = tool.PAGE.read_text().replace("| --- | --- | --- |\n| `transformer_inference", "| --- | --- | --- |\n| `cpu_adam.adam_update` | is missing | no reason |\n| `transformer_inference")
-    assert compare(page=page) == ["cpu_adam.adam_update: 'is missing' is in docs/deepspeed.md and does not apply any more"]
+    assert compare(page=page) == ["cpu_adam.adam_update: 'is missing' is in docs/deepspeed.md but no longer applies"]
 
 
-# Breaks when the kept signatures are not those of the DeepSpeed that is installed, or the reader of its sources misses some.
+# Fails if the stored signatures differ from the installed DeepSpeed's, or the reader misses some.
 def test_kept_signatures_are_deepspeeds():
     found = tool.installed()
     if found is None or found[0] != VERSION:
@@ -66,7 +66,7 @@ def test_kept_signatures_are_deepspeeds():
     assert bindings.to_text(VERSION, bindings.extract(found[1])) == tool.DATA.read_text()
 
 
-# Breaks when the reader takes a declaration, a macro, an overload or a default for something else.
+# Fails if the reader misinterprets a declaration, a macro, an overload or a default.
 def test_reader(tmp_path):
     for path in {path for paths in bindings.SOURCES.values() for path in paths}:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -105,13 +105,13 @@ def test_reader(tmp_path):
         bindings.extract(tmp_path)
 
 
-# Breaks when the ops that DeepSpeed registers with torch have another schema here.
+# Fails if ops that DeepSpeed registers with torch have a different schema here.
 def test_schemas_of_torch_ops(tmp_path):
     builder = get_accelerator().create_op_builder("ShareMemCommBuilder")
     if not builder.is_compatible():
         pytest.skip(builder.compatibility().reason)
     torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    builder.load().initialize(1, 0)  # offers the names
+    builder.load().initialize(1, 0)  # registers the names
     torch.distributed.destroy_process_group()
     lines = [line.removeprefix("torch.ops.") for line in OPS["deepspeed_shm_comm"] if line.startswith("torch.ops.")]
     assert len(lines) == 2
@@ -127,7 +127,7 @@ OPTIMIZERS = {
 }
 
 
-# Breaks when a function of the optimizers returns something else than DeepSpeed's 0, called quickly or by torch's dispatcher.
+# Fails if an optimizer function does not return 0 like DeepSpeed's, through the quick call or torch's dispatcher.
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_return_zero(name):
     options, tensors = OPTIMIZERS[name]

@@ -1,5 +1,5 @@
-"""Programs on each kind of module `torch.<device type>` that we register: new ones, torch's own with our functions in them, and one
-over a Python backend."""
+"""Runs programs on each kind of module `torch.<device type>` that we register: new modules, torch's own with our functions, and one
+for a Python backend."""
 
 import os
 import subprocess
@@ -26,8 +26,8 @@ def run(code, kind="sim", **variables):
     if kind in ("sim", "card"):
         return child.run(KINDS[kind] + code, environment, timeout=300)
     environment["SIM_STANDS_IN_FOR"] = kind
-    if kind == "mtia":  # a type of torch that no backend of ours drives
+    if kind == "mtia":  # a torch type without a backend of ours
         environment["DS_ACCELERATOR"] = "card"
         code = 'import anyaccel\nanyaccel.register_backend("card", anyaccel.Backend, device_type="mtia")\n' + code
-    # The simulator takes another type's place when AnyAccel's library is loaded.
+    # The simulator replaces another type when AnyAccel's library is loaded.
     return subprocess.run([sys.executable, "-B", "-c", code], env=environment, capture_output=True, text=True, timeout=300, check=False)

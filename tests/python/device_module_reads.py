@@ -1,7 +1,8 @@
-"""Which names torch's Python code reads from the module of a device type, such as torch.cuda: found in its sources.
+"""Finds the names that torch's Python code reads from the module of a device type, such as torch.cuda, by parsing its sources.
 
-`names()` maps each name to the files that read it. It follows values of getattr(torch, <device type>), torch.get_device_module()
-and the like through variables and attributes of the same file, and the usual names of parameters that hold such a module.
+`names()` maps each name to the files that read it. It follows the results of getattr(torch, <device type>),
+torch.get_device_module() and similar calls through variables and attributes of the same file, and recognizes the usual names of
+parameters that hold such a module.
 """
 
 import ast
@@ -10,13 +11,13 @@ import os
 
 import torch
 
-# Vendors' own modules, tests, and tools that users do not run on a device.
+# Excluded: vendors' own modules, tests, and tools that users do not run on a device.
 _SKIPPED = ("_C/", "ao/", "cpu/", "cuda/", "include/", "mps/", "mtia/", "onnx/", "testing/", "utils/benchmark/", "xpu/")
 _HOLDERS = {"device_module", "device_mod", "custom_device_mod", "_device_module", "device_handle", "_device_handle"}
 _MAKERS = {"get_device_module", "_get_device_module", "_get_device_handle"}
-# A file without these reads nothing; parsing all of torch takes half a minute.
+# Files without these words read nothing. Skipping them saves time, because parsing all of torch takes half a minute.
 _SIGNS = (*_HOLDERS, *_MAKERS, "getattr(torch,", "_get_custom_mod_func", "_get_device_attr")
-# What is a device type in getattr(torch, X), and what is not.
+# Expressions X that are device types in getattr(torch, X), and expressions that are not.
 _DEVICE_WORDS = ("device", "backend", "gpu", "GPU", "acc", "privateuse")
 _OTHER_WORDS = ("dtype", "func")
 

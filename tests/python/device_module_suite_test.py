@@ -1,4 +1,4 @@
-"""The conformance kit's suite `device_module`: the modules that we register pass it, and each defect is found by its case."""
+"""The conformance kit's suite `device_module`: the modules that we register pass, and each planted defect fails its case."""
 
 import json
 import pathlib
@@ -15,7 +15,7 @@ if "sim" not in anyaccel.registered_backends():
 
 
 def judge(kind, cases, before=""):
-    """Run the kit: {name of the case: (outcome, message)}."""
+    """Run the kit and return {case name: (outcome, message)}."""
     backend = "card" if kind in ("card", "mtia") else kind
     done = run(f"""
 import sys
@@ -27,7 +27,7 @@ sys.exit(conformance.main(["--backend", {backend!r}, "--case", {cases!r}, "--jso
     return {case["name"]: (case["outcome"], case["message"]) for case in json.loads(done.stdout)["cases"]}
 
 
-# Breaks when a module answers wrongly: gradients, random numbers, the current device or stream would be others.
+# Fails if a module's answers are wrong, which would change gradients, random numbers, the current device or stream.
 @pytest.mark.parametrize("kind", KINDS)
 def test_modules_pass_the_suite(kind):
     results = judge(kind, "device_module.*")
@@ -36,7 +36,7 @@ def test_modules_pass_the_suite(kind):
     assert len([result for result in results.values() if result[0] == "skipped"]) <= 1
 
 
-# What spoils a module in the way that a row of mutants.md says; `module` and `accelerator` are at hand.
+# Code that plants the defect of a row in mutants.md; it can use `module` and `accelerator`.
 SPOILERS = {
     "module_without_initialized": "del module._initialized",
     "module_never_initialized": "module.is_initialized = lambda: False",
@@ -77,12 +77,12 @@ def listed_mutants():
             yield cells[1], cells[4]
 
 
-# Breaks when the list and the spoilers differ.
+# Fails if the list and the planted defects differ.
 def test_mutants_are_listed():
     assert sorted(SPOILERS) == sorted(name for name, _ in listed_mutants())
 
 
-# Breaks when the suite no longer sees a defect that it is there for.
+# Fails if the suite misses a planted defect.
 @pytest.mark.parametrize(("mutant", "case"), [*listed_mutants()])
 def test_mutant_is_found(mutant, case):
     spoil = "\n".join("    " + line for line in SPOILERS[mutant].strip().splitlines())

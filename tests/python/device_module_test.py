@@ -1,4 +1,4 @@
-"""torch.<device type>: every name that torch reads is there, and what depends on it is right."""
+"""torch.<device type>: the module has every name that torch reads, and features that depend on them work."""
 
 import pathlib
 
@@ -20,7 +20,7 @@ def rows():
             yield [cell.strip() for cell in line.split("|")]
 
 
-# Breaks when torch reads a name that nobody looked at, or the table says something of a name that torch does not read.
+# Fails if torch reads a name that the table lacks, or the table has a name that torch does not read.
 def test_audit_lists_what_torch_reads():
     if not torch.__version__.startswith("2.13."):
         pytest.skip(f"the table is torch 2.13's, this is {torch.__version__}")
@@ -29,14 +29,14 @@ def test_audit_lists_what_torch_reads():
     assert listed == device_module_reads.names()
 
 
-# Breaks when the table is not a table.
+# Fails if the table is malformed.
 def test_audit_is_complete():
     for name, ours, effect, why, _ in rows():
         assert ours in ("present", "absent") and effect in ("results", "error", "report", "none") and why.endswith("."), name
         assert (ours, effect) != ("absent", "results"), f"{name} changes results and is absent"
 
 
-# Breaks when a module lacks a name that the table says it has.
+# Fails if a module lacks a name that it has according to the table.
 @pytest.mark.parametrize("kind", KINDS)
 def test_names_are_there(kind):
     names = [name for name, ours, *_ in rows() if ours == "present"]
@@ -48,7 +48,7 @@ print([name for name in {names!r} if not hasattr(module, name)], module.device_c
     assert done.stdout.splitlines()[-1:] == ["[] 2"], done.stdout + done.stderr
 
 
-# Breaks when dropout in a checkpointed function draws other numbers in the second forward pass.
+# Fails if dropout in a checkpointed function draws different numbers in the second forward pass.
 @pytest.mark.parametrize("kind", ["sim", "card", "hpu"])
 def test_checkpointed_dropout(kind):
     done = run("""
@@ -68,8 +68,8 @@ print(torch.equal(direct, gradient(lambda f, y: checkpoint(f, y, use_reentrant=F
     assert done.stdout.splitlines()[-1:] == ["True"], done.stdout + done.stderr
 
 
-# Breaks when a simulator that takes CUDA's place comes after torch has looked for CUDA, which makes random numbers fail, or when a
-# program that imports torch first is not told.
+# Fails if the simulator takes CUDA's place after torch has looked for CUDA, which makes random numbers fail, or if a program that
+# imports torch first is not warned.
 @pytest.mark.parametrize(("imports", "works"), [("anyaccel, torch", True), ("torch, anyaccel", False)])
 def test_random_numbers_in_the_place_of_cuda(imports, works):
     if torch.backends.cuda.is_built():
@@ -86,7 +86,7 @@ print(device, torch.equal(first, torch.rand(4, device=device)))
     assert (done.stdout == "cuda:1 True\n") == works, done.stdout + done.stderr
 
 
-# Breaks when DeviceMesh leaves a rank on device 0 although the launcher gave it another one, or overrides what the program chose.
+# Fails if DeviceMesh leaves a rank on device 0 although the launcher assigned another one, or overrides the program's choice.
 @pytest.mark.parametrize(("choice", "device"), [("", 1), ("anyaccel.get_accelerator().set_device(0)", 0), ("torch.sim.set_device(0)", 0),
                                                 ("torch.ones(1, device='sim')", 0), ("torch.sim.device(0).__enter__()", 1)])
 def test_device_mesh_chooses_the_device(choice, device):

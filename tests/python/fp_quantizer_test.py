@@ -207,7 +207,7 @@ BAD = {
     "no such mantissa": lambda: F.quantize(ROWS, X, 16, 0, 8, 4),
     "no group": lambda: F.quantize(ROWS, X, 0, 0, 8, 3),
     "negative group": lambda: F.quantize(ROWS, X, -16, 0, 8, 3),
-    "no whole groups": lambda: F.quantize(ROWS, X, 15, 0, 8, 3),
+    "not whole groups": lambda: F.quantize(ROWS, X, 15, 0, 8, 3),
     "no whole bytes": lambda: F.quantize(ROWS, drawn(4, 2), 2, 0, 6, 2),
     "few rows": lambda: F.quantize(ROWS[:3], X, 16, 0, 8, 3),
     "rows' dtype": lambda: F.quantize(ROWS.int(), X, 16, 0, 8, 3),

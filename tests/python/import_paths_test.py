@@ -1,4 +1,4 @@
-"""DeepSpeed's import paths with `anyaccel` in its place: the tables of docs/python.md, and what the names behind them do."""
+"""DeepSpeed's import paths with `anyaccel` instead of `deepspeed`: the tables of docs/python.md, and the behavior of the names."""
 
 import importlib
 import importlib.util
@@ -18,13 +18,13 @@ MISSING = re.findall(r"`([\w.]+)`", SECTION.split("| below `deepspeed` | |")[1].
 
 
 def found(path, name):
-    """What `from path import name` gives, with anyaccel in the place of deepspeed; a name with a dot is in a module below."""
+    """Return the result of `from path import name` with anyaccel instead of deepspeed. A name with a dot is in a submodule."""
     *below, last = name.split(".")
     module = importlib.import_module(".".join(["anyaccel", *path.split(".")[1:], *below]))
     return getattr(module, last)
 
 
-# Breaks when a path or a name of the table cannot be imported.
+# Fails if a path or a name in the table cannot be imported.
 @pytest.mark.parametrize("path, names", ROWS, ids=[f"{i}-{path}" for i, (path, _) in enumerate(ROWS)])
 def test_counterparts(path, names):
     for name in names:
@@ -34,28 +34,28 @@ def test_counterparts(path, names):
     importlib.import_module(path.replace("deepspeed", "anyaccel", 1))
 
 
-# Breaks when a name that contains the word is lost where a program replaced it everywhere.
+# Fails if a name that contains `deepspeed` is missing after a program replaces the word everywhere.
 def test_word_in_a_name():
     from anyaccel.ops.anyaccel4science import DS4Sci_EvoformerAttention
     assert DS4Sci_EvoformerAttention is anyaccel.ops.deepspeed4science.DS4Sci_EvoformerAttention
 
 
-# Breaks when a row was not read, so that nothing tests it.
+# Fails if a row is not parsed and therefore not tested.
 def test_tables_were_read():
     assert len(ROWS) == 28 and sum(len(names) for _, names in ROWS) > 150 and len(MISSING) == 47
 
 
-# Breaks when the error of a path that has no counterpart does not say how to go on, by `import` and by `from ... import`.
+# Fails if the error for a path without a counterpart lacks the advice, for `import` and `from ... import`.
 @pytest.mark.parametrize("path", MISSING)
 def test_missing_paths_say_what_to_do(path):
     *above, last = path.split(".")
     ways = [f"import anyaccel.{path}", f"from {'.'.join(['anyaccel', *above])} import {last}"]
-    for how in ways[:1] if path == "ops.fp_quantizer.quantize" else ways:  # a function has that name
+    for how in ways[:1] if path == "ops.fp_quantizer.quantize" else ways:  # the package has a function of that name
         with pytest.raises(ImportError, match=rf"no counterpart of deepspeed\.{path}; keep `deepspeed`"):
             exec(how, {})
 
 
-# Breaks when the advice gets lost where programs use the package itself, or other wrong names get it.
+# Fails if the advice is missing for attributes of the package, or appears for other wrong names.
 def test_missing_names_say_what_to_do():
     for name in ("initialize", "zero", "init_inference", "DeepSpeedConfig"):
         with pytest.raises(AttributeError, match=f"no counterpart of deepspeed.{name}; keep"):
@@ -69,7 +69,7 @@ def test_missing_names_say_what_to_do():
         anyaccel.ops.no_such_op
 
 
-# Breaks when DeepSpeed has a module of ops, accelerators or communication that no table mentions.
+# Fails if DeepSpeed has a module for ops, accelerators or communication that no table mentions.
 def test_no_module_of_deepspeed_is_left_out():
     spec = importlib.util.find_spec("deepspeed")
     if spec is None:
@@ -86,7 +86,7 @@ def test_no_module_of_deepspeed_is_left_out():
         assert file.parent.name in MISSING or file.parent.name in ("accelerator", "comm", "ops"), file.parent.name
 
 
-# Breaks when builders stay those of the accelerator that was chosen when they were imported first, or an op lacks its own.
+# Fails if builders remain those of the accelerator at their first import, or an op lacks its builder.
 def test_builders_are_the_accelerators():
     from anyaccel.ops import op_builder
     from anyaccel.ops.op_builder import CPUAdamBuilder, all_ops, async_io
@@ -104,7 +104,7 @@ def parameters(dtype=torch.float32):
 
 
 def run(optimizer, weights, steps=6):
-    """Steps with a new gradient each; the second weight has none at first."""
+    """Run steps with a new gradient each. The second weight initially has none."""
     torch.manual_seed(4)
     for step in range(steps):
         for place, weight in enumerate(weights):
@@ -127,7 +127,7 @@ OPTIMIZERS = {
 }
 
 
-# Breaks when an optimizer's rule, its count of steps or what it skips is not torch's.
+# Fails if an optimizer's rule, step count or skipped parameters differ from torch's.
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_follow_torchs(name):
     ours, torchs = OPTIMIZERS[name]
@@ -137,7 +137,7 @@ def test_optimizers_follow_torchs(name):
 
 
 def lion(weights, lr, betas, decay, steps=6):
-    """The rule written out."""
+    """Reference implementation of the rule."""
     moments = [torch.zeros_like(weight) for weight in weights]
     torch.manual_seed(4)
     for step in range(steps):
@@ -151,7 +151,7 @@ def lion(weights, lr, betas, decay, steps=6):
     return [weight.detach() for weight in weights]
 
 
-# Breaks when one of the two is not Lion.
+# Fails if one of the two does not compute Lion.
 @pytest.mark.parametrize("name", ["DeepSpeedCPULion", "FusedLion"])
 def test_lion(name):
     mine, theirs = parameters(), parameters()
@@ -160,14 +160,14 @@ def test_lion(name):
         torch.testing.assert_close(one, want, rtol=1e-5, atol=1e-6)
 
 
-# Breaks when LAMB's trust ratio, its limits, or the factor of scaled and too long gradients are not used.
+# Fails if LAMB ignores the trust ratio, its limits, or the scaling and clipping of gradients.
 def test_lamb():
     from anyaccel.ops.lamb import FusedLamb
     weight = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
     optimizer = FusedLamb([weight], lr=0.1, weight_decay=0.0, bias_correction=False, eps=0.0)
     weight.grad = torch.tensor([1.0, -1.0])
     optimizer.step()
-    update = 0.1 / 0.001**0.5  # of Adam without its corrections, times the gradient's sign
+    update = 0.1 / 0.001**0.5  # Adam's update without bias correction, times the gradient's sign
     ratio = 5 / (update * 2**0.5)
     torch.testing.assert_close(weight.data, torch.tensor([3 - 0.1 * ratio * update, 4 + 0.1 * ratio * update]), rtol=1e-5, atol=1e-5)
     assert optimizer.get_lamb_coeffs() == pytest.approx([ratio], rel=1e-5)
@@ -184,7 +184,7 @@ def test_lamb():
     torch.testing.assert_close(copies[2], copies[0] / 10, rtol=1e-4, atol=1e-6)
 
 
-# Breaks when a state dict does not go on where it was saved, states have another dtype than was asked for, or sparse rows touch others.
+# Fails if a state dict does not resume the run, states have a wrong dtype, or sparse gradients change other rows.
 def test_states():
     from anyaccel.ops.adagrad import DeepSpeedCPUAdagrad
     from anyaccel.ops.adam import DeepSpeedCPUAdam
@@ -211,7 +211,7 @@ def test_states():
     assert table.data[[0, 2, 3, 5]].eq(1).all() and torch.allclose(table.data[[1, 4]], torch.full((2, 3), 0.5))
 
 
-# Breaks when a subgroup's step cannot be undone, or one that never was is.
+# Fails if a subgroup's step cannot be undone, or a step that never happened can.
 def test_subgroups():
     from anyaccel.ops.adam import DeepSpeedCPUAdam
     weight = torch.nn.Parameter(torch.linspace(-1, 1, 16))
@@ -228,7 +228,7 @@ def test_subgroups():
         assert error.value.code == "invalid_state"
 
 
-# Breaks when what cannot be done is done as something else.
+# Fails if an unsupported request is silently executed as something else.
 def test_refused():
     from anyaccel.ops.adam import DeepSpeedCPUAdam, FusedAdam
     from anyaccel.ops.lamb import FusedLamb
@@ -250,7 +250,7 @@ class Config:
     group_size = 64
 
 
-# Breaks when codes, steps or parts of them do not stand for the values that were quantized.
+# Fails if codes, scales or slices of them do not represent the quantized values.
 def test_fp_quantize():
     from anyaccel.ops.fp_quantizer import FP_Quantize, matmul_fp8
     x = torch.randn(4, 2, 64, dtype=torch.bfloat16)
@@ -275,7 +275,7 @@ def test_fp_quantize():
             wrong()
 
 
-# Breaks when tokens are sampled twice, or out of order, or gradients do not reach all activations and the layer.
+# Fails if tokens are sampled twice or out of order, or gradients do not reach all activations and the layer.
 def test_random_ltd():
     from anyaccel.ops.random_ltd import GatherTokens, ScatterTokens, bert_sample_tokens, gpt_sample_tokens
     mask = torch.arange(2 * 16 * 16.0).reshape(2, 1, 16, 16)
@@ -291,11 +291,11 @@ def test_random_ltd():
     assert torch.equal(x.grad, want)
 
 
-# Breaks when the functions of deepspeed.comm have other names of arguments, or do not start on the accelerator's backend.
+# Fails if functions of deepspeed.comm have different argument names, or do not start the accelerator's backend.
 def test_comm_of_one_rank(tmp_path):
     import anyaccel.comm as dist
     dist.init_distributed(init_method=f"file://{tmp_path}/store", rank=0, world_size=1, verbose=False)
-    dist.init_distributed()  # a second time it does nothing
+    dist.init_distributed()  # the second call is a no-op
     try:
         assert dist.is_initialized() and dist.get_rank() == 0 and dist.get_world_size() == 1 and dist.get_local_rank() == 0
         assert torch.distributed.get_backend() == get_accelerator().communication_backend_name()

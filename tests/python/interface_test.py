@@ -311,7 +311,7 @@ def test_compute_capability_is_refused():
     assert error.value.code == "unsupported"
 
 
-# Breaks when a local rank without a device of its own is refused: torchrun starts as many ranks as it is told.
+# Fails if a local rank without a device of its own is refused; torchrun may start any number of ranks.
 def test_local_ranks_beyond_the_devices():
     a = get_accelerator()
     for rank in (a.device_count(), 1000, -1):
@@ -322,7 +322,7 @@ def test_local_ranks_beyond_the_devices():
         assert a.memory_allocated(rank) >= 0 and a.total_memory(rank) > 0
 
 
-# Breaks when the names that are kept in Python are not those of the library.
+# Fails if names stored in Python differ from the library's.
 def test_kept_names():
     a = get_accelerator()
     a.export_envs().append("changed")

@@ -54,7 +54,7 @@ print(sorted(m for m in set(sys.modules) - before if not m.startswith("anyaccel"
     assert modules == "[]"
 
 
-# Breaks when a memory query of the CPU does not follow ANYACCEL_CPU_MEMORY, or a wrong value gives anything but one clear line.
+# Fails if a memory query of the CPU ignores ANYACCEL_CPU_MEMORY, or a wrong value does not give one clear line.
 def test_cpu_memory_is_the_process_on_request():
     code = """
 import torch

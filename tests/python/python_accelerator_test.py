@@ -126,7 +126,7 @@ def test_errors():
     assert unknown.device_name() == "no_such_device" and unknown.communication_backend_name
     with pytest.raises(anyaccel.Error) as error:
         set_accelerator(unknown)
-    assert error.value.code == "unavailable" and "knows no such device type" in str(error.value)
+    assert error.value.code == "unavailable" and "does not know the device type" in str(error.value)
 
 
 # Breaks when memory that the class counts asks the class again for what it leaves out.

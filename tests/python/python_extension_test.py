@@ -181,8 +181,8 @@ def test_description(extension):
     assert "source = kernels/scale.cpp" in text and "include = headers" in text
 
 
-# An extension for DeepSpeed as its document "Accelerator Abstraction Interface" tells to write one: a base of builders, functions that find the
-# kernels in the extension's folder (one copies them, since DeepSpeed's JIT looks elsewhere), and an accelerator that names the builders' package.
+# A DeepSpeed extension as described in "Accelerator Abstraction Interface": a base class for builders, functions that locate the kernels in
+# the extension's folder (one copies them, because DeepSpeed's JIT looks elsewhere), and an accelerator that names the builders' package.
 PORTED = {
     "op_builder/__init__.py": "from .scale import ScaleBuilder\n",
     "op_builder/builder.py": """
@@ -275,7 +275,7 @@ print(MyUtilsBuilder().name)
 """
 
 
-# Breaks when an extension that was written for DeepSpeed cannot be built and loaded with `anyaccel` in its place.
+# Fails if an extension written for DeepSpeed cannot be built and loaded with `anyaccel` instead of `deepspeed`.
 def test_ported_extension(tmp_path):
     for path, text in PORTED.items():
         (tmp_path / "xyz_extension" / path).parent.mkdir(parents=True, exist_ok=True)

@@ -215,7 +215,7 @@ BAD = {
     "odd pairs": lambda: Q.quantize(drawn(4, 9), 2, 4, Q.Symmetric),
     "odd group": lambda: Q.quantize(drawn(6, 2), 4, 4, Q.Symmetric),
     "a single int4": lambda: Q.quantize(torch.tensor(1.0), 1, 4, Q.Symmetric),
-    "no codes": lambda: Q.dequantize(X, torch.ones(4, 1), 4, 8, Q.Symmetric),
+    "not codes": lambda: Q.dequantize(X, torch.ones(4, 1), 4, 8, Q.Symmetric),
     "few parameters": lambda: Q.dequantize(X.to(torch.int8), torch.ones(3, 1), 4, 8, Q.Symmetric),
     "no offsets": lambda: Q.dequantize(X.to(torch.int8), torch.ones(4, 1), 4, 8, Q.Asymmetric),
     "parameters' dtype": lambda: Q.dequantize(X.to(torch.int8), torch.ones(4, 1).half(), 4, 8, Q.Symmetric),

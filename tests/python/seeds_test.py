@@ -276,7 +276,7 @@ print(" ".join(f"{loss:.5f}" for loss in losses))
     assert run(code, DS_ACCELERATOR=name) == run(code, DS_ACCELERATOR="cpu")
 
 
-# Document 001: an accelerator for a device type that torch does not know by itself. Breaks when the error does not say how torch gets to know it.
+# Document 001: an accelerator for a device type that torch does not know. Fails if the error does not say how to add the type to torch.
 def test_custom_without_device():
     code = "import torch\n" + example("custom") + """
 import anyaccel
@@ -287,12 +287,12 @@ except anyaccel.Error as error:
     print(error.code, error)
 """
     text = run(code)
-    assert text.startswith("unavailable [MyCustomAccelerator] the LibTorch of this process knows no such device type; got 'custom'"), text
+    assert text.startswith("unavailable [MyCustomAccelerator] this process's LibTorch does not know the device type; got 'custom'"), text
     for way in ("import the vendor's package", "torch.utils.rename_privateuse1_backend('custom')", "let device_name() return", "SIM_STANDS_IN_FOR=custom"):
         assert way in text
 
 
-# Document 001, in the ways that the error names. Breaks when one of them does not lead to an accelerator that works.
+# Document 001, following the advice in that error. Fails if one of the ways does not produce a working accelerator.
 @pytest.mark.parametrize("way", ["sim", "known type"])
 def test_custom(way):
     text = example("custom")

@@ -199,7 +199,7 @@ def promised(stub):
 
 
 def assert_fits(function, wanted, method):
-    """A function with several overloads takes each of them, by position and by keyword."""
+    """A function with several overloads accepts each of them, with positional and keyword arguments."""
     also = getattr(function, "also_named", {})
     signature = inspect.signature(function)
     own = ["self"] if method else []

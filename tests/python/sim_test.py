@@ -134,14 +134,14 @@ def test_memory():
     assert accelerator.is_pinned(pinned) and pinned.is_pinned()
 
 
-# Breaks when a type that the simulator computes in is not among those that programs choose from.
+# Fails if a dtype that the simulator supports is not offered to programs.
 def test_supported_dtypes():
     assert accelerator.supported_dtypes() == [torch.float32, torch.float16, torch.bfloat16]
     assert accelerator.is_fp16_supported() and accelerator.is_bf16_supported()
     assert torch.sim.get_amp_supported_dtype() == [torch.float16, torch.bfloat16]
 
 
-# Breaks when only the current device tells whether devices run.
+# Fails if only the current device is checked for running devices.
 def test_device_is_initialized_by_work_elsewhere():
     code = """
 import torch, anyaccel

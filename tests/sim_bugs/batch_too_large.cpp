@@ -1,4 +1,5 @@
-// A batch that does not fit: 384 MiB of activations on a device of 256. The right program halves its batch and tries again.
+// A batch that does not fit: 384 MiB of activations on a device with 256 MiB. The corrected program halves the batch
+// and retries.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -1,4 +1,4 @@
-"""tools/build: passes on what compilers say and how the build ended, and estimates the time left."""
+"""tools/build: forwards compiler messages and the exit status, and estimates the time left."""
 import importlib.machinery
 import importlib.util
 import os
@@ -28,7 +28,7 @@ def load_tool():
 
 class Build(unittest.TestCase):
     def run_tool(self, status, *options):
-        """(exit status, output, the words that cmake got)"""
+        """Return (exit status, output, arguments of cmake)."""
         with tempfile.TemporaryDirectory() as folder:
             program = pathlib.Path(folder, "cmake")
             program.write_text(CMAKE)
@@ -38,7 +38,7 @@ class Build(unittest.TestCase):
             done = subprocess.run([sys.executable, "-B", ROOT / "tools/build", "build/x", *options], env=environment, capture_output=True, text=True)
             return done.returncode, done.stdout + done.stderr, log.read_text().split()
 
-    # Fails when a failed build looks like a good one, or a compiler's message is lost.
+    # Fails if a failed build looks successful, or a compiler's message is lost.
     def test_passes_on_status_and_messages(self):
         for status, word in ((0, "done"), (3, "failed")):
             code, said, _ = self.run_tool(status)
@@ -51,7 +51,7 @@ class Build(unittest.TestCase):
         _, _, words = self.run_tool(0, "--jobs", "7", "--target", "one", "--target", "two")
         self.assertEqual(words, "--build build/x -j 7 --target one two".split())
 
-    # Fails when the estimate is not proportional to the remaining steps, or is given before it means anything.
+    # Fails if the estimate is not proportional to the remaining steps, or is shown before it is meaningful.
     def test_estimate(self):
         progress = load_tool().progress
         self.assertEqual(progress(20, 80, 60), "build: 20 of 80 steps, 1 min 00 s, about 3 min 00 s left")

@@ -1,4 +1,4 @@
-"""tools/hardware_report over programs that only pretend to build and judge: what it runs, keeps, repeats and writes."""
+"""tools/hardware_report with stand-ins for the programs that build and judge: what it runs, stores, repeats and writes."""
 import json
 import os
 import pathlib
@@ -42,7 +42,7 @@ class HardwareReport(unittest.TestCase):
             path.chmod(0o755)
 
     def run_tool(self, *options, **variables):
-        """(exit status, output, saved report)"""
+        """Return (exit status, output, saved report)."""
         log = self.folder / "log"
         log.write_text("")
         environment = {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "LOG": str(log), "BUILD": str(self.folder / "build"),
@@ -70,7 +70,7 @@ class HardwareReport(unittest.TestCase):
         self.assertNotIn("kit", self.ran())
         self.assertFalse([line for line in self.ran() if line.startswith("cmake --build")])
 
-    # Fails when a failed case is not named with the command that repeats it.
+    # Fails if a failed case is not reported with the command that reproduces it.
     def test_failed_case(self):
         status, said, report = self.run_tool("--only", "conformance", OUTCOME="failed")
         self.assertEqual((status, report["parts"]["conformance"]["data"]["failed_cases"]), (1, ["memory.peak_resets"]), said)
@@ -78,14 +78,14 @@ class HardwareReport(unittest.TestCase):
         self.assertIn("anyaccel_conformance --backend sim", page)
         self.assertIn("memory.peak_resets", page)
 
-    # Fails when a part runs on after the time is over, or the report does not say that it must be resumed.
+    # Fails if a part continues after the time limit, or the report does not say that it must be resumed.
     def test_time_runs_out(self):
         status, said, report = self.run_tool("--only", "conformance", "--minutes", "0.3", KIT_SECONDS="60")
         self.assertEqual((status, report["parts"]["conformance"]["status"]), (3, "interrupted"), said)
         self.assertIn("run the same command again", said)
         self.assertEqual(self.run_tool("--only", "conformance")[0], 0)
 
-    # Fails when an earlier commit's results are mixed with today's, or lost.
+    # Fails if an earlier commit's results are mixed with the current ones, or lost.
     def test_other_commit(self):
         self.run_tool("--only", "conformance")
         path = self.folder / "out/report.json"
@@ -94,7 +94,7 @@ class HardwareReport(unittest.TestCase):
         self.assertNotIn("conformance", report["parts"], said)
         self.assertEqual(len(list((self.folder / "out").glob("report-old*-sim.json"))), 1)
 
-    # Fails when an op or a benchmark for GPUs has no part of its own.
+    # Fails if an op or a GPU benchmark does not have a part of its own.
     def test_parts(self):
         _, said, _ = self.run_tool("--list")
         for name in ("build", "device", "conformance", "op:FusedAdamBuilder", "op:DecoderInferenceBuilder", "bench:layers_cuda", "bench:inference_cuda"):

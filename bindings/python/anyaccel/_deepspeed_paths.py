@@ -1,27 +1,27 @@
-"""What programs reach in the package `deepspeed` besides its accelerator: names and modules that have a counterpart under another name here, and
-an error that says what to do for those that have none. docs/python.md lists them all."""
+"""Import paths of the package `deepspeed` besides its accelerator. Names and modules whose counterpart here has another name lead to it;
+those without a counterpart raise an error that says what to do. docs/python.md lists them all."""
 
 import importlib
 import importlib.abc
 import importlib.machinery
 import sys
 
-# Parts of DeepSpeed's package that are its own engine.
+# Modules of DeepSpeed's engine.
 ENGINE = ("autotuning", "checkpoint", "compile", "compression", "constants", "datastates", "env_report", "git_version_info", "inference", "io", "launcher",
           "linear", "model_implementations", "module_inject", "moe", "monitor", "nvme", "pipe", "profiling", "runtime", "sequence", "utils", "zero")
 ENGINE_NAMES = ("DeepSpeedConfig", "DeepSpeedEngine", "DeepSpeedOptimizer", "InferenceEngine", "OnDevice", "PipelineModule", "add_config_arguments",
                 "checkpointing", "default_inference_config", "init_inference", "initialize", "replace_transformer_layer", "tp_model_init")
-# Modules without a counterpart, like their submodules.
+# Modules that have no counterpart; the same is true of their submodules.
 OTHERS = ("comm.backend", "comm.ccl", "comm.config", "comm.constants", "comm.mori", "comm.pg_utils", "comm.torch", "ops.adam.multi_tensor_apply",
           "ops.adam.zenflow_cpu_adam", "ops.adam.zenflow_torch_adam", "ops.fp_quantizer.fp8_gemm_triton", "ops.fp_quantizer.quantize",
           "ops.lion.multi_tensor_apply", "ops.op_builder.hpu", "ops.op_builder.klxpu", "ops.op_builder.mlu", "ops.op_builder.mps", "ops.op_builder.npu",
           "ops.op_builder.pin_memory_load", "ops.op_builder.sdaa", "ops.op_builder.supa", "ops.op_builder.xpu", "ops.transformer.inference",
           "ops.triton_ops")
-# Modules whose names are in another one here.
+# Modules whose contents are in a module of another name here.
 ALIASES = {
     "comm.reduce_op": "comm.comm",
     "comm.utils": "comm.comm",
-    "ops.anyaccel4science": "ops.deepspeed4science",  # what replacing the word everywhere makes of it
+    "ops.anyaccel4science": "ops.deepspeed4science",  # the result of replacing `deepspeed` everywhere
     "ops.deepspeed4science.evoformer_attn": "ops.deepspeed4science",
     "ops.fp_quantizer.fp8_gemm": "ops.fp_quantizer",
     "ops.random_ltd.dropping_utils": "ops.random_ltd",
@@ -29,12 +29,12 @@ ALIASES = {
     "ops.sparse_attention.softmax": "ops.sparse_attention",
     "ops.transformer.transformer": "ops.transformer",
 }
-# Names of the top level, and the modules that have them.
+# Top-level names, and the modules that define them.
 _ELSEWHERE = {"DeepSpeedTransformerConfig": "ops.transformer", "DeepSpeedTransformerLayer": "ops.transformer", "init_distributed": "comm"}
 
 
 def attribute(name):
-    """An attribute of the package `anyaccel` that it was not given yet."""
+    """Return an attribute of the package `anyaccel` that is not set yet. Raises AttributeError."""
     if name in _ELSEWHERE:
         return getattr(importlib.import_module(f"{__package__}.{_ELSEWHERE[name]}"), name)
     if name in ("comm", "ops"):
@@ -45,12 +45,12 @@ def attribute(name):
 
 
 def hint(name):
-    return (f"anyaccel has no counterpart of deepspeed.{name}; keep `deepspeed` for it and write `import anyaccel.deepspeed` before `import deepspeed`, "
+    return (f"anyaccel has no counterpart of deepspeed.{name}; keep `deepspeed` for it and add `import anyaccel.deepspeed` before `import deepspeed`, "
             "so that DeepSpeed uses AnyAccel's accelerator and ops (docs/deepspeed.md)")
 
 
 class _Loader(importlib.abc.Loader):
-    """A module of DeepSpeed's name with the names of one of ours."""
+    """Loads a module under DeepSpeed's name, with the public names of one of ours."""
 
     def __init__(self, target):
         self._target = target
@@ -64,7 +64,7 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """The last finder: it is asked for what no other has."""
+    """Finder of last resort, called for modules that no other finder has."""
 
     def find_spec(self, fullname, path=None, target=None):
         package, _, name = fullname.partition(".")

@@ -1,4 +1,4 @@
-"""Reading files that somebody else wrote; the rules are those of read_file() in src/base/file.h."""
+"""Reads untrusted files, with the same rules as read_file() in src/base/file.h."""
 import os
 import stat
 
@@ -8,10 +8,10 @@ from .errors import make_error
 def read_regular(path, limit: int = 64 << 20) -> bytes:
     """Return the content of a regular file of at most `limit` bytes.
 
-    Never waits: a FIFO, device, folder or socket is `io`. A larger file is `corrupt`. Failures of the system are OSError.
+    Never blocks. Raises `io` for a FIFO, device, folder or socket, `corrupt` for a larger file, and OSError for system errors.
     """
     path = os.fspath(path)
-    mode = os.stat(path).st_mode  # before opening, because opening a device may do something
+    mode = os.stat(path).st_mode  # before opening, because opening a device may have side effects
     if stat.S_ISREG(mode):
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         with open(descriptor, "rb") as file:

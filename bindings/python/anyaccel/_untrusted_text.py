@@ -1,7 +1,7 @@
-"""Text that somebody else wrote, made safe to print in a message; the rules are those of src/base/untrusted_text.h."""
+"""Makes untrusted text safe to print in messages, with the same rules as src/base/untrusted_text.h."""
 import re
 
-# Unicode's default ignorable code points, line separators, and format characters that print nothing.
+# Unicode's default ignorable code points, line separators, and invisible format characters.
 _INVISIBLE = ("\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
               "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
               "\U000e0000-\U000e0fff\ud800-\udfff")
@@ -15,7 +15,7 @@ def _as_bytes(text) -> bytes:
         return text
     try:
         return str(text).encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # surrogates that stand for no byte
+    except UnicodeEncodeError:  # surrogates that do not represent bytes
         return str(text).encode("utf-8", "surrogatepass")
 
 
@@ -32,9 +32,9 @@ def _named(match) -> str:
 
 
 def quoted_text(text, limit: int = 200) -> str:
-    """Return `text` (str, bytes, or anything with a str()) in double quotes, escaped and cut after `limit` printed characters."""
+    """Return `text` (str, bytes, or anything with a str()) in double quotes, escaped, and truncated to `limit` printed characters."""
     whole = _as_bytes(text)
-    # A character has at most four bytes. One that is cut at the end of this part lies beyond the limit.
+    # A character has at most four bytes, so a character that is cut at the end of this part is beyond the limit.
     part = whole[:4 * (limit + 1)].decode("utf-8", "surrogateescape")
     out, printed = [], 0
     for c in part:
@@ -47,7 +47,7 @@ def quoted_text(text, limit: int = 200) -> str:
 
 
 def printable_text(text, limit: int = 8000) -> str:
-    """Return `text` with invisible characters but newlines and tabs escaped; beyond `limit` bytes it loses its middle."""
+    """Return `text` with invisible characters except newlines and tabs escaped. If it exceeds `limit` bytes, its middle is omitted."""
 
     def escaped(part: bytes) -> str:
         return _PRINTED.sub(_numbered, part.decode("utf-8", "surrogateescape"))

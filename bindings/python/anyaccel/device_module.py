@@ -1,8 +1,8 @@
-"""The module `torch.<device type>`: what torch's own Python code asks about a device.
+"""The module `torch.<device type>`, through which torch's own Python code queries a device.
 
-torch.utils.checkpoint, torch.random, autocast, FSDP, DeviceMesh, DataLoader and others look functions up in the module named
-after the device type. A missing name rarely raises: most readers fall back to a default, which may change results.
-tests/python/device_module_audit.txt lists every name that torch reads, with its effect.
+torch.utils.checkpoint, torch.random, autocast, FSDP, DeviceMesh, DataLoader and others look up functions in the module named
+after the device type. A missing name rarely raises: most callers fall back to a default, which may change results.
+tests/python/device_module_audit.txt lists every name that torch reads, and its effect.
 """
 
 import operator
@@ -18,15 +18,15 @@ from .stream import Event, Stream
 
 # torch.manual_seed() seeds these types and PrivateUse1 by name.
 _SEEDED_BY_TORCH = ("cuda", "mps", "xpu", "mtia")
-# Device types of which this process chose a device by set_device().
+# Device types for which this process has called set_device().
 chosen_types = set()
 
 
 def register(accelerator):
     """Give torch a module for the accelerator's device type, unless it has one.
 
-    Where the simulator stands in for a type of torch's own (`SIM_STANDS_IN_FOR`), the existing module calls vendor code that
-    this torch was built without, so our functions replace those of the module.
+    If the simulator stands in for one of torch's own types (`SIM_STANDS_IN_FOR`), the existing module calls vendor code that this
+    torch was built without, so our functions replace the module's.
     """
     name = accelerator.device_type()
     if name == "cpu":
@@ -53,7 +53,7 @@ def _replace(present, ours):
     for key, value in vars(ours).items():
         if not key.startswith("__"):
             setattr(present, key, value)
-            # torch.cuda.random and the like define the same functions again.
+            # Submodules such as torch.cuda.random define the same functions again.
             random = getattr(present, "random", None)
             if isinstance(random, types.ModuleType) and hasattr(random, key):
                 setattr(random, key, value)
@@ -64,7 +64,7 @@ def _make(name, accelerator):
     state = _ProcessState(name, accelerator)
 
     def index_of(device):
-        """The index of a device given as an index, a name or a torch.device; None means the current device."""
+        """Return the index of a device given as an index, a name or a torch.device; None means the current device."""
         if device is None:
             return None
         if not isinstance(device, (str, torch.device)):
@@ -99,7 +99,7 @@ def _make(name, accelerator):
             switch_to(self._previous.pop())
 
     def switch_to(index):
-        _native.Accelerator.set_device(accelerator, index)  # a scope chooses no device for the process
+        _native.Accelerator.set_device(accelerator, index)  # unlike set_device(), a scope does not count as choosing a device
 
     def exchange_device(device):
         previous = accelerator.current_device()
@@ -122,7 +122,7 @@ def _make(name, accelerator):
         return range(accelerator.device_count())
 
     def seed():
-        # Of the current device.
+        # Applies to the current device.
         return generator_of(None).seed()
 
     def seed_all():
@@ -153,7 +153,7 @@ def _make(name, accelerator):
     module.device = DeviceContext
     module.Stream, module.Event = Stream, Event
     module._lazy_init = module.init = lazy_init
-    # A constant: torch.utils.checkpoint saves random-number state only if this is true, and a state saved for nothing does no harm.
+    # Always true: torch.utils.checkpoint saves random-number state only if this is true, and an unneeded save is harmless.
     module._initialized = True
     module.is_initialized = state.is_initialized
     module._is_in_bad_fork = lambda: state.bad_fork
@@ -183,12 +183,12 @@ def _make(name, accelerator):
                    "memory_stats", "reset_peak_memory_stats"):
         setattr(module, method, per_device(getattr(accelerator, method)))
     if name == "mps":
-        module.manual_seed = accelerator.manual_seed_all  # torch.manual_seed() calls this one
+        module.manual_seed = accelerator.manual_seed_all  # because torch.manual_seed() calls this function
     return module
 
 
 class _ProcessState:
-    """Whether this process uses the devices, and whether it was forked from one that did."""
+    """Tracks whether this process uses the devices, and whether its parent did before forking it."""
 
     def __init__(self, name, accelerator):
         self._name = name
@@ -197,7 +197,7 @@ class _ProcessState:
         os.register_at_fork(after_in_child=self._after_fork)
 
     def is_initialized(self):
-        """Whether a device runs or was chosen: DeviceMesh chooses one for the rank otherwise."""
+        """Return whether a device runs or was chosen; if not, DeviceMesh chooses one for the rank."""
         return not self.bad_fork and (self._name in chosen_types or self._accelerator._is_initialized())
 
     def _after_fork(self):
@@ -205,7 +205,7 @@ class _ProcessState:
 
 
 class _Generators:
-    """The devices' default generators as a sequence, looked up when asked: making one may start its device."""
+    """Sequence of the devices' default generators, created on access because creating one may start its device."""
 
     def __init__(self, accelerator):
         self._accelerator = accelerator
@@ -220,7 +220,7 @@ class _Generators:
 
 
 def _seed_with_torch(module):
-    """Let torch.manual_seed() and torch.seed() seed a type that torch neither knows nor has renamed PrivateUse1 to."""
+    """Make torch.manual_seed() and torch.seed() also seed a device type that is neither known to torch nor the renamed PrivateUse1."""
     before = torch.random._seed_custom_device
 
     def seed_custom_device(seed):

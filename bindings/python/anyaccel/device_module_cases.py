@@ -1,7 +1,7 @@
-"""Conformance cases for `torch.<device type>`, the module that torch's own Python code asks about a device.
+"""Conformance cases for `torch.<device type>`, the module through which torch's own Python code queries a device.
 
-`python -m anyaccel.conformance` adds them to the kit as the suite `device_module`; the program `anyaccel conformance` has no
-Python and leaves them out. Each function is one case: its name is a sentence that is true of a correct module.
+`python -m anyaccel.conformance` adds them to the kit as the suite `device_module`; the program `anyaccel conformance` does not
+run Python and omits them. Each function is one case, and its name states a property of a correct module.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ CASES = []
 
 
 class Skip(Exception):
-    """Raised by a case that does not apply; the text is the reason."""
+    """Raised by a case that does not apply. The message is the reason."""
 
 
 def case(grade):
@@ -199,7 +199,7 @@ def used_device_is_initialized():
     module = _module()
     for index in range(module.device_count()):
         _draw(index)
-    assert module.is_initialized(), "is_initialized() is false after work, so DeviceMesh sets the device anew"
+    assert module.is_initialized(), "is_initialized() is false after work, so DeviceMesh sets the device again"
     assert module._initialized, "_initialized is false after work, so torch.utils.checkpoint saves no random-number state"
 
 
@@ -214,7 +214,7 @@ def chosen_device_is_initialized():
 def autocast_types_compute():
     module = _module()
     if not hasattr(module, "get_amp_supported_dtype"):
-        raise Skip("torch asks for a renamed PrivateUse1 alone")
+        raise Skip("torch asks only a renamed PrivateUse1")
     types = module.get_amp_supported_dtype()
     for dtype in (torch.float16, torch.bfloat16):
         computable = get_accelerator().dtype_support(dtype).computable

@@ -1,4 +1,4 @@
-"""Ops of an extension: native sources in its own folder, which a Python builder names and AnyAccel's build service builds."""
+"""Ops of an extension: a Python builder names native sources in the extension's folder, and AnyAccel's build service builds them."""
 
 import ctypes
 import importlib.machinery
@@ -13,18 +13,18 @@ import torch
 from . import _native
 from .errors import make_error
 
-_modules = {}  # by library: a second import of one would be another module
+_modules = {}  # by library, because a second import would create another module
 
 
 def build_service_of(builder):
-    """The build service's own builder of what a Python builder's sources(), include_paths(), cxx_args(), nvcc_args(), libraries_args()
-    and extra_ldflags() name."""
+    """Return a builder of the build service for a Python builder's sources(), include_paths(), cxx_args(), nvcc_args(), libraries_args()
+    and extra_ldflags()."""
     text, folder = describe(builder)
     return _native.make_described_builder(text, folder)
 
 
 def describe(builder):
-    """(text, folder): the description of an op as docs/ops.md has it, and the folder that its paths lie below."""
+    """Return (text, folder): an op's description in the format of docs/ops.md, and the folder that contains its paths."""
     cls = type(builder)
     sources = [path_of(builder, source) for source in builder.strip_empty_entries(builder.sources())]
     given = list(builder.include_paths()) if _gives(cls, "include_paths") else []
@@ -45,8 +45,8 @@ def describe(builder):
 
 
 def path_of(builder, source):
-    """A source's path: relative ones lie below the folder of the builder's class, or below its `<prefix>_kernel_path`. Where a builder copies
-    its sources, as extensions of DeepSpeed do, they lie below the current folder."""
+    """Return the absolute path of a source. Relative paths are below the folder of the builder's class, or below its
+    `<prefix>_kernel_path`, or, if the builder copies its sources as DeepSpeed extensions do, below the current folder."""
     return _below_root(type(builder), source, *_prefixed(builder, "_kernel_path")[:1])
 
 
@@ -56,7 +56,7 @@ def _below_root(cls, path, folder=""):
 
 
 def for_setup(builder, extension):
-    """The same sources as an extension for setup.py."""
+    """Return the same sources as an extension for setup.py."""
     text, folder = describe(builder)
     lines = [line.split(" = ", 1) for line in text.splitlines()]
     values = {key: [os.path.join(folder, value.split(": ")[0]) for other, value in lines if other == key] for key in ("source", "include")}
@@ -66,7 +66,7 @@ def for_setup(builder, extension):
 
 
 def functions_of(name, library, namespace):
-    """What load() returns: the Python module that the library is, or the ops that it registered with torch."""
+    """Return the result of load(): the library as a Python module, or the ops that it registered with torch."""
     found = _modules.get(library)
     if found is None:
         if hasattr(ctypes.CDLL(library), f"PyInit_{name}"):
@@ -85,8 +85,8 @@ def _gives(cls, name):
 
 
 def _prefixed(builder, ending):
-    """Folders that `<prefix>_kernel_path` or `<prefix>_include` names: of the builder's class, or a variable of its module. Functions of such
-    names are the builder's own helpers."""
+    """Return the folders in `<prefix>_kernel_path` or `<prefix>_include`, a variable of the builder's class or of its module. Functions
+    with such names are helpers of the builder and are ignored."""
     module = sys.modules[type(builder).__module__]
     for owner in (builder, module):
         for name in dir(owner):
@@ -98,7 +98,7 @@ def _prefixed(builder, ending):
     return []
 
 
-# What a linker of shared libraries does anyhow.
+# Flags that are redundant when linking a shared library.
 _SAYS_NOTHING = ("-fPIC", "-fpic", "-shared", "-rdynamic", "-Wl,-export-dynamic", "-Wl,--export-dynamic")
 
 
@@ -106,5 +106,5 @@ def _library(cls, flag):
     if flag.startswith("-l"):
         return flag[2:]
     if flag.startswith("-"):
-        raise make_error("unsupported", cls.__name__, "the build service links libraries by name alone", got=repr(flag), want="-lNAME")
+        raise make_error("unsupported", cls.__name__, "the build service links libraries only by name", got=repr(flag), want="-lNAME")
     return flag

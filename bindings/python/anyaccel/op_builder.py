@@ -1,4 +1,4 @@
-"""Op builders: what knows an op's sources and needs, and loads it. Names are DeepSpeed's."""
+"""Op builders, which know an op's sources and requirements, and load it. Names are DeepSpeed's."""
 
 import ctypes
 import ctypes.util
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 
 
 class OpName(str):
-    """An op's name. It is a field of DeepSpeed's builders and a method of AnyAccel's, so it is a text that may be called."""
+    """An op's name: a callable str, because DeepSpeed's builders have a field `name` and AnyAccel's have a method."""
 
     def __call__(self) -> str:
         return str(self)
 
 
 class OpBuilder(_native.OpBuilder):
-    """Base of the classes that `get_op_builder(name)` gives; `create_op_builder(name)` makes an object of one.
+    """Base of the classes that `get_op_builder(name)` returns; `create_op_builder(name)` returns an instance.
 
-    A backend's own builder is a class of this base whose name ends in `Builder`; it gives `NAME` and what differs: load(), or sources()
-    and what goes with them (include_paths(), cxx_args(), ...), which AnyAccel's build service then builds, keeps and loads. What it
-    leaves out is that of AnyAccel's op of the same class name, or `unsupported` when there is none.
+    A backend's own builder derives from this class and has a name that ends in `Builder`. It defines `NAME`, and either load() or
+    sources() with related methods (include_paths(), cxx_args(), ...), which AnyAccel's build service builds, caches and loads. Methods
+    that it does not define are those of AnyAccel's op of the same class name, or raise `unsupported` if there is none.
 
-    Sources stay in the extension's folder: relative ones lie below the folder of the class's file, or below the one there that a variable
-    `<prefix>_kernel_path` of the class or its module names; `<prefix>_include` names folders of headers."""
+    Sources stay in the extension's folder. Relative paths are below the folder of the class's file, or below its subfolder named by a
+    variable `<prefix>_kernel_path` of the class or its module. `<prefix>_include` names header folders."""
 
     NAME: "str | None" = None
-    NAMESPACE: "str | None" = None  # of torch.ops, where the library registers ops and is no Python module; none: NAME
+    NAMESPACE: "str | None" = None  # in torch.ops, if the library registers ops and is not a Python module; default: NAME
 
     def __init__(self, name: "str | None" = None, *, accelerator: "Accelerator | None" = None, class_name: "str | None" = None) -> None:
-        """`name` stands for NAME, as DeepSpeed's builders give it. The accelerator is the process's when none is given."""
+        """`name` overrides NAME, as in DeepSpeed's builders. `accelerator` defaults to the process's accelerator."""
         if accelerator is None:
             from . import get_accelerator
             accelerator = get_accelerator()
@@ -48,7 +48,7 @@ class OpBuilder(_native.OpBuilder):
             accelerator = accelerator._all()  # of a user's class
         super().__init__(accelerator, class_name or type(self).__name__)
         self._described = None
-        # Fields of DeepSpeed's class that an extension may read or set; nothing here depends on them.
+        # Fields of DeepSpeed's class that extensions may read or set. They have no effect here.
         self.jit_mode, self.build_for_cpu, self.enable_bf16, self.error_log = False, False, False, None
         if name is not None:
             self.NAME = name
@@ -63,19 +63,19 @@ class OpBuilder(_native.OpBuilder):
         self.NAME = value
 
     def sources(self) -> "list[str]":
-        """The sources, absolute or below the kernels' folder."""
+        """Paths of the sources, absolute or relative to the kernels' folder."""
         return super().sources()
 
     def include_paths(self) -> "list[str]":
-        """Folders that the compiler gets, absolute or below the folder of the class's file."""
+        """Include folders, absolute or relative to the folder of the class's file."""
         return super().include_paths()
 
     def cxx_args(self) -> "list[str]":
-        """Flags of the C++ compiler. Flags outside of the list in docs/ops.md are an error."""
+        """Flags for the C++ compiler. Flags that are not listed in docs/ops.md are errors."""
         return []
 
     def nvcc_args(self) -> "list[str]":
-        """Flags of nvcc, for sources that end in .cu."""
+        """Flags for nvcc, used for .cu sources."""
         return []
 
     def libraries_args(self) -> "list[str]":
@@ -83,11 +83,11 @@ class OpBuilder(_native.OpBuilder):
         return []
 
     def extra_ldflags(self) -> "list[str]":
-        """The same as flags: `-lNAME`."""
+        """Libraries to link, as flags `-lNAME`."""
         return []
 
     def _service(self):
-        """The build service's builder, where this class names sources."""
+        """Return the build service's builder, or None if this class does not define sources()."""
         if type(self).sources is OpBuilder.sources:
             return None
         if self._described is None:
@@ -96,21 +96,23 @@ class OpBuilder(_native.OpBuilder):
         return self._described
 
     def compatibility(self) -> "_native.Compatibility":
-        """(compatible, reason): the reason is empty when load() can work here."""
+        """Return (compatible, reason). The reason is empty if load() can work here."""
         service = self._service()
         return super().compatibility() if service is None else service.compatibility()
 
     def is_compatible(self, verbose: bool = False) -> bool:
-        """True when load() can work here; `compatibility()` has the reason, and verbose prints it."""
+        """Return whether load() can work here. With `verbose`, print the reason if it cannot; see also compatibility()."""
         answer = self.compatibility()
         if verbose and not answer.compatible:
             print(f"anyaccel: {self.name()}: {answer.reason}")
         return answer.compatible
 
     def load(self, verbose: bool = True) -> Any:
-        """Loads the op, prebuilt or built now, and returns its functions: the module `anyaccel.ops.<name>` when there is
-        one, which has what DeepSpeed's Python calls, else `torch.ops.anyaccel`. Of a class with sources() the Python module that they
-        make (PYBIND11_MODULE(TORCH_EXTENSION_NAME, ...)), else `torch.ops.<NAME>`."""
+        """Load the op, prebuilt or built now, and return its functions.
+
+        The result is the module `anyaccel.ops.<name>` if it exists, with the functions that DeepSpeed's Python code calls, else
+        `torch.ops.anyaccel`. For a class with sources(), it is the Python module that they define
+        (PYBIND11_MODULE(TORCH_EXTENSION_NAME, ...)), else `torch.ops.<NAME>`."""
         service = self._service()
         if service is not None:
             from . import extension_op
@@ -120,38 +122,38 @@ class OpBuilder(_native.OpBuilder):
         return functions_of(self.name())
 
     def jit_load(self, verbose: bool = True) -> Any:
-        """load(): what is built already is not built again."""
+        """Same as load(). An op that is already built is not rebuilt."""
         return self.load(verbose)
 
     def builder(self) -> Any:
-        """torch's CppExtension of the same sources, for a setup.py."""
+        """Return torch's CppExtension of the same sources, for a setup.py."""
         from torch.utils.cpp_extension import CppExtension
         from . import extension_op
         return extension_op.for_setup(self, CppExtension)
 
     def absolute_name(self) -> str:
-        """The module that load() returns, by its name."""
+        """Return the name of the module that load() returns."""
         return f"{__package__}.ops.{self.name()}"
 
     def strip_empty_entries(self, args: "list[str]") -> "list[str]":
-        """The list without empty texts."""
+        """Return the list without empty strings."""
         return [arg for arg in args if len(arg) > 0]
 
     def cpu_arch(self) -> str:
-        """An empty text where DeepSpeed has -march=native: the build service compiles for every processor of the architecture."""
+        """Return "" instead of DeepSpeed's -march=native, because the build service compiles for every processor of the architecture."""
         return ""
 
     def simd_width(self) -> str:
-        """The flag that tells DeepSpeed's sources to use no vector instructions, for the same reason."""
+        """Return the flag that disables vector instructions in DeepSpeed's sources, for the same reason."""
         return "-D__SCALAR__"
 
     def command_exists(self, cmd: str) -> bool:
-        """Whether one of the programs `a|b` can be run."""
+        """Return whether one of the programs in `a|b` is in PATH."""
         return any(shutil.which(one.strip()) for one in cmd.split("|"))
 
     def has_function(self, funcname: str, libraries: "tuple[str, ...] | list[str]", library_dirs: "list[str] | None" = None,
                      verbose: bool = False) -> bool:
-        """Whether one of the shared libraries has a function. DeepSpeed compiles a program for that; this opens the libraries."""
+        """Return whether one of the shared libraries has a function. Opens the libraries, whereas DeepSpeed compiles a program."""
         for library in libraries:
             places = [os.path.join(folder, f"lib{library}.so") for folder in library_dirs or ()] + [ctypes.util.find_library(library) or ""]
             for place in filter(None, places):
@@ -163,28 +165,28 @@ class OpBuilder(_native.OpBuilder):
         return False
 
     def warning(self, msg: str) -> None:
-        """Keep a reason in `error_log` and warn of it."""
+        """Store a message in `error_log` and issue it as a warning."""
         self.error_log = str(msg)
         warnings.warn(f"anyaccel: {self.name()}: {msg}", stacklevel=2)
 
     def deepspeed_src_path(self, code_path: str) -> str:
-        """The path of a source: relative ones lie below the folder of the class's file."""
+        """Return the path of a source. Relative paths are below the folder of the class's file."""
         from . import extension_op
         return extension_op.path_of(self, code_path)
 
     @staticmethod
     def is_rocm_pytorch() -> bool:
-        """Whether torch was built for ROCm."""
+        """Return whether torch was built for ROCm."""
         return torch.version.hip is not None
 
     @staticmethod
     def is_sycl_enabled() -> bool:
-        """Whether DeepSpeed's translator to SYCL is installed."""
+        """Return whether DeepSpeed's SYCL translator is installed."""
         return shutil.which("c2s") is not None
 
 
 def functions_of(name):
-    """What a loaded op's builder returns."""
+    """Return the functions of a loaded op."""
     module = f"{__package__}.ops.{name}"
     try:
         return importlib.import_module(module)
@@ -195,7 +197,7 @@ def functions_of(name):
 
 
 def builder_class(accelerator, class_name):
-    """The class for an op of an accelerator. Never None: a missing op's load() is `unsupported`."""
+    """Return the builder class of an accelerator's op. Never None: load() of a missing op raises `unsupported`."""
 
     def __init__(self, name=None):
         OpBuilder.__init__(self, name, accelerator=accelerator, class_name=class_name)
@@ -206,28 +208,30 @@ def builder_class(accelerator, class_name):
 
 
 def _is_offered(name, value, module, package):
-    """Whether a module's member is an op's builder: a class of this package that can be made, and no base of such."""
+    """Return whether a module's member is an op's builder: an instantiable class of this package that is not a base class."""
     if not inspect.isclass(value) or not name.endswith("Builder") or name.endswith("OpBuilder") or name.startswith("_"):
         return False
     if inspect.isabstract(value):
         return False
-    # Helpers that are imported from elsewhere are no ops of this backend, unless it says so.
+    # Classes imported from elsewhere are not ops of this backend, unless __all__ lists them.
     own = value.__module__.split(".")[0] == package.split(".")[0]
     return own or name in getattr(module, "__all__", ())
 
 
 def classes_of(package):
-    """Op builders of a Python package (`op_builder_dir` of a backend): its classes whose names end in `Builder`, by name, those of its
-    modules too. Left out are bases (abstract classes, names that begin with `_` or end in `OpBuilder`), and what a module imports from other
-    packages and does not name in its `__all__`. A module that cannot be imported is a warning and hides no other. Nothing of DeepSpeed's own is looked at:
-    its builders build its sources, and are what ours stand for."""
+    """Return the op builders of a Python package (`op_builder_dir` of a backend) by name: classes of the package and its modules whose
+    names end in `Builder`.
+
+    Excluded are base classes (abstract classes, and names that begin with `_` or end in `OpBuilder`), and classes that a module imports
+    from other packages and does not list in `__all__`. A module that cannot be imported causes a warning and does not affect others.
+    DeepSpeed's own package is skipped, because its builders build its own sources, which ours replace."""
     found = {}
     if not package or package.split(".")[0] == "deepspeed":
         return found
     try:
         root = importlib.import_module(package)
     except ModuleNotFoundError as error:
-        # A backend without Python is no defect; one whose package lacks something else is.
+        # A backend need not have a Python package, but a package whose imports fail is an error.
         if error.name and (package + ".").startswith(error.name + "."):
             return found
         raise
@@ -235,8 +239,8 @@ def classes_of(package):
     for info in pkgutil.iter_modules(getattr(root, "__path__", []), package + "."):
         try:
             modules.append(importlib.import_module(info.name))
-        except Exception as error:  # noqa: BLE001  (whatever its author's code throws)
-            warnings.warn(f"anyaccel: op builders in {info.name} are left out: {printable_text(repr(error), 1000)}", stacklevel=2)
+        except Exception as error:  # noqa: BLE001  (the author's code may raise anything)
+            warnings.warn(f"anyaccel: op builders in {info.name} are skipped: {printable_text(repr(error), 1000)}", stacklevel=2)
     for module in modules:
         for name, value in vars(module).items():
             if _is_offered(name, value, module, package):

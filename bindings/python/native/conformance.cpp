@@ -54,10 +54,10 @@ kit::Grade grade_of(const std::string& name) {
   throw py::value_error("no such grade: " + name);
 }
 
-/// A case written in Python: it fails when `body` raises, and is skipped when it raises a `skip`.
+/// Registers a case written in Python. It fails if `body` raises, and is skipped if the exception is a `skip`.
 void register_case(const std::string& suite, const std::string& name, const std::string& grade, const py::object& body,
                    const py::object& skip) {
-  // Kept for the process's life: cases are destroyed when Python is gone.
+  // Leaked on purpose: cases are destroyed after Python has shut down.
   auto* const call = new py::object(body);
   auto* const skips = new py::object(skip);
   kit::register_case({suite, name, grade_of(grade), [call, skips](anyaccel::Accelerator& /*accelerator*/) {

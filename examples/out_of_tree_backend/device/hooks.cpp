@@ -37,7 +37,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool isAvailable() const override { return true; }
   bool hasPrimaryContext(c10::DeviceIndex index) const override { return is_used(index); }
   c10::DeviceIndex deviceCount() const override { return kDeviceCount; }
-  // torch.accelerator and DistributedDataParallel change the device by these.
+  // torch.accelerator and DistributedDataParallel change the device through these functions.
   void setCurrentDevice(c10::DeviceIndex index) const override { set_current_device(index); }
   c10::DeviceIndex getCurrentDevice() const override { return current_device(); }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {

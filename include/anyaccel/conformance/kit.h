@@ -55,37 +55,38 @@ struct Case {
   std::string suite;
   std::string name;
   Grade grade = Grade::required;
-  /// Throws Failure, Skip or anything else. `Error` with code `unsupported` out of a case that is not
-  /// required means "skipped"; a required case says where a refusal is allowed, see feature().
+  /// May throw Failure, Skip or anything else. An `Error` with code `unsupported` means "skipped" unless the case is
+  /// required; a required case marks permitted refusals with feature().
   std::function<void(Accelerator&)> run;
-  /// True: in a process that nothing ran in before.
+  /// True: run in a fresh process.
   bool own_process = false;
-  /// Above 1: the case runs in so many fresh processes at once and passes when it passes in all; see process_number().
+  /// Above 1: run in this many fresh processes at once; the case passes if it passes in all. See process_number().
   int processes = 1;
-  /// Called in each of these processes before the accelerator starts there; only with `processes` above 1.
+  /// Called in each of these processes before its accelerator starts; only used if `processes` is above 1.
   std::function<void()> before_start = {};
 
   std::string full_name() const { return suite + "." + name; }
 };
 
-/// Adds a case; true, so that it can initialize a constant. Call it before main or first thing in it.
+/// Adds a case. Returns true, so that it can initialize a constant. Call it before or at the beginning of main().
 bool register_case(Case item);
 /// All cases, suites in the order in which they were first registered.
 const std::vector<Case>& all_cases();
-/// The same for what `--speed` runs: cases that measure and note().
+/// The same for the cases that `--speed` runs, which measure and call note().
 bool register_speed_case(Case item);
 const std::vector<Case>& all_speed_cases();
 
-/// Gives the running case's result words although it passes, for example a measured time.
+/// Attaches text to the running case's result even if it passes, for example a measured time.
 void note(const std::string& text);
 
-/// Which one of the processes of a case this is, from 0.
+/// Number of this process among the processes of a case, from 0.
 int process_number() noexcept;
-/// A file, empty at first, that all processes of a case may meet in, for example by c10d's FileStore; "" when there is one process.
+/// Path of an initially empty file through which a case's processes can find each other, for example with c10d's
+/// FileStore. "" if there is one process.
 const std::string& meeting_file() noexcept;
 
 /// Defines and registers a case: `ANYACCEL_CONFORMANCE_CASE(devices, count_is_stable, required) { ... accelerator ... }`.
-/// A fourth argument `true` asks for a process of its own, a fifth one for that many processes, a sixth one is `before_start`.
+/// Optional arguments: `own_process`, `processes`, `before_start`.
 #define ANYACCEL_CONFORMANCE_CASE(suite, name, grade, ...)                                                 \
   static void suite##_##name(::anyaccel::Accelerator& accelerator);                                        \
   [[maybe_unused]] static const bool registered_##suite##_##name = ::anyaccel::conformance::register_case( \

@@ -28,7 +28,7 @@ struct RopeConfig {
   double partial = 1.0;                     ///< share of each head that is rotated
 };
 
-/// What gates, or follows, the first product of the feed-forward part.
+/// Activation function of the feed-forward part.
 enum class Activation { silu, gelu, gelu_tanh, relu, relu2 };
 
 /// A model's sizes and what sets its family apart; the defaults are a Llama's. Plain data; `check()` says whether they

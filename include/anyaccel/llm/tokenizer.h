@@ -12,28 +12,29 @@ namespace anyaccel::llm {
 
 /// A tokenizer.json of a Hugging Face folder, with the ids and the text that the `tokenizers` library gives: byte-level
 /// and SentencePiece-style BPE, WordPiece, WordLevel and Unigram, and the steps around them that the file names.
-/// Truncation and padding of the file are the caller's, as in transformers. Thread-safe once made.
+/// The file's truncation and padding settings are left to the caller, as in transformers. Thread-safe after
+/// construction.
 class Tokenizer {
  public:
-  /// Reads tokenizer.json of a folder. Throws `not_found`, `corrupt`, or `unsupported` naming the construct.
+  /// Reads a folder's tokenizer.json. Throws `not_found`, `corrupt`, or `unsupported` naming the construct.
   static Tokenizer load(const std::filesystem::path& folder);
-  /// The vocabulary that our training writes: id = byte, and 256 = <|endoftext|>.
+  /// The byte vocabulary that our training writes: id = byte, and 256 = <|endoftext|>.
   static Tokenizer bytes();
 
-  /// Ids of a text, in which what is no UTF-8 counts as U+FFFD, as Python replaces it. Special tokens written in the text
-  /// become their ids; those that the file's post-processor frames a text with are added unless `add_special_tokens` is
-  /// false. Throws `invalid_argument` for a text of more than 1 GiB, or one with words that the vocabulary lacks when it
-  /// has no token for such words; BPE without one leaves them out, as the library does. Throws it too if the file's steps
-  /// make more than 64 KiB plus 32 bytes for each byte of the text.
+  /// Returns the ids of a text. Invalid UTF-8 is replaced by U+FFFD, as in Python. Special tokens written in the text
+  /// become their ids. The special tokens of the file's post-processor are added unless `add_special_tokens` is false.
+  /// Throws `invalid_argument` for a text of more than 1 GiB, for a text that the tokenizer's steps expand to more than
+  /// 64 KiB plus 32 bytes per byte, and for unknown words if the vocabulary has no unknown token. BPE without one drops
+  /// unknown words, as the library does.
   std::vector<std::int64_t> encode(std::string_view text, bool add_special_tokens = true) const;
-  /// encode() with special tokens, for models that take at most `max_tokens`: of the text's own ids those at the end are cut
-  /// off. `invalid_argument` also when the special tokens alone are more.
+  /// encode() with special tokens, truncated to `max_tokens` by dropping the last ids of the text itself. Also throws
+  /// `invalid_argument` if the special tokens alone exceed the limit.
   std::vector<std::int64_t> encode_up_to(std::string_view text, std::int64_t max_tokens) const;
-  /// The bytes that one id adds to a text that has begun, for output token by token; a special token adds nothing.
-  /// Not always whole UTF-8 characters. Ids without a token add nothing either: models have rows for more ids than their
-  /// tokenizer defines. Throws `invalid_argument` for a negative id, or one of more than 32 bits.
+  /// Returns the bytes that an id appends to a text, for streaming output; they may end within a UTF-8 character.
+  /// Special tokens append nothing, nor do ids without a token: models may have rows for more ids than their tokenizer
+  /// defines. Throws `invalid_argument` for a negative id, or one of more than 32 bits.
   std::string token_bytes(std::int64_t id) const;
-  /// Return the text of all ids. Ids without a token are left out. Throws as token_bytes() does.
+  /// Returns the text of all ids, skipping ids without a token. Throws as token_bytes() does.
   std::string decode(const std::vector<std::int64_t>& ids, bool skip_special_tokens = true) const;
   std::int64_t size() const noexcept;
 

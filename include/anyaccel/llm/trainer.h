@@ -1,4 +1,4 @@
-// Training a language model on whatever accelerator is there.
+// Training a language model on the current accelerator.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -16,37 +16,37 @@
 
 namespace anyaccel::llm {
 
-/// The demo's model: 5.1 million parameters with a vocabulary of 4096 tokens, wide and shallow, because two cores train that
-/// fastest. Its positions rotate faster than Llama's (theta 300), which suits a context of 128 tokens. A short context means
-/// more updates per minute.
+/// The demo's model: 5.1 million parameters with a vocabulary of 4096 tokens. It is wide and shallow, because two cores
+/// train such a model fastest, and its context of 128 tokens is short, which allows more updates per minute. Its
+/// positions rotate faster than Llama's (theta 300) to suit that context.
 ModelConfig demo_model();
 
-/// What to train, on what, for how long. The defaults make a few million parameters beat an order-3 model in about a
-/// minute on two CPU cores.
+/// Training settings. With the defaults, a few million parameters beat an order-3 model in about a minute on two CPU
+/// cores.
 struct TrainOptions {
   std::vector<std::filesystem::path> data;  ///< files and folders; empty: LibTorch's C++ headers
   std::filesystem::path out = "anyaccel-model";
-  std::optional<std::int64_t> steps;  ///< train so many steps ...
-  std::optional<double> minutes;      ///< ... or so long; without either one minute ...
-  std::int64_t min_steps = 1000;      ///< ... and on a slow machine until so many steps are done, three minutes at most
+  std::optional<std::int64_t> steps;  ///< number of steps
+  std::optional<double> minutes;      ///< time limit; with `steps`, whichever ends first; default without both: 1
+  std::int64_t min_steps = 1000;      ///< without both, a slow run continues to this many steps, for at most 3 minutes
   std::uint64_t seed = 0;
   c10::ScalarType dtype = c10::kFloat;  ///< float32, or the type for autocast
   bool graph = false;                   ///< capture one whole step and replay it
   bool resume = false;                  ///< continue from `out`
-  std::int64_t save_every = 0;          ///< steps between checkpoints; 0: at the end alone
+  std::int64_t save_every = 0;          ///< steps between checkpoints; 0: only at the end
 
   ModelConfig model = demo_model();  ///< vocabulary and special tokens are set by the trainer
-  bool bigram_start = true;          ///< begin as a bigram model of the data, not at random
-  std::int64_t vocab_size = 4096;    ///< tokens to learn from the data, fewer if it is short; 257: bytes
-  std::int64_t batch_size = 0;       ///< sequences in a step, of all ranks together; 0: one for each rank
-  double bucket_cap_mb = 25;         ///< most MiB of gradients that ranks reduce at once
+  bool bigram_start = true;          ///< start as a bigram model of the data, not with random weights
+  std::int64_t vocab_size = 4096;    ///< size of the learned vocabulary; smaller if the text is short; 257: bytes
+  std::int64_t batch_size = 0;       ///< sequences per step, over all ranks; 0: one per rank
+  double bucket_cap_mb = 25;         ///< maximum MiB of gradients that ranks reduce at once
   double lr = 1e-3;
-  double warmup = 0.03;  ///< share of the run in which the learning rate rises
+  double warmup = 0.03;  ///< fraction of the run in which the learning rate rises
   double beta2 = 0.99;   ///< high, because batches are small
   double weight_decay = 0.1;
-  double clip = 1.0;  ///< largest gradient norm
+  double clip = 1.0;  ///< maximum gradient norm
   double dropout = 0.0;
-  std::int64_t held_out_tokens = 65536;  ///< how many held-out bytes to evaluate on, despite the name
+  std::int64_t held_out_tokens = 65536;  ///< number of held-out bytes (not tokens) to evaluate on
 };
 
 /// What is known before the first step.
@@ -60,7 +60,7 @@ struct TrainInfo {
   std::int64_t train_tokens = 0, held_out_tokens = 0;
   std::int64_t first_step = 0;  ///< steps done before, when resumed
   int rank = 0, world_size = 1;
-  TrainOptions options;  ///< as they are in effect
+  TrainOptions options;  ///< effective options
 };
 
 /// One finished step.

@@ -21,21 +21,21 @@ namespace anyaccel::sdk {
 
 class Backend;
 
-/// What a plugin registers with. Lives as long as the registering function runs; not thread-safe.
+/// Registration interface of a plugin. Valid while the registering function runs. Not thread-safe.
 class Plugin {
  public:
   /// The traits of the text file beside the library. `probe` is null: the registry asks the file's own first.
   const Traits& traits() const noexcept { return traits_; }
-  /// Where the library and its text file lie, for files that belong to it. Absolute.
+  /// Absolute path of the folder that contains the library and its text file.
   const std::string& folder() const noexcept { return folder_; }
 
-  /// Offers the backend, under the name of the text file. `create` is called once, when the backend is chosen; what
-  /// changes the process (renaming PrivateUse1, registering kernels) belongs there. `probe` counts devices and starts
-  /// none; without it the text file's own answer counts. Both run on threads of their own and must return within
-  /// ANYACCEL_PLUGIN_TIMEOUT; `probe` first runs in a forked child that is then killed.
-  /// Throws `invalid_argument` when called twice or with no `create`.
+  /// Registers the backend under the name of the text file. `create` is called once, when the backend is chosen; put
+  /// changes to the process there (renaming PrivateUse1, registering kernels). `probe` counts devices without starting
+  /// one; without `probe`, the text file's probe is used. Both run on threads of their own and must return within
+  /// ANYACCEL_PLUGIN_TIMEOUT. `probe` first runs in a forked child, which is then killed.
+  /// Throws `invalid_argument` if called twice or without `create`.
   void add_backend(std::function<std::shared_ptr<Backend>()> create, std::function<Probe()> probe = {});
-  /// Offers an op builder for that backend, as register_op_builder() does.
+  /// Registers an op builder for that backend, as register_op_builder() does.
   void add_op_builder(const std::string& class_name, OpBuilderFactory factory);
 
  private:
@@ -51,7 +51,7 @@ class Plugin {
 /// Runs a registering function where no exception may pass. Used by ANYACCEL_PLUGIN.
 inline int register_plugin_safely(void (*function)(Plugin&), anyaccel_plugin_host* host, char* message,
                                   std::size_t message_size) noexcept {
-  const char* reason = "its registering function threw something that is no std::exception";
+  const char* reason = "its registering function threw something that is not a std::exception";
   try {
     function(*reinterpret_cast<Plugin*>(host));
     return 0;

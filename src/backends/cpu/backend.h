@@ -35,7 +35,8 @@ class CpuBackend : public sdk::Backend {
   Stream new_stream(DeviceIndex index, int priority) override;
   std::shared_ptr<sdk::EventImpl> new_event(DeviceIndex index, bool enable_timing) override;
 
-  /// Host tensors belong to the process: the same numbers for every index. With ANYACCEL_CPU_MEMORY=rss, the process itself.
+  /// Counts the process's host tensors, with the same numbers for every index, or, with ANYACCEL_CPU_MEMORY=rss, its
+  /// resident set size.
   MemoryStats memory_stats(DeviceIndex index) const override;
   MemoryInfo memory_info(DeviceIndex index) const override;
   void reset_peak_memory_stats(DeviceIndex index) override;

@@ -1,4 +1,4 @@
-// Memory of the process as the CPU's memory statistics: what ANYACCEL_CPU_MEMORY=rss asks for.
+// The process's resident memory as the CPU's memory statistics (ANYACCEL_CPU_MEMORY=rss).
 #pragma once
 
 #include <atomic>
@@ -20,12 +20,13 @@ class ProcessMemory {
 
   /// Throws `unavailable` if the system does not report it.
   MemoryStat read() const;
-  /// Restarts the peak at the current size. If the system cannot, the peak is the largest size that read() has seen since.
+  /// Resets the peak to the current size. If the system cannot reset it, the peak is the largest size that read() has
+  /// seen since.
   void reset_peak();
 
  private:
   const ResetPeak reset_peak_;
-  mutable std::atomic<std::int64_t> seen_{-1};  ///< -1: the system's own peak is right
+  mutable std::atomic<std::int64_t> seen_{-1};  ///< -1: use the system's peak
 };
 
 }  // namespace anyaccel::backends::cpu

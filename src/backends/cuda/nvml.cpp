@@ -76,9 +76,12 @@ void Nvml::open(const std::string& library) {
     reason_ = "there is no usable NVML: " + (words == std::string::npos ? reason_ : reason_.substr(words));
     return;
   }
-#define ANYACCEL_NVML_FIND(name, needed, parameters)    \
-  nvml_.name = library_.find<int(*) parameters>(#name); \
-  if (needed && nvml_.name == nullptr && reason_.empty()) reason_ = library + " is no usable NVML: it has no " #name;
+#define ANYACCEL_NVML_FIND(name, needed, parameters)      \
+  nvml_.name = library_.find<int(*) parameters>(#name);   \
+  if (needed && nvml_.name == nullptr && reason_.empty()) \
+    reason_ = library +                                   \
+              " is not a usable NVML: it has "            \
+              "no " #name;
   ANYACCEL_NVML_SYMBOLS(ANYACCEL_NVML_FIND)
 #undef ANYACCEL_NVML_FIND
   if (!reason_.empty()) return;

@@ -44,7 +44,8 @@ DeviceProperties SimBackend::properties(DeviceIndex index) const {
 
 DtypeSupport SimBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype) const {
   auto support = TorchBackend::dtype_support(index, dtype);
-  // Programs choose a type by this, and a simulated GPU has instructions for half precision. The CPU's kernels convert.
+  // Programs choose a type by `fast`, and a simulated GPU counts as having half-precision instructions, although the
+  // CPU kernels convert.
   if (c10::isReducedFloatingType(dtype) && dtype != c10::kHalf && dtype != c10::kBFloat16) support.fast = false;
   return support;
 }

@@ -25,7 +25,7 @@ struct LaunchInfo {
   const char* op = "";  ///< "aten::add.out"; lives for ever
   c10::ArrayRef<Operand> operands = {};
   const void* graph = nullptr;  ///< names the graph that captures this work, or that is replayed
-  std::uint64_t pool = 0;       ///< the memory pool of the graph that captures this work
+  std::uint64_t pool = 0;       ///< memory pool of the graph that captures this work
   bool replay = false;          ///< all work of `graph` runs now
 };
 
@@ -40,7 +40,7 @@ class Observer {
   virtual void on_allocate(const void* /*address*/, std::size_t /*bytes*/, SimStream& /*stream*/) {}
   /// The tensor's memory goes back to the cache, and may be given to `stream`'s next work at once.
   virtual void on_free(const void* /*address*/, std::size_t /*bytes*/, SimStream& /*stream*/) noexcept {}
-  /// The allocation does not fit the device's memory, and an OutOfMemoryError follows, which the program may handle.
+  /// The allocation does not fit the device's memory. An OutOfMemoryError follows, which the program may handle.
   virtual void on_out_of_memory(int /*device*/, std::size_t /*bytes*/) {}
   virtual void on_record_stream(const void* /*address*/, std::size_t /*bytes*/, SimStream& /*stream*/) {}
   /// The graph's work is gone, or its capture was abandoned; on any thread.

@@ -46,7 +46,7 @@ void TorchBackend::synchronize(DeviceIndex index) {
 bool TorchBackend::is_initialized() const noexcept {
   try {
     const auto type = device_type();
-    // Any device: work may run on one that is not this thread's.
+    // Check all devices, because work may run on one that is not this thread's.
     for (c10::DeviceIndex i = 0; i < guard(type).deviceCount(); ++i)
       if (hooks(type).hasPrimaryContext(i)) return true;
     return false;

@@ -53,7 +53,7 @@ int number_of(const PluginLine& line, int low, int high) {
   const char* end = line.value.data() + line.value.size();
   const auto [stop, error] = std::from_chars(line.value.data(), end, value);
   if (error != std::errc() || stop != end || value < low || value > high)
-    fail(line.number, line.key + " is no number in range", line.value,
+    fail(line.number, line.key + " is not a number in range", line.value,
          std::to_string(low) + " to " + std::to_string(high));
   return value;
 }
@@ -81,7 +81,7 @@ sdk::EnvironmentSetting setting_of(const PluginLine& line) {
 /// Below the root and nowhere else.
 std::string path_of(const PluginLine& line) {
   if (line.value.empty() || line.value.front() == '/' || line.value.find("..") != std::string::npos)
-    fail(line.number, line.key + " is no path below the root", line.value, "for example dev");
+    fail(line.number, line.key + " is not a path below the root", line.value, "for example dev");
   return line.value;
 }
 
@@ -233,7 +233,7 @@ PluginTraits plugin_traits(const PluginFile& file) {
   require(out.probe.folder.empty() == out.probe.prefix.empty(), "`probe_folder` and `probe_prefix` go together");
   require(out.probe.attribute.empty() == out.probe.attribute_value.empty(),
           "`probe_attribute` and `probe_attribute_value` go together");
-  require(!out.probe.count || out.probe.folder.empty(), "`probe_count` and `probe_folder` exclude each other");
+  require(!out.probe.count || out.probe.folder.empty(), "`probe_count` and `probe_folder` are mutually exclusive");
   return out;
 }
 

@@ -41,7 +41,7 @@ void examine(FoundPlugin& plugin) {
   if (auto problem = identity_mismatch(file.build, own_identity()); !problem.empty()) return refuse(problem);
   plugin.described = plugin_traits(file);
   if (auto problem = trust_problem(plugin.library, TrustedKind::file); !problem.empty()) return refuse(problem);
-  // A library must not lie directly in a folder such as /tmp either.
+  // Nor may a library be directly in a folder such as /tmp.
   const auto real = fs::canonical(plugin.library);
   if (auto problem = trust_problem(real.parent_path(), TrustedKind::folder); !problem.empty()) return refuse(problem);
   if (auto problem = library_problem(real); !problem.empty()) refuse(plugin.library.string() + ": " + problem);

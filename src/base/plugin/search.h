@@ -30,8 +30,8 @@ struct PluginFolder {
 /// not read in a program that runs with more rights than its user.
 std::vector<PluginFolder> plugin_search_path();
 
-/// Looks at all plugins of these folders, in their order, by name within one. Relative folders are refused, and so is a folder,
-/// text file or library that is not to be trusted (base/trusted_path.h). Never throws.
+/// Inspects all plugins in these folders, in order, sorted by name within a folder. Rejects relative folders, and
+/// folders, text files and libraries that are not trusted (base/trusted_path.h). Never throws.
 std::vector<FoundPlugin> find_plugins(const std::vector<PluginFolder>& folders) noexcept;
 
 }  // namespace anyaccel

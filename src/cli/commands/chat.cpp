@@ -101,7 +101,7 @@ void run_chat(const ChatArguments& arguments, Context& context) {
   Conversation conversation(arguments);
   const bool terminal = ::isatty(STDIN_FILENO) == 1;
   if (terminal) std::cerr << "/exit or Ctrl-D ends, /reset forgets, Ctrl-C ends an answer\n";
-  // On a terminal, Ctrl-C ends an answer however long that takes, and does nothing at the prompt; twice, it ends us.
+  // On a terminal, Ctrl-C ends the answer, without a time limit, and is ignored at the prompt. Twice, it ends us.
   std::optional<llm::StopSignal> stop;
   const auto watch = llm::StopSignal::Watch::interrupt;
   if (terminal) stop.emplace(watch);

@@ -10,15 +10,15 @@ class App;
 
 namespace anyaccel::cli {
 
-/// A command's exit code after SIGINT or SIGTERM ended its work in order: what a shell reports for SIGINT.
+/// Exit code after a graceful shutdown on SIGINT or SIGTERM, equal to what a shell reports for SIGINT.
 constexpr int kInterrupted = 130;
 
-/// A model's or a file's text for standard output: without control characters if that is a terminal.
+/// Text from a model or a file, ready for standard output: control characters are escaped if that is a terminal.
 std::string for_output(std::string_view text);
 
 /// What commands share with the program.
 struct Context {
-  int exit_code = 0;  ///< what the process ends with; a command sets it where its answer is "no" but nothing failed
+  int exit_code = 0;  ///< exit code of the process; a command sets it if its answer is "no" but nothing failed
 };
 
 /// Each gets its own, already named and described, parser: it adds options and sets the callback that does the work.

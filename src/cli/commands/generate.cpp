@@ -158,17 +158,17 @@ void add_generate(CLI::App& command, Context& context) {
                                      "File of prompts (-: standard input): a text per line, or a line of JSON with "
                                      "\"prompt\" or \"prompt_ids\"");
   prompts->type_name("FILE")->excludes(prompt)->excludes(ids);
-  command.add_option("--batch-size", a.batch_size, "Prompts of --prompts that are computed together")
+  command.add_option("--batch-size", a.batch_size, "Number of prompts to compute together, with --prompts")
       ->capture_default_str()
       ->needs(prompts);
-  command.add_flag("--raw", a.raw, "Continue the prompt as it stands, without the model's chat template");
-  command.add_option("--logits-out", a.logits_out, "Write the prompt's logits to this .npy file and end")
+  command.add_flag("--raw", a.raw, "Continue the prompt verbatim, without the model's chat template");
+  command.add_option("--logits-out", a.logits_out, "Write the prompt's logits to this .npy file and exit")
       ->type_name("FILE")
       ->excludes(prompts);
   add_parallel_options(command, a.parallel);
-  command.add_flag("--json", a.json, "Print one JSON object a prompt, with text, ids and timings");
+  command.add_flag("--json", a.json, "Print one JSON object per prompt, with text, ids and timings");
   command.callback([arguments, &context, ids] {
-    arguments->ids_given = ids->count() > 0;  // perhaps as an empty text
+    arguments->ids_given = ids->count() > 0;  // possibly empty
     run(*arguments, context);
   });
 }

@@ -14,7 +14,7 @@ namespace anyaccel::cli {
 
 namespace {
 
-/// A longer line is not text, and would take all memory before its end came.
+/// Longer lines are not text and could exhaust memory.
 constexpr std::size_t kMaxLine = std::size_t{64} << 20;
 
 struct Input {

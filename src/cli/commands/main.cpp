@@ -61,7 +61,7 @@ void add_commands(CLI::App& app, Context& context) {
 #include "cli/module_commands.inc"
 #undef ANYACCEL_COMMAND
   for (CLI::App* command : app.get_subcommands({})) {
-    command->set_help_flag("-h,--help", "Print this help and end");
+    command->set_help_flag("-h,--help", "Print this help and exit");
     command->get_formatter()->column_width(34);
     std::string footer = command->get_footer();
     footer.append(footer.empty() ? "" : "\n")
@@ -76,7 +76,7 @@ int fail(const std::string& message, int exit_code = 1) {
   return exit_code;
 }
 
-/// Of the command that was given, and of the program.
+/// Options of the given command and of the program.
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> out;
   const auto add = [&](const CLI::App& one) {
@@ -142,6 +142,6 @@ extern "C" __attribute__((visibility("default"))) int anyaccel_command_main(int 
   } catch (const std::exception& error) {
     return fail(std::string("[anyaccel] ") + error.what());
   } catch (...) {
-    return fail("[anyaccel] an exception that is no std::exception came from a library");
+    return fail("[anyaccel] an exception that is not a std::exception came from a library");
   }
 }

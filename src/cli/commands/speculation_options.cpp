@@ -53,7 +53,7 @@ llm::Speculation ready_speculation(const SpeculationOptions& options, const llm:
   speculation.draft = llm::Model::load(options.draft_model, model.dtype());
   if (!tokenizer && speculation.draft->config().vocab_size != model.config().vocab_size) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "the draft model has another vocabulary",
+                {.what = "the draft model has a different vocabulary",
                  .got = std::to_string(speculation.draft->config().vocab_size) + " tokens",
                  .want = std::to_string(model.config().vocab_size)});
   }

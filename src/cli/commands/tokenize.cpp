@@ -42,7 +42,7 @@ Ids ids_of_line(const std::string& line, std::size_t number) {
   }
   if (good) return ids;
   throw Error(ErrorCode::invalid_argument, "tokenize",
-              {.what = "line " + std::to_string(number) + " is no list of ids",
+              {.what = "line " + std::to_string(number) + " is not a list of ids",
                .got = quoted_text(line),
                .want = "for example [1, 2, 3] or 1 2 3"});
 }

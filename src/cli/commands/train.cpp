@@ -42,12 +42,12 @@ void print_info(const TrainInfo& info) {
   std::fprintf(stderr, "data         %s: %lld files, %.1f MB to train on, %.1f MB held out\n", info.data.c_str(),
                static_cast<long long>(info.files), static_cast<double>(info.train_bytes) / 1e6,
                static_cast<double>(info.held_out_bytes) / 1e6);
-  std::fprintf(stderr, "vocabulary   %lld tokens, of %.2f bytes each\n", static_cast<long long>(o.model.vocab_size),
+  std::fprintf(stderr, "vocabulary   %lld tokens, %.2f bytes per token\n", static_cast<long long>(o.model.vocab_size),
                static_cast<double>(info.train_bytes) / static_cast<double>(info.train_tokens));
   std::fprintf(stderr, "model        Llama, %.2f million parameters, context %lld, batch %lld, %s%s\n",
                static_cast<double>(info.parameters) / 1e6, static_cast<long long>(o.model.max_positions),
                static_cast<long long>(o.batch_size), dtype_name(o.dtype), o.graph ? ", captured graph" : "");
-  if (info.world_size > 1) std::fprintf(stderr, "ranks        %d, which share each batch\n", info.world_size);
+  if (info.world_size > 1) std::fprintf(stderr, "ranks        %d, sharing each batch\n", info.world_size);
   if (info.first_step > 0)
     std::fprintf(stderr, "resumed      after step %lld\n", static_cast<long long>(info.first_step));
 }
@@ -129,8 +129,8 @@ void print_result(const TrainResult& r, const TrainInfo& info) {
   if (r.losses.empty())
     std::printf("nothing left to do: the run was done after %lld steps\n", static_cast<long long>(r.steps));
   else
-    std::printf("trained %lld steps in %s, %.0f tokens/s, final training loss %.3f nats per token\n", static_cast<long long>(r.steps),
-                duration(r.seconds).c_str(), r.tokens_per_second, r.final_loss);
+    std::printf("trained %lld steps in %s, %.0f tokens/s, final training loss %.3f nats per token\n",
+                static_cast<long long>(r.steps), duration(r.seconds).c_str(), r.tokens_per_second, r.final_loss);
   if (r.held_out_loss && r.unigram_entropy && r.ngram_loss) {
     std::printf("held-out loss %.3f nats per byte; unigram entropy %.3f (ratio %.2f); order-3 n-gram %.3f\n",
                 *r.held_out_loss, *r.unigram_entropy, *r.held_out_loss / *r.unigram_entropy, *r.ngram_loss);
@@ -167,10 +167,10 @@ class RunOptions {
     for (const auto& [option, value] : entries_) {
       if (option->count() == 0 || value(given) == value(resumed)) continue;
       throw anyaccel::Error(ErrorCode::invalid_argument, "resume",
-                            {.what = option->get_name() + " is not that of the saved run",
+                            {.what = option->get_name() + " differs from the saved run",
                              .got = value(given).dump(),
                              .want = value(resumed).dump(),
-                             .hint = "leave it out, or start anew without --resume"});
+                             .hint = "omit the option, or start over without --resume"});
     }
   }
 
@@ -200,19 +200,19 @@ void add_model_options(RunOptions& run) {
       "--intermediate", [](auto& o) -> auto& { return o.model.intermediate_size; }, "Width of the feed-forward part",
       group);
   run.add(
-      "--context", [](auto& o) -> auto& { return o.model.max_positions; }, "Tokens that the model sees at once", group);
+      "--context", [](auto& o) -> auto& { return o.model.max_positions; }, "Context length in tokens", group);
   run.add(
       "--vocab-size", [](auto& o) -> auto& { return o.vocab_size; },
-      "Tokens to learn from the data, fewer if it is short (257: bytes)", group);
+      "Size of the vocabulary to learn; smaller if the data is short (257: bytes)", group);
   run.add(
       "--rope-theta", [](auto& o) -> auto& { return o.model.rope.theta; }, "Base of the rotary position embedding",
       group);
   run.add(
       "--initializer-range", [](auto& o) -> auto& { return o.model.initializer_range; },
-      "Deviation of the first weights", group);
+      "Standard deviation of the initial weights", group);
   run.add(
       "--tie-embeddings", [](auto& o) -> auto& { return o.model.tie_word_embeddings; },
-      "One matrix for input and output", group);
+      "Share one matrix between embedding and head", group);
 }
 
 c10::ScalarType training_dtype(const std::string& text) {
@@ -228,17 +228,18 @@ void add_run_options(RunOptions& run) {
   const char* group = "Optimization (kept by --resume)";
   run.add(
       "--batch-size", [](auto& o) -> auto& { return o.batch_size; },
-      "Sequences in a step, of all ranks together (0: one for each rank)", group);
+      "Sequences per step, over all ranks (0: one per rank)", group);
   run.add(
-      "--lr", [](auto& o) -> auto& { return o.lr; }, "Highest learning rate", group);
+      "--lr", [](auto& o) -> auto& { return o.lr; }, "Peak learning rate", group);
   run.add(
-      "--warmup", [](auto& o) -> auto& { return o.warmup; }, "Share of the run in which it rises", group);
+      "--warmup", [](auto& o) -> auto& { return o.warmup; }, "Fraction of the run in which the learning rate rises",
+      group);
   run.add(
       "--beta2", [](auto& o) -> auto& { return o.beta2; }, "AdamW's second decay rate", group);
   run.add(
       "--weight-decay", [](auto& o) -> auto& { return o.weight_decay; }, "AdamW's weight decay", group);
   run.add(
-      "--clip", [](auto& o) -> auto& { return o.clip; }, "Largest gradient norm", group);
+      "--clip", [](auto& o) -> auto& { return o.clip; }, "Maximum gradient norm", group);
   run.add(
       "--dropout", [](auto& o) -> auto& { return o.dropout; }, "Dropout after each part of a layer", group);
 }
@@ -258,37 +259,41 @@ void add_train(CLI::App& command, Context& context) {
   command.add_option("--data", o.data, "Text files or folders (default: the C++ headers of the LibTorch in use)")
       ->type_name("PATH");
   command.add_option("-o,--out", o.out, "Folder of the checkpoint")->capture_default_str()->type_name("DIR");
-  command.add_option("--steps", o.steps, "Train so many steps");
-  command.add_option("--minutes", o.minutes,
-                     "Train so long; with --steps, whichever ends first (without either: one minute and --min-steps)");
+  command.add_option("--steps", o.steps, "Number of training steps");
+  command.add_option(
+      "--minutes", o.minutes,
+      "Training time in minutes; with --steps, whichever ends first (default: one minute and --min-steps)");
   command
-      .add_option("--min-steps", o.min_steps, "A slow machine goes on until so many are done, three minutes at most")
+      .add_option("--min-steps", o.min_steps,
+                  "Minimum number of steps without --steps and --minutes, in at most three minutes")
       ->capture_default_str();
   kept.add(
-      "--seed", [](auto& options) -> auto& { return options.seed; }, "Decides weights, data order and dropout",
+      "--seed", [](auto& options) -> auto& { return options.seed; }, "Seed of weights, data order and dropout",
       "OPTIONS");
   kept.require_same(
-      command.add_option("--dtype", arguments->dtype, "fp32, or bf16 or fp16 for autocast")->capture_default_str(),
+      command.add_option("--dtype", arguments->dtype, "Compute type: fp32, or bf16 or fp16 with autocast")
+          ->capture_default_str(),
       [](const TrainOptions& options) { return ordered_json(dtype_name(options.dtype)); });
   command.add_flag("--graph", o.graph, "Capture a whole step once and replay it");
   command.add_flag("--random-start{false}", o.bigram_start,
-                   "Draw all first weights at random instead of starting as a bigram model of the data");
+                   "Initialize all weights at random instead of starting as a bigram model of the data");
   command.add_flag("--resume", o.resume, "Continue the run in --out, with its own settings");
-  command.add_option("--save-every", o.save_every, "Steps between checkpoints (0: at the end)")->capture_default_str();
+  command.add_option("--save-every", o.save_every, "Steps between checkpoints (0: only at the end)")
+      ->capture_default_str();
   kept.add(
       "--held-out-tokens", [](auto& options) -> auto& { return options.held_out_tokens; },
-      "Held-out bytes to evaluate on", "OPTIONS");
-  command.add_flag("--json", arguments->json, "One JSON object a step on standard output, and a last one");
+      "Number of held-out bytes to evaluate on", "OPTIONS");
+  command.add_flag("--json", arguments->json,
+                   "Print one JSON object per step on standard output, then one for the result");
   command
-      .add_option("--bucket-cap-mb", o.bucket_cap_mb,
-                  "With several ranks: most MiB of gradients that they reduce at once")
+      .add_option("--bucket-cap-mb", o.bucket_cap_mb, "With several ranks: maximum MiB of gradients to reduce at once")
       ->capture_default_str();
   add_model_options(kept);
   add_run_options(kept);
   command.callback([arguments, &context] {
     arguments->options.dtype = training_dtype(arguments->dtype);
     llm::Trainer trainer(arguments->options);
-    // Signals finish the step and save, which may take long. Until here there was nothing to save.
+    // From here on, signals finish the step and save, which may take long. Before this point there is nothing to save.
     const llm::StopSignal stop;
     if (arguments->options.resume) arguments->kept->check(arguments->options, trainer.info().options);
     const bool speaks = trainer.info().rank == 0;

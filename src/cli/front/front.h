@@ -1,4 +1,4 @@
-// The front program: what needs no LibTorch, and the way to the commands that do.
+// The front program: commands that do not need LibTorch, and the entry to those that do.
 #pragma once
 
 #include <span>
@@ -8,25 +8,26 @@
 
 namespace anyaccel::cli {
 
-/// A subcommand as `anyaccel --help` shows it.
+/// A subcommand, as listed by `anyaccel --help`.
 struct Command {
   std::string_view name;
   std::string_view summary;
-  /// Runs the command in this program and returns the exit code; null if it is in `module`. Gets the arguments after its name.
+  /// Runs the command with the arguments after its name and returns the exit code. Null if the command is in `module`.
   int (*run)(std::span<const char* const> arguments);
-  const char* module;  ///< file name of the library that has the command, or null
+  const char* module;  ///< file name of the library that contains the command, or null
 };
 
-/// A command line that is wrong: exit code 2. The text is a sentence for the user.
+/// A wrong command line: exit code 2. The text is a message for the user.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// The error for an option that a command does not have. Suggests the nearest of the options that `help`, the command's help text, names.
+/// Throws the error for an unknown option. Suggests the nearest option in `help`, the command's help text.
 [[noreturn]] void unknown_option(std::string_view command, std::string_view word, std::string_view help);
 
-/// The name of an option with `-` for each `_`: users may write either. Other words, and the value after `=`, stay as they are.
+/// Replaces `_` by `-` in the name of an option, because users may write either. Other words, and the value after `=`,
+/// are unchanged.
 std::string with_dashes(std::string_view word);
 
 /// All subcommands of this build, in the order of the help text.
@@ -35,8 +36,8 @@ std::span<const Command> commands() noexcept;
 /// Folder of this program's file, symbolic links followed.
 std::string own_folder();
 
-/// Opens a command module, for example "libanyaccel_cli.so", and runs the command `argv[1]`. Throws `unavailable`
-/// with the folders that were searched, or the loader's reason, when the module cannot be opened.
+/// Opens a command module, for example "libanyaccel_cli.so", and runs the command `argv[1]`. Throws `unavailable` with
+/// the searched folders, or the loader's reason, if the module cannot be opened.
 int run_in_module(const char* module, int argc, const char* const* argv);
 
 #define ANYACCEL_MODULE_COMMAND(name, text, summary, module)

@@ -93,8 +93,8 @@ int run_launch(std::span<const char* const> arguments) {
                                .asked_by_end = options.rank_agent == launch::Runner::slurm,
                                .silence = options.silence,
                                .save_pid = options.save_pid};
-  // With several ranks standard output passes through here, so that their lines stay whole. An MPI launcher mixes what its agents pass on,
-  // so these wait for the ends of lines.
+  // The standard output of several ranks passes through this process, so that lines stay whole. An MPI launcher
+  // interleaves the output of its agents, so agents wait for line ends.
   const bool several = options.rank_agent ? job.world_size > 1 : job.ranks.size() > 1;
   if (made.agents)
     settings.output = {.reports = true,

@@ -28,10 +28,10 @@ std::string find_module(const char* name, const char* command) {
     searched += candidate;
   }
   throw Error(ErrorCode::unavailable, command,
-              {.what = std::string(name) + ", which holds this command, was not found",
+              {.what = std::string(name) + ", which contains this command, was not found",
                .got = "no such file in " + searched,
-               .hint = "run `make build` in a source tree; elsewhere install AnyAccel again, or keep its bin and lib "
-                       "folders side by side"});
+               .hint = "run `make build` in a source tree; otherwise reinstall AnyAccel, or keep its bin and lib "
+                       "folders next to each other"});
 }
 
 /// Threads that wait for each other spin before they sleep. libgomp's own limit is so high that one busy neighbour

@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
-/// These parse --log-level themselves, because the words after their options are another program's: all of `launch`, and those after
-/// the second name of `sim run`.
+/// These commands parse --log-level themselves, because the words after their options belong to another program: all
+/// words of `launch`, and the words after `sim run`.
 constexpr std::string_view kWholeLine = "launch";
 constexpr std::string_view kWholeLineAfter[] = {ANYACCEL_SIM_NAME, "run"};
 
@@ -48,18 +48,18 @@ void print_help() {
   line("help", "Show this text, or the options of a command");
   text +=
       "\nOptions:\n"
-      "  -h, --help         Print this help and end\n"
-      "  --version          Print the version and end\n"
-      "  --log-level LEVEL  What to say on standard error: error, warning, info or debug\n"
+      "  -h, --help         Print this help and exit\n"
+      "  --version          Print the version and exit\n"
+      "  --log-level LEVEL  Log level on standard error: error, warning, info or debug\n"
       "\nEnvironment:\n"
-      "  DS_ACCELERATOR       Name of the accelerator to use; unset: the best that is there\n"
-      "  ANYACCEL_STRICT      1: fail when no accelerator but the CPU is there\n"
-      "  ANYACCEL_LOG_LEVEL   As --log-level\n"
-      "\nExit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n";
+      "  DS_ACCELERATOR       Name of the accelerator to use; default: the best one available\n"
+      "  ANYACCEL_STRICT      1: fail instead of falling back to the CPU\n"
+      "  ANYACCEL_LOG_LEVEL   Same as --log-level\n"
+      "\nExit code: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n";
   std::fputs(text.c_str(), stdout);
 }
 
-/// `command`: the one whose help has the answer; empty: the program's own.
+/// `command`: the command whose help is suggested; empty: the program's own help.
 int usage_error(const std::string& message, std::string_view command = {}) {
   const auto help = "anyaccel " + (command.empty() ? "" : std::string(command) + " ") + "--help";
   std::fprintf(stderr, "anyaccel: error: %s\nTry '%s'.\n", printable_text(message).c_str(), help.c_str());
@@ -76,7 +76,7 @@ int unknown_command(std::string_view name) {
 std::optional<std::string_view> log_level_option(const std::vector<const char*>& words, std::size_t& i) {
   const std::string_view word = words[i];
   for (const std::string_view option : {"--log-level", "--log_level"}) {
-    if (word == option && i + 1 == words.size()) throw UsageError("--log-level wants a level");
+    if (word == option && i + 1 == words.size()) throw UsageError("--log-level requires a level");
     if (word == option) return words[++i];
     if (word.substr(0, option.size() + 1) == std::string(option) + "=") return word.substr(option.size() + 1);
   }

@@ -27,7 +27,7 @@ constexpr const char* kHelp =
     "  NAME        What DS_ACCELERATOR will say, and torch's device type: letters a-z and '_'\n"
     "  DIR         A folder that is not there yet, or is empty\n\n"
     "Options:\n"
-    "  -h, --help  Print this help and end\n";
+    "  -h, --help  Print this help and exit\n";
 /// The template's own name; it occurs in no other meaning there.
 constexpr std::string_view kTemplate = "hostcard";
 
@@ -47,7 +47,7 @@ void check_folder(const fs::path& folder) {
   std::error_code error;
   const auto status = fs::symlink_status(folder, error);
   if (status.type() == fs::file_type::not_found) return;
-  if (!fs::is_directory(folder, error)) refuse("something that is no folder is there", folder.string(), "a new folder");
+  if (!fs::is_directory(folder, error)) refuse("the path exists but is not a folder", folder.string(), "a new folder");
   if (!fs::is_empty(folder, error) || error)
     refuse("the folder is not empty, and nothing is overwritten", folder.string(), "a new folder or an empty one");
 }

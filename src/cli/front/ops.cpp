@@ -26,7 +26,7 @@ constexpr const char* kHelp =
     "List, build, explain and clean the libraries of ops. NAME is an op's, as cpu_adam, or its builder's, as\n"
     "CPUAdamBuilder. Without names, `build` takes all ops of the backends whose devices are here.\n\n"
     "Options:\n"
-    "  -h, --help          Print this help and end\n"
+    "  -h, --help          Print this help and exit\n"
     "  --backend NAME      Ops of this backend, with a device of it here or not\n"
     "  --json              Print JSON, for programs\n"
     "  --force             Build although there is a library, and use it from then on; with `clean`, remove also what "
@@ -52,7 +52,7 @@ Options parse(std::span<const char* const> arguments) {
     const auto name = word.substr(0, word.find('='));
     if (with_dashes(name) != option) return false;
     if (name.size() < word.size()) return value = word.substr(name.size() + 1), true;
-    if (i + 1 == arguments.size()) throw UsageError("ops: " + name + " wants a value");
+    if (i + 1 == arguments.size()) throw UsageError("ops: " + name + " requires a value");
     return value = arguments[++i], true;
   };
   for (std::size_t i = 0; i < arguments.size(); ++i) {

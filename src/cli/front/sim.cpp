@@ -22,20 +22,20 @@ namespace {
 constexpr const char* kWhere = "sim run";
 constexpr const char* kHelp =
     "Usage: anyaccel sim run [OPTION]... -- PROGRAM [ARGUMENT]...\n\n"
-    "Run a program on a simulated accelerator: separate device memory that the host cannot touch, asynchronous\n"
-    "streams, several devices, a memory limit. For programs that use get_accelerator(), at::accelerator or\n"
-    "torch.accelerator, torch.Stream and torch.Event, or the name of the device: Python with torch, or a binary\n"
-    "that links LibTorch. The program keeps its exit code.\n\n"
+    "Run a program on a simulated accelerator with separate device memory that the host cannot touch, asynchronous\n"
+    "streams, several devices, and a memory limit. The program uses get_accelerator(), at::accelerator,\n"
+    "torch.accelerator, torch.Stream and torch.Event, or the device name. It is Python with torch, or a binary that\n"
+    "links LibTorch. Its exit code is passed through.\n\n"
     "Options:\n"
-    "  -h, --help            Print this help and end\n"
-    "  --devices N           Devices to simulate (SIM_DEVICES)\n"
-    "  --memory BYTES        Memory of each, also as 512MiB (SIM_MEMORY)\n"
-    "  --stands-in-for NAME  Take the place of this backend or device type (SIM_STANDS_IN_FOR)\n"
-    "  --faults LIST         What goes wrong, and when (SIM_FAULTS)\n"
-    "  --check report|abort  Watch for wrong use, and report it or end the program (SIM_CHECK)\n"
-    "  --json FILE           Where the reports go, as JSON (SIM_CHECK_JSON); alone it means --check report too\n"
-    "  --log-level LEVEL     What AnyAccel says on standard error: error, warning, info or debug "
-    "(ANYACCEL_LOG_LEVEL)\n";
+    "  -h, --help            Print this help and exit\n"
+    "  --devices N           Number of devices (SIM_DEVICES)\n"
+    "  --memory BYTES        Memory per device, for example 512MiB (SIM_MEMORY)\n"
+    "  --stands-in-for NAME  Backend or device type to replace (SIM_STANDS_IN_FOR)\n"
+    "  --faults LIST         Faults to inject, and when (SIM_FAULTS)\n"
+    "  --check report|abort  Detect misuse of devices, and report it or end the program (SIM_CHECK)\n"
+    "  --json FILE           Write the reports as JSON (SIM_CHECK_JSON); implies --check report\n"
+    "  --log-level LEVEL     AnyAccel's log level on standard error: error, warning, info or debug\n"
+    "                        (ANYACCEL_LOG_LEVEL)\n";
 
 struct Option {
   std::string_view word;
@@ -68,10 +68,10 @@ std::vector<const char*> parse(std::span<const char* const> arguments) {
     } else if (i + 1 < arguments.size()) {
       value = arguments[++i];
     } else {
-      throw UsageError("sim run: " + name + " wants a value");
+      throw UsageError("sim run: " + name + " requires a value");
     }
     if (name == "--check" && value != "report" && value != "abort")
-      throw UsageError("sim run: --check wants report or abort, not " + quoted_text(value));
+      throw UsageError("sim run: --check requires report or abort, got " + quoted_text(value));
     if (name == "--log-level") try {
         set_log_level(parse_log_level(value));
       } catch (const Error& error) {

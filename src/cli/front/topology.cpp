@@ -21,17 +21,16 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kHelp =
     "Usage: anyaccel topology [OPTION]...\n\n"
-    "Show cores, NUMA nodes and memory that this process may use, as text, JSON or a picture, and what `anyaccel "
-    "launch`\n"
-    "would give to each rank of them.\n\n"
+    "Show the cores, NUMA nodes and memory that this process may use, as text, JSON or a picture, and how\n"
+    "`anyaccel launch` would assign them to ranks.\n\n"
     "Options:\n"
-    "  -h, --help             Print this help and end\n"
-    "  --topology FILE        Read a machine saved with `lstopo --of xml FILE` instead of this one (also --xml)\n"
+    "  -h, --help             Print this help and exit\n"
+    "  --topology FILE        Use a machine saved with `lstopo --of xml FILE` instead of this one (also --xml)\n"
     "  --json                 Print one JSON object, for programs\n"
     "  --output, -o FILE      Write a picture; the name ends in .svg or .png\n"
-    "  --plan-ranks N|auto    Plan N ranks, or one for each NUMA node with cores\n"
+    "  --plan-ranks N|auto    Plan N ranks, or one per NUMA node with cores\n"
     "  --bind-core-list LIST  The ranks' CPUs, such as 0-51,56-107 or 0-31:2\n"
-    "  --reserve-cores N      Cores that no rank gets\n"
+    "  --reserve-cores N      Number of cores to keep free of ranks\n"
     "  --oversubscribe        Allow more than four ranks per core\n";
 
 struct Options {
@@ -47,7 +46,7 @@ int number(const std::string& option, const std::string& text) {
   int value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || stop != text.data() + text.size() || value < 0)
-    throw UsageError("topology: " + option + " wants a number, not " + quoted_text(text));
+    throw UsageError("topology: " + option + " requires a number, got " + quoted_text(text));
   return value;
 }
 
@@ -61,7 +60,7 @@ Options parse(std::span<const char* const> arguments) {
     const auto value = [&]() -> std::string {
       if (equals != std::string::npos) return word.substr(equals + 1);
       if (i + 1 < arguments.size()) return arguments[++i];
-      throw UsageError("topology: " + name + " wants a value");
+      throw UsageError("topology: " + name + " requires a value");
     };
     if (name == "--xml" || name == "--topology") {
       options.xml = value();

@@ -11,7 +11,7 @@ namespace anyaccel::llm::chat {
 
 namespace {
 
-constexpr std::size_t kMaxTemplate = std::size_t{4} << 20;  // the longest that we know has 30 KB
+constexpr std::size_t kMaxTemplate = std::size_t{4} << 20;  // the longest one that we know of has 30 KB
 constexpr std::array kTokens{"bos_token", "eos_token", "unk_token", "sep_token",
                              "pad_token", "cls_token", "mask_token"};
 
@@ -26,7 +26,7 @@ void add_tokens(const Json& root, const std::filesystem::path& path, std::map<st
     if (it == root.end() || it->is_null()) continue;
     const auto content = it->is_object() ? it->find("content") : it;
     if ((it->is_object() && content == it->end()) || !content->is_string())
-      corrupt(path, std::string("\"") + name + "\" is no token");
+      corrupt(path, std::string("\"") + name + "\" is not a token");
     tokens.emplace(name, content->get<std::string>());
   }
 }

@@ -9,7 +9,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Names of transformers' ACT2FN. Several of them compute the same function; the first of these is the one to write.
+/// Names in transformers' ACT2FN. If several compute the same function, the first one is written.
 constexpr std::pair<const char*, Activation> kActivations[] = {
     {"silu", Activation::silu},
     {"swish", Activation::silu},

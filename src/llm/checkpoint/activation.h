@@ -1,4 +1,4 @@
-// Names of activations in config.json.
+// Activation names in config.json.
 #pragma once
 
 #include "anyaccel/llm/config.h"
@@ -6,11 +6,11 @@
 
 namespace anyaccel::llm {
 
-/// Return the activation that `key` names. `absent` is the name to use if the file has no such key. Throws `unsupported`
-/// for a name that transformers knows and we do not, and for any other.
+/// Returns the activation named by `key`, or by `absent` if the file has no such key. Throws `unsupported` for names
+/// that we do not know, whether or not transformers knows them.
 Activation read_activation(const JsonReader& in, const char* key, const char* absent);
 
-/// The name to write to config.json.
+/// Returns the name to write to config.json.
 const char* activation_name(Activation activation) noexcept;
 
 }  // namespace anyaccel::llm

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
   throw Error(ErrorCode::corrupt, "load_checkpoint", {.what = what, .got = std::move(got), .want = std::move(want)});
 }
 
-/// The index is outside data: it may name files of this folder and no others.
+/// The index is untrusted data: it may only name files in this folder.
 bool is_file_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && fs::path(name).filename() == name;
 }
@@ -27,7 +27,7 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
   const fs::path index = folder / "model.safetensors.index.json";
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
-    throw Error(ErrorCode::not_found, "load_checkpoint", {.what = folder.string() + " is no folder"});
+    throw Error(ErrorCode::not_found, "load_checkpoint", {.what = folder.string() + " is not a folder"});
   }
   finish_file_group(folder);
   if (fs::exists(single, ignored)) {
@@ -55,7 +55,8 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
       files_.push_back(shard);
     }
     if (!shard->contains(name))
-      corrupt(shard->path().string() + " lacks tensor " + quoted_text(name) + " that the index puts there");
+      corrupt(shard->path().string() + " lacks tensor " + quoted_text(name) +
+              " although the index says that it is there");
     where_[name] = shard.get();
   }
 }

@@ -14,16 +14,16 @@ namespace anyaccel::llm {
 /// Reads tensors by name, whatever file they are in. Thread-safe once made.
 class Checkpoint {
  public:
-  /// Throws `not_found` when the folder or its weights are missing, `corrupt` or `io` as SafetensorsFile does.
+  /// Throws `not_found` if the folder or its weights are missing, and `corrupt` or `io` as SafetensorsFile does.
   explicit Checkpoint(const std::filesystem::path& folder);
 
   bool contains(const std::string& name) const { return where_.count(name) != 0; }
-  /// A host tensor of the file's dtype. `corrupt` naming tensor, got and want when its shape is another one or it is
-  /// missing.
+  /// Returns a host tensor of the file's dtype. Throws `corrupt`, naming the tensor and both shapes, if it is missing
+  /// or has another shape.
   at::Tensor tensor(const std::string& name, at::IntArrayRef shape) const;
-  /// The same, and `corrupt` for a dtype that is not floating-point.
+  /// Like tensor(), but throws `corrupt` for a dtype that is not floating-point.
   at::Tensor floats(const std::string& name, at::IntArrayRef shape) const;
-  /// The same whatever its shape is.
+  /// Returns the tensor without checking its shape.
   at::Tensor tensor(const std::string& name) const;
   /// Of the first file.
   const std::map<std::string, std::string>& metadata() const { return files_.front()->metadata(); }

@@ -30,7 +30,7 @@ struct FamilyDefaults {
   std::int64_t inner_factor = 0;        ///< intermediate size by hidden sizes; 0: the file must have it
   bool partial_rotation = false;        ///< no default: whether partial_rotary_factor may be below 1
   const char* activation = "silu";
-  std::int64_t bos_token_id = -1;  ///< where the vocabulary has it
+  std::int64_t bos_token_id = -1;  ///< if the vocabulary has one
   std::int64_t eos_token_id = -1;
 };
 

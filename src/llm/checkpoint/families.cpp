@@ -34,7 +34,7 @@ void read_layer_types(const JsonReader& in, const Json& object, ModelConfig& con
   const auto layers = static_cast<std::size_t>(config.num_layers);
   const Json* types = in.has("layer_types") ? &object["layer_types"] : nullptr;
   if (types && (!types->is_array() || types->size() != layers)) {
-    corrupt_config(in.source() + ": layer_types is no list of one name per layer");
+    corrupt_config(in.source() + ": layer_types is not a list of one name per layer");
   }
   for (std::size_t i = 0; i < layers; ++i) {
     bool slides = false;
@@ -149,7 +149,7 @@ void read_qwen3_moe(const JsonReader& in, const Json& object, ModelConfig& confi
   for (std::int64_t i = 0; i < config.num_layers; ++i) config.expert_layers.push_back((i + 1) % step == 0);
   if (!in.has("mlp_only_layers")) return;
   const Json& dense = object["mlp_only_layers"];
-  if (!dense.is_array()) corrupt_config(in.source() + ": mlp_only_layers is no list of layers");
+  if (!dense.is_array()) corrupt_config(in.source() + ": mlp_only_layers is not a list of layers");
   for (const Json& item : dense) {
     const Json one = {{"mlp_only_layers", item}};
     const auto layer = JsonReader(one, in.source()).required_integer("mlp_only_layers", 0, kMaxSize);
@@ -224,7 +224,7 @@ const Family& find_family(const JsonReader& in, const Json& object) {
   if (in.has("architectures")) {
     const Json& names = object["architectures"];
     if (!names.is_array() || names.empty() || !names[0].is_string()) {
-      corrupt_config(in.source() + ": architectures is no list of names");
+      corrupt_config(in.source() + ": architectures is not a list of names");
     }
     const auto name = names[0].get<std::string>();
     if (name != found->architecture) {

@@ -25,7 +25,7 @@ void want(const JsonReader& in, const char* key, const std::string& got, std::in
 }
 
 void check_group(const Json& group, const std::string& source) {
-  if (!group.is_object()) corrupt_config(source + " is no object");
+  if (!group.is_object()) corrupt_config(source + " is not an object");
   const JsonReader in(group, source);
   const Json* weights = in.object("weights");
   if (!weights) return;  // only activations

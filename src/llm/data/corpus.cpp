@@ -23,7 +23,7 @@ bool is_header(const fs::path& path) {
   return extension == ".h" || extension == ".hpp" || extension == ".cuh" || extension == ".hxx";
 }
 
-/// Most of LibTorch's headers are: 7,000 files that differ in a few names.
+/// Most of LibTorch's headers are generated: 7,000 files that differ in a few names.
 bool is_generated(const fs::path& path, const std::string& text) {
   const std::string name = path.generic_string();
   const std::string_view head = std::string_view(text).substr(0, 1024);
@@ -59,7 +59,7 @@ void append(std::vector<std::uint16_t>& tokens, const std::string& document) {
   tokens.push_back(kEndOfText);
 }
 
-/// `left_out`: documents that count when the tenth is chosen but are not used; empty: none.
+/// `left_out`: documents that are not used, but count when every tenth one is chosen; empty: none.
 Corpus make_corpus(std::vector<std::string> documents, std::int64_t context, const std::vector<bool>& left_out = {}) {
   Corpus corpus;
   std::size_t total = 0;

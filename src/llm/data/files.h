@@ -9,15 +9,16 @@
 
 namespace anyaccel::llm {
 
-/// Most bytes of one file of text.
+/// Maximum size of a text file in bytes.
 inline constexpr std::size_t kMaxData = std::size_t{16} << 30;
 
-/// Regular files below a folder, sorted, so that every machine sees them in one order; hidden ones are left out, and those
-/// that `wanted`, if given, says no to. Throws `io`.
+/// Returns the regular files below a folder, sorted, so that the order is the same on every machine. Excludes hidden
+/// files, and files that `wanted`, if given, rejects. Throws `io`.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
                                                bool (*wanted)(const std::filesystem::path&) = nullptr);
 
-/// A file's content; nothing, and a word in the log, when it has zero bytes and so is no text. Throws `not_found` or `io`.
+/// Returns a file's content, or logs a message and returns nothing if it contains zero bytes and is therefore not text.
+/// Throws `not_found` or `io`.
 std::optional<std::string> read_text(const std::filesystem::path& file);
 
 }  // namespace anyaccel::llm

@@ -32,7 +32,7 @@ BertConfig read_bert_config(const std::filesystem::path& folder) {
   config.activation = read_activation(in, "hidden_act", "gelu");
   if (config.hidden_size % config.num_heads != 0) {
     corrupt_config(in.source() + " contradicts itself: hidden_size " + std::to_string(config.hidden_size) +
-                   " is no multiple of num_attention_heads " + std::to_string(config.num_heads));
+                   " is not a multiple of num_attention_heads " + std::to_string(config.num_heads));
   }
   return config;
 }

@@ -65,12 +65,12 @@ std::vector<Pooling> read_pooling(const fs::path& path, bool prompt) {
   return out;
 }
 
-/// modules.json is outside data: it may name folders of this folder and no others.
+/// modules.json is untrusted data: it may only name subfolders of this folder.
 fs::path module_folder(const fs::path& folder, const JsonReader& in) {
   const std::string path = in.string("path").value_or("");
   if (path.empty() || path == ".") return folder;
   if (fs::path(path).filename() != path || path == "..") {
-    corrupt_config(in.source() + ": a module's path is no folder beside it: " + quoted_text(path));
+    corrupt_config(in.source() + ": a module's path is not a folder next to it: " + quoted_text(path));
   }
   return folder / path;
 }
@@ -84,18 +84,18 @@ std::string module_kind(const JsonReader& in) {
 void read_modules(const fs::path& folder, SentenceConfig& config) {
   const fs::path path = folder / "modules.json";
   const Json modules = parse_json(read_file(path), path.string());
-  if (!modules.is_array() || modules.empty()) corrupt_config(path.string() + " is no list of modules");
-  // The order that is run: an encoder, a pooling, and perhaps a normalization.
+  if (!modules.is_array() || modules.empty()) corrupt_config(path.string() + " is not a list of modules");
+  // Modules in order: an encoder, a pooling, and optionally a normalization.
   static constexpr std::string_view kOrder[] = {"Transformer", "Pooling", "Normalize"};
   for (std::size_t i = 0; i < modules.size(); ++i) {
-    if (!modules[i].is_object()) corrupt_config(path.string() + ": a module is no object");
+    if (!modules[i].is_object()) corrupt_config(path.string() + ": a module is not an object");
     const JsonReader in(modules[i], path.string());
     const std::string kind = module_kind(in);
     if (i >= std::size(kOrder) || kind != kOrder[i]) {
       throw Error(ErrorCode::unsupported, "load_config",
                   {.what = path.string() + ": this module is not supported",
                    .got = quoted_text(kind) + " at place " + std::to_string(i),
-                   .want = "Transformer, Pooling and perhaps Normalize, in this order"});
+                   .want = "Transformer, Pooling and optionally Normalize, in this order"});
     }
     const fs::path inside = module_folder(folder, in);
     if (i == 0) config.encoder = inside;
@@ -113,9 +113,7 @@ void read_prompt(const fs::path& path, SentenceConfig& config) {
   if (!name) return;
   const Json* prompts = in.object("prompts");
   const auto text = prompts ? JsonReader(*prompts, path.string() + ", prompts").string(*name) : std::nullopt;
-  if (!text)
-    corrupt_config(path.string() + ": there is no prompt of the name that default_prompt_name says, " +
-                   quoted_text(*name));
+  if (!text) corrupt_config(path.string() + ": default_prompt_name does not name a prompt: " + quoted_text(*name));
   config.prompt = *text;
 }
 

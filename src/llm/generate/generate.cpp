@@ -89,14 +89,14 @@ void check_draft_tokenizer(const Tokenizer& model, const Tokenizer& draft) {
                 {.what = what, .got = got, .want = want, .hint = "take a draft model with the model's tokenizer"});
   };
   if (model.size() != draft.size()) {
-    fail("the draft model has another vocabulary", std::to_string(draft.size()) + " tokens",
+    fail("the draft model has a different vocabulary", std::to_string(draft.size()) + " tokens",
          std::to_string(model.size()));
   }
   for (std::int64_t id = 0; id < model.size(); ++id) {
     const std::string got = draft.token_bytes(id);
     const std::string want = model.token_bytes(id);
     if (got != want) {
-      fail("the draft model has another vocabulary", quoted_text(got) + " as token " + std::to_string(id),
+      fail("the draft model has a different vocabulary", quoted_text(got) + " as token " + std::to_string(id),
            quoted_text(want));
     }
   }

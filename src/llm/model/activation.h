@@ -1,4 +1,4 @@
-// Activations of feed-forward parts, in torch's ops and in the numbering of our inference ops.
+// Activations of feed-forward parts, computed by torch ops, and their numbers in our inference ops.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@ namespace anyaccel::llm {
 
 at::Tensor activate(const at::Tensor& x, Activation activation);
 
-/// activation(gate) * up of [..., 2 * inner], with the gate first. Result [..., inner].
+/// Returns activation(gate) * up, [..., inner], for an input [..., 2 * inner] with the gate first.
 at::Tensor activate_gate(const at::Tensor& gate_up, Activation activation);
 
 /// The activation's number for `inference_decode` and `inference_encode`.

@@ -27,7 +27,7 @@ ShardStyle style_named(const std::string& name, const std::string& pattern, cons
 
 std::string style_text(const Json& value, const std::string& pattern, const std::string& source) {
   if (value.is_string()) return value.get<std::string>();
-  throw Error(ErrorCode::corrupt, source, {.what = "the style of " + quoted_text(pattern) + " is no text"});
+  throw Error(ErrorCode::corrupt, source, {.what = "the style of " + quoted_text(pattern) + " is not a string"});
 }
 
 /// Transformers' patterns name modules, of the model without its head; its other words are ways of computing what our

@@ -51,7 +51,7 @@ bool prepare(const fs::path& folder) {
   const bool own = ::stat(folder.c_str(), &info) == 0 && info.st_uid == ::geteuid();
   const auto problem = own ? trust_problem(folder, TrustedKind::folder) : "it does not belong to this user";
   if (!problem.empty()) {
-    warn(folder.string() + " is not used: " + problem + "; ANYACCEL_MODEL_CACHE can name another folder");
+    warn(folder.string() + " is not used: " + problem + "; set ANYACCEL_MODEL_CACHE to use another folder");
     return false;
   }
   return true;

@@ -57,7 +57,7 @@ Slice enclosing(const Slice& places, std::int64_t size) {
 
 [[noreturn]] void unfit(const std::string& name, const at::Tensor& got, const std::string& want) {
   throw Error(ErrorCode::corrupt, "load_checkpoint",
-              {.what = "tensor " + quoted_text(name) + " does not fit the matrix that it belongs to",
+              {.what = "tensor " + quoted_text(name) + " does not match its matrix",
                .got = std::string(dtype_name(got.scalar_type())) + " " + shortened_list(got.sizes()),
                .want = want});
 }

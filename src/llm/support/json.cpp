@@ -19,8 +19,8 @@ std::string excerpt(const J& value) {
   return printable_text(value.dump(-1, ' ', false, J::error_handler_t::replace), 200);
 }
 
-/// Throws for what the parser lets pass: nesting, and of two equal keys it keeps the last without a word. A callback of the
-/// parser could check the same, but for each object it goes through all its neighbours.
+/// Throws for input that the parser accepts: deep nesting, and duplicate keys, of which it silently keeps the last. A
+/// parser callback could check the same, but visits all siblings for each object.
 template <typename J>
 class Check final : public nlohmann::json_sax<J> {
  public:
@@ -51,7 +51,7 @@ class Check final : public nlohmann::json_sax<J> {
     --depth_;
     return true;
   }
-  /// J::parse() says what is wrong.
+  /// J::parse() reports the error.
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
 
  private:

@@ -11,10 +11,10 @@
 namespace anyaccel::llm {
 
 using Json = nlohmann::ordered_json;
-/// Keys in alphabetic order, found in logarithmic time: for objects of many keys, as vocabularies are.
+/// Keys in alphabetic order with logarithmic lookup, for objects with many keys such as vocabularies.
 using SortedJson = nlohmann::json;
 
-/// Bounds of a JSON text. Deeper or larger input is `corrupt`. The defaults are for settings of a model.
+/// Limits for JSON text. Deeper or larger input is `corrupt`. The defaults are for a model's settings.
 struct JsonLimits {
   std::size_t max_bytes = std::size_t{32} << 20;
   int max_depth = 64;
@@ -30,7 +30,7 @@ Json parse_json(std::string_view text, const std::string& source, const JsonLimi
 /// The JSON object in a file. Throws `not_found`, `io` or `corrupt`.
 Json read_json_object(const std::filesystem::path& path, const JsonLimits& limits = {});
 SortedJson read_sorted_json_object(const std::filesystem::path& path, const JsonLimits& limits = {});
-/// The same of a text that is at hand.
+/// Like read_sorted_json_object(), for a text.
 SortedJson parse_sorted_json_object(std::string_view text, const std::string& source, const JsonLimits& limits = {});
 
 /// An object's values by type. Wrong types and values out of range are `corrupt`, naming file and key; a key whose

@@ -10,15 +10,16 @@ namespace anyaccel::llm {
 namespace {
 
 std::atomic<bool> stopped{false};
-/// When the first SIGINT and the first SIGTERM came, in nanoseconds; 0: not yet.
+/// Times of the first SIGINT and the first SIGTERM in nanoseconds; 0: none yet.
 std::atomic<std::int64_t> interrupted_at{0}, terminated_at{0};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free,
               "a signal handler may touch nothing else");
-/// What is sent to a process group (timeout, kill) reaches a rank by itself and once more from the launcher, which cannot know that.
+/// A signal to a process group (timeout, kill) reaches a rank twice: directly, and from the launcher, which cannot know
+/// that.
 constexpr std::int64_t kSameSignal = 1'000'000'000;
 struct sigaction before_interrupt, before_terminate;
 
-/// Sends the first signal once more when the patience is over; without a limit there is none.
+/// Timer that sends the first signal again when the patience expires. Not created without a limit.
 struct Deadline {
   timer_t timer{};
   bool made = false;
@@ -61,7 +62,8 @@ void on_signal(int signal, siginfo_t* info, void* /*context*/) {
   }
 }
 
-/// A signal that was ignored when the program began stays so: nohup and shells that start jobs in the background rely on it.
+/// A signal that was ignored at program start stays ignored. nohup, and shells that start background jobs, rely on
+/// this.
 void watch_unless_ignored(int signal, const struct sigaction& action, const struct sigaction& before) {
   if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
 }
@@ -92,7 +94,7 @@ void StopSignal::again() {
 }
 
 StopSignal::~StopSignal() {
-  // Before the former handlers are back: a signal of the timer is not for them.
+  // Delete the timers before restoring the previous handlers, which must not receive their signals.
   for (Deadline* deadline : {&interrupt_deadline, &terminate_deadline}) end(*deadline);
   sigaction(SIGINT, &before_interrupt, nullptr);
   if (watch_ == Watch::all) sigaction(SIGTERM, &before_terminate, nullptr);

@@ -10,7 +10,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr std::size_t kMaxAddedBytes = std::size_t{16} << 20;  // normalized; the finder has up to 20 bytes for each
+constexpr std::size_t kMaxAddedBytes = std::size_t{16}
+                                       << 20;  // after normalization; the finder needs up to 20 bytes for each
 
 char32_t last_character(std::string_view text) {
   std::size_t at = text.size() - 1;
@@ -37,7 +38,7 @@ std::size_t leading_space(std::string_view text) {
   return size;
 }
 
-/// What is wrong with a text when it is encoded is wrong with the file here.
+/// Normalizes an added token. An `invalid_argument` error of a text means a corrupt file here.
 void normalize(const Normalizer& normalizer, NormalizedText& word, const TokenizerNode& node) {
   try {
     normalizer.normalize(word);
@@ -68,7 +69,7 @@ AddedTokens::AddedTokens(const TokenizerNode& root, const Normalizer* normalizer
       node.unsupported("added tokens of more than " + std::to_string(kMaxAddedBytes >> 20) + " MiB in all");
     }
     if (!word.text.empty()) {
-      token.text = word.text;  // decoded, it is as the library has it: normalized, too
+      token.text = word.text;  // as in the library, it is also decoded in normalized form
       (token.normalized ? normalized : plain).emplace_back(word.text, tokens_.size());
     }
     by_id_.insert_or_assign(token.id, tokens_.size());
@@ -81,8 +82,8 @@ AddedTokens::AddedTokens(const TokenizerNode& root, const Normalizer* normalizer
 std::vector<AddedSplit> AddedTokens::split(std::string_view text, bool normalized) const {
   const std::vector<FoundWord> words = (normalized ? normalized_ : plain_).find(text);
   std::vector<AddedSplit> out;
-  std::size_t done = 0;  // what is in `out`
-  std::size_t next = 0;  // end of the last word, which the next one does not overlap
+  std::size_t done = 0;  // end of the text in `out`
+  std::size_t next = 0;  // end of the last word; words do not overlap
   for (auto found = words.rbegin(); found != words.rend(); ++found) {
     if (found->begin < next) continue;
     const AddedToken& token = tokens_[found->value];
@@ -92,7 +93,7 @@ std::vector<AddedSplit> AddedTokens::split(std::string_view text, bool normalize
                               (end < text.size() && is_word(utf8_front(text.substr(end)).code)))) {
       continue;
     }
-    if (end <= done) continue;  // a token of whitespace that the one before took along
+    if (end <= done) continue;  // a whitespace token that the previous token has stripped
     if (token.left_strip) begin = without_trailing_space(text.substr(0, begin), std::min(done, begin));
     if (token.right_strip) end += leading_space(text.substr(end));
     begin = std::max(begin, done);

@@ -1,4 +1,4 @@
-// Tokens that are found in the text before the model sees it.
+// Tokens that are matched in the text before the model runs.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace anyaccel::llm {
 struct AddedToken {
   std::string text;
   std::int64_t id;
-  bool special;      ///< left out of decoded text
+  bool special;      ///< omitted from decoded text
   bool single_word;  ///< not inside a word
-  bool left_strip;   ///< takes the whitespace in front of it along
+  bool left_strip;   ///< includes the whitespace before it
   bool right_strip;
-  bool normalized;  ///< looked for in the normalized text
+  bool normalized;  ///< matched in the normalized text
 };
 
 /// A part of the text: an added token, or text without one (id -1).
@@ -33,9 +33,9 @@ class AddedTokens {
   /// `added_tokens` of tokenizer.json, which may be absent.
   AddedTokens(const TokenizerNode& root, const Normalizer* normalizer);
 
-  /// Cuts the text at the tokens that are looked for before, or after, normalization. Views into `text`.
+  /// Splits the text at the tokens that are matched before, or after, normalization. Returns views into `text`.
   std::vector<AddedSplit> split(std::string_view text, bool normalized) const;
-  /// Null when the id is none of theirs.
+  /// Null if the id is not an added token.
   const AddedToken* find(std::int64_t id) const;
   const std::vector<AddedToken>& all() const { return tokens_; }
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kEndOfTextName = "<|endoftext|>";
 
-/// Cuts the text into the pieces that were merged.
+/// Splits the text into the pieces that were merged.
 Json pre_tokenizer(const Json& level) {
   const Json split = {
       {"type", "Split"}, {"pattern", {{"Regex", kTextPieces}}}, {"behavior", "Isolated"}, {"invert", false}};

@@ -1,4 +1,4 @@
-// Normalizers that look at one character at a time.
+// Support for normalizers that process one character at a time.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace anyaccel::llm {
 
-/// Replace each character by what `change(character, its bytes, out)` appends to `out`.
+/// Replaces each character by the text that `change(character, its bytes, out)` appends to `out`.
 template <typename F>
 void change_characters(NormalizedText& text, F&& change) {
   std::string out;

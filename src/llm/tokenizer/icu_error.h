@@ -1,4 +1,4 @@
-// Failures of ICU as our errors.
+// Converts ICU failures to our errors.
 #pragma once
 
 #include <unicode/utypes.h>

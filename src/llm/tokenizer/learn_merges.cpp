@@ -12,7 +12,7 @@ namespace {
 
 using Pair = std::pair<std::uint16_t, std::uint16_t>;
 
-/// Longer pieces are not words, and each merge would walk through them.
+/// Longer pieces are not words, and each merge would have to scan them.
 constexpr std::size_t kMaxPiece = 64;
 
 struct CountedWord {
@@ -28,7 +28,7 @@ struct PairHash {
 
 struct Occurrences {
   std::int64_t count = 0;
-  std::vector<std::uint32_t> words;  ///< may name a word twice, or one that no longer has the pair
+  std::vector<std::uint32_t> words;  ///< may contain duplicates, and words that no longer have the pair
 };
 
 struct FrequentPair {
@@ -63,7 +63,7 @@ class Learner {
         offer(best.pair, now);
         continue;
       }
-      // A vocabulary names tokens by their text: the same text in two ways would be two tokens of one name.
+      // A vocabulary identifies tokens by their text, so two merges must not produce the same text.
       std::string text = texts_[best.pair.first] + texts_[best.pair.second];
       if (!known_.insert(text).second) continue;
       merge(best.pair, static_cast<std::uint16_t>(texts_.size()));
@@ -78,7 +78,7 @@ class Learner {
     if (count > 1) heap_.push({count, pair});
   }
 
-  /// Adds a word's pairs to the counts, or takes them away.
+  /// Adds a word's pairs to the counts, or subtracts them.
   void count_pairs(std::uint32_t index, int sign) {
     const CountedWord& word = words_[index];
     for (std::size_t i = 0; i + 1 < word.ids.size(); ++i) {
@@ -101,7 +101,8 @@ class Learner {
       count_pairs(index, -1);
       ids.swap(merged);
       count_pairs(index, 1);
-      // A pair whose count only fell is put right when it comes to the top; new pairs have the new id.
+      // A pair whose count only decreased is corrected when it reaches the top of the heap. New pairs contain the new
+      // id.
       for (std::size_t i = 0; i < ids.size(); ++i) {
         if (ids[i] != id) continue;
         if (i > 0) grown_.push_back({ids[i - 1], id});
@@ -119,7 +120,7 @@ class Learner {
   std::vector<CountedWord> words_;
   std::unordered_map<Pair, Occurrences, PairHash> pairs_;
   std::priority_queue<FrequentPair> heap_;
-  std::vector<Pair> grown_;  ///< pairs of the last merge
+  std::vector<Pair> grown_;  ///< new pairs of the last merge
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kKnown =
     "[:Age=11.0:]";           // the `tokenizers` library's tables (crate unicode-normalization-alignments)
-constexpr int kLongRun = 64;  // ICU's time for marks in a row goes by the square of their number
+constexpr int kLongRun = 64;  // ICU's time for consecutive marks is quadratic in their number
 
 const icu::Normalizer2& icu_form(NormalForm form) {
   UErrorCode status = U_ZERO_ERROR;
@@ -42,14 +42,15 @@ const icu::UnicodeSet& known_characters() {
   return set;
 }
 
-/// A character of the normalized text, with the library's account of where it comes from: see LeadTracker::add().
+/// A character of the normalized text, with its origin in the library's notation; see LeadTracker::add().
 struct Changed {
   char32_t code;
   std::int64_t change;
   int combining_class;
 };
 
-/// The form as the library computes it: slower than ICU, but every character has its change, and marks in a row are sorted.
+/// Computes the form as the library does. Slower than ICU, but tracks the change of every character, and sorts
+/// consecutive marks.
 class Steps {
  public:
   explicit Steps(NormalForm form)
@@ -70,7 +71,7 @@ class Steps {
  private:
   std::vector<Changed> decompose(std::string_view text) const {
     std::vector<Changed> out;
-    std::size_t starter = 0;  // marks behind it are sorted when the next one comes
+    std::size_t starter = 0;  // marks after it are sorted at the next starter
     const auto sort = [&] {
       std::stable_sort(out.begin() + static_cast<std::ptrdiff_t>(starter), out.end(),
                        [](const Changed& a, const Changed& b) { return a.combining_class < b.combining_class; });
@@ -105,7 +106,7 @@ class Steps {
     std::vector<Changed> out;
     out.reserve(in.size());
     std::size_t starter = in.size();  // index in `out`; in.size(): none yet
-    int last_class = 0;               // of the marks behind it that stay; 0: there are none
+    int last_class = 0;               // of the marks kept after the starter; 0: none
     for (const Changed& next : in) {
       const int own = next.combining_class;
       const bool blocked = last_class > 0 && last_class >= own;
@@ -134,7 +135,7 @@ class Steps {
 
 std::size_t utf8_length(char32_t c) { return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4; }
 
-/// The lead of the normalized text. What stands behind the next boundary cannot change it.
+/// Returns the lead of the normalized text. Text after the next boundary does not affect it.
 std::size_t new_lead(const NormalizedText& text, const Steps& steps) {
   const std::string_view all = text.text;
   std::size_t end = 0;

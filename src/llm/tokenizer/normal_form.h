@@ -1,4 +1,4 @@
-// Unicode's normalization forms, through ICU.
+// Unicode normalization forms, computed with ICU.
 #pragma once
 
 #include "llm/tokenizer/normalized_text.h"

@@ -23,7 +23,7 @@ void LeadTracker::add(std::size_t bytes, std::int64_t change) {
 std::size_t lead_of_replaced(const std::vector<Stretch>& stretches, std::size_t bytes, bool begins, std::size_t lead) {
   std::size_t out = 0;
   for (const Stretch& stretch : stretches) {
-    // What replaces a match is aligned as the match's last byte.
+    // The replacement has the alignment of the match's last byte.
     const bool inside = stretch.end == 0 ? begins : stretch.end <= lead;
     if (stretch.match) {
       if (inside) out += bytes;

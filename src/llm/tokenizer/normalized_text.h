@@ -1,8 +1,8 @@
-// A text while it is normalized, and how much of its beginning stems from where the whole text begins.
+// A text during normalization, with the number of leading bytes that come from the beginning of the whole text.
 //
-// Metaspace with the scheme "first" puts its mark in front of a piece whose first byte is aligned to byte 0 of the original
-// text. The `tokenizers` library keeps an alignment for each byte (NormalizedString). They never decrease, so the number of
-// leading bytes that are aligned to byte 0 is all of it that results depend on.
+// Metaspace with the scheme "first" puts its mark before a piece whose first byte is aligned to byte 0 of the original
+// text. The `tokenizers` library keeps an alignment for each byte (NormalizedString). Alignments never decrease, so
+// results depend only on the number of leading bytes that are aligned to byte 0, the lead.
 #pragma once
 
 #include <cstddef>
@@ -15,29 +15,29 @@
 
 namespace anyaccel::llm {
 
-/// Part of a text. It is valid UTF-8.
+/// Part of a text, in valid UTF-8.
 struct NormalizedText {
   std::string text;
-  bool begins = false;   ///< the part was cut from where the whole text begins
-  std::size_t lead = 0;  ///< leading bytes aligned to the whole text's byte 0
+  bool begins = false;   ///< the part is the beginning of the whole text
+  std::size_t lead = 0;  ///< number of leading bytes aligned to byte 0 of the whole text
   TextLimit limit = TextLimit::of(0);
 
-  /// The part of a whole text. `begins`: its first one.
+  /// Returns a part of a whole text. `begins`: it is the first part.
   static NormalizedText part(std::string_view text, bool begins, TextLimit limit);
 };
 
-/// The lead of a text that a normalizer rewrites character by character.
+/// Computes the lead of a text that a normalizer rewrites character by character.
 class LeadTracker {
  public:
   explicit LeadTracker(const NormalizedText& text) : LeadTracker(text.text, text.begins, text.lead) {}
   LeadTracker(std::string_view text, bool begins, std::size_t lead) : text_(text), begins_(begins), lead_(lead) {}
 
-  /// Add a character of the new text, of so many bytes. `change` is the library's: 0 replaces a character of the old text, -n
-  /// replaces n + 1 of them, 1 replaces none.
+  /// Adds a character of the new text with its size in bytes. `change` is the library's: 0 replaces a character of the
+  /// old text, -n replaces n + 1 characters, and 1 replaces none.
   void add(std::size_t bytes, std::int64_t change);
-  /// The new text's lead, of the characters so far.
+  /// The new text's lead, for the characters so far.
   std::size_t lead() const { return out_; }
-  /// No further character changes it.
+  /// True if further characters cannot change the lead.
   bool done() const { return done_; }
 
  private:
@@ -49,7 +49,7 @@ class LeadTracker {
 
 struct Stretch;
 
-/// The lead of a text whose matches are replaced by `bytes` bytes each.
+/// Returns the lead of a text whose matches are each replaced by `bytes` bytes.
 std::size_t lead_of_replaced(const std::vector<Stretch>& stretches, std::size_t bytes, bool begins, std::size_t lead);
 
 }  // namespace anyaccel::llm

@@ -25,11 +25,11 @@ class Pattern {
   explicit Pattern(std::string text) : text_(std::move(text)) {}
   explicit Pattern(Regex regex) : regex_(std::move(regex)) {}
   std::vector<Stretch> find(std::string_view text) const;
-  /// The text with each match replaced. Throws what `limit` throws for its size.
+  /// Returns the text with each match replaced. Throws as `limit` does if the result is too large.
   std::string replace(std::string_view text, const std::string& by, TextLimit limit) const {
     return replace(text, find(text), by, limit);
   }
-  /// The same with matches that find() returned.
+  /// The same, for matches from find().
   static std::string replace(std::string_view text, const std::vector<Stretch>& stretches, const std::string& by,
                              TextLimit limit);
 

@@ -26,15 +26,14 @@ class Normalizer {
 /// A part of the text on its way to the model.
 struct Piece {
   std::string text;
-  std::size_t
-      lead;  ///< leading bytes aligned to the whole text's byte 0; above 0: the piece is where the whole text begins
+  std::size_t lead;  ///< leading bytes aligned to byte 0 of the whole text; above 0: the piece begins the whole text
 };
 
 /// The pieces of a text, in order.
 class Pieces {
  public:
   explicit Pieces(TextLimit limit) : limit_(limit) {}
-  /// Append a piece, unless it is empty.
+  /// Appends a piece unless it is empty.
   void add(Piece piece);
   TextLimit limit() const { return limit_; }
   std::size_t bytes() const { return bytes_; }
@@ -46,7 +45,7 @@ class Pieces {
   TextLimit limit_;
 };
 
-/// Cuts pieces into smaller ones.
+/// Splits pieces into smaller ones.
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;

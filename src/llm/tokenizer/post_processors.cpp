@@ -9,7 +9,7 @@ namespace {
 /// Ids before and after the text's own, which may stand there more than once.
 class Template final : public PostProcessor {
  public:
-  /// Appends ids, or the text's own when there are none. False if there are too many.
+  /// Appends ids, or a placeholder for the text's own ids. Returns false if there are too many.
   bool add(std::optional<TokenIds> ids) {
     count_ += ids ? ids->size() : 0;
     parts_.push_back(std::move(ids));
@@ -51,7 +51,7 @@ std::optional<TokenIds> special_ids(const TokenizerNode& node, const std::string
   TokenIds out;
   for (const SortedJson& id : *ids) {
     if (!id.is_number_integer() || id.get<double>() < 0 || id.get<double>() > static_cast<double>(kMaxTokenId)) {
-      token.corrupt("an id is no token's");
+      token.corrupt("an id belongs to no token");
     }
     out.push_back(id.get<std::int64_t>());
   }
@@ -64,7 +64,7 @@ std::unique_ptr<PostProcessor> read_template(const TokenizerNode& node) {
   for (const TokenizerNode& part : node.children("single")) {
     if (part.has("SpecialToken")) {
       if (!out->add(special_ids(node, part.child("SpecialToken").required_string("id"))))
-        part.unsupported("a template of so many tokens");
+        part.unsupported("a template with too many tokens");
     } else if (part.has("Sequence")) {
       if (has_text) part.unsupported("a template that has its text twice");
       out->add(std::nullopt);
@@ -82,7 +82,7 @@ std::unique_ptr<PostProcessor> read_frame(const TokenizerNode& node) {
     const SortedJson* pair = node.array(key);
     if (!pair || pair->size() != 2 || !(*pair)[1].is_number_unsigned() ||
         (*pair)[1].get<std::uint64_t>() > static_cast<std::uint64_t>(kMaxTokenId)) {
-      node.corrupt(std::string(key) + " is no pair of token and id");
+      node.corrupt(std::string(key) + " is not a pair of token and id");
     }
     return TokenIds{(*pair)[1].get<std::int64_t>()};
   };

@@ -49,8 +49,8 @@ std::int64_t count_characters(std::string_view text) {
   return count;
 }
 
-/// The lead of a text whose parts are replaced. As the library does, the last character of the text so far takes the
-/// characters along that have no counterpart, even if it comes from an earlier part.
+/// Computes the lead of a text whose parts are replaced. As in the library, characters without a counterpart are merged
+/// into the last character of the text so far, even if that comes from an earlier part.
 class Changes {
  public:
   explicit Changes(const NormalizedText& text) : tracker_(text) {}
@@ -82,14 +82,14 @@ class Precompiled final : public Normalizer {
  public:
   explicit Precompiled(const TokenizerNode& node) {
     const auto bytes = decode_base64(node.required_string("precompiled_charsmap"));
-    if (!bytes) node.corrupt("precompiled_charsmap is no base64");
+    if (!bytes) node.corrupt("precompiled_charsmap is not base64");
     const std::size_t size = bytes->size() < 4 ? 0 : read_u32(*bytes, 0);
     if (bytes->size() < 4 || size % 4 != 0 || size > bytes->size() - 4) {
       node.corrupt("precompiled_charsmap is cut short");
     }
     for (std::size_t at = 4; at < size + 4; at += 4) units_.push_back(read_u32(*bytes, at));
     texts_ = bytes->substr(size + 4);
-    if (!is_utf8(texts_)) node.corrupt("precompiled_charsmap has texts that are no UTF-8");
+    if (!is_utf8(texts_)) node.corrupt("precompiled_charsmap has texts that are not UTF-8");
   }
 
   void normalize(NormalizedText& text) const override {
@@ -112,7 +112,7 @@ class Precompiled final : public Normalizer {
       for_each_character(cluster,
                          [&](char32_t, std::string_view bytes) { replace(bytes, map(bytes).value_or(bytes)); });
     }
-    const std::size_t lead = changes.lead();  // reads the old text
+    const std::size_t lead = changes.lead();  // uses the old text
     text.text = utf8_lossy(out);
     text.lead = std::min(lead, text.text.size());
   }

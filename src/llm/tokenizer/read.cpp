@@ -62,7 +62,7 @@ std::vector<TokenizerNode> TokenizerNode::children(const char* key) const {
   std::vector<TokenizerNode> out;
   for (const SortedJson& value : *values) {
     const std::string place = source() + ", " + key + "[" + std::to_string(out.size()) + "]";
-    if (!value.is_object()) TokenizerNode(value, place).corrupt("this is no object");
+    if (!value.is_object()) TokenizerNode(value, place).corrupt("this is not an object");
     out.emplace_back(value, place);
   }
   return out;

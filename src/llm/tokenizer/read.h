@@ -11,22 +11,22 @@ namespace anyaccel::llm {
 
 inline constexpr std::int64_t kMaxTokenId = (std::int64_t{1} << 31) - 1;
 
-/// An object of tokenizer.json, with the place where it stands for messages.
+/// An object of tokenizer.json, with its place in the file for messages.
 class TokenizerNode : public SortedJsonReader {
  public:
   TokenizerNode(const SortedJson& object, const std::string& place) : SortedJsonReader(object, place) {}
 
   /// "(none)" without one.
   std::string type() const { return string("type").value_or("(none)"); }
-  /// string() of a key that must be there.
+  /// string() of a required key.
   std::string required_string(const char* key) const;
   bool flag(const char* key, bool otherwise) const { return boolean(key).value_or(otherwise); }
   /// A string of exactly one character.
   std::string character(const char* key) const;
   TokenizerNode child(const char* key) const;
-  /// children() of a step that is a sequence. `unsupported` for more than kMaxSteps, nested ones included.
+  /// children() of a sequence step. Throws `unsupported` for more than kMaxSteps steps, including nested ones.
   std::vector<TokenizerNode> steps(const char* key) const;
-  /// The objects of an array that must be there.
+  /// The objects in a required array.
   std::vector<TokenizerNode> children(const char* key) const;
 
   [[noreturn]] void unsupported(const std::string& construct) const;

@@ -15,8 +15,9 @@ namespace anyaccel::llm {
 namespace {
 
 constexpr unsigned kMatchStack = 1U << 22;      ///< entries, of some 32 bytes each
-constexpr unsigned long kRetries = 50'000'000;  // of one search
-// Of all searches in a text, each of which may come close to its limit. Real expressions take a hundredth of it.
+constexpr unsigned long kRetries = 50'000'000;  // per search
+// For all searches in a text, because each of them may come close to its limit. Real expressions need a hundredth of
+// this.
 constexpr std::chrono::seconds kTime{5};
 constexpr std::chrono::microseconds kTimePerByte{10};
 
@@ -88,7 +89,7 @@ std::vector<std::pair<std::size_t, std::size_t>> Regex::find_all(std::string_vie
   std::size_t searches = 0;
   while (from <= text.size()) {
     if (++searches % 16 == 0 && std::chrono::steady_clock::now() > until)
-      fail("it backtracks too far, and takes too long");
+      fail("it backtracks too far and takes too long");
     const int code = onig_search_with_param(compiled_->regex, begin, end, begin + from, end, region.get(),
                                             ONIG_OPTION_NONE, limits.get());
     if (code == ONIG_MISMATCH) break;

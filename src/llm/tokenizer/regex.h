@@ -1,4 +1,4 @@
-// Regular expressions of tokenizer.json, by Oniguruma as the `tokenizers` library uses it.
+// Regular expressions of tokenizer.json, matched with Oniguruma as in the `tokenizers` library.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@ namespace anyaccel::llm {
 /// Thread-safe once made.
 class Regex {
  public:
-  /// Throws `corrupt` with Oniguruma's message for what is not an expression. `source` is its place, for errors here and
-  /// in find_all().
+  /// Throws `corrupt` with Oniguruma's message for an invalid expression. `source` is its place, for errors here and in
+  /// find_all().
   Regex(const std::string& pattern, const std::string& source);
 
-  /// Begin and end of all matches in valid UTF-8, left to right, without overlap. Throws `invalid_argument`
-  /// if the expression backtracks beyond its limits of time and memory on this text.
+  /// Returns begin and end of all matches in valid UTF-8, from left to right, without overlap. Throws
+  /// `invalid_argument` if backtracking on this text exceeds the limits of time and memory.
   std::vector<std::pair<std::size_t, std::size_t>> find_all(std::string_view text) const;
 
  private:

@@ -8,10 +8,10 @@ namespace anyaccel::llm {
 
 void TextLimit::fail(std::size_t bytes) const {
   throw Error(ErrorCode::invalid_argument, "Tokenizer",
-              {.what = "a step of the tokenizer makes too much of this text",
+              {.what = "a tokenizer step expands this text too much",
                .got = std::to_string(bytes) + " bytes",
                .want = "at most " + std::to_string(most_),
-               .hint = "check normalizer, pre_tokenizer and decoder of tokenizer.json"});
+               .hint = "check the normalizer, pre_tokenizer and decoder in tokenizer.json"});
 }
 
 }  // namespace anyaccel::llm

@@ -1,4 +1,5 @@
-// How much a tokenizer's steps may make of a text. Steps that replace text can multiply it, and a sequence of them exponentially.
+// Limits how much a tokenizer's steps may expand a text. Steps that replace text can multiply its size, and sequences
+// of steps can do so exponentially.
 #pragma once
 
 #include <algorithm>
@@ -6,21 +7,21 @@
 
 namespace anyaccel::llm {
 
-/// Largest number of steps in a normalizer, pre-tokenizer, post-processor or decoder, nested ones included.
+/// Maximum number of steps in a normalizer, pre-tokenizer, post-processor or decoder, including nested steps.
 inline constexpr std::size_t kMaxSteps = 64;
 
 class TextLimit {
  public:
-  /// Limit for what becomes of a text of `bytes` bytes: `more`, and 32 times as much. NFKC, the greediest of the usual steps,
-  /// makes 11 bytes of one, and ByteLevel 2.
+  /// Limit for the expansion of a text of `bytes` bytes: 32 times its size plus `more`. NFKC, the greediest of the
+  /// usual steps, turns one byte into at most 11, and ByteLevel into 2.
   static TextLimit of(std::size_t bytes, std::size_t more = std::size_t{64} << 10) {
     return TextLimit(std::min(more + 32 * bytes, kMost));
   }
 
-  /// What is left of the limit after a part of the text took `bytes`, which check() passed.
+  /// Returns the remaining limit after a part of the text used `bytes`, which check() accepted.
   TextLimit after(std::size_t bytes) const { return TextLimit(most_ - bytes); }
 
-  /// Throws `invalid_argument` if `bytes` is above the limit. Call it before memory for so many bytes is taken, if possible.
+  /// Throws `invalid_argument` if `bytes` exceeds the limit. If possible, call it before allocating the memory.
   void check(std::size_t bytes) const {
     if (bytes > most_) fail(bytes);
   }

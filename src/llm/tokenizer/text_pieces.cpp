@@ -22,7 +22,7 @@ constexpr std::array<Kind, 256> kKinds = [] {
   return kinds;
 }();
 
-/// A text and where in it the kinds change.
+/// Scans a text for runs of characters of one kind.
 class Scan {
  public:
   explicit Scan(std::string_view text) : text_(text) {}
@@ -45,7 +45,7 @@ std::size_t space_length(std::string_view text, const Scan& scan) {
     if (scan.is(end, Kind::newline)) after_newline = end + 1;
   }
   if (after_newline > 0) return after_newline;
-  // The last space goes with the word after it.
+  // The last space belongs to the next word.
   return end < text.size() && end > 1 ? end - 1 : end;
 }
 

@@ -1,4 +1,4 @@
-// How the vocabularies that we train cut a text before they merge bytes.
+// Splits a text into pieces before bytes are merged, for the vocabularies that we train.
 #pragma once
 
 #include <cstddef>
@@ -6,14 +6,14 @@
 
 namespace anyaccel::llm {
 
-/// The cut as a regular expression, for tokenizer.json. Words keep the one space, mark or underscore in front of them; up to
-/// three digits, a run of marks with the newlines after it, and white space are pieces of their own. Bytes above 127 count
+/// The split as a regular expression, for tokenizer.json. Words include one preceding space, mark or underscore. Up to
+/// three digits, a run of marks with the newlines after it, and whitespace are separate pieces. Bytes above 127 count
 /// as letters.
 inline constexpr const char* kTextPieces =
     R"([^\r\n0-9A-Za-z\x{80}-\x{10ffff}]?[A-Za-z\x{80}-\x{10ffff}]+|[0-9]{1,3}| ?[\x00-\x08\x0e-\x1f!-/:-@\[-`{-\x7f]+[\r\n]*|)"
     R"([\t-\r ]*[\r\n]+|[\t-\r ]+(?![^\t-\r ])|[\t-\r ]+)";
 
-/// Length of the piece at the beginning of `text`, which is not empty. Gives the same pieces as the expression.
+/// Returns the length of the first piece of a non-empty text. Produces the same pieces as the expression.
 std::size_t piece_length(std::string_view text);
 
 }  // namespace anyaccel::llm

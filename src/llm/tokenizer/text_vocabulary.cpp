@@ -55,7 +55,7 @@ std::string as_symbols(std::string_view bytes) {
 std::uint16_t token_of(const TokenizerNode& model, const SortedJson& vocabulary, const SortedJson& word) {
   const auto found = word.is_string() ? vocabulary.find(word.get<std::string>()) : vocabulary.end();
   if (found == vocabulary.end() || !found->is_number_unsigned() || found->get<std::int64_t>() >= kMaxVocabulary)
-    model.corrupt("a merge of a word that is not in the vocabulary");
+    model.corrupt("a merge uses a word that is not in the vocabulary");
   return found->get<std::uint16_t>();
 }
 
@@ -99,11 +99,11 @@ TextVocabulary TextVocabulary::read(const std::string& json, const std::string& 
       if (!pair.is_array() || pair.size() != 2) model.corrupt("a merge is not a pair");
       merges.emplace_back(token_of(model, *vocabulary, pair[0]), token_of(model, *vocabulary, pair[1]));
       const auto last = static_cast<std::size_t>(kByteVocabulary) + merges.size() - 1;
-      if (merges.back().first >= last || merges.back().second >= last) model.corrupt("a merge of a later token");
+      if (merges.back().first >= last || merges.back().second >= last) model.corrupt("a merge uses a later token");
     }
   }
   TextVocabulary out(merges);
-  // Training goes on with the same ids only if all of the file is as we write it.
+  // A resumed run has the same ids only if the whole file is exactly as we write it.
   if (!vocabulary || parse_sorted_json_object(out.json_, source) != root)
     model.unsupported("a tokenizer that `anyaccel train` did not write");
   return out;

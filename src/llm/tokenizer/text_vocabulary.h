@@ -1,4 +1,4 @@
-// The vocabulary of a model that is trained here: bytes, the end of a document, and merges learned from the text.
+// Vocabulary of the models that we train: bytes, the end of a document, and merges learned from the text.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace anyaccel::llm {
 
 class TokenModel;
 
-/// Turns streams of bytes, in which kEndOfText ends each document, into streams of tokens. Ids 0 to 255 are bytes, 256 is
-/// kEndOfText, and merge i is 257 + i. Gives the ids that Tokenizer::encode() gives with json().
+/// Converts streams of bytes, in which kEndOfText ends each document, to streams of tokens. Ids 0 to 255 are bytes, 256
+/// is kEndOfText, and merge i is 257 + i. The ids are the same as those of Tokenizer::encode() with json().
 class TextVocabulary {
  public:
-  /// Learns a vocabulary of at most `size` tokens from a stream. A short text gives a smaller one: at most one merge per 4 KiB,
-  /// because a token that hardly occurs cannot be learned.
+  /// Learns a vocabulary of at most `size` tokens from a stream. The number of merges is limited to one per 4 KiB of
+  /// text, because a model cannot learn tokens that hardly occur.
   static TextVocabulary learn(std::span<const std::uint16_t> stream, std::int64_t size);
-  /// Reads the tokenizer.json of a checkpoint that our training wrote; "" is the vocabulary of bytes. Throws `corrupt` or
-  /// `unsupported` naming `source`.
+  /// Reads a tokenizer.json written by our training; "" means the vocabulary of bytes. Throws `corrupt` or
+  /// `unsupported`, naming `source`.
   static TextVocabulary read(const std::string& json, const std::string& source);
 
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(lengths_.size()); }

@@ -10,7 +10,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr std::int64_t kMaxDecodedId = (std::int64_t{1} << 32) - 1;  // the `tokenizers` library takes so many
+constexpr std::int64_t kMaxDecodedId = (std::int64_t{1} << 32) - 1;  // limit of the `tokenizers` library
 constexpr std::size_t kMaxText = std::size_t{1} << 30;               // ICU and Oniguruma count in int
 
 template <typename T>

@@ -1,4 +1,4 @@
-// The tokenizer files of models that are trained here.
+// Tokenizer files of the models that we train.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace anyaccel::llm {
 
-/// Ids fit 16 bits.
+/// Ids fit in 16 bits.
 constexpr std::int64_t kMaxVocabulary = 65536;
 
-/// tokenizer.json of a byte-level vocabulary with merges; without any, of bytes alone.
+/// Returns the tokenizer.json of a byte-level vocabulary with these merges; without merges, of bytes only.
 std::string byte_level_json(const Merges& merges);
 
 }  // namespace anyaccel::llm

@@ -66,7 +66,7 @@ bool is_cjk(char32_t c) {
 }
 
 void append_lowercase(std::string& out, char32_t c) {
-  if (c == 0x130) {  // the only one that becomes two
+  if (c == 0x130) {  // the only character whose lower case is two characters
     out += "i\xcc\x87";
   } else {
     append_utf8(out, static_cast<char32_t>(u_tolower(static_cast<UChar32>(c))));
@@ -90,7 +90,7 @@ std::vector<std::string_view> graphemes(std::string_view text) {
   }
   using Breaks = std::unique_ptr<UBreakIterator, decltype(&ubrk_close)>;
   UErrorCode status = U_ZERO_ERROR;
-  // To open one takes longer than to go through a word.
+  // Opening an iterator takes longer than iterating over a word.
   thread_local const Breaks breaks(ubrk_open(UBRK_CHARACTER, "", nullptr, 0, &status), ubrk_close);
   const std::unique_ptr<UText, decltype(&utext_close)> source(
       utext_openUTF8(nullptr, text.data(), static_cast<int64_t>(text.size()), &status), utext_close);

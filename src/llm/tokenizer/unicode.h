@@ -1,4 +1,4 @@
-// What Unicode says of characters, through ICU.
+// Unicode properties of characters, from ICU.
 #pragma once
 
 #include <string>
@@ -16,9 +16,9 @@ bool is_mark_nonspacing(char32_t c);  ///< category Mn
 bool is_other(char32_t c);            ///< category C, but for what is unassigned
 bool is_cjk(char32_t c);              ///< BERT's ranges of Chinese characters
 
-/// The character in lower case, whatever its neighbours are, as Rust's char::to_lowercase.
+/// Appends the character in lower case, regardless of its neighbors, like Rust's char::to_lowercase.
 void append_lowercase(std::string& out, char32_t c);
-/// The same for each character of valid UTF-8.
+/// Returns valid UTF-8 with each character in lower case.
 std::string lowercase(std::string_view text);
 
 /// The text's grapheme clusters, in order. Views into `text`.

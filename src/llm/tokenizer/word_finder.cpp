@@ -13,7 +13,7 @@ WordFinder::WordFinder(std::vector<std::pair<std::string, std::size_t>> words) {
   if (words.empty()) return;
 
   struct Range {
-    std::size_t low, high;  // the words with the node's text
+    std::size_t low, high;  // range of words with the node's text
     Index parent;
   };
   std::vector<Range> ranges = {{0, words.size(), 0}};

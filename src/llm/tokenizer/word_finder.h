@@ -1,4 +1,5 @@
-// Which of many words begins at each place of a text: Aho-Corasick over the words read backwards (doi:10.1145/360825.360855).
+// Finds the word that begins at each position of a text: Aho-Corasick over the reversed words
+// (doi:10.1145/360825.360855).
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@
 
 namespace anyaccel::llm {
 
-/// A word that begins at a place of a text.
+/// A word that begins at a position of a text.
 struct FoundWord {
   std::size_t begin, size;
   std::size_t value;
@@ -20,22 +21,22 @@ struct FoundWord {
 class WordFinder {
  public:
   WordFinder() = default;
-  /// Words, not empty, with a value each. Of equal words the first one counts.
+  /// Non-empty words, each with a value. Of equal words, the first one is used.
   explicit WordFinder(std::vector<std::pair<std::string, std::size_t>> words);
 
   bool empty() const { return words_.empty(); }
-  /// The longest word that begins at each place where one does, from the last place to the first. Takes time in proportion
-  /// to the text, whatever the words are.
+  /// Returns the longest word at each position where a word begins, from the last position to the first. Takes time
+  /// linear in the text's length, whatever the words are.
   std::vector<FoundWord> find(std::string_view text) const;
 
  private:
   using Index = std::uint32_t;
   static constexpr Index kNone = ~Index{0};
-  /// A word's end. Nodes with the same parent are neighbours, in the order of their bytes.
+  /// A suffix of a word. Nodes with the same parent are adjacent, ordered by their bytes.
   struct Node {
-    Index children = 0;  ///< the first one
-    Index fallback = 0;  ///< node of the longest other end that the same text begins with
-    Index word = kNone;  ///< longest word that the text begins with
+    Index children = 0;  ///< first child
+    Index fallback = 0;  ///< node of the longest shorter suffix that the node's text begins with
+    Index word = kNone;  ///< longest word that the node's text begins with
     std::uint16_t count = 0;
     unsigned char byte = 0;
   };

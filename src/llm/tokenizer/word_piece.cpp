@@ -21,7 +21,8 @@ class WordPiece final : public TokenModel {
     for (const auto& [word, id] : node.object("vocab")->items()) {
       const auto value = static_cast<std::size_t>(*vocabulary_.id(word));
       if (!word.empty()) first.emplace_back(word, value);
-      if (word.size() > prefix.size() && word.starts_with(prefix)) later.emplace_back(word.substr(prefix.size()), value);
+      if (word.size() > prefix.size() && word.starts_with(prefix))
+        later.emplace_back(word.substr(prefix.size()), value);
     }
     first_ = WordFinder(std::move(first));
     later_ = WordFinder(std::move(later));

@@ -22,24 +22,24 @@ namespace {
 
 /// More text than this hardly changes the counts.
 constexpr std::size_t kMaxTokens = std::size_t{1} << 25;
-/// Columns beyond the wanted rank, and passes over the matrix, of the randomized decomposition.
+/// Columns beyond the required rank, and passes over the matrix, in the randomized decomposition.
 constexpr std::int64_t kOversampling = 8;
 constexpr int kPasses = 2;
 /// Root mean square of the embedding.
 constexpr double kEmbedding = 0.5;
-/// Share of the embedding that is the same for all tokens. Through it the head adds the frequency of each token.
+/// Component of the embedding that is the same for all tokens. The head uses it to add the frequency of each token.
 constexpr double kConstant = 2.0;
 
-/// A sparse float matrix, row after row.
+/// A sparse float matrix, stored by rows.
 struct Sparse {
   std::int64_t columns;
-  std::vector<std::size_t> begins;    ///< of the rows, and the end
+  std::vector<std::size_t> begins;    ///< beginning of each row, and the end
   std::vector<std::uint16_t> places;  ///< column of each value
   std::vector<float> values;
 
   std::int64_t rows() const { return static_cast<std::int64_t>(begins.size()) - 1; }
 
-  /// The product with a dense float matrix.
+  /// Product with a dense float matrix.
   at::Tensor operator*(const at::Tensor& dense) const {
     const at::Tensor in = dense.contiguous();
     at::Tensor out = at::zeros({rows(), in.size(1)});
@@ -77,8 +77,8 @@ struct Sparse {
   }
 };
 
-/// What counting gives: P(b | a) = share[b] * exp(ratio[a, b]) but for a factor of a. By Witten and Bell's estimate the ratio is
-/// 0 for pairs that do not occur, so it is sparse.
+/// Counts as probabilities: P(b | a) = share[b] * exp(ratio[a, b]), up to a factor that depends on a. With Witten and
+/// Bell's estimate, the ratio is 0 for pairs that do not occur, so it is sparse.
 struct Bigrams {
   std::vector<double> share;
   Sparse ratio;
@@ -112,7 +112,7 @@ Bigrams count_bigrams(std::span<const std::uint16_t> tokens, std::size_t vocabul
   return out;
 }
 
-/// Two factors [vocabulary, rank] whose product is near the ratios, nearest where tokens are frequent.
+/// Returns two factors [vocabulary, rank] whose product approximates the ratios, best for frequent tokens.
 /// Halko, Martinsson and Tropp, "Finding Structure with Randomness", SIAM Review 53(2), 2011.
 std::pair<at::Tensor, at::Tensor> factors(const Bigrams& bigrams, std::int64_t rank, HostRandom& random) {
   const std::size_t vocabulary = bigrams.share.size();
@@ -159,15 +159,15 @@ void start_from_bigrams(Weights& weights, const ModelConfig& config, std::span<c
   for (std::size_t i = 0; i < bigrams.share.size(); ++i)
     share.mutable_data_ptr<float>()[i] = static_cast<float>(std::log(bigrams.share[i]));
 
-  // The norm before the head would take away how long a token's row is. One more column makes all rows equally long; the head
-  // does not read it.
+  // The norm before the head would remove the length of a token's row. An additional column, which the head ignores,
+  // makes all rows equally long.
   const at::Tensor squares = left.square().sum(1, /*keepdim=*/true);
   const double longest = squares.max().item<double>();
   const double length = std::sqrt(longest + kConstant * kConstant);
   const at::Tensor filler = squares.neg().add(longest).clamp_min(0).sqrt();
   const at::Tensor rest = at::zeros({vocabulary, width - 2 - rank});
   const double per_value = std::sqrt(static_cast<double>(width)) / length;
-  // Rotated, so that no column is special to the optimizer.
+  // Rotate the rows, so that no column is special to the optimizer.
   const at::Tensor rotation = random_rotation(width, random);
   const at::Tensor rows = at::cat({left, at::full({vocabulary, 1}, kConstant), filler, rest}, 1);
   const at::Tensor head = at::cat({right, share.sub(share.mean()).div(kConstant), at::zeros({vocabulary, 1}), rest}, 1);

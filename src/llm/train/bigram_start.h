@@ -1,4 +1,4 @@
-// First weights from counts instead of chance.
+// Initial weights from counts instead of random numbers.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,11 @@
 
 namespace anyaccel::llm {
 
-/// Sets a new model's embedding and head so that it predicts each token from the one before it as a bigram model of `tokens` does,
-/// as far as the width allows. The layers begin by adding nothing. Short runs then learn what goes beyond neighbours.
+/// Sets a new model's embedding and head so that it predicts each token from the previous one like a bigram model of
+/// `tokens`, as far as the width allows. The layers initially add nothing. A short run can then learn longer
+/// dependencies.
 ///
-/// Does nothing if the model cannot be set so (tied embeddings, fewer than four dimensions) or LibTorch lacks LAPACK.
+/// Does nothing for models with tied embeddings or fewer than four dimensions, or if LibTorch lacks LAPACK.
 void start_from_bigrams(Weights& weights, const ModelConfig& config, std::span<const std::uint16_t> tokens,
                         HostRandom& random);
 

@@ -15,8 +15,8 @@ namespace anyaccel::llm {
 double held_out_loss(ModelState& model, std::span<const std::uint16_t> stream, std::span<const Window> windows,
                      std::int64_t batch, c10::ScalarType dtype);
 
-/// The bytes that are predicted in windows of tokens, with the byte before them: windows of the same text as bytes. `lengths`:
-/// bytes of each token.
+/// Converts windows of tokens to windows of the same text in bytes: the predicted bytes and the byte before them.
+/// `lengths`: bytes per token.
 std::vector<Window> byte_windows(std::span<const std::uint16_t> tokens, std::span<const Window> windows,
                                  const std::vector<std::uint32_t>& lengths);
 

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kLarge = std::int64_t{1} << 60;
 
 [[noreturn]] void corrupt(const std::string& what) {
-  throw Error(ErrorCode::corrupt, "resume", {.what = what, .hint = "start anew without --resume"});
+  throw Error(ErrorCode::corrupt, "resume", {.what = what, .hint = "start over without --resume"});
 }
 
 at::Tensor checked(const SafetensorsFile& file, const std::string& name, const at::Tensor& like) {
@@ -75,7 +75,7 @@ TrainOptions run_options(const fs::path& folder, const std::string& description,
   out.seed = (*saved)["seed"].get<std::uint64_t>();
   out.dtype = parse_dtype(options.string("dtype").value_or("float32"));
   out.graph = options.boolean("graph").value_or(false);
-  // Runs from before vocabularies were learned have the one of bytes.
+  // Older runs, without a learned vocabulary, use the vocabulary of bytes.
   out.vocab_size = options.integer("vocab_size", kByteVocabulary, kMaxVocabulary).value_or(kByteVocabulary);
   out.batch_size = options.required_integer("batch_size", 1, kLarge);
   out.lr = required_number(options, "lr");

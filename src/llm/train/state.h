@@ -13,12 +13,12 @@
 
 namespace anyaccel::llm {
 
-/// How far a run is, and what it must go on with.
+/// Progress of a run, and the state that it continues with.
 struct Progress {
   std::int64_t step = 0;
-  double seconds = 0;             ///< of training, over all its parts
+  double seconds = 0;             ///< training time, including earlier parts of the run
   std::uint64_t fingerprint = 0;  ///< of the data
-  std::string tokenizer;          ///< text of tokenizer.json; "" before it is known, or for bytes
+  std::string tokenizer;          ///< text of tokenizer.json; "" if not yet known, or for bytes
 };
 
 /// Everything that is saved together. References to the live objects.
@@ -31,7 +31,7 @@ struct RunState {
   Progress& progress;
 };
 
-/// Makes the folder and sees that files can be written there. Throws `io`.
+/// Creates the folder and checks that files can be written there. Throws `io`.
 void check_folder(const std::filesystem::path& folder);
 
 /// Writes model.safetensors, config.json, tokenizer.json, tokenizer_config.json, training_state.safetensors and

@@ -97,14 +97,14 @@ struct Trainer::Impl {
         optimizer(make_optimizer(model->state()->weights, options)),
         scaler({.enabled = options.dtype == c10::kHalf}) {
     check_dtype();
-    if (ranks.first()) check_folder(options.out);  // now, and not after an hour of training
+    if (ranks.first()) check_folder(options.out);  // before training, not an hour later
     check_tokens();
     ranks.check_same_data(corpus.fingerprint, corpus.source);
     if (options.resume) {
       if (progress.fingerprint != corpus.fingerprint) {
         throw Error(ErrorCode::invalid_argument, "resume",
                     {.what = "the data are not those of the saved run: " + corpus.source,
-                     .hint = "give the same --data, or start anew without --resume"});
+                     .hint = "pass the same --data, or start over without --resume"});
       }
       if (ranks.first()) load_run(options.out, run_state());
       share_state();
@@ -134,13 +134,13 @@ struct Trainer::Impl {
     const std::int64_t context = options.model.max_positions;
     if (!options.data.empty()) return load_corpus(options.data, context);
     Corpus headers = load_default_corpus(context);
-    // Runs were once started on all headers, generated ones included.
+    // Older runs used all headers, including generated ones.
     if (options.resume && headers.fingerprint != progress.fingerprint)
       return load_default_corpus(context, Headers::all);
     return headers;
   }
 
-  /// All ranks learn the same one, because they read the same data; a resumed run goes on with its own.
+  /// All ranks learn the same vocabulary, because they read the same data. A resumed run keeps its vocabulary.
   TextVocabulary make_vocabulary() {
     auto made = options.resume ? TextVocabulary::read(progress.tokenizer, (options.out / "tokenizer.json").string())
                                : TextVocabulary::learn(corpus.train, options.vocab_size);
@@ -150,7 +150,7 @@ struct Trainer::Impl {
                   {.what = "tokenizer.json and config.json have different vocabularies",
                    .got = std::to_string(made.size()) + " tokens",
                    .want = std::to_string(options.model.vocab_size),
-                   .hint = "start anew without --resume"});
+                   .hint = "start over without --resume"});
     }
     progress.tokenizer = made.json();
     return made;
@@ -164,7 +164,7 @@ struct Trainer::Impl {
         {.what = "there is too little text",
          .got = std::to_string(train.size()) + " tokens to train on, " + std::to_string(held_out.size()) + " held out",
          .want = "at least " + std::to_string(needed) + " of each",
-         .hint = "give more --data, a shorter --context or a smaller --vocab-size"});
+         .hint = "pass more --data, a shorter --context or a smaller --vocab-size"});
   }
 
   std::optional<Model> make_model() {

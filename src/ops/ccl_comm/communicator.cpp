@@ -265,7 +265,7 @@ extern "C" __attribute__((visibility("default"))) const char* anyaccel_ccl_comm_
   } catch (const std::exception& error) {
     problem = error.what();
   } catch (...) {
-    problem = "it threw something that is no std::exception";
+    problem = "it threw something that is not a std::exception";
   }
   // Never unloaded or ended in order: the caller ends with _exit().
   return problem.empty() ? nullptr : problem.c_str();

@@ -27,13 +27,13 @@ void check_size(const char* op, const char* name, const Tensor& tensor, std::int
 }
 
 void check_bytes(const char* op, const char* name, const Tensor& tensor) {
-  if (tensor.scalar_type() != at::kByte) refuse(op, std::string(name) + " are no bytes", words(tensor), "uint8");
+  if (tensor.scalar_type() != at::kByte) refuse(op, std::string(name) + " are not bytes", words(tensor), "uint8");
 }
 
 /// Groups of a tensor of numbers.
 std::int64_t groups_of(const char* op, const Tensor& val, std::int64_t group) {
   if (val.numel() % group != 0)
-    refuse(op, "the values are no whole groups", words(val), "a multiple of " + std::to_string(group));
+    refuse(op, "the values are not whole groups", words(val), "a multiple of " + std::to_string(group));
   return val.numel() / group;
 }
 
@@ -113,7 +113,7 @@ SelectGiven select_given(const char* op, const Tensor& val, const Tensor& val_q,
     refuse(op, "the result is not as many whole groups for each index", words(val),
            "a multiple of " + std::to_string(count) + " groups of " + std::to_string(group));
   if (val_q.numel() % bytes != 0)
-    refuse(op, "the codes are no whole groups", words(val_q), "a multiple of " + std::to_string(bytes) + " bytes");
+    refuse(op, "the codes are not whole groups", words(val_q), "a multiple of " + std::to_string(bytes) + " bytes");
   out.rows_of_index = count == 0 ? 0 : out.rows.groups / count;
   out.all = val_q.numel() / bytes;
   out.indexes = indexes.contiguous();

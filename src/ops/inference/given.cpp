@@ -275,7 +275,7 @@ void check_whole(const char* op, const char* name, const Tensor& tensor, const T
 Matrix make_matrix(const char* op, const char* name, const Tensor& weight, const std::optional<Tensor>& scales,
                    const std::optional<Tensor>& zeros, const Tensor& first) {
   check_whole(op, name, weight, first);
-  if (weight.dim() != 2) refuse(op, std::string(name) + " is no matrix", words(weight), "[outputs, inputs]");
+  if (weight.dim() != 2) refuse(op, std::string(name) + " is not a matrix", words(weight), "[outputs, inputs]");
   Matrix m;
   m.outputs = weight.size(0);
   m.inputs = weight.size(1);

@@ -34,7 +34,7 @@ Matrix dequantize_given(const Tensor& weight, const Tensor& scales, const Given&
                         std::int64_t count) {
   constexpr const char* op = "inference_dequantize";
   const Matrix m = make_matrix(op, "weight", weight, scales, zeros, weight);
-  if (m.group == 0) refuse(op, "weight is no integer", words(weight), "int8, or uint8 with two values each");
+  if (m.group == 0) refuse(op, "weight is not an integer tensor", words(weight), "int8, or uint8 with two values each");
   if (begin < 0 || count < 0 || begin > m.outputs - count)
     refuse(op, "there are no such rows", std::to_string(count) + " from " + std::to_string(begin),
            "rows of " + std::to_string(m.outputs));

@@ -30,7 +30,7 @@ std::vector<std::int64_t> packed_sizes(std::int64_t outputs, std::int64_t inputs
 
 void pack(const Tensor& weight, const Tensor& packed) {
   constexpr const char* op = "inference_pack";
-  if (weight.dim() != 2) refuse(op, "weight is no matrix", words(weight), "[outputs, inputs]");
+  if (weight.dim() != 2) refuse(op, "weight is not a matrix", words(weight), "[outputs, inputs]");
   const std::int64_t outputs = weight.size(0), inputs = weight.size(1);
   check_floats(op, "weight", weight, {outputs, inputs});
   check_floats(op, "packed", packed, packed_sizes(outputs, inputs));

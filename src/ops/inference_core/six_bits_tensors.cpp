@@ -42,7 +42,7 @@ std::tuple<Tensor, Tensor> preprocess_weight(const Tensor& weight) {
     if (const auto at = to_six_bits(from + begin, inputs, two + begin / 4, four + begin / 2); at >= 0) bad = begin + at;
   });
   if (bad >= 0)
-    refuse(pack_where, "a weight is no number of six bits",
+    refuse(pack_where, "a weight is not a six-bit number",
            std::to_string(static_cast<float>(static_cast<const c10::Half*>(dense.const_data_ptr())[bad])),
            "0, or 1/16 to 28 and their negatives", "divide each row by its scale, and round");
   return packed;

@@ -20,7 +20,7 @@ std::int64_t check_groups(const char* op, const char* name, std::int64_t size, s
 Tensor check_codes(const char* op, const Tensor& data) {
   check_dense_on(op, "the data", data, data);
   if (data.scalar_type() != at::kChar && data.scalar_type() != at::kByte)
-    refuse(op, "the data are no codes", words(data), "int8 or uint8");
+    refuse(op, "the data are not codes", words(data), "int8 or uint8");
   return data.contiguous();
 }
 

@@ -28,7 +28,7 @@ void Communicator::all_reduce(const void* in, void* out, std::size_t count, Kind
   begin(Call::all_reduce, bytes, static_cast<std::uint32_t>(kind) << 8 | static_cast<std::uint32_t>(reduce));
   if (!can_reduce(kind, reduce))
     throw Error(ErrorCode::unsupported, name_,
-                {.what = "an average of integers is no integer", .want = "a floating dtype"});
+                {.what = "AVG requires a floating-point dtype", .want = "a floating dtype"});
   const auto* const from = static_cast<const char*>(in);
   auto* const to = static_cast<char*>(out);
   // With two ranks both ways move the same bytes; with more, a rank that reduces everything reads too much.
@@ -129,7 +129,7 @@ void Communicator::reduce_scatter(const void* in, void* out, std::size_t count, 
         static_cast<std::uint32_t>(kind) << 8 | static_cast<std::uint32_t>(reduce));
   if (!can_reduce(kind, reduce))
     throw Error(ErrorCode::unsupported, name_,
-                {.what = "an average of integers is no integer", .want = "a floating dtype"});
+                {.what = "AVG requires a floating-point dtype", .want = "a floating dtype"});
   const auto* const from = static_cast<const char*>(in);
   const auto ranks = static_cast<std::size_t>(size_);
   const auto mine = static_cast<std::size_t>(rank_);

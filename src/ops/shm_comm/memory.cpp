@@ -248,7 +248,7 @@ Memory Memory::open(const std::string& path, std::size_t bytes) {
   if (made.number < 0) refuse(path + ": " + std::strerror(errno));
   struct stat about {};
   if (::fstat(made.number, &about) != 0) refuse(std::strerror(errno));
-  if (!S_ISREG(about.st_mode)) refuse(path + " is no memory");
+  if (!S_ISREG(about.st_mode)) refuse(path + " is not shared memory");
   if (about.st_uid != ::geteuid()) refuse(path + " belongs to user " + std::to_string(about.st_uid));
   if ((about.st_mode & 07777) != (S_IRUSR | S_IWUSR)) refuse(path + " may be opened by others");
   if (static_cast<unsigned long long>(about.st_size) != bytes) refuse(path + " has another size");

@@ -60,7 +60,7 @@ void check_complex(const char* where, int parts, Reduce reduce) {
 
 [[noreturn]] void refuse_average(const char* where, ScalarType type) {
   throw Error(ErrorCode::unsupported, where,
-              {.what = "an average of integers is no integer", .got = c10::toString(type), .want = "a floating dtype"});
+              {.what = "AVG requires a floating-point dtype", .got = c10::toString(type), .want = "a floating dtype"});
 }
 
 Reduce reduction(const char* where, const std::string& name, ScalarType type) {

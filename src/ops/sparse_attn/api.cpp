@@ -22,7 +22,7 @@ OptionalTensor or_none(const at::Tensor& tensor) { return tensor.defined() ? Opt
 std::int64_t whole_blocks(const char* where, std::int64_t length, std::int64_t block) {
   if (length % block)
     throw Error(ErrorCode::invalid_argument, where,
-                {.what = "the sequence is no whole number of blocks",
+                {.what = "the sequence is not a whole number of blocks",
                  .got = std::to_string(length),
                  .want = "a multiple of " + std::to_string(block),
                  .hint = "use pad_to_block_size()"});

@@ -58,7 +58,7 @@ void check_types(const Given& g) {
     if (other->scalar_type() != g.q.scalar_type() || other->dim() != 4)
       refuse(where, "query, key and value differ in dtype or shape", words(*other), words(g.q));
   if (g.layout.dim() != 3 || c10::isComplexType(g.layout.scalar_type()) || c10::isFloatingType(g.layout.scalar_type()))
-    refuse(where, "the layout is no layout", words(g.layout), "int64 or bool [heads or 1, blocks, blocks]");
+    refuse(where, "this is not a layout", words(g.layout), "int64 or bool [heads or 1, blocks, blocks]");
   if (g.block < 16 || g.block > 128 || g.block % 16)
     refuse(where, "the block size is not supported", std::to_string(g.block), "a multiple of 16 from 16 to 128");
   if (g.scale && !std::isfinite(*g.scale))
@@ -73,7 +73,7 @@ void check_sizes(const Given& g) {
            "only self-attention is supported");
   const std::int64_t heads = g.q.size(1), length = g.q.size(2), blocks = length / g.block;
   if (length % g.block)
-    refuse(where, "the sequence is no whole number of blocks", std::to_string(length),
+    refuse(where, "the sequence is not a whole number of blocks", std::to_string(length),
            "a multiple of " + std::to_string(g.block), "use pad_to_block_size");
   if ((g.layout.size(0) != heads && g.layout.size(0) != 1) || g.layout.size(1) != blocks || g.layout.size(2) != blocks)
     refuse(where, "the layout has another shape", words(g.layout),

@@ -40,7 +40,7 @@ inline void check_on_host(std::string_view where, const char* name, const at::Te
 /// `tensor` is dense and lies where `first` does, whatever device that is.
 inline void check_dense_on(const char* where, const char* name, const at::Tensor& tensor, const at::Tensor& first) {
   if (!tensor.defined() || tensor.layout() != at::kStrided)
-    refuse(where, std::string(name) + " is no dense tensor", words(tensor), "one");
+    refuse(where, std::string(name) + " is not a dense tensor", words(tensor), "one");
   if (tensor.device() != first.device())
     refuse(where, std::string(name) + " is on another device", words(tensor), words(first));
 }
@@ -60,7 +60,7 @@ inline void check_shape(std::string_view where, const char* name, const at::Tens
 inline void check_beside(std::string_view where, const char* name, const at::Tensor& tensor, const at::Tensor& params,
                          bool on_host) {
   if (!tensor.defined() || tensor.layout() != at::kStrided)
-    refuse(where, std::string(name) + " is no dense tensor", words(tensor), "one like the parameters");
+    refuse(where, std::string(name) + " is not a dense tensor", words(tensor), "one like the parameters");
   if (!on_host) return;
   check_on_host(where, name, tensor);
   check_shape(where, name, tensor, params);

@@ -95,7 +95,7 @@ Tensor activate(const char* where, const Tensor& x, const OptionalTensor& bias, 
   const Tensor sum = bias && bias->defined() ? wide(x) + *bias : wide(x);
   const auto gated = [&](auto function) {
     if (x.sym_size(-1) % 2 != 0)
-      refuse(where, "the channels are no two halves", words(x), "an even number of channels");
+      refuse(where, "the channels do not split into two halves", words(x), "an even number of channels");
     const auto half = sum.sym_size(-1) / 2;
     return (sum.slice_symint(-1, 0, half) * function(sum.slice_symint(-1, half))).to(x.scalar_type());
   };

@@ -17,7 +17,7 @@ NAMES = [line[4:line.index("(")] for line in PROGRAM.read_text().split("@check\n
 
 @pytest.fixture(scope="module", params=["auto", "off"])
 def found(request):
-    """Of each rank. The CPU has oneCCL where it starts, else gloo."""
+    """Return each rank's outcome. The CPU uses oneCCL if it starts, else gloo."""
     if request.param == "off" and os.environ["DS_ACCELERATOR"] != "cpu":
         pytest.skip("ANYACCEL_CCL is of the CPU")
     return ranks.results(PROGRAM, SIM_DEVICES="2", ANYACCEL_CCL=request.param)

@@ -34,13 +34,13 @@ def test_workers_however_started_see_our_accelerator(hooked):
 
 @pytest.mark.parametrize("how", ["accelerator", "import"])
 def test_an_import_hook_of_ones_own(how):
-    """Breaks if anyaccel.deepspeed cannot be imported right after DeepSpeed's module of the accelerator, or DeepSpeed is then left with its own."""
+    """Fails if anyaccel.deepspeed cannot be imported right after DeepSpeed's accelerator module, or DeepSpeed then keeps its own accelerator."""
     assert run_child.result(HERE / "own_hook.py", how) == {"accelerator": True, "bound": True, "builder": "anyaccel.deepspeed.builders",
                                                            "op": "anyaccel.ops.cpu_adam", "changed": True, "hook": True}
 
 
 def test_too_late_names_the_orders():
-    """Breaks if `import anyaccel.deepspeed` after `import deepspeed` passes, or its error does not say when to do it."""
+    """Fails if `import anyaccel.deepspeed` succeeds after `import deepspeed`, or its error does not say when to import it."""
     text = run_child.child("-c", "import deepspeed\ntry:\n    import anyaccel.deepspeed\nexcept RuntimeError as error:\n    print(error.code, error)")
     assert "invalid_state" in text
     for order in ("before deepspeed", "ANYACCEL_DEEPSPEED=1", "import hook right after deepspeed.accelerator.real_accelerator was executed"):

@@ -1,5 +1,5 @@
-"""An import hook of a user's own, which knows nothing of ours: it asks for AnyAccel's accelerator right after DeepSpeed's module was executed.
-The first argument says how: `accelerator` hands the object over, `import` only imports anyaccel.deepspeed."""
+"""A user's own import hook, independent of ours: it requests AnyAccel's accelerator right after DeepSpeed's module is executed.
+The first argument selects how: `accelerator` passes the object on, `import` only imports anyaccel.deepspeed."""
 
 import importlib.abc
 import importlib.machinery

@@ -27,7 +27,7 @@ def hand_over(result):
     when no thread can get the interpreter's lock any more, and abort the rank (pytorch/pytorch#190489)."""
     file = pathlib.Path(os.environ["ANYACCEL_TEST_RESULTS"]) / f"{os.environ['RANK']}.json"
     file.write_text(json.dumps(result))
-    import torch  # the test that starts ranks may do without it
+    import torch  # imported here, because the test that starts ranks does not need it
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 

@@ -103,7 +103,7 @@ def test_pinned_by_deepspeeds_native_backend(monkeypatch):
 
 
 def test_native_pinned_memory(monkeypatch, caplog):
-    # breaks when DeepSpeed's native backend warns of memory that is pinned already, or unpinning says False or leaves it pinned
+    # fails if DeepSpeed's native backend warns about memory that is already pinned, or unpinning returns False or leaves it pinned
     import deepspeed.utils
     monkeypatch.setenv("DS_PIN_MEMORY_BACKEND", "native")
     monkeypatch.setattr(deepspeed.utils.logger, "propagate", True)

@@ -75,7 +75,7 @@ std::string refusal(const fs::path& path, ErrorCode code, std::size_t limit = kM
   return "it was read";
 }
 
-// Breaks when a FIFO, a device or a socket in place of a file is opened, which waits or never ends.
+// Fails if a FIFO, a device or a socket is opened instead of a file; reading it may block or never end.
 TEST_F(FileTest, OpensRegularFilesOnly) {
   ::alarm(20);
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
@@ -93,7 +93,7 @@ TEST_F(FileTest, OpensRegularFilesOnly) {
   ::alarm(0);
 }
 
-// Breaks when a huge or endless file is read into memory.
+// Fails if a huge or endless file is read into memory.
 TEST_F(FileTest, ReadsNoMoreThanTheLimit) {
   write_file_atomically(folder / "f", "12345678");
   EXPECT_EQ(read_file(folder / "f", 8), "12345678");
@@ -101,11 +101,11 @@ TEST_F(FileTest, ReadsNoMoreThanTheLimit) {
   EXPECT_FALSE(try_read_file(folder / "f", 7).has_value());
   fs::resize_file(folder / "f", std::uintmax_t{1} << 42);
   EXPECT_THAT(refusal(folder / "f", ErrorCode::corrupt), HasSubstr("too large"));
-  // No size to go by.
+  // This file reports size 0.
   EXPECT_THAT(refusal("/proc/self/status", ErrorCode::corrupt, 100), HasSubstr("at most 100 bytes"));
 }
 
-// Breaks when inputs that a user names may no longer be pipes, or devices that never end are read.
+// Fails if inputs that a user names can no longer be pipes, or endless devices are read.
 TEST_F(FileTest, InputsMayBePipes) {
   ::alarm(20);
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);

@@ -1,4 +1,4 @@
-// Breaks when a misspelled name gets no suggestion, or one that nobody meant.
+// Fails if a misspelled name gets no suggestion, or a wrong one.
 #include "base/nearest_name.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ TEST(NearestName, TypingErrors) {
   EXPECT_EQ(did_you_mean("--quite", kNames), "; did you mean '--quiet'?");
 }
 
-// Breaks when an abbreviation, which argparse would take, is not understood, or loses to a name with a letter in common.
+// Fails if an abbreviation, which argparse would accept, gets no suggestion, or a name with a letter in common wins.
 TEST(NearestName, Beginnings) {
   EXPECT_EQ(nearest_name("--host", kNames), "--hostfile");
   EXPECT_EQ(nearest_name("--num-acc", kNames), "--num_accelerators");

@@ -64,7 +64,7 @@ TEST(PluginSearch, FollowsLinksBeforeItTrusts) {
   EXPECT_THAT(only_one(folder.path()).problem, HasSubstr(open.path().string() + "\" is writable by everyone"));
 }
 
-// Broken when only the last folder counts: whoever can write one above it can put another in its place.
+// Fails if only the last folder is checked: whoever can write a folder above it can replace it.
 TEST(PluginSearch, ChecksTheWholePath) {
   const llm::TemporaryFolder above;
   std::filesystem::create_directories(above / "shared/plugins");

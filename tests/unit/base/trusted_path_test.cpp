@@ -1,4 +1,4 @@
-// From where code may be loaded.
+// Paths from which code may be loaded.
 #include "base/trusted_path.h"
 
 #include <pwd.h>
@@ -22,7 +22,7 @@ using testing::HasSubstr;
 constexpr uid_t kStranger = 12345;
 
 struct TrustedPath : testing::Test {
-  llm::TemporaryFolder temporary;  // below /tmp, which is sticky and writable by everyone
+  llm::TemporaryFolder temporary;  // in /tmp, which is sticky and writable by everyone
   fs::path folder = temporary / "above/folder";
   fs::path file = temporary.write("above/folder/file", "code");
 
@@ -33,7 +33,7 @@ struct TrustedPath : testing::Test {
   std::string problem() const { return trust_problem(file, TrustedKind::file); }
 };
 
-// Broken when a usual file or folder is refused, or a sticky folder above it counts as open to everyone.
+// Fails if an ordinary file or folder is refused, or a sticky folder above it counts as writable by everyone.
 TEST_F(TrustedPath, Usual) {
   EXPECT_EQ(problem(), "");
   EXPECT_EQ(trust_problem(folder, TrustedKind::folder), "");
@@ -43,7 +43,7 @@ TEST_F(TrustedPath, Usual) {
   EXPECT_EQ(trust_problem("/usr/bin/env", TrustedKind::file), "");
 }
 
-// Broken when what a group or everyone can write is trusted, at the path's end or above it.
+// Fails if a path is trusted although a group or everyone can write its last component or a folder above it.
 TEST_F(TrustedPath, WritableByOthers) {
   for (const auto& path : {file, folder, temporary / "above", temporary.path()}) {
     struct stat before {};
@@ -58,7 +58,7 @@ TEST_F(TrustedPath, WritableByOthers) {
   }
 }
 
-// Broken when a sticky folder holds code itself: everyone may add files to it.
+// Fails if a sticky folder may contain code itself, because everyone may add files to it.
 TEST_F(TrustedPath, StickyFolders) {
   ::chmod((temporary / "above").c_str(), 01777);
   EXPECT_EQ(problem(), "");
@@ -67,19 +67,19 @@ TEST_F(TrustedPath, StickyFolders) {
   EXPECT_THAT(trust_problem(folder, TrustedKind::folder), HasSubstr("writable by everyone"));
 }
 
-// Broken when another user owns a part of the path, who may change its rights at any time.
+// Fails if another user may own a component of the path, because the owner can change its mode at any time.
 TEST_F(TrustedPath, OtherOwners) {
   if (::chown(file.c_str(), kStranger, kStranger) != 0) GTEST_SKIP() << "only root can give files away";
   EXPECT_THAT(problem(), HasSubstr("file\" belongs to user 12345"));
   ASSERT_EQ(::chown(file.c_str(), 0, 0), 0);
   ASSERT_EQ(::chown((temporary / "above").c_str(), kStranger, kStranger), 0);
   EXPECT_THAT(problem(), HasSubstr("above\" belongs to user 12345"));
-  // Sticky or not: an owner may always rename what lies in the folder.
+  // Even in a sticky folder, the owner of the folder may rename its entries.
   ::chmod((temporary / "above").c_str(), 01755);
   EXPECT_THAT(problem(), HasSubstr("above\" belongs to user 12345"));
 }
 
-// Broken when a link leads around the checks: by its owner, by where it leads, or in circles.
+// Fails if a symbolic link bypasses the checks: by its owner, by its target, or by a cycle.
 TEST_F(TrustedPath, Links) {
   fs::create_directory_symlink("above", temporary / "relative");
   EXPECT_EQ(trust_problem(temporary / "relative/folder/file", TrustedKind::file), "");
@@ -98,7 +98,7 @@ TEST_F(TrustedPath, Links) {
   EXPECT_THAT(trust_problem(temporary / "absolute", TrustedKind::file), HasSubstr("absolute\" belongs to user 12345"));
 }
 
-// Broken when a folder that will be made is refused because it is missing, or made where others can put links.
+// Fails if a folder that will be created is refused because it is missing, or is created where others can place links.
 TEST_F(TrustedPath, FutureFolders) {
   EXPECT_EQ(trust_problem(folder / "a/b", TrustedKind::future_folder), "");
   EXPECT_EQ(trust_problem(fs::temp_directory_path() / "anyaccel-no-such", TrustedKind::future_folder), "");
@@ -106,7 +106,7 @@ TEST_F(TrustedPath, FutureFolders) {
   EXPECT_THAT(trust_problem(folder / "a/b", TrustedKind::future_folder), HasSubstr("folder\" is writable"));
 }
 
-// Broken when something else than the kind, or a relative path, is taken.
+// Fails if a path of the wrong kind, or a relative path, is accepted.
 TEST_F(TrustedPath, Kinds) {
   EXPECT_THAT(trust_problem(file, TrustedKind::folder), HasSubstr("is not a folder"));
   EXPECT_THAT(trust_problem(folder, TrustedKind::file), HasSubstr("is not a file"));
@@ -123,7 +123,8 @@ int in_child_as(uid_t user, gid_t group, const std::function<bool()>& question) 
   return WEXITSTATUS(status);
 }
 
-// Broken when users whose umask lets their private group write cannot use their own folders, or any other group is private.
+// Fails if users whose umask lets their private group write cannot use their own folders, or another group counts as
+// private.
 TEST_F(TrustedPath, PrivateGroups) {
   const auto* const user = ::getpwnam("daemon");  // the one user of the group "daemon"
   if (user == nullptr || ::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
@@ -141,7 +142,7 @@ TEST_F(TrustedPath, PrivateGroups) {
   EXPECT_EQ(in_child_as(id, group, trusted), 0) << "a group without a name";
 }
 
-// Broken when a variable can name a library that others can change.
+// Fails if a variable can name a library that others can change.
 TEST_F(TrustedPath, LibrariesOfVariables) {
   const test::ScopedEnv path("ANYACCEL_TEST_LIBRARY", file.c_str());
   EXPECT_EQ(env_library("ANYACCEL_TEST_LIBRARY"), file.string());

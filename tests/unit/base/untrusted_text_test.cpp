@@ -28,7 +28,7 @@ std::string utf8(unsigned c) {
   return {static_cast<char>(0xf0 | c >> 18), tail(12), tail(6), tail(0)};
 }
 
-// Breaks when a rule differs from the data file, which the test of the Python functions reads too.
+// Fails if a rule differs from the data file, which the Python test also reads.
 TEST(UntrustedText, PrintsWhatTheDataFileSays) {
   std::ifstream file(ANYACCEL_TEST_DATA "/untrusted_text.txt");
   std::set<unsigned> escaped;
@@ -61,7 +61,7 @@ TEST(UntrustedText, PrintsWhatTheDataFileSays) {
   }
 }
 
-// Breaks when a long text is printed whole, or the end of a message gets lost.
+// Fails if a long text is printed in full, or the end of a message is lost.
 TEST(UntrustedText, CutsLongTexts) {
   const std::string text(300000, 'x');
   EXPECT_EQ(quoted_text(text), '"' + std::string(200, 'x') + "...\" (300000 bytes)");
@@ -71,14 +71,14 @@ TEST(UntrustedText, CutsLongTexts) {
   EXPECT_TRUE(message.ends_with("xxx; do this"));
 }
 
-// Breaks when a terminal gets control characters, or scripts lose the format characters that they need.
+// Fails if a terminal gets control characters, or scripts lose the format characters that they need.
 TEST(UntrustedText, KeepsScriptsOnATerminal) {
   EXPECT_EQ(terminal_text("a\n\t\r\x1b]0;x\x07\xc2\x9b\x9b\x7f"), "a\n\t\r\\x1b]0;x\\x07\\u009b\\x9b\\x7f");
   const std::string scripts = "\u0645\u06cc\u200c\u0634 \u2764\ufe0f \u202b \xff\xe2";
   EXPECT_EQ(terminal_text(scripts), scripts);
 }
 
-// Breaks when a shape of huge rank fills a message.
+// Fails if a shape of huge rank floods a message.
 TEST(UntrustedText, ShortensLists) {
   EXPECT_EQ(shortened_list({}), "[]");
   EXPECT_EQ(shortened_list(std::vector<std::int64_t>{2, -3}), "[2, -3]");

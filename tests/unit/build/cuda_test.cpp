@@ -122,7 +122,8 @@ TEST(Elf, DamagedFiles) {
   EXPECT_TRUE(read_elf("/proc/self/exe"));
 }
 
-// Fails when a library that was replaced by a FIFO or a device blocks the process or is read. The test's own time limit ends it.
+// Fails if a FIFO or a device in place of a library blocks the process or is read. The test's own time limit detects
+// this.
 TEST(Elf, OnlyRegularFilesAreOpened) {
   const llm::TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);

@@ -1,4 +1,4 @@
-// Which compiler flags a description may use.
+// Compiler flags that a description may use.
 #include "build/flags.h"
 
 #include "build/description.h"
@@ -16,7 +16,7 @@ Description with(const std::string& line) {
 
 class AcceptedFlags : public testing::TestWithParam<const char*> {};
 
-// Broken when a flag is refused that the builders of DeepSpeed or torch pass.
+// Fails if a flag that builders of DeepSpeed or torch pass is refused.
 TEST_P(AcceptedFlags, Parse) { EXPECT_NO_THROW(with(GetParam())); }
 INSTANTIATE_TEST_SUITE_P(
     All, AcceptedFlags,
@@ -45,12 +45,12 @@ struct Refused {
   const char* why;
 };
 constexpr const char* kUnknown = "is not in the list of accepted flags";
-constexpr const char* kResults = "changes floating-point results, or makes them depend on the machine";
+constexpr const char* kResults = "changes floating-point results, or makes them depend on the build machine";
 constexpr const char* kReads = "reads files that the cache key does not cover";
 
 class RefusedFlags : public testing::TestWithParam<Refused> {};
 
-// Broken when a flag is accepted that runs a program, reads or writes other files, or changes results.
+// Fails if a flag that runs a program, reads or writes other files, or changes results is accepted.
 TEST_P(RefusedFlags, NameTheFlagAndTheLine) {
   EXPECT_ERROR(with(std::string("flag = -O2 ") + GetParam().flags), corrupt, "line 6: ");
   EXPECT_ERROR(with(std::string("source = b.cpp: ") + GetParam().flags), corrupt, GetParam().why);
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Refused{"-mtune=native", kResults}, Refused{"-mcpu=native+crypto", kResults},
                     Refused{"-mlong-double-64", kUnknown}, Refused{"-m32", kUnknown}));
 
-// Broken when nvcc gets a flag that the host's compiler must not have, or one that its shell expands.
+// Fails if nvcc gets a flag that is forbidden for the host compiler, or one that its shell expands.
 TEST(NvccFlags, Refused) {
   const auto source = [](const std::string& flags) { return with("source = k.cu: " + flags); };
   EXPECT_ERROR(source("--use_fast_math"), corrupt, kResults);
@@ -125,7 +125,7 @@ TEST(NvccFlags, Refused) {
   EXPECT_ERROR(with("flag = -DX=$(touch)\nsource = k.cu"), corrupt, "its shell expands $ and backquotes");
 }
 
-// Broken when nvcc's shell can run a program that a folder's name contains, or a linker's flag reaches nvcc cut at its commas.
+// Fails if nvcc's shell can run commands in a folder's name, or a linker flag reaches nvcc split at its commas.
 TEST(NvccFlags, FoldersThatItsShellExpands) {
   Op op{.description = with("source = k.cu\nflag = -Wl,-rpath,/opt/lib -lm -fno-math-errno"), .file = "/ops/tiny.op"};
   const Tools tools{.compiler = "/usr/bin/c++", .nvcc = "/cuda/bin/nvcc", .ccache = ""};
@@ -136,7 +136,7 @@ TEST(NvccFlags, FoldersThatItsShellExpands) {
   EXPECT_ERROR(make_plan(op, {}, nullptr, {}, tools, "/tmp"), unavailable, "use folders without these characters");
 }
 
-// Broken when a message about a flag of megabytes is as long, or writes its control characters to the terminal.
+// Fails if the message about a flag of megabytes is that long, or prints its control characters.
 TEST(RefusedFlagMessage, IsShort) {
   try {
     with("flag = -f" + std::string(100'000, 'x') + "\xe2\x80\xae");

@@ -21,8 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 using test::ScopedEnv;
 
-/// Runs `work` in a child whose cache lies on a disk of its own. It gets a function that sets the disk's size in KiB; false: there is no
-/// such disk.
+/// Runs `work` in a child whose cache is on a disk of its own. `work` gets a function that sets the disk's size in KiB
+/// and returns false if there is no such disk.
 template <typename Work>
 int run_on_small_disk(const fs::path& cache, Work&& work) {
   fs::create_directories(cache);
@@ -213,7 +213,7 @@ TEST_F(ServiceTest, CacheOfOthersIsRefused) {
   EXPECT_ERROR(fake.load(), io, "belongs to user 12345");
 }
 
-// Broken when only the cache's own folder counts: whoever can write one above it can put another cache in its place.
+// Fails if only the cache's own folder is checked: whoever can write a folder above it can replace the cache.
 TEST_F(ServiceTest, CacheBelowAFolderOfOthersIsRefused) {
   fake.settings.cache = fake.path("shared/mine/cache");
   fake.load();
@@ -229,7 +229,7 @@ TEST_F(ServiceTest, CacheBelowAFolderOfOthersIsRefused) {
     ::chmod(fake.path("shared").c_str(), 0755);
     EXPECT_EQ(fake.load().origin, Origin::cached);
   }
-  // Sticky folders keep what lies in them to its owner.
+  // In a sticky folder, only the owner can replace an entry.
   ::chmod(fake.path("shared").c_str(), 01777);
   EXPECT_EQ(fake.load().origin, Origin::cached);
 }
@@ -278,12 +278,12 @@ TEST_F(ServiceTest, FullAndReadOnlyDisks) {
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "a disk can be mounted by root alone";
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "only root can mount a disk";
   EXPECT_EQ(status, 0) << "exit code " << WEXITSTATUS(status);
 }
 
-// Broken when the message of a compiler that found no room is lost, because it goes to the same disk, and the room that its temporary
-// file leaves behind hides the cause: "the compiler ended with 1 and said: (it said nothing)".
+// Fails if a compiler's message about a full disk is lost because it is written to the same disk, while the space freed
+// by its temporary file hides the cause: "the compiler ended with 1 and said: (no output)".
 TEST_F(ServiceTest, EveryStepReportsAFullDisk) {
   fake.write("temporary", std::string(400'000, 's'));
   const auto result = on_small_disk([&](const auto& resize) {
@@ -302,11 +302,11 @@ TEST_F(ServiceTest, EveryStepReportsAFullDisk) {
     }
     return built ? 0 : 4;
   });
-  if (result == 77) GTEST_SKIP() << "a disk can be mounted by root alone";
+  if (result == 77) GTEST_SKIP() << "only root can mount a disk";
   EXPECT_EQ(result, 0);
 }
 
-// Broken when a real compiler's full disk is anything else than the disk's error.
+// Fails if a full disk during a real compilation is not reported as a disk error.
 TEST_F(ServiceTest, RealCompilerOnASmallDisk) {
   fake.settings.compiler.clear();
   fake.write("ops/tiny/a.h", "#include <string>\n");
@@ -326,11 +326,11 @@ TEST_F(ServiceTest, RealCompilerOnASmallDisk) {
     }
     return 0;
   });
-  if (result == 77) GTEST_SKIP() << "a disk can be mounted by root alone";
+  if (result == 77) GTEST_SKIP() << "only root can mount a disk";
   EXPECT_EQ(result, 0);
 }
 
-// Broken when a library counts as missing because the compiler that looks for it has no room for its temporary files.
+// Fails if a library counts as missing because the compiler that checks for it has no space for its temporary files.
 TEST_F(ServiceTest, FullTemporaryFolder) {
   fake.describe("torch = no\nheader = x/x.h: libx-dev\n");
   fake.write("no room", "");
@@ -340,7 +340,7 @@ TEST_F(ServiceTest, FullTemporaryFolder) {
   EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("/tmp/elsewhere is full"));
 }
 
-// Broken when a compiler that hangs blocks its process for ever, or goes on without it.
+// Fails if a hung compiler blocks its process forever, or survives it.
 TEST_F(ServiceTest, HungCompilerIsATimeout) {
   const ScopedEnv limit("ANYACCEL_OP_BUILD_TIMEOUT", "1");
   const auto begin = std::chrono::steady_clock::now();
@@ -363,7 +363,7 @@ TEST_F(ServiceTest, HungCompilerIsATimeout) {
   EXPECT_EQ(fake.load().origin, Origin::built);
 }
 
-// Broken when a compiler that writes without end takes the memory of its process, or its disk.
+// Fails if a compiler with endless output exhausts the memory or disk of its process.
 TEST_F(ServiceTest, EndlessOutputIsCut) {
   fake.write("endless", "");
   std::string text;

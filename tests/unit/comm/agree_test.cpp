@@ -11,7 +11,7 @@
 namespace anyaccel::comm {
 namespace {
 
-/// What each rank is told, or the error's text.
+/// Each rank's result, or the error's text.
 std::vector<std::string> told(const std::vector<BackendWish>& wishes) {
   c10d::HashStore store;
   std::vector<std::string> out(wishes.size());
@@ -26,21 +26,21 @@ std::vector<std::string> told(const std::vector<BackendWish>& wishes) {
   return out;
 }
 
-// Breaks when a name that all have is not taken.
+// Fails if a name that all ranks prefer is not used.
 TEST(AgreeOnBackend, OneName) {
   EXPECT_EQ(told({{"ccl", true}, {"ccl", true}}), (std::vector<std::string>{"ccl", "ccl"}));
   EXPECT_EQ(told({{"nccl", false}, {"nccl", true}}), (std::vector<std::string>{"nccl", "nccl"}));
   EXPECT_EQ(told({{"", false}}), (std::vector<std::string>{""}));
 }
 
-// Breaks when hosts with oneCCL wait there for ranks of hosts that have none, whichever rank that is.
+// Fails if hosts with oneCCL wait for ranks on hosts without it, whichever rank that is.
 TEST(AgreeOnBackend, GlooWhereNotAllHaveOneCcl) {
   const std::vector<std::string> gloo(3, "gloo");
   EXPECT_EQ(told({{"ccl", true}, {"ccl", true}, {"gloo", true}}), gloo);
   EXPECT_EQ(told({{"gloo", true}, {"ccl", true}, {"ccl", true}}), gloo);
 }
 
-// Breaks when a name that was asked for is another's in silence, or only some of the ranks are told.
+// Fails if an explicitly named backend is silently replaced, or only some of the ranks get the error.
 TEST(AgreeOnBackend, OtherDifferencesAreErrorsOfAll) {
   for (const auto& wishes : {std::vector<BackendWish>{{"ccl", false}, {"gloo", true}},
                              std::vector<BackendWish>{{"ccl", true}, {"gloo", false}},

@@ -46,7 +46,7 @@ TEST_F(AcceleratorTest, DeviceIndexOutOfRange) {
   EXPECT_EQ(accelerator.current_device(), 2);
 }
 
-// Broken when a local rank beyond the devices is refused although names carry no index, or leads out of range.
+// Fails if a local rank beyond the device count is refused although names carry no index, or is passed on out of range.
 TEST_F(AcceleratorTest, AnyIndexIsValidWithoutIndexedNames) {
   for (const DeviceIndex rank : {-1, 3, 256, 1 << 20}) {
     accelerator_.set_device(2);
@@ -156,7 +156,7 @@ TEST_F(AcceleratorTest, LazyCallWaitsForTheDevice) {
   EXPECT_ERROR(accelerator_.lazy_call({}), invalid_argument, "empty");
 }
 
-// Broken when a callback that throws takes others with it: those queued after it, or the one whose call ran the queue.
+// Fails if a callback that throws drops others: those queued after it, or the one whose call ran the queue.
 TEST_F(AcceleratorTest, LazyCallsOutliveOneThatThrows) {
   backend_->initialized_ = false;
   std::string order;
@@ -182,7 +182,7 @@ TEST_F(AcceleratorTest, LazyCallsOutliveOneThatThrows) {
   EXPECT_EQ(order, "abcde") << "callbacks run once";
 }
 
-// Broken when a callback that queues another one waits for itself, or the other one is lost.
+// Fails if a callback that queues another one deadlocks, or the other one is lost.
 TEST_F(AcceleratorTest, LazyCallsMayQueueOthers) {
   backend_->initialized_ = false;
   std::string order;

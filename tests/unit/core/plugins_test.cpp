@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, BrokenPlugin,
     testing::Values(Broken{"static", "thrown by a static object"}, Broken{"crash", "it ended its process: Aborted"},
                     Broken{"register", "its registering function failed: thrown while registering"},
-                    Broken{"number", "threw something that is no std::exception"},
+                    Broken{"number", "threw something that is not a std::exception"},
                     Broken{"nothing", "it registered no backend"}, Broken{"twice", "registered already"},
                     Broken{"create", "thrown by the backend's constructor"}));
 
@@ -135,7 +135,7 @@ TEST_F(PluginsTest, ThrowingProbe) {
   folder.add(kName, kPlugin);
   const ScopedEnv told("FAKE_PLUGIN", "throwing probe");
   EXPECT_NE(get_accelerator().name(), kName);
-  EXPECT_THAT(verdict(detection()).reason, HasSubstr("no std::exception"));
+  EXPECT_THAT(verdict(detection()).reason, HasSubstr("not a std::exception"));
 }
 
 bool runs(pid_t process) {
@@ -143,7 +143,8 @@ bool runs(pid_t process) {
   return stat && stat->find(") Z ") == stat->npos;
 }
 
-// Broken when a process that the plugin starts in a session of its own delays the verdict, hides the plugin's reason or goes on.
+// Fails if a process that the plugin starts in its own session delays the verdict, hides the plugin's reason or
+// survives.
 TEST_F(PluginsTest, DaemonsOfARefusedPluginEnd) {
   const auto begin = std::chrono::steady_clock::now();
   const struct {
@@ -167,7 +168,7 @@ TEST_F(PluginsTest, DaemonsOfARefusedPluginEnd) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(25));
 }
 
-// Broken when a plugin that writes endlessly takes this process's memory, or its time until the limit.
+// Fails if a plugin with endless output exhausts this process's memory, or delays it until the time limit.
 TEST_F(PluginsTest, EndlessOutputIsRefused) {
   folder.add(kName, kPlugin);
   const ScopedEnv told("FAKE_PLUGIN", "endless");
@@ -179,7 +180,7 @@ TEST_F(PluginsTest, EndlessOutputIsRefused) {
 
 class HangingPlugin : public PluginsTest, public testing::WithParamInterface<Broken> {};
 
-// Broken when code of a plugin may run for ever, in its trial or in this process, or is waited for again and again.
+// Fails if code of a plugin may run forever, in its trial or in this process, or is waited for repeatedly.
 TEST_P(HangingPlugin, IsBounded) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv seconds("ANYACCEL_PLUGIN_TIMEOUT", "3");
@@ -200,7 +201,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Broken{"program's hanging probe", "the probe of the plugin fakecard took longer than 3 s"},
                     Broken{"hanging create", "the create function of the plugin fakecard took longer than 3 s"}));
 
-// Broken when a probe that ends its process ends this one.
+// Fails if a probe that ends its process ends this one.
 TEST_F(PluginsTest, CrashingProbe) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv told("FAKE_PLUGIN", "crashing probe");
@@ -303,7 +304,7 @@ TEST_F(PluginsTest, TorchTypesAreReserved) {
   }
 }
 
-// Broken when what a trial leaves behind is not ended, its stage is not named, or it reads this program's input.
+// Fails if processes that a trial leaves behind survive, its stage is not named, or it reads this program's input.
 TEST(PluginTrial, EndsWhatItLeaves) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
@@ -333,7 +334,7 @@ TEST(PluginTrial, EndsWhatItLeaves) {
   ::close(ends[1]);
 }
 
-// Broken when a trial outlives its program.
+// Fails if a trial outlives its program.
 TEST(PluginTrial, EndsWithItsProgram) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

@@ -61,16 +61,16 @@ TEST(HostFile, WrongLinesAreNamed) {
   EXPECT_THAT(file_refusal("a slot=2"), HasSubstr("\"a slot=2\""));
   EXPECT_THAT(file_refusal("a slots=4abc"), HasSubstr("4abc"));
   EXPECT_THAT(file_refusal("a slots=-1"), HasSubstr("no line"));
-  // As names of devices they would start a rank on a device "O4"; DeepSpeed refuses them.
+  // As device names, they would start a rank on a device "O4". DeepSpeed refuses them.
   for (const char* line : {"a slots=two", "a slots=O4", "a slots=GPU"})
-    EXPECT_THAT(file_refusal(line), HasSubstr("hosts:1 is no line"));
+    EXPECT_THAT(file_refusal(line), HasSubstr("hosts:1 is not a line"));
   EXPECT_THAT(file_refusal("a slots="), HasSubstr("no line"));
   EXPECT_THAT(file_refusal("a slots=99999999999"), HasSubstr("no line"));
   EXPECT_THAT(file_refusal("a slots=1,,2"), HasSubstr("no line"));
   EXPECT_THAT(file_refusal("a slots=1,01"), HasSubstr("no line"));
-  EXPECT_THAT(file_refusal("a:b slots=1"), HasSubstr("no filter could write"));
-  EXPECT_THAT(file_refusal("a slots=1\n\na slots=2"), HasSubstr("hosts:3 names a host that is there already"));
-  EXPECT_THAT(file_refusal("-oProxyCommand=x slots=1"), HasSubstr("would be an option"));
+  EXPECT_THAT(file_refusal("a:b slots=1"), HasSubstr("filters cannot express"));
+  EXPECT_THAT(file_refusal("a slots=1\n\na slots=2"), HasSubstr("hosts:3 repeats a host"));
+  EXPECT_THAT(file_refusal("-oProxyCommand=x slots=1"), HasSubstr("looks like an option"));
   EXPECT_THAT(file_refusal("# nothing\n"), HasSubstr("has no host"));
 }
 
@@ -144,19 +144,19 @@ TEST(Hosts, SlotsOfEach) {
   EXPECT_EQ(slots_of_each({{"a", {"0"}}}, 3, FewerSlots::add).front().slots, numbered_slots(3));
   EXPECT_EQ(slots_of_each({{"a", {"0", "1"}}}, 2, FewerSlots::refuse_unasked).front().slots, numbered_slots(2));
   const auto refused = refusal([] { slots_of_each(pool(), 5, FewerSlots::refuse); });
-  EXPECT_THAT(refused, HasSubstr("--num_accelerators is more than worker-0 has; got 5, want 4 at most"));
+  EXPECT_THAT(refused, HasSubstr("--num_accelerators exceeds the slots of worker-0; got 5, want 4 at most"));
   EXPECT_THAT(refused, Not(HasSubstr("--oversubscribe")));
   EXPECT_THAT(refusal([] { slots_of_each(pool(), 5, FewerSlots::refuse_unasked); }),
-              HasSubstr("want 4 at most; write more slots into the host file, or give --oversubscribe"));
+              HasSubstr("want 4 at most; add slots to the host file, or pass --oversubscribe"));
 }
 
-// Breaks when a rank gets a device that only an accelerator with a visible-devices variable could look up.
+// Fails if a rank gets a named device although only an accelerator with a visible-devices variable can use names.
 TEST(Hosts, NamesOfDevicesWantAVariable) {
   EXPECT_EQ(refusal([] { check_numbered(pool(), "cpu"); }), "not refused");
   EXPECT_THAT(refusal([] {
                 check_numbered({{"a", {"0", "O4"}}}, "cpu");
               }),
-              HasSubstr("host a has a slot with a name, and cpu has only numbered devices; got \"O4\""));
+              HasSubstr("host a has a named slot, but cpu has only numbered devices; got \"O4\""));
 }
 
 }  // namespace

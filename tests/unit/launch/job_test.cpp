@@ -147,7 +147,7 @@ TEST(Job, BoundRanksHaveCores) {
   EXPECT_FALSE(plan_job(options({"prog"}), input({{"a", {"0"}}})).ranks[0].bound);
 }
 
-// Breaks when more ranks than cores start without a warning, or too many of them are not refused by name.
+// Fails if more ranks than cores start without a warning, or too many are not refused with a clear message.
 TEST(Job, MoreRanksThanCores) {
   const auto in = input({{"a", numbered_slots(33)}});
   try {

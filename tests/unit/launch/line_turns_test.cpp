@@ -1,4 +1,5 @@
-// Breaks when lines of several ranks mix, when a rank that ends no line stops the others, or when a byte is lost, added or moved.
+// Fails if lines of several ranks interleave, a rank with an unfinished line blocks the others, or a byte is lost,
+// added or moved.
 #include "launch/line_turns.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,8 @@ class Turns : public testing::Test {
   LineTurns::Clock::time_point now_ = LineTurns::Clock::now();
 };
 
-// Breaks when print() of an unbuffered Python, which writes the text and the end of the line apart, is mixed with another rank's.
+// Fails if the output of unbuffered Python's print(), which writes text and newline separately, interleaves with
+// another rank's.
 TEST_F(Turns, LinesInPiecesStayWhole) {
   LineTurns turns(2, Mode::as_written);
   EXPECT_EQ(turns.add(0, "from rank 0", now_), "from rank 0");
@@ -28,7 +30,7 @@ TEST_F(Turns, LinesInPiecesStayWhole) {
   EXPECT_EQ(turns.milliseconds(now_), -1);
 }
 
-// Breaks when a prompt or a token of streamed text is not shown at once.
+// Fails if a prompt or a token of streamed text is not shown at once.
 TEST_F(Turns, BeginningsAreWrittenAtOnce) {
   LineTurns turns(2, Mode::as_written);
   EXPECT_EQ(turns.add(1, "> ", now_), "> ");
@@ -36,7 +38,8 @@ TEST_F(Turns, BeginningsAreWrittenAtOnce) {
   EXPECT_EQ(turns.add(1, "b\nc", now_), "b\nc");
 }
 
-// Breaks when a progress bar, which ends no line, silences other ranks, or a line of theirs waits longer than it has to.
+// Fails if a progress bar, which never ends its line, silences other ranks, or delays their lines longer than
+// necessary.
 TEST_F(Turns, NobodyWaitsForEver) {
   LineTurns turns(3, Mode::as_written);
   EXPECT_EQ(turns.add(0, "\r10%", now_), "\r10%");
@@ -46,12 +49,12 @@ TEST_F(Turns, NobodyWaitsForEver) {
   EXPECT_EQ(turns.overdue(now_ + kSoon), "");
   EXPECT_EQ(turns.add(0, "\r20%", now_ + kSoon), "\r20%");
   EXPECT_EQ(turns.overdue(now_ + LineTurns::kPatience), "one\ntwo");
-  // The bar has lost its turn, which rank 2 has now.
+  // The progress bar has lost its turn to rank 2.
   EXPECT_EQ(turns.add(0, "\r30%", now_ + LineTurns::kPatience), "");
   EXPECT_EQ(turns.add(2, "\n", now_ + LineTurns::kPatience), "\n\r30%");
 }
 
-// Breaks when the end of a rank that ended no line keeps the others waiting.
+// Fails if a rank that exits within a line keeps the others waiting.
 TEST_F(Turns, EndOfAWriter) {
   LineTurns turns(2, Mode::as_written);
   EXPECT_EQ(turns.add(0, "a", now_), "a");
@@ -61,7 +64,7 @@ TEST_F(Turns, EndOfAWriter) {
   EXPECT_EQ(turns.rest(now_), "");
 }
 
-// Breaks when one endless line fills the memory with what others write, or keeps them from writing.
+// Fails if an endless line exhausts memory with the held output of other ranks, or blocks them.
 TEST_F(Turns, EndlessLines) {
   LineTurns turns(2, Mode::as_written);
   const std::string piece(LineTurns::kLongest / 2, 'x');
@@ -74,7 +77,8 @@ TEST_F(Turns, EndlessLines) {
   EXPECT_FALSE(turns.is_full(1));
 }
 
-// Breaks when an agent gives an MPI launcher half a line that has its end soon, or keeps back one that has none.
+// Fails if an agent passes half a line to an MPI launcher although its end comes soon, or holds back a line without an
+// end.
 TEST_F(Turns, WholeLinesForOthers) {
   LineTurns turns(2, Mode::whole_lines);
   EXPECT_EQ(turns.add(0, "one\ntw", now_), "one\n");
@@ -88,7 +92,7 @@ TEST_F(Turns, WholeLinesForOthers) {
   EXPECT_EQ(turns.end(0, now_), "end");
 }
 
-// Breaks when a line is written over a progress bar of another rank.
+// Fails if a line overwrites a progress bar of another rank.
 TEST_F(Turns, NewLineBehindABar) {
   LineTurns turns(2, Mode::line_ends);
   EXPECT_EQ(turns.add(0, "[rank 0] 10%\r", now_), "[rank 0] 10%\r");
@@ -109,7 +113,7 @@ TEST_F(Turns, NothingIsLostOrMoved) {
         std::string text;
         for (auto left = random() % 6; left > 0; --left)
           text += static_cast<char>((random() % 8 == 0 ? 0 : 64 + random() % 60) + 0);
-        // Who wrote a byte can be told by its two highest bits; line ends are writer 0's own.
+        // The two highest bits of a byte identify its writer; only writer 0 writes line ends.
         for (auto& c : text) c = static_cast<char>((c & 63) | static_cast<int>(writer << 6));
         if (writer == 0 && random() % 2 == 0) text += '\n';
         wrote[static_cast<char>(writer)] += text;

@@ -90,7 +90,7 @@ TEST(LaunchOptions, DeepSpeedsDefaultsMeanNothing) {
   EXPECT_FALSE(options.num_accelerators || options.num_nodes || options.log_folder);
 }
 
-// Breaks when a script's unset variable, "--include $ONLY", is an error; DeepSpeed takes it for its default.
+// Fails if a script's unset variable, as in "--include $ONLY", is an error. In DeepSpeed it selects the default.
 TEST(LaunchOptions, EmptyTextsAreDeepSpeedsDefaults) {
   const auto options =
       parse({"--include", "", "--exclude=", "--master_addr", "", "--hostfile", "", "--launcher_args", "", "m"});
@@ -100,7 +100,7 @@ TEST(LaunchOptions, EmptyTextsAreDeepSpeedsDefaults) {
   EXPECT_EQ(parse({"--include", "", "--num_gpus", "2", "m"}).num_accelerators, 2);
 }
 
-// Breaks when a misspelled option, or another launcher's, is refused without the one that was meant.
+// Fails if a misspelled option, or another launcher's option, is refused without a suggestion.
 TEST(LaunchOptions, UnknownOnesNameTheNearest) {
   EXPECT_THAT(refusal({"--num_acelerators", "2", "a"}),
               HasSubstr("unknown option \"--num_acelerators\"; did you mean '--num_accelerators'?"));
@@ -118,7 +118,7 @@ TEST(LaunchOptions, UnknownOnesNameTheNearest) {
   EXPECT_THAT(refusal({"-env", "A", "1", "a"}), HasSubstr("mpiexec's"));
   EXPECT_THAT(refusal({"--num_processes", "2", "a"}), HasSubstr("accelerate's"));
   EXPECT_THAT(refusal({"--ntasks-per-node=2", "a"}), HasSubstr("srun's"));
-  // Options between launchers are not for people.
+  // Internal options between launchers are not suggested.
   EXPECT_THAT(refusal({"--wrld", "a"}), Not(HasSubstr("--world")));
   EXPECT_THAT(refusal({"--xyzzyplugh", "a"}), Not(HasSubstr("did you mean")));
   EXPECT_THAT(refusal({"--n", "a"}), Not(HasSubstr("mpirun")));
@@ -142,8 +142,8 @@ TEST(LaunchOptions, WhatIsRefusedSaysWhy) {
   EXPECT_THAT(refusal({}), HasSubstr("no program"));
   EXPECT_THAT(refusal({"-q"}), HasSubstr("no program"));
   EXPECT_THAT(refusal({""}), HasSubstr("empty"));
-  EXPECT_THAT(refusal({"--hostfile"}), HasSubstr("--hostfile wants a value"));
-  EXPECT_THAT(refusal({"--venv_script=", "a"}), HasSubstr("--venv_script wants a value"));
+  EXPECT_THAT(refusal({"--hostfile"}), HasSubstr("--hostfile requires a value"));
+  EXPECT_THAT(refusal({"--venv_script=", "a"}), HasSubstr("--venv_script requires a value"));
   EXPECT_THAT(refusal({"--module=1", "a"}), HasSubstr("--module takes no value"));
   EXPECT_THAT(refusal({"--num_gpus", "0", "a"}), HasSubstr("1 or more"));
   EXPECT_THAT(refusal({"--num_gpus", "2x", "a"}), HasSubstr("'2x'"));
@@ -154,14 +154,14 @@ TEST(LaunchOptions, WhatIsRefusedSaysWhy) {
 }
 
 TEST(LaunchOptions, WhatContradictsItselfIsRefused) {
-  EXPECT_THAT(refusal({"--module", "--no_python", "a"}), HasSubstr("exclude each other"));
-  EXPECT_THAT(refusal({"-i", "a", "-e", "b", "a"}), HasSubstr("--include and --exclude exclude"));
+  EXPECT_THAT(refusal({"--module", "--no_python", "a"}), HasSubstr("are mutually exclusive"));
+  EXPECT_THAT(refusal({"-i", "a", "-e", "b", "a"}), HasSubstr("--include and --exclude are mutually exclusive"));
   EXPECT_THAT(refusal({"-i", "a", "--num_gpus", "1", "a"}), HasSubstr("cannot be used with --include"));
-  EXPECT_THAT(refusal({"--json", "a"}), HasSubstr("--json wants --dry_run"));
-  EXPECT_THAT(refusal({"--topology", "x.xml", "a"}), HasSubstr("--topology wants --dry_run"));
-  EXPECT_THAT(refusal({"--node_rank", "0", "a"}), HasSubstr("--node_rank wants --no_ssh"));
-  EXPECT_THAT(refusal({"--force_multi", "--no_ssh", "a"}), HasSubstr("exclude each other"));
-  EXPECT_THAT(refusal({"--prefix_output", "--enable_each_rank_log", "x", "a"}), HasSubstr("exclude each other"));
+  EXPECT_THAT(refusal({"--json", "a"}), HasSubstr("--json requires --dry_run"));
+  EXPECT_THAT(refusal({"--topology", "x.xml", "a"}), HasSubstr("--topology requires --dry_run"));
+  EXPECT_THAT(refusal({"--node_rank", "0", "a"}), HasSubstr("--node_rank requires --no_ssh"));
+  EXPECT_THAT(refusal({"--force_multi", "--no_ssh", "a"}), HasSubstr("are mutually exclusive"));
+  EXPECT_THAT(refusal({"--prefix_output", "--enable_each_rank_log", "x", "a"}), HasSubstr("are mutually exclusive"));
 }
 
 TEST(LaunchOptions, HelpNamesAllAndWantsNoProgram) {

@@ -123,8 +123,8 @@ TEST_F(Plan, AllowedCpusOnly) {
   EXPECT_THAT(cores_of(plan_host(saved("step_second_threads"), {})), ElementsAre("8-11", "12-15"));
 }
 
-// Breaks when more than four ranks per core start unasked, fewer are refused or share cores without a warning, or the message does not
-// name the numbers and the option.
+// Fails if more than four ranks per core start without the option, fewer are refused or share cores without a warning,
+// or the message does not contain the numbers and the option.
 TEST_F(Plan, MoreRanksThanCores) {
   const auto machine = saved("one_node_8_cores");
   for (const bool bind : {true, false}) {
@@ -146,7 +146,7 @@ TEST_F(Plan, MoreRanksThanCores) {
   EXPECT_THAT(shared.ranks[39].cores, ElementsAre(7));
   EXPECT_THAT(shared.notes, Contains(HasSubstr("share")));
   EXPECT_THAT(shared.warnings, IsEmpty());
-  // The plan is the same, whether it was asked for or not.
+  // The plan is the same with and without the option.
   EXPECT_EQ(cores_of(plan_host(machine, {.ranks = 9})),
             cores_of(plan_host(machine, {.ranks = 9, .oversubscribe = true})));
   // Ranks of devices may be more than cores as long as nothing is to be bound.

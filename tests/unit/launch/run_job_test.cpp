@@ -152,8 +152,8 @@ TEST_F(RunJob, SignalsArePassedOn) {
   }
 }
 
-// Breaks when a signal to the guard is lost, or a scheduler that signals launcher and guard at once is taken for an impatient user, whose
-// second signal kills.
+// Fails if a signal to the guard is lost, or a scheduler that signals launcher and guard at once counts as two signals,
+// of which the second kills.
 TEST_F(RunJob, SignalsToTheGuardArePassedOn) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
     for (const auto& order : {std::vector{'g'}, std::vector{'g', 'l'}, std::vector{'l', 'g'}}) {

@@ -76,7 +76,7 @@ TEST(GoldenRunner, OfEachRunner) {
   }
 }
 
-// Breaks when Open MPI's daemons find out later than promised that a host is cut off, or another value of the user's is replaced.
+// Fails if Open MPI's daemons notice a disconnected host later than promised, or a user's own value is replaced.
 TEST(Runner, OpenMpiNoticesSilence) {
   const auto words = [](std::vector<const char*> options) {
     options.insert(options.begin(), {"--launcher", "openmpi"});

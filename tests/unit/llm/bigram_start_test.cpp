@@ -25,7 +25,7 @@ ModelConfig config_of(std::int64_t width) {
   return config;
 }
 
-/// Each token is followed by one of the two after it, the first of them three times in four.
+/// Each token is followed by one of the next two tokens, with probability 3/4 by the first of them.
 std::vector<std::uint16_t> chain() {
   std::mt19937 random(1);
   std::vector<std::uint16_t> out = {0};
@@ -36,7 +36,7 @@ std::vector<std::uint16_t> chain() {
   return out;
 }
 
-// Fails when the first weights do not give the counted probabilities, which with full rank they do exactly.
+// Fails if the initial weights do not reproduce the counted probabilities, which is exact at full rank.
 TEST(BigramStart, PredictsAsCounted) {
   Model model = Model::create(config_of(16), 3);
   HostRandom random(5);
@@ -48,7 +48,7 @@ TEST(BigramStart, PredictsAsCounted) {
   }
 }
 
-// Fails when a width below the vocabulary's is refused, or gives something worse than no knowledge.
+// Fails if a width smaller than the vocabulary is refused, or is worse than uniform predictions.
 TEST(BigramStart, NarrowModelsComeNear) {
   Model model = Model::create(config_of(8), 3);
   HostRandom random(5);
@@ -57,7 +57,7 @@ TEST(BigramStart, NarrowModelsComeNear) {
   EXPECT_GT(chances[0][4].item<double>(), 3.0 / kTokens);
 }
 
-// Fails when tied embeddings are overwritten by a factor that is not symmetric.
+// Fails if tied embeddings are overwritten by a factor that is not symmetric.
 TEST(BigramStart, LeavesTiedEmbeddingsAlone) {
   ModelConfig config = config_of(16);
   config.tie_word_embeddings = true;

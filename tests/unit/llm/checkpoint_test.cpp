@@ -43,7 +43,7 @@ TEST(Checkpoint, BadIndex) {
   EXPECT_ERROR(Checkpoint(folder.path()), not_found, "gone.safetensors");
 }
 
-// Fails when integers are taken for weights, or a tensor's name from a file is printed as it stands.
+// Fails if integers are accepted as weights, or a tensor's name from a file is printed without escaping.
 TEST(Checkpoint, WeightsAreFloats) {
   const TemporaryFolder folder;
   {
@@ -64,7 +64,7 @@ TEST(Checkpoint, WeightsAreFloats) {
 TEST(Checkpoint, NoWeights) {
   const TemporaryFolder folder;
   EXPECT_ERROR(Checkpoint(folder.path()), not_found, "model.safetensors");
-  EXPECT_ERROR(Checkpoint(folder / "none"), not_found, "none is no folder");
+  EXPECT_ERROR(Checkpoint(folder / "none"), not_found, "none is not a folder");
 }
 
 }  // namespace

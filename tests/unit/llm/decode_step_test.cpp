@@ -59,7 +59,7 @@ class DecodeStepTest : public testing::Test {
         plain(state, ids)
             .narrow(1, static_cast<std::int64_t>(ids.size() - more.size()), static_cast<std::int64_t>(more.size()));
     EXPECT_TRUE(at::allclose(got, want, 1e-5, 1e-5));
-    EXPECT_FALSE(at::equal(got, want));  // else the plain pass is compared with itself
+    EXPECT_FALSE(at::equal(got, want));  // otherwise the plain pass is compared with itself
   }
   void expect_plain_results(const ModelConfig& config) {
     const Model model = Model::create(config, 3);
@@ -100,7 +100,8 @@ TEST_F(DecodeStepTest, ExpertsEqualThePlainPass) {
   }
 }
 
-// Breaks when an activation sends a model the slow way, with experts or without, or the op and torch compute different ones.
+// Fails if an activation forces a model onto the slow path, with or without experts, or the op and torch compute it
+// differently.
 TEST_F(DecodeStepTest, EveryActivationEqualsThePlainPass) {
   for (const Activation activation :
        {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::relu2, Activation::silu}) {

@@ -88,7 +88,7 @@ TEST(Embedder, FilesOfSentenceTransformers) {
 // Fails when a wrong input is computed, or its message does not name what is wrong.
 TEST(Embedder, Errors) {
   const TemporaryFolder folder;
-  EXPECT_ERROR(Embedder::load(folder / "none"), not_found, "none is no folder");
+  EXPECT_ERROR(Embedder::load(folder / "none"), not_found, "none is not a folder");
   write_bert(folder);
   const Embedder embedder = Embedder::load(folder.path());
   EXPECT_ERROR(embedder.embed({"a"}, {.batch_size = 0}), invalid_argument, "batch size is too small; got 0");

@@ -107,8 +107,8 @@ TEST(Families, ActivationOfItsOwnKey) {
             Activation::gelu_tanh);
 }
 
-// Fails when a name that transformers knows for one of our activations is refused or gets another one, when one of its other
-// activations runs as one of ours, or when a saved model loses its activation.
+// Fails if transformers' name for one of our activations is refused or selects another one, if an unsupported
+// activation is accepted, or if a saved model loses its activation.
 TEST(Families, ActivationNames) {
   const TemporaryFolder folder;
   const std::pair<const char*, Activation> names[] = {

@@ -61,7 +61,7 @@ TEST(MappedFile, WhatCannotBeMapped) {
   EXPECT_EQ(MappedFile::open(folder.path() / "empty")->size(), 0U);
   EXPECT_ERROR(MappedFile::open(folder.path() / "none"), not_found, "No such file");
   EXPECT_ERROR(MappedFile::open(folder.path()), io, "Is a directory");
-  ::alarm(20);  // a FIFO that is opened waits for a writer
+  ::alarm(20);  // opening a FIFO blocks until there is a writer
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
   EXPECT_ERROR(MappedFile::open(folder / "fifo"), io, "a FIFO");
   EXPECT_ERROR(MappedFile::open("/dev/zero"), io, "a character device");

@@ -64,8 +64,8 @@ TEST(SentenceConfig, WrongModules) {
       unsupported, "this module is not supported; got \"Dense\" at place 2");
   EXPECT_ERROR(read(R"([{"path":"","type":"x.Transformer"}])"), unsupported, "without Pooling");
   EXPECT_ERROR(read(R"([{"path":"","type":"x.CLIPModel"}])"), unsupported, "CLIPModel");
-  EXPECT_ERROR(read("{}"), corrupt, "is no list of modules");
-  EXPECT_ERROR(read("[1]"), corrupt, "a module is no object");
+  EXPECT_ERROR(read("{}"), corrupt, "is not a list of modules");
+  EXPECT_ERROR(read("[1]"), corrupt, "a module is not an object");
   for (const char* path : {"../x", "/etc", ".."}) {
     const std::string text = R"([{"path":")" + std::string(path) + R"(","type":"x.Transformer"}])";
     EXPECT_ERROR(read(text.c_str()), corrupt, path);

@@ -37,7 +37,7 @@ TEST(StopSignal, EndsTheProcessWhenItComesAgain) {
   }
 }
 
-// Fails when a process that is blocked where nobody looks at the flag outlives the patience.
+// Fails if a process that is blocked and does not check the flag outlives the patience.
 TEST(StopSignal, EndsABlockedProcess) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const auto blocked = [signal] {
@@ -55,7 +55,7 @@ TEST(StopSignal, EndsABlockedProcess) {
   }
 }
 
-// Fails when the patience ends a process that took the signal in time.
+// Fails if the patience ends a process that handled the signal in time.
 TEST(StopSignal, PatienceEndsWithTheObject) {
   const auto in_time = [] {
     {

@@ -41,7 +41,7 @@ std::vector<std::string> by_expression(const std::string& text) {
   return out;
 }
 
-/// Text of every kind of character that pieces are told apart by, in valid UTF-8.
+/// Valid UTF-8 text with every kind of character that affects piece boundaries.
 std::string random_text(std::mt19937& random, std::size_t length) {
   const std::vector<std::string> symbols = {"a", "Z", "\u00e4", "\u4e2d", "\u00a0", "\u2028", "0", "9",
                                             " ", " ", "\t",     "\n",     "\r",     "\v",     "/", "_",
@@ -55,7 +55,7 @@ const char* const kCode =
     "/// Returns the number of elements.\n  int64_t numel() const {\n    return size_ * 1024;\n  }\n\n"
     "\t// \u00dcber 12345 words\r\n#define AT_CHECK(x)  \\\n  check_it(x, __FILE__)\n";
 
-// Fails when the scanner and the expression in tokenizer.json cut a text differently: then generate would not see the
+// Fails if the scanner and the expression in tokenizer.json split a text differently: generate would then not use the
 // tokens that the model was trained on.
 TEST(TextPieces, ScannerIsTheExpression) {
   std::mt19937 random(1);
@@ -68,17 +68,18 @@ TEST(TextPieces, ScannerIsTheExpression) {
             (std::vector<std::string>{" ", " int", " x", "_y", " =", " ", "123", "4", ";\n\n", " ", " f", "();"}));
 }
 
-// Fails when a pair other than the most frequent is merged, when order decides between equals, or when a merge leaves wrong counts.
+// Fails if a pair other than the most frequent is merged, ties depend on the order of pieces, or a merge leaves wrong
+// counts.
 TEST(LearnMerges, MostFrequentPairFirst) {
   const std::vector<PieceCount> pieces = {{"abab", 3}, {"abc", 2}, {"xy", 7}, {"pq", 7}, {"once", 1}};
   const Merges merges = learn_merges(pieces, 10, 257);
   const Merges expected = {{'a', 'b'}, {'p', 'q'}, {'x', 'y'}, {257, 257}, {257, 'c'}};
-  EXPECT_EQ(merges, expected);  // ab 8 times, then pq and xy 7 times, abab 3, abc 2; the rest occurs once
+  EXPECT_EQ(merges, expected);  // ab 8 times, then pq and xy 7 times, abab 3, abc 2; all other pairs occur once
   EXPECT_EQ(learn_merges({pieces.rbegin(), pieces.rend()}, 10, 257), expected);
   EXPECT_EQ(learn_merges(pieces, 2, 257).size(), 2U);
 }
 
-// Fails when two merges make the same text: tokenizer.json could name only one of them.
+// Fails if two merges produce the same text, because tokenizer.json could name only one of them.
 TEST(LearnMerges, NoTextTwice) {
   std::vector<PieceCount> pieces;
   std::mt19937 random(2);
@@ -105,7 +106,7 @@ Stream code_stream() {
   return stream;
 }
 
-// Fails when training and tokenizer.json disagree about the ids of a text, or when ids do not spell the text.
+// Fails if training and tokenizer.json produce different ids for a text, or ids do not decode to the text.
 TEST(TextVocabulary, IdsAreTheTokenizers) {
   const TextVocabulary vocabulary = TextVocabulary::learn(code_stream(), 4096);
   const TemporaryFolder folder;
@@ -127,7 +128,7 @@ TEST(TextVocabulary, IdsAreTheTokenizers) {
   EXPECT_LT(vocabulary.encode(stream_of(kCode)).size(), std::string(kCode).size() * 2 / 3);
 }
 
-// Fails when a short text gets tokens that hardly occur, or bytes are not what they were before merges were learned.
+// Fails if a short text gets tokens that hardly occur, or the byte vocabulary differs from that of older runs.
 TEST(TextVocabulary, ShortTextsStayBytes) {
   EXPECT_EQ(TextVocabulary::learn(stream_of(std::string(4000, 'a')), 4096).size(), kByteVocabulary);
   const TextVocabulary bytes = TextVocabulary::learn(code_stream(), kByteVocabulary);
@@ -137,7 +138,7 @@ TEST(TextVocabulary, ShortTextsStayBytes) {
             kByteVocabulary + static_cast<std::int64_t>(code_stream().size() / 4096));
 }
 
-// Fails when a resumed run has other ids than before, or takes a file that would give other ones.
+// Fails if a resumed run has different ids, or accepts a file that would produce different ids.
 TEST(TextVocabulary, ReadsWhatWasWritten) {
   const TextVocabulary vocabulary = TextVocabulary::learn(code_stream(), 4096);
   const TextVocabulary again = TextVocabulary::read(vocabulary.json(), "again");

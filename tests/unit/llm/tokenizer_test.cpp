@@ -32,7 +32,8 @@ TEST(Tokenizer, BytesRoundTrip) {
               "\xef\xbf\xbd"
               "a");
     EXPECT_EQ(tokenizer.size(), 257);
-    // Ids that the tokenizer does not define decode to nothing, as in transformers: models have rows for such ids.
+    // Ids that the tokenizer does not define decode to an empty string, as in transformers, because models may have
+    // rows for them.
     EXPECT_EQ(tokenizer.token_bytes(257), "");
     EXPECT_EQ(tokenizer.decode({9999, 104, 257, 4294967295, 105}), "hi");
     EXPECT_EQ(tokenizer.decode({9999, 104, 257, 105}, false), "hi");
@@ -101,14 +102,14 @@ TEST(Tokenizer, CorruptIsNamed) {
   expect("{" + model + R"(,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a"},"behavior":"Isolated"}})",
          "regular expression");
   expect("{" + model + R"(,"pre_tokenizer":{"type":"Metaspace","replacement":"ab"}})", "one character");
-  expect("{" + model + R"(,"added_tokens":[7]})", "no object");
+  expect("{" + model + R"(,"added_tokens":[7]})", "not an object");
   expect(
       "{" + model +
           R"(,"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}],"special_tokens":{}}})",
       "there is no \"x\"");
 }
 
-// Fails when an error about a file's text prints all of it, or prints its control characters.
+// Fails if an error about a file's text prints all of it, or its control characters.
 TEST(Tokenizer, UntrustedTextIsQuoted) {
   const TemporaryFolder folder;
   const auto message = [&](const std::string& json) -> std::string {
@@ -133,7 +134,7 @@ TEST(Tokenizer, UntrustedTextIsQuoted) {
   EXPECT_THAT(message(R"({"model":{"type":"WordLevel","vocab":{"\u001b":"a"}}})"), HasSubstr(R"("\x1b")"));
 }
 
-// Fails when a zero character ends the word by which an id is looked up.
+// Fails if a NUL character truncates the word in an id lookup.
 TEST(Tokenizer, WordsMayHoldZero) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json", R"({"model":{"type":"WordLevel","vocab":{"a":0,"a\u0000b":1},"unk_token":"a"}})");
@@ -141,7 +142,7 @@ TEST(Tokenizer, WordsMayHoldZero) {
   EXPECT_EQ(tokenizer.encode(std::string_view("a\0b", 3)), Ids{1});
 }
 
-// Fails when the error about a backtracking expression names neither the file nor the cause.
+// Fails if the error about a backtracking expression does not name the file and the cause.
 TEST(Tokenizer, BacktrackingIsNamed) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json", R"({"model":{"type":"WordLevel","vocab":{"a":0},"unk_token":"a"},
@@ -211,8 +212,8 @@ std::string replacement(const std::string& from, const std::string& to) {
   return R"({"type":"Replace","pattern":{"String":")" + from + R"("},"content":")" + to + "\"}";
 }
 
-// Fails when the mark of a beginning does not go by where the library aligns a piece's first byte: a character may leave a
-// part behind (U+0E33 is U+0E4D and U+0E32), or nothing, and several pieces may stem from the first one.
+// Fails if the beginning mark does not follow the library's alignment of a piece's first byte: a character may leave a
+// part behind (U+0E33 is U+0E4D and U+0E32), or nothing, and several pieces may come from the first character.
 TEST(Tokenizer, FirstMarkGoesByAlignment) {
   const TemporaryFolder folder;
   const std::string metaspace = R"({"type":"Metaspace","replacement":"_","prepend_scheme":"first"})";
@@ -237,12 +238,12 @@ TEST(Tokenizer, FirstMarkGoesByAlignment) {
   EXPECT_EQ(encode(replacement("y", ""), "ya"), Ids({4}));
 }
 
-// Fails when steps that multiply a text are carried out, in whichever of them, or an ordinary one meets the limit.
+// Fails if steps that multiply a text are executed, whichever step it is, or an ordinary text exceeds the limit.
 TEST(Tokenizer, TextThatGrowsIsRefused) {
   const TemporaryFolder folder;
   const std::string words = R"({"?":0,"a":1})", twice = replacement("a", "aa");
   const auto refused = [&](const std::string& steps, const std::string& text) {
-    EXPECT_ERROR(with_steps(folder, steps, words).encode(text), invalid_argument, "makes too much of this text");
+    EXPECT_ERROR(with_steps(folder, steps, words).encode(text), invalid_argument, "expands this text too much");
   };
   refused(sequence("normalizer", "normalizers", twice, 60), "a");
   refused(R"("normalizer":)" + replacement("a", std::string(100'000, 'b')), "aaa");
@@ -256,8 +257,8 @@ TEST(Tokenizer, TextThatGrowsIsRefused) {
       "a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>"
       "a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>");
   const Tokenizer decoder = with_steps(folder, sequence("decoder", "decoders", twice, 60), words);
-  EXPECT_ERROR(decoder.decode({1}), invalid_argument, "makes too much of this text");
-  EXPECT_ERROR(decoder.token_bytes(1), invalid_argument, "makes too much of this text");
+  EXPECT_ERROR(decoder.decode({1}), invalid_argument, "expands this text too much");
+  EXPECT_ERROR(decoder.token_bytes(1), invalid_argument, "expands this text too much");
   const std::string token = R"(,"added_tokens":[{"id":7,"content":"aaaa","normalized":true}])";
   EXPECT_ERROR(with_steps(folder, sequence("normalizer", "normalizers", twice, 60) + token, words), corrupt,
                "added_tokens[0]");
@@ -268,7 +269,7 @@ TEST(Tokenizer, TextThatGrowsIsRefused) {
   EXPECT_EQ(with_steps(folder, sequence("normalizer", "normalizers", nfkc, 1), words).encode(greedy), Ids({0}));
 }
 
-// Fails when a file may make encode() go through a text any number of times, or add any number of tokens.
+// Fails if a file can make encode() process a text any number of times, or add any number of tokens.
 TEST(Tokenizer, StepsAreLimited) {
   const TemporaryFolder folder;
   const std::string words = R"({"?":0,"a":1})", lower = R"({"type":"Lowercase"})";
@@ -291,11 +292,11 @@ TEST(Tokenizer, StepsAreLimited) {
                       words);
   };
   EXPECT_EQ(framed(4).encode("a").size(), 4001U);
-  EXPECT_ERROR(framed(5), unsupported, "so many tokens");
+  EXPECT_ERROR(framed(5), unsupported, "too many tokens");
 }
 
-// Fails when finding added tokens takes longer than the text is long: by how long they are, how much they have in common, or
-// how often whitespace beside them is looked at. The test's own time limit ends it.
+// Fails if the search for added tokens is not linear in the text, because of their length, their common parts, or
+// repeated scans of the whitespace next to them. The test's own time limit detects this.
 TEST(Tokenizer, ManyAddedTokens) {
   const TemporaryFolder folder;
   const auto with_tokens = [&](const auto& content, int count, const std::string& more) {
@@ -312,14 +313,14 @@ TEST(Tokenizer, ManyAddedTokens) {
   EXPECT_EQ(with_tokens(long_start, 20, "").encode(std::string(1'000'000, 'a') + "7"), Ids({0, 9}));
   const auto longer = [](int i) { return std::string(static_cast<std::size_t>(i) + 1, 'a'); };
   const Tokenizer lengths = with_tokens(longer, 2000, "");
-  EXPECT_EQ(lengths.encode(std::string(1'000'001, 'a')).size(), 501U);  // of 2000, the longest
+  EXPECT_EQ(lengths.encode(std::string(1'000'001, 'a')).size(), 501U);  // tokens of the maximum length, 2000
   EXPECT_EQ(lengths.encode("xaaxaaa"), Ids({1, 3, 1, 4}));
   const auto space = [](int) { return std::string(" "); };
   EXPECT_EQ(with_tokens(space, 1, R"(,"rstrip":true)").encode(std::string(1'000'000, ' ') + "x"), Ids({2, 1}));
 }
 
-// Fails when WordPiece takes another cut than the longest word first, lets a word begin or go on where it may not, or takes
-// time that grows with the square of a piece. The test's own time limit ends it.
+// Fails if WordPiece does not prefer the longest word, accepts a word at a wrong position, or takes quadratic time in
+// the length of a piece. The test's own time limit detects this.
 TEST(Tokenizer, WordPieceTakesTheLongestWord) {
   const TemporaryFolder folder;
   const auto load = [&](const std::string& vocabulary) {
@@ -327,21 +328,22 @@ TEST(Tokenizer, WordPieceTakesTheLongestWord) {
                                        vocabulary + R"(},"pre_tokenizer":{"type":"Whitespace"}})");
     return Tokenizer::load(folder.path());
   };
-  const Tokenizer small = load(R"({"[UNK]":0,"a":1,"ab":2,"##a":3,"##ab":4,"##b":5,"##bab":6,"abb":7,"x##a":8,"##":9})");
+  const Tokenizer small =
+      load(R"({"[UNK]":0,"a":1,"ab":2,"##a":3,"##ab":4,"##b":5,"##bab":6,"abb":7,"x##a":8,"##":9})");
   EXPECT_EQ(small.encode("ab"), Ids({2}));
   EXPECT_EQ(small.encode("aba"), Ids({2, 3}));
-  EXPECT_EQ(small.encode("abab"), Ids({2, 4}));      // not a, ##bab: the longest first
+  EXPECT_EQ(small.encode("abab"), Ids({2, 4}));  // not a, ##bab: the longest word wins
   EXPECT_EQ(small.encode("abbabab"), Ids({7, 4, 4}));
   EXPECT_EQ(small.encode("aab"), Ids({1, 4}));
-  EXPECT_EQ(small.encode("b"), Ids({0}));            // only goes on
-  EXPECT_EQ(small.encode("abx a"), Ids({0, 1}));     // a part is unknown: so is the whole word
+  EXPECT_EQ(small.encode("b"), Ids({0}));         // only a continuation
+  EXPECT_EQ(small.encode("abx a"), Ids({0, 1}));  // one unknown part makes the whole word unknown
   const std::string a(200'000, 'a');
   const Tokenizer greedy = load(R"({"[UNK]":0,"a":1,"##a":2,"##)" + a + R"(b":3,")" + a + R"(c":4})");
   EXPECT_EQ(greedy.encode(std::string(1'000'000, 'a')).size(), 1'000'000U);
   EXPECT_EQ(greedy.encode("a" + a + "b"), Ids({1, 3}));
 }
 
-// Fails when marks in a row are put in order in a time that grows with the square of their number, or in another order.
+// Fails if sorting consecutive marks takes quadratic time, or the order is wrong.
 TEST(Tokenizer, MarksInARow) {
   const TemporaryFolder folder;
   std::string marks, low, high;

@@ -144,15 +144,15 @@ def _device_below(accelerator):
 
 
 def _require_known(device, where):
-    """The devices are torch's, so torch must know their type."""
+    """Raise `unavailable` if torch does not know the device type, because the devices are torch's."""
     import torch
     try:
         torch.device(device)
     except RuntimeError:
-        raise make_error("unavailable", where, "the LibTorch of this process knows no such device type", got=repr(device[:100]),
+        raise make_error("unavailable", where, "this process's LibTorch does not know the device type", got=repr(device[:100]),
                          hint="do one of these: import the vendor's package for torch, which adds the type; if your library drives torch's PrivateUse1, call "
                          f"torch.utils.rename_privateuse1_backend({device[:100]!r}) before set_accelerator(); let device_name() return the type that the "
-                         f"devices have in torch, such as 'cpu' (the accelerator's `_name` stays as it is); or try it without a device: "
+                         f"devices have in torch, such as 'cpu' (the accelerator's `_name` can stay as it is); or try it without a device: "
                          f"SIM_STANDS_IN_FOR={device[:100]}") from None
 
 

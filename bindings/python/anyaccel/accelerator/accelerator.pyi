@@ -29,15 +29,15 @@ class Accelerator:
     def is_available(self) -> bool:
         """True when at least one device can be used. Starts nothing."""
     def device_name(self, device_index: int | None = None) -> str:
-        """torch's name of the accelerator's devices, for example "cuda": valid as a torch.device. With an index "cuda:1"; where
-        names carry no index (cpu, hpu) the same as without. Without an index it never touches the device; an index out of range
-        is as for set_device()."""
+        """torch's name for the accelerator's devices, for example "cuda", valid as a torch.device. With an index "cuda:1", or
+        still the plain name if names carry no index (cpu, hpu). Without an index it never touches the device. An index out of
+        range is handled as in set_device()."""
     def device(self, device_index: int | None = None) -> Scope:
         """Makes a device current for a `with` block; none given: the current one."""
     def torch_device(self, device_index: int | None = None) -> torch.device:
         """torch's object for a device, to be given to factory functions and `tensor.to`."""
     def set_device(self, device_index: int) -> None:
-        """Makes a device current on this thread. Where names carry no index (cpu, hpu), an index out of range means device 0."""
+        """Makes a device current on this thread. If names carry no index (cpu, hpu), an index out of range means device 0."""
     def current_device(self) -> int:
         """Index of this thread's device: always a number."""
     def current_device_name(self) -> str:
@@ -155,7 +155,7 @@ class Accelerator:
     def supports_nvtx_domain(self) -> bool:
         """True when range_push uses domains."""
     def lazy_call(self, callback: Callable[[], object]) -> None:
-        """Calls `callback` once the device runs: now, or at its first use. All queued ones run; then the first error is thrown."""
+        """Calls `callback` once the device runs: now, or at first use. Runs all queued callbacks, then throws the first error."""
     def communication_backend_name(self) -> str:
         """Name for torch.distributed, for example "nccl"."""
     def is_triton_supported(self) -> bool:

@@ -1,11 +1,11 @@
-"""DeepSpeed's `deepspeed.comm` (`import anyaccel.comm as dist`), and backends for torch.distributed where no vendor's own is loaded.
+"""Counterpart of `deepspeed.comm` (`import anyaccel.comm as dist`), and torch.distributed backends for devices without a vendor's own.
 
     torch.distributed.init_process_group(get_accelerator().communication_backend_name())
 
-works on every accelerator: its name is offered to torch when the accelerator is chosen, unless torch or a vendor's
-package has a backend of that name. "staged" is always offered, and on the host "ccl": oneCCL, or an error that says why
-it is not to be had. torch itself refuses "nccl" and "xccl" where it was built without them; its
-default for the device, init_process_group() without a name, is then "staged".
+works on every accelerator: choosing the accelerator registers its backend name with torch, unless torch or a vendor's
+package already has a backend of that name. "staged" is always registered, and on the host also "ccl": oneCCL, or an
+error that says why it is unavailable. torch itself rejects "nccl" and "xccl" if it was built without them; then its
+default for the device, init_process_group() without a name, is "staged".
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ CCL = "ccl"
 
 
 def register(accelerator, names=None):
-    """Offers "staged" and these names, or the accelerator's own, where nobody else has them."""
+    """Register "staged" and `names` (default: the accelerator's own name) with torch, unless already taken."""
     if not distributed.is_available():
         return
     devices = list(dict.fromkeys(["cpu", accelerator.device_type()]))
@@ -26,7 +26,7 @@ def register(accelerator, names=None):
         if taken is not None and not hasattr(taken.creator_fn, "anyaccel_name"):
             continue  # a vendor's
         if name in _built_in():
-            # Not for others to offer; where this torch lacks it, the default for the device is ours.
+            # Reserved by torch. If this torch lacks it, ours becomes the device's default.
             if not getattr(distributed, f"is_{name}_available", lambda: True)():
                 distributed.Backend.default_device_backend_map[accelerator.device_type()] = STAGED
             continue
@@ -49,7 +49,7 @@ def _maker(name):
 
 
 def __getattr__(name: str) -> Any:
-    # DeepSpeed's functions; imported when they are asked for, because most programs do not.
+    # DeepSpeed's functions are imported on demand, because most programs do not use them.
     import importlib
     functions = importlib.import_module(f"{__name__}.comm")
     if name in functions.__all__:

@@ -1,6 +1,6 @@
-"""The functions of `deepspeed.comm` over torch.distributed, which `anyaccel.comm` has, too.
+"""The functions of `deepspeed.comm`, implemented with torch.distributed; `anyaccel.comm` re-exports them.
 
-They have DeepSpeed's arguments; `prof`, `log_name` and `debug`, which are for its log of calls, change nothing."""
+They have DeepSpeed's arguments. `prof`, `log_name` and `debug`, which DeepSpeed uses for its log of calls, are ignored."""
 
 import functools
 import os
@@ -20,7 +20,7 @@ DEFAULT_TIMEOUT = timedelta(minutes=30)
 
 
 def _like(function, **renamed):
-    """torch's function with DeepSpeed's names of arguments."""
+    """Return torch's function with DeepSpeed's argument names."""
 
     @functools.wraps(function)
     def called(*args, prof=False, log_name=None, debug=None, **kwargs):
@@ -33,7 +33,7 @@ def _like(function, **renamed):
 
 
 def _newer(name, before):
-    """A function of torch, which later versions warn of under the name that it had before."""
+    """Return a torch function by its new name, or by the name in older versions, which newer ones deprecate."""
     return getattr(distributed, name, None) or getattr(distributed, before)
 
 
@@ -83,7 +83,7 @@ def has_reduce_scatter_tensor():
 
 
 def new_group(ranks):
-    """A group of these global ranks; all ranks call it."""
+    """Create a group of these global ranks. All ranks must call it."""
     return distributed.new_group(ranks)
 
 
@@ -97,17 +97,17 @@ def _from_launcher(name, otherwise):
 
 
 def get_local_rank_from_launcher():
-    """This rank's number on its host, as the launcher says; 0 without one."""
+    """Return the local rank set by the launcher; 0 without a launcher."""
     return _from_launcher("LOCAL_RANK", 0)
 
 
 def get_world_rank_from_launcher():
-    """This rank's number, as the launcher says; 0 without one."""
+    """Return the global rank set by the launcher; 0 without a launcher."""
     return _from_launcher("RANK", 0)
 
 
 def get_world_size_from_launcher():
-    """The number of ranks, as the launcher says; 1 without one."""
+    """Return the number of ranks set by the launcher; 1 without a launcher."""
     return _from_launcher("WORLD_SIZE", 1)
 
 
@@ -115,12 +115,12 @@ get_local_rank = get_local_rank_from_launcher
 
 
 def get_all_ranks_from_group(group=None):
-    """The global ranks of a group."""
+    """Return the global ranks of a group."""
     return distributed.get_process_group_ranks(distributed.group.WORLD if group is None else group)
 
 
 def inference_all_reduce(tensor, op=ReduceOp.SUM, group=None):
-    """all_reduce(), through shared memory where the op of that is here and the tensor is in host memory."""
+    """all_reduce(), through shared memory if its op is available and the tensor is in host memory."""
     builder = get_accelerator().create_op_builder("ShareMemCommBuilder")
     if tensor.device.type == "cpu" and builder.is_compatible():
         builder.load().inference_all_reduce(tensor, str(op).rsplit(".", 1)[-1].lower(), group)
@@ -129,7 +129,7 @@ def inference_all_reduce(tensor, op=ReduceOp.SUM, group=None):
 
 
 class _Works:
-    """The handle of several operations."""
+    """Handle for several operations."""
 
     def __init__(self, works):
         self._works = [work for work in works if work is not None]  # None: this rank is not in the group
@@ -142,30 +142,32 @@ class _Works:
 
 
 def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
-    """all_reduce() of several tensors; `async_op` gives one handle for all."""
+    """all_reduce() of several tensors. With `async_op`, returns one handle for all of them."""
     works = [distributed.all_reduce(tensor, op, group, async_op) for tensor in tensors]
     return _Works(works) if async_op else None
 
 
 def all_gather_coalesced(output_tensors, input_tensors, group=None, async_op=False):
-    """all_gather_into_tensor() of each pair; `async_op` gives one handle for all."""
+    """all_gather_into_tensor() of each pair. With `async_op`, returns one handle for all of them."""
     works = [all_gather_into_tensor(output, each, group, async_op) for output, each in zip(output_tensors, input_tensors)]
     return _Works(works) if async_op else None
 
 
 def initialize_mesh_device(mesh_shape, mesh_dim_names):
-    """torch's device mesh of this accelerator."""
+    """Return a torch DeviceMesh of this accelerator."""
     return init_device_mesh(get_accelerator().device_type(), mesh_shape, mesh_dim_names=mesh_dim_names)
 
 
 def init_distributed(dist_backend=None, auto_mpi_discovery=True, distributed_port=DEFAULT_PORT, verbose=True, timeout=DEFAULT_TIMEOUT, init_method=None,
                      dist_init_required=None, config=None, rank=-1, world_size=-1):
-    """Starts torch.distributed over the accelerator's backend, or `dist_backend`, unless that was done. The rank is found in the variables that
-    `anyaccel launch`, torchrun and DeepSpeed's launcher set, or under an MPI launcher in Open MPI's; `config` is not needed."""
+    """Start torch.distributed with `dist_backend` (default: the accelerator's backend) unless it is already started.
+
+    The rank comes from the variables that `anyaccel launch`, torchrun and DeepSpeed's launcher set, or from Open MPI's variables.
+    `config` is ignored."""
     if dist_init_required is False or distributed.is_initialized():
         if not distributed.is_initialized():
             raise make_error("invalid_state", "init_distributed", "torch.distributed was not started", got="dist_init_required=False",
-                             hint="call torch.distributed.init_process_group() before, or leave dist_init_required out")
+                             hint="call torch.distributed.init_process_group() first, or omit dist_init_required")
         return
     if auto_mpi_discovery and "RANK" not in os.environ and "OMPI_COMM_WORLD_RANK" in os.environ:
         _ranks_of_open_mpi(distributed_port)
@@ -182,7 +184,7 @@ def _ranks_of_open_mpi(port):
     os.environ.setdefault("MASTER_PORT", str(port))
     if "MASTER_ADDR" not in os.environ:
         if os.environ["WORLD_SIZE"] != os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE"):
-            raise make_error("invalid_state", "init_distributed", "the ranks are on several hosts and MASTER_ADDR is not set",
+            raise make_error("invalid_state", "init_distributed", "the ranks are on several hosts, but MASTER_ADDR is not set",
                              hint="start them with `mpirun -x MASTER_ADDR=HOST`, or with `anyaccel launch --launcher openmpi`")
         os.environ["MASTER_ADDR"] = "127.0.0.1"
 

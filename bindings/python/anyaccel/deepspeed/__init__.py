@@ -1,10 +1,11 @@
-"""DeepSpeed on AnyAccel's accelerator and ops. Imported before DeepSpeed, it is all that a program needs:
+"""DeepSpeed on AnyAccel's accelerator and ops. Import this module before DeepSpeed; nothing else is needed:
 
     import anyaccel.deepspeed
     import deepspeed
 
-ANYACCEL_DEEPSPEED=1 does the same in every Python process that finds the installed package: launchers' children and workers, too.
-An import hook of your own may import this module instead, right after `deepspeed.accelerator.real_accelerator` was executed.
+ANYACCEL_DEEPSPEED=1 does the same in every Python process that finds the installed package, including launchers' children and
+workers. Alternatively, an import hook of your own may import this module right after `deepspeed.accelerator.real_accelerator` is
+executed.
 """
 
 import sys
@@ -16,20 +17,22 @@ from ..errors import make_error
 
 
 def accelerator() -> Any:
-    """The object for DeepSpeed's `set_accelerator`: one a process, of a class that derives from its DeepSpeedAccelerator. It stands for
-    AnyAccel's accelerator at the first call. Imports DeepSpeed, which then has this object already where nobody chose another."""
+    """Return the object for DeepSpeed's `set_accelerator`, one per process, of a class derived from DeepSpeedAccelerator.
+
+    It represents the accelerator that AnyAccel uses at the first call. Imports DeepSpeed, which then already uses this object
+    unless another one was chosen."""
     from . import adapter
     return adapter.accelerator()
 
 
 def _install():
-    # With the hook in place already, DeepSpeed is what imports this module.
+    # If the hook is already installed, DeepSpeed itself imports this module.
     if _hook.installed():
         return
     real = sys.modules.get(_hook.MODULE)
-    # DeepSpeed binds builders and methods of its accelerator while it is imported, all of them through this module, which keeps the object.
+    # During its import, DeepSpeed binds builders and methods of its accelerator, always through this module, which holds the object.
     if real is not None and (real.__dict__.get("ds_accelerator") is not None or not hasattr(real, "set_accelerator")):
-        raise make_error("invalid_state", "anyaccel.deepspeed", "DeepSpeed has chosen its own accelerator already and bound its functions",
+        raise make_error("invalid_state", "anyaccel.deepspeed", "DeepSpeed has already chosen its own accelerator and bound its functions",
                          hint="do one of these: import anyaccel.deepspeed before deepspeed; set ANYACCEL_DEEPSPEED=1 for the whole program; import "
                          f"anyaccel.deepspeed in an import hook right after {_hook.MODULE} was executed")
     _hook.install()

@@ -22,7 +22,7 @@ _OF_A_DEVICE = ("available_memory", "device", "device_name", "max_memory_allocat
 _CONSTANTS = ("handles_memory_backpressure", "is_synchronized_device", "resolves_data_dependency", "use_host_timers")
 _CONSTANTS_OF_THE_HOST = ("current_device_name", "is_available", "is_bf16_supported", "is_fp16_supported", "is_triton_supported")
 
-# The op that DS_PIN_MEMORY_BACKEND=native allocates with, once it is loaded.
+# The op that allocates memory for DS_PIN_MEMORY_BACKEND=native, once loaded.
 _POOL = "anyaccel.ops.pin_memory"
 
 _made = None
@@ -219,8 +219,8 @@ class _Members:
         return self._own.is_pinned(tensor) and not (pool is not None and pool.is_freed(tensor))
 
     def register_host_memory(self, address, num_bytes):
-        """False without an error for memory that the accelerator's allocator pinned: DS_PIN_MEMORY_BACKEND=native registers what
-        it gets from our pin_memory op."""
+        """Return False, without an error, for memory that the accelerator's allocator has pinned, because DS_PIN_MEMORY_BACKEND=native
+        registers the memory that it gets from our pin_memory op."""
         pool = sys.modules.get(_POOL)
         if pool is not None and pool.is_given(address):
             return False

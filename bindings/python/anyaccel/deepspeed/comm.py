@@ -1,4 +1,4 @@
-"""What DeepSpeed's communication over oneCCL needs to end, and to give what was asked for."""
+"""Fixes for DeepSpeed's communication over oneCCL, which otherwise hangs or returns wrong results."""
 
 import torch
 
@@ -6,16 +6,18 @@ _BITWISE = ("band", "bor", "bxor")
 
 
 def mend(ccl):
-    """Called right after DeepSpeed's module `ccl` (0.19.8) was executed."""
+    """Patch DeepSpeed's module `ccl` (0.19.8), right after it is executed."""
     _mend_ranks(ccl.CCLBackend)
     _mend_reductions(ccl)
-    # DeepSpeed's own has the arguments of a gather; oneCCL has no scatter, so that torch does it in any case.
+    # DeepSpeed's own scatter has the arguments of a gather. oneCCL has no scatter, so torch's is used.
     ccl.CCLBackend.scatter = ccl.TorchBackend.scatter
 
 
 def _mend_ranks(backend):
-    """DeepSpeed counts the ranks of a group by asking torch for one after the other until that raises; of the group of all ranks torch (2.13)
-    takes any number for a rank, so that the count went on for ever and memory with it, as in training with AutoTP. Of that group the ranks are known."""
+    """Make get_all_ranks_from_group() terminate for the group of all ranks.
+
+    DeepSpeed counts a group's ranks by asking torch for rank after rank until torch raises. For the group of all ranks, torch (2.13)
+    accepts any number, so the loop never ends and exhausts memory, for example in training with AutoTP."""
     of_any = backend.get_all_ranks_from_group
 
     def get_all_ranks_from_group(self, group):
@@ -29,8 +31,8 @@ def _bitwise(op):
 
 
 def _mend_reductions(ccl):
-    """oneCCL has no bitwise reductions, torch's backend over it has. DeepSpeed's all_reduce gives nothing to wait for, and its
-    inference_all_reduce forgets the group, so that all ranks were added up."""
+    """Fix three defects: bitwise reductions, which oneCCL lacks, go through torch's backend; an asynchronous all_reduce returns a
+    handle; and inference_all_reduce reduces over its group instead of over all ranks."""
     backend, over_torch, total = ccl.CCLBackend, ccl.TorchBackend, ccl.ReduceOp.SUM
     over_ccl, reduce_over_ccl = backend.all_reduce, backend.reduce
 

@@ -1,4 +1,4 @@
-"""How the modules of ops reach their ops: each is loaded by its builder when it is used first."""
+"""Gives op modules access to their ops, which their builders load at first use."""
 
 import functools
 
@@ -35,10 +35,10 @@ def _returning_zero(call):
 
 
 def bind(module, builder, names):
-    """`__getattr__` of a module whose functions are the ops themselves: at the first use of a name the builder loads the op, and the module keeps the name.
+    """Return `__getattr__` for a module whose functions are the ops themselves. The first use of a name loads the op and sets the name.
 
-    What is kept is a quick call of the op where there is one (native/ops.cpp), else the dispatcher's own function. DeepSpeed's functions that
-    create, change and destroy an optimizer return 0, so ours do."""
+    The name is set to a quick call of the op if there is one (native/ops.cpp), else to the dispatcher's function. DeepSpeed's functions
+    that create, change and destroy an optimizer return 0, so ours do too."""
 
     def get(name):
         if name not in names:

@@ -1,10 +1,10 @@
-"""DeepSpeed's names of arguments, where ours differ."""
+"""DeepSpeed's argument names, where ours differ."""
 
 import functools
 
 
 def also_named(**names):
-    """A decorator: callers may use DeepSpeed's keyword, too. `names` maps it to ours."""
+    """Decorator that also accepts DeepSpeed's keywords. `names` maps each to ours."""
 
     def decorate(call):
 
@@ -13,7 +13,7 @@ def also_named(**names):
             for theirs, ours in names.items():
                 if theirs in kwargs:
                     if ours in kwargs:
-                        raise TypeError(f"{call.__name__}() got both {theirs!r} and {ours!r}, which are one argument")
+                        raise TypeError(f"{call.__name__}() got both {theirs!r} and {ours!r}, which are the same argument")
                     kwargs[ours] = kwargs.pop(theirs)
             return call(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""What the optimizers with DeepSpeed's names share: the loop over parameters, and their state in the form that DeepSpeed saves."""
+"""Common base of the optimizers with DeepSpeed's names: the loop over parameters, and the state in DeepSpeed's format."""
 
 import itertools
 import weakref
@@ -9,12 +9,12 @@ import torch
 from .. import get_accelerator
 from ..errors import make_error
 
-# The ops know optimizers by number. DeepSpeed's own classes count from 0.
+# The ops identify optimizers by number. DeepSpeed's own classes count from 0.
 _numbers = itertools.count(1 << 30)
 
 
 class Optimizer(torch.optim.Optimizer):
-    """Base of them all."""
+    """Base of all these optimizers."""
 
     def _refuse_amsgrad(self, amsgrad):
         if amsgrad:
@@ -22,7 +22,7 @@ class Optimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure=None):
-        """Updates all parameters that have a gradient. Returns what `closure`, which computes the loss anew, returns."""
+        """Update all parameters that have a gradient. Returns the loss that `closure` recomputes, or None."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -32,7 +32,7 @@ class Optimizer(torch.optim.Optimizer):
         return loss
 
     def _state_of(self, parameter, names, dtype=None):
-        """A parameter's state, made at its first step."""
+        """Return a parameter's state, created at its first step."""
         state = self.state[parameter]
         if not state:
             state["step"] = 0
@@ -42,7 +42,7 @@ class Optimizer(torch.optim.Optimizer):
 
 
 class HostOptimizer(Optimizer):
-    """Base of those whose parameters lie in host memory: one call of the op for each parameter."""
+    """Base of optimizers for parameters in host memory, with one op call per parameter."""
 
     _NAMES = ("exp_avg", "exp_avg_sq")
 
@@ -54,7 +54,7 @@ class HostOptimizer(Optimizer):
         weakref.finalize(self, getattr(self._op, f"destroy_{kind}"), self.opt_id).atexit = False
 
     def load_state_dict(self, state_dict):
-        """As torch's, but states keep the dtype that they were saved with: torch gives them the parameters'."""
+        """Like torch's, but states keep the dtype that they were saved with instead of the parameters' dtype."""
         super().load_state_dict(state_dict)
         numbers = [number for group in state_dict["param_groups"] for number in group["params"]]
         parameters = [parameter for group in self.param_groups for parameter in group["params"]]
@@ -75,13 +75,13 @@ class HostOptimizer(Optimizer):
 
 
 class FusedOptimizer(Optimizer):
-    """Base of those that update many parameters of a device in one call."""
+    """Base of optimizers that update many parameters of a device in one call."""
 
     _NAMES = ("exp_avg", "exp_avg_sq")
-    _CHUNK = 2048 * 32  # of the binding's signature; no kernel of ours depends on it
+    _CHUNK = 2048 * 32  # required by the binding's signature; our kernels ignore it
 
     def zero_grad(self, set_to_none=None):
-        """Forgets the gradients, or fills them with zeros: by default as `set_grad_none` said."""
+        """Reset the gradients to None or to zero. The default is the constructor's `set_grad_none`."""
         super().zero_grad(set_to_none=self.set_grad_none if set_to_none is None else set_to_none)
 
     def _update_group(self, group, parameters):

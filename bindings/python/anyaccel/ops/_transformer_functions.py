@@ -63,8 +63,8 @@ class Functions:
     def _forward(self, dtype, layer_id, input, input_mask, attn_qkvw, attn_qkvb, attn_ow, attn_ob, attn_nw, attn_nb, inter_w, inter_b,
                  output_w, output_b, norm_w, norm_b, training_mode, prelayernorm, attn_dropout_checkpoint, normalize_invertible,
                  gelu_checkpoint):
-        """Return the 17 tensors that DeepSpeed's backward function passes on. Their contents are ours: `attn_prob_dropout_mask` holds
-        the seed, the norms' `var` holds mean and deviation."""
+        """Return the 17 tensors that DeepSpeed's function passes to backward. Their contents differ from DeepSpeed's:
+        `attn_prob_dropout_mask` holds the seed, and the norms' `var` holds mean and deviation."""
         parameters = (attn_qkvw, attn_qkvb, attn_ow, attn_ob, attn_nw, attn_nb, inter_w, inter_b, output_w, output_b, norm_w, norm_b)
         options, seeds = self._layer(dtype, layer_id, input)
         options.update(pre_layer_norm=prelayernorm, attn_dropout_checkpoint=attn_dropout_checkpoint,

@@ -1,4 +1,4 @@
-"""As DeepSpeed's package of this name: `AsyncIOBuilder`."""
+"""Counterpart of DeepSpeed's package `deepspeed.ops.aio`: `AsyncIOBuilder`."""
 
 from typing import Any
 

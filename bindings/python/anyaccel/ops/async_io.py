@@ -132,7 +132,7 @@ class aio_handle:
 
     @_telling
     def async_pwrite(self, buffer, filename=None, file_offset=0, *, fd=None):
-        """Write to the file of a name, or to `fd`, a descriptor opened for writing, which may stand in the place of `filename`."""
+        """Write to a file, given by name or as `fd`, a descriptor opened for writing. A descriptor may also be passed as `filename`."""
         if (filename is None) == (fd is None):
             raise TypeError("async_pwrite() takes either a file name or a descriptor (fd)")
         if fd is None and isinstance(filename, str):
@@ -141,25 +141,25 @@ class aio_handle:
 
     @_telling
     def wait(self):
-        """Finishes all that was begun with async and returns how many that were; raises the first failure."""
+        """Wait for all asynchronous operations and return their number. Raises the first failure."""
         return self._handle.wait()
 
     @_telling
     def cancel(self):
-        """Gives up what was begun with async, as far as the system has not begun it; wait() then says so."""
+        """Cancel asynchronous operations that the system has not started yet; wait() then reports them."""
         self._handle.cancel()
 
     @_telling
     def start_read(self, buffer, filename, file_offset=0):
-        """A request of its own, which wait() of the handle does not count: it has wait(), done() and cancel()."""
+        """Start a read and return a separate request with wait(), done() and cancel(), which the handle's wait() does not include."""
         return AsyncIORequest(self._handle.start(buffer, filename, False, file_offset))
 
     @_telling
     def start_write(self, buffer, filename, file_offset=0):
-        """As start_read()."""
+        """Start a write; see start_read()."""
         return AsyncIORequest(self._handle.start(buffer, filename, True, file_offset))
 
-    @also_named(example_tenosr="example_tensor")  # as DeepSpeed's binding spells it
+    @also_named(example_tenosr="example_tensor")  # DeepSpeed's spelling
     def new_cpu_locked_tensor(self, num_elem, example_tensor):
         return _pins.new_cpu_locked_tensor(num_elem, example_tensor)
 

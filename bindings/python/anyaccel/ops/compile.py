@@ -1,4 +1,4 @@
-"""As DeepSpeed's package of this name: `DeepCompileBuilder`. AnyAccel has no op of DeepCompile: the builder's load() raises `unsupported`."""
+"""Counterpart of DeepSpeed's package `deepspeed.ops.compile`: `DeepCompileBuilder`, whose load() raises `unsupported`."""
 
 from typing import Any
 

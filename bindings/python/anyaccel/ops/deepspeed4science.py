@@ -1,4 +1,4 @@
-"""As DeepSpeed's package of this name."""
+"""Counterpart of DeepSpeed's package `deepspeed.ops.deepspeed4science`."""
 
 from .evoformer_attn import DS4Sci_EvoformerAttention, evoformer_attention
 
@@ -6,7 +6,7 @@ __path__ = []  # DeepSpeed has a package of this name (_deepspeed_paths.py)
 
 
 class EvoformerFusedAttention:
-    """DeepSpeed's autograd function; ours has its gradients in the op."""
+    """Counterpart of DeepSpeed's autograd function. The op itself is differentiable."""
 
     @staticmethod
     def apply(q, k, v, bias1=None, bias2=None):

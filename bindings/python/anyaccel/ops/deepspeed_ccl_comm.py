@@ -68,7 +68,7 @@ def get_world_size(group=None):
 
 
 def _all_if_number(group):
-    """DeepSpeed's functions take a number, and mean all ranks whatever it is."""
+    """Map an int to the group of all ranks, because DeepSpeed's functions ignore its value."""
     return None if isinstance(group, int) else group
 
 

@@ -69,9 +69,9 @@ class Quantizer:
 
 
 class FP_Quantize(Quantizer):
-    """DeepSpeed's quantizer of a bfloat16 tensor. The configuration has `group_size`."""
+    """DeepSpeed's quantizer for bfloat16 tensors. The configuration must have `group_size`."""
 
-    # Bits of mantissa of the formats whose caller cannot choose them.
+    # Mantissa bits of the formats with a fixed mantissa.
     _MANTISSA = {12: 4, 6: 2, 4: 1}
 
     def __init__(self, quantization_config):
@@ -83,7 +83,7 @@ class FP_Quantize(Quantizer):
         return self._MANTISSA.get(q_bits, q_mantisa_bits)
 
     def quantize(self, input, q_bits=8, q_mantisa_bits=3, stochastic_mode=False, return_meta_tensor=False):
-        """Rows of codes and steps, uint8 [groups, bytes]; with `return_meta_tensor`, codes of 8 bits in the input's shape and the steps."""
+        """Return rows of codes and scales, uint8 [groups, bytes]; with `return_meta_tensor`, 8-bit codes in the input's shape, and the scales."""
         if input.dtype != torch.bfloat16 or (return_meta_tensor and q_bits != 8):
             raise ValueError(f"[FP_Quantize] unsupported input; got {input.dtype} with q_bits={q_bits}, want bfloat16, and 8 bits with return_meta_tensor")
         self.orig_dtype, self.orig_shape = input.dtype, input.shape
@@ -98,18 +98,18 @@ class FP_Quantize(Quantizer):
         return codes.contiguous().reshape(input.shape), self.scale
 
     def to(self, *args, **kwargs):
-        """Moves the kept rows and steps."""
+        """Move the stored rows and scales."""
         for name in ("input_q", "scale"):
             if getattr(self, name) is not None:
                 setattr(self, name, getattr(self, name).to(*args, **kwargs))
 
     def get_scales(self):
-        """The steps as float32 [groups, 1]."""
+        """Return the scales as float32 [groups, 1]."""
         return get_scales(self.scale, self.num_groups)
 
     def _require_shape(self):
         if self.orig_shape is None:
-            raise ValueError("[FP_Quantize] nothing was quantized yet; call quantize() first")
+            raise ValueError("[FP_Quantize] nothing has been quantized; call quantize() first")
         return self.orig_shape
 
     def _rows(self, input_q, scale):
@@ -120,7 +120,7 @@ class FP_Quantize(Quantizer):
         return torch.cat([input_q.reshape(-1, self.group_size), scale], dim=-1).contiguous()
 
     def dequantize(self, input_q, fp_out=None, q_bits=8, q_mantisa_bits=3, scale=None):
-        """The values; of codes alone with their steps as `scale`."""
+        """Return the dequantized values. If `input_q` contains only codes, pass their scales as `scale`."""
         shape = self._require_shape()
         fp_out = torch.empty(shape, dtype=self.orig_dtype, device=input_q.device) if fp_out is None else fp_out
         mantissa = self._mantissa(q_bits, q_mantisa_bits)
@@ -128,10 +128,10 @@ class FP_Quantize(Quantizer):
         return fp_out
 
     def selective_dequantize(self, input_q, indexes, fp_out=None, q_bits=8, q_mantisa_bits=3, scale=None):
-        """The values of the parts `indexes` along the first of three dimensions."""
+        """Return the dequantized values of the slices `indexes` along the first of three dimensions."""
         shape = self._require_shape()
         if len(shape) != 3:
-            raise ValueError(f"[FP_Quantize] the tensor has another number of dimensions; got {len(shape)}, want 3")
+            raise ValueError(f"[FP_Quantize] wrong number of dimensions; got {len(shape)}, want 3")
         if fp_out is None:
             fp_out = torch.empty((indexes.shape[0], *shape[1:]), dtype=self.orig_dtype, device=input_q.device)
         mantissa = self._mantissa(q_bits, q_mantisa_bits)
@@ -140,5 +140,5 @@ class FP_Quantize(Quantizer):
 
 
 def matmul_fp8(inp, weight, scale, quantization_group_size, quantizer):
-    """inp times a weight that `quantizer` made codes of 8 bits of."""
+    """Multiply `inp` by a weight that `quantizer` quantized to 8 bits."""
     return torch.matmul(inp, quantizer.dequantize(weight, scale=scale))

@@ -1,4 +1,4 @@
-"""As DeepSpeed's package of this name: `GDSBuilder`. AnyAccel has no op of GPUDirect Storage: the builder's load() raises `unsupported`."""
+"""Counterpart of DeepSpeed's package `deepspeed.ops.gds`: `GDSBuilder`, whose load() raises `unsupported`."""
 
 from typing import Any
 

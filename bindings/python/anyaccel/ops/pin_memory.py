@@ -1,4 +1,4 @@
-"""What DeepSpeed's PinMemoryBuilder().load() has, and the pool's numbers. The manual is include/anyaccel/ops/pin_memory.h."""
+"""The functions of DeepSpeed's PinMemoryBuilder().load(), and the pool's statistics. See include/anyaccel/ops/pin_memory.h."""
 
 import weakref
 
@@ -9,7 +9,7 @@ from ._errors import telling
 _ops = Ops("PinMemoryBuilder")
 _telling = telling(lambda message: _ops.pin_memory_error_code(message))
 
-# Blocks of the accelerator's allocator by address, while their tensors live: bytes, and whether the caller has freed them.
+# Blocks from the accelerator's allocator by address, while their tensors live: size, and whether the caller has freed them.
 _given = {}
 
 
@@ -28,7 +28,7 @@ def _give(memory):
 
 
 def _forget(address, block):
-    if _given.get(address) is block:  # not a later one at the same address
+    if _given.get(address) is block:  # not a newer block at the same address
         del _given[address]
 
 
@@ -40,7 +40,7 @@ def _block_at(address):
 
 
 def _free(address):
-    """False when the accelerator's allocator gave no such block, or it was freed before."""
+    """Free a block of the accelerator's allocator. Returns False if there is none at the address, or it is already freed."""
     block = _given.get(address)
     if block is None or block.freed:
         return False
@@ -49,12 +49,12 @@ def _free(address):
 
 
 def is_given(address):
-    """Whether the address lies in a block that new_cpu_locked_tensor() took from the accelerator's allocator, freed or not."""
+    """Return whether the address is in a block that new_cpu_locked_tensor() got from the accelerator's allocator, freed or not."""
     return _block_at(address) is not None
 
 
 def is_freed(tensor):
-    """Whether the tensor lies in such a block that was freed: the memory stays valid while tensors use it, but is nobody's."""
+    """Return whether the tensor is in such a block that was freed. Its memory stays valid while tensors use it."""
     block = _block_at(tensor.data_ptr())
     return block is not None and block.freed
 
@@ -64,24 +64,24 @@ class pin_handle:
 
     @_telling
     def new_cpu_locked_tensor(self, num_elem, example_tensor):
-        """A pinned tensor of so many elements of the example's dtype, not initialized: from the accelerator's allocator,
-        which its copies know, and locked by the system where the accelerator needs no pinning."""
+        """Return an uninitialized pinned tensor of `num_elem` elements with the example's dtype. It comes from the accelerator's
+        allocator, whose memory its copies recognize, or is locked by the system if the accelerator needs no pinning."""
         memory = get_accelerator().pin_empty(num_elem, dtype=example_tensor.dtype)
         if get_accelerator().is_pinned(memory):
             return _give(memory)
         return _ops.pin_memory_new(num_elem, example_tensor)
 
     def free_cpu_locked_tensor(self, locked_tensor):
-        """Free a tensor of new_cpu_locked_tensor(); False if it is not one, or was freed. Its memory is reused once the last
-        tensor in it is gone."""
+        """Free a tensor of new_cpu_locked_tensor(). Returns False if it is not one, or is already freed. Its memory is reused after the
+        last tensor in it is gone."""
         return _ops.pin_memory_free(locked_tensor) or _free(locked_tensor.data_ptr())
 
     def free_cpu_locked_tensor_by_ptr(self, address):
-        """The same by `data_ptr()`."""
+        """Like free_cpu_locked_tensor(), with the tensor's `data_ptr()`."""
         return _ops.pin_memory_free_address(address) or _free(address)
 
     def is_pinned(self, buffer):
-        """Views too."""
+        """Return whether the tensor, or the tensor that it is a view of, is pinned."""
         return _pinned_by_accelerator(buffer) or _ops.pin_memory_is_pinned(buffer)
 
 
@@ -90,18 +90,18 @@ def _pinned_by_accelerator(tensor):
 
 
 def stats():
-    """The pool's numbers: used_bytes, used_peak, held_bytes, held_peak, limit, taken, reused, misplaced."""
+    """Return the pool's statistics: used_bytes, used_peak, held_bytes, held_peak, limit, taken, reused, misplaced."""
     return dict(_ops.pin_memory_stats())
 
 
 def trim():
-    """Gives free blocks back to the system."""
+    """Return free blocks to the system."""
     _ops.pin_memory_trim()
 
 
 @_telling
 def set_limit(num_bytes):
-    """The most that the pool may lock; 0: as much as the system lets it."""
+    """Set the maximum number of bytes that the pool may lock; 0: no limit but the system's."""
     _ops.pin_memory_set_limit(num_bytes)
 
 

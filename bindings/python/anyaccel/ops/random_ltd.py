@@ -1,5 +1,5 @@
-"""What DeepSpeed's RandomLTDBuilder().load() has, under the same names and with the same arguments, and `token_scatter`, which has a gradient;
-and the functions and classes of the package `deepspeed.ops.random_ltd`. A wrong argument is a ValueError."""
+"""The functions of DeepSpeed's RandomLTDBuilder().load(), with the same names and arguments, `token_scatter`, which is differentiable,
+and the functions and classes of the package `deepspeed.ops.random_ltd`. Wrong arguments raise ValueError."""
 
 import torch
 
@@ -47,19 +47,19 @@ def mask_gather_gpt(dense_mask, truncated_seq_len):
 
 
 def _sampled(reserved_length, seq_length, batch_size, layers, device):
-    """int32 [layers, batch, reserved_length]: different tokens for each sequence and layer, in order."""
+    """Return int32 [layers, batch, reserved_length]: sorted random tokens, drawn separately for each sequence and layer."""
     chosen = torch.multinomial(torch.ones(layers * batch_size, seq_length, device=device), reserved_length)
     return token_sort_(chosen.reshape(layers, batch_size, reserved_length).to(torch.int32), seq_length)
 
 
 def gpt_sample_tokens(reserved_length, seq_length, batch_size, layers=1, device="cpu", attn_mask=None):
-    """(indices [layers, batch, reserved_length], mask): which tokens layers keep, and the first rows and columns of a causal mask."""
+    """Return (indices [layers, batch, reserved_length], mask): the tokens that layers keep, and the first rows and columns of a causal mask."""
     mask = None if attn_mask is None else attn_mask[:, :, :reserved_length, :reserved_length]
     return _sampled(reserved_length, seq_length, batch_size, layers, device), mask
 
 
 def bert_sample_tokens(reserved_length, seq_length, batch_size, layers=1, device="cpu", attn_mask=None):
-    """(indices [layers, batch, reserved_length], masks): which tokens layers keep, and for each layer the mask of those."""
+    """Return (indices [layers, batch, reserved_length], masks): the tokens that layers keep, and each layer's mask for them."""
     if attn_mask is None:
         raise ValueError("[bert_sample_tokens] attn_mask is required; got None")
     indices = _sampled(reserved_length, seq_length, batch_size, layers, device)
@@ -71,17 +71,17 @@ def bert_sample_tokens(reserved_length, seq_length, batch_size, layers=1, device
 
 
 class GatherTokens:
-    """DeepSpeed's autograd function; ours has its gradient in the op."""
+    """Counterpart of DeepSpeed's autograd function. The op itself is differentiable."""
 
     @staticmethod
     def apply(activations, sorted_indices, batch_first):
-        """All activations, and the layer's."""
+        """Return all activations, and the layer's."""
         return activations, token_gather(activations, sorted_indices, batch_first)
 
 
 class ScatterTokens:
-    """DeepSpeed's autograd function; ours has its gradient in the op. The gradient of `all_activations` is zero where the layer's tokens
-    are; DeepSpeed's GatherTokens puts the layer's gradient there."""
+    """Counterpart of DeepSpeed's autograd function. The op itself is differentiable. The gradient of `all_activations` is zero at the
+    layer's tokens; DeepSpeed's GatherTokens puts the layer's gradient there."""
 
     @staticmethod
     def apply(all_activations, layer_activations, sorted_indices, batch_first):

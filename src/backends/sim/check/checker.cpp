@@ -185,11 +185,11 @@ void Checker::on_out_of_memory(int device, std::size_t bytes) {
 }
 
 void Checker::on_program_end(bool failed, Uncaught uncaught) {
-  // A main() that catches everything shows no uncaught exception, but a failed program that did no work after the error
-  // did not handle it.
+  // A main() that catches everything leaves no uncaught exception. But if the program failed without doing any work
+  // after the error, it did not handle the error.
   const bool ended_by_it = uncaught == Uncaught::out_of_memory || (uncaught == Uncaught::unknown && stopped_.load());
   if (failed && ended_by_it) {
-    std::fflush(nullptr);  // the report may end the program
+    std::fflush(nullptr);  // the report may abort the program
     reporter_.report_last_note();
   }
   reporter_.finish();

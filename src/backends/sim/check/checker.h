@@ -37,7 +37,7 @@ class Checker final : public Observer {
 
   /// True when the access can be made again.
   bool on_fault(std::uintptr_t address, bool writes);
-  /// Reports the last out-of-memory error if it ended the program, then says the last word.
+  /// Reports the last out-of-memory error if it ended the program, then prints the summary.
   void on_program_end(bool failed, Uncaught uncaught);
   void on_refused(const Refusal& refusal);
 

@@ -123,7 +123,7 @@ Detector::Conflicts Detector::replay(const void* graph, StreamId stream) {
     const auto at = find(storage);
     const bool same = at != blocks_.end() && at->second.live && at->second.number == captured.number;
     if (!same) {
-      // A graph reuses its own memory, and no one else gets it while a graph of the pool exists.
+      // A graph may reuse its own memory, and nobody else gets that memory while a graph of the pool exists.
       if (captured.pool != 0 && (captured.pool == graph_pool || in_use(captured.pool))) continue;
       if (captured.uses.empty()) continue;
       Use now{.op = "graph.replay", .stream = stream, .time = time, .replayed = true, .region = {}, .frames = {}};

@@ -1,5 +1,5 @@
-// Finds work on several streams that touches the same memory in no defined order, and memory that is given back while work
-// may still use it. Knows streams by number and memory by address. No torch.
+// Finds unordered work on several streams that touches the same memory, and memory that is freed while work may still
+// use it. Identifies streams by number and memory by address. No torch.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ namespace anyaccel::backends::sim::checking {
 /// Addresses of a call stack, innermost first.
 using Frames = std::vector<void*>;
 
-/// Memory that graphs allocate from; 0 is the ordinary pool.
+/// A memory pool that graphs allocate from; 0 is the default pool.
 using Pool = std::uint64_t;
 
 /// One tensor of a piece of work.
@@ -65,13 +65,14 @@ class Detector {
 
   Conflicts launch(StreamId stream, const char* op, const std::vector<Touch>& touches,
                    std::shared_ptr<const Frames> frames = nullptr);
-  /// The same for work that `graph` captures: what it touches counts at each replay(). The graph allocates from `pool`.
+  /// Like launch(), for work that `graph` captures. Its touches take effect at each replay(). The graph allocates from
+  /// `pool`.
   Conflicts capture(const void* graph, Pool pool, StreamId stream, const char* op, const std::vector<Touch>& touches);
   Conflicts replay(const void* graph, StreamId stream);
   void end_graph(const void* graph);
 
-  /// `owner`: the stream whose work may use it from now on, and again once it is freed; -1 for memory of the host.
-  /// Memory of a graph's pool stays the graph's when tensors in it are freed.
+  /// `owner`: the stream whose work may use the memory from now on, and also after it is freed; -1 for host memory.
+  /// Memory of a graph's pool still belongs to the graph after its tensors are freed.
   void allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, Pool pool = 0);
   void free(std::uintptr_t address);
   void record_stream(std::uintptr_t address, StreamId stream);
@@ -107,7 +108,7 @@ class Detector {
   struct Captured {
     Touch touch;
     std::uint64_t number = 0;  ///< of the block at capture
-    Pool pool = 0;             ///< of the block at capture: later tensors may be split from it or merged over it
+    Pool pool = 0;             ///< of the block at capture, because later tensors may be split from it or span it
     std::vector<Use> uses;
   };
   struct Graph {

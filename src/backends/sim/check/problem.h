@@ -37,8 +37,8 @@ struct Problem {
   std::string what;  ///< one sentence
   Part now;
   Part before = {};        ///< the other side; without an op where there is none
-  std::size_t place = 0;   ///< of the program: with the same place, ops and streams it is the same problem
-  std::uint64_t seen = 1;  ///< how often
+  std::size_t place = 0;   ///< place in the program; the same place, ops and streams mean the same problem
+  std::uint64_t seen = 1;  ///< number of occurrences
 };
 
 std::string text(const Problem& problem);

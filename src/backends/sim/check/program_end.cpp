@@ -41,7 +41,7 @@ void on_terminate() {
 void watch_program_end(void (*ended)(bool failed, Uncaught uncaught)) {
   on_end = ended;
   terminate_before = std::set_terminate(&on_terminate);
-  // atexit() would not tell the status.
+  // Unlike atexit(), on_exit() passes the exit status.
   ::on_exit([](int status, void* /*unused*/) { on_end(status != 0, python_uncaught.load()); }, nullptr);
 }
 

@@ -1,16 +1,17 @@
-// How the program ends, as far as out-of-memory errors are concerned: only the end shows whether the program handled one.
+// Detects how the program ends, because only the end shows whether the program handled an out-of-memory error.
 #pragma once
 
 namespace anyaccel::backends::sim::checking {
 
 enum class Uncaught {
-  unknown,        ///< no exception is known to have ended the program
-  out_of_memory,  ///< an out-of-memory error did, or an exception raised because of one
+  unknown,        ///< no known exception ended the program
+  out_of_memory,  ///< an out-of-memory error, or an exception raised because of one, ended it
   other,
 };
 
-/// Calls `ended` once: at a normal exit after Python finalized, or when an uncaught C++ exception terminates the program.
-/// `failed`: the exit status is not 0. Not called when a signal or _exit() ends the program. Call it once.
+/// Registers `ended`, which is called once: at a normal exit after Python's finalization, or when an uncaught C++
+/// exception terminates the program, but not when a signal or _exit() ends it. `failed`: the exit status is not 0. Call
+/// it once.
 void watch_program_end(void (*ended)(bool failed, Uncaught uncaught));
 
 /// Records the uncaught exception that Python printed. `out_of_memory` is 0 or 1.

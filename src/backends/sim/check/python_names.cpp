@@ -49,7 +49,7 @@ def _anyaccel_watch_uncaught(address):
 
     @atexit.register
     def tell():
-        # The interpreter keeps there what it printed last; the first name came with Python 3.12.
+        # The interpreter stores the last printed exception there. The first name exists since Python 3.12.
         last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         if isinstance(last, BaseException):
             uncaught(any(isinstance(error, out_of_memory) or getattr(error, "code", None) == "out_of_memory"

@@ -70,7 +70,7 @@ bool Reporter::count_note(const Problem& problem) {
 void Reporter::note(Problem problem) {
   const std::lock_guard lock(mutex_);
   if (count_note_locked(problem)) return;
-  // The last one matters most: it may be the one that ends the program.
+  // The last note matters most, because that error may be the one that ends the program.
   if (notes_.size() == kMostProblems) notes_.pop_back();
   last_note_ = notes_.size();
   notes_.push_back(std::move(problem));

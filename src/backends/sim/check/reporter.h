@@ -14,22 +14,22 @@ namespace anyaccel::backends::sim::checking {
 /// Thread-safe. Only the process that made it writes the file.
 class Reporter {
  public:
-  /// `json_file`: empty for none; "%p" in it becomes the process's number. `aborts`: a problem ends the program (SIGABRT).
+  /// `json_file`: empty for none; "%p" becomes the process id. `aborts`: a problem ends the program (SIGABRT).
   Reporter(bool aborts, const std::string& json_file);
 
-  /// Counts a problem that was reported before. Needs no stack in it.
+  /// Counts a repeated problem and returns true, or returns false for a new one. The problem's stack may be missing.
   bool count(const Problem& problem);
-  /// The same for a note.
+  /// Like count(), for a note.
   bool count_note(const Problem& problem);
-  /// Keeps an error that the program may yet handle. Never prints and never ends the program.
+  /// Records an error that the program may still handle. Never prints and never ends the program.
   void note(Problem problem);
-  /// Reports the last note: the program did not handle that error.
+  /// Reports the last note as a problem, because the program did not handle that error.
   void report_last_note();
-  /// Prints a new one, or counts it. The file is written each time, for the next thing to happen may be a crash.
+  /// Prints a new problem, or counts a repeated one. Writes the file each time, because the program may crash next.
   void report(Problem problem);
   std::vector<Problem> problems() const;
   std::vector<Problem> notes() const;
-  /// At the program's end: the last word on standard error, and the file with all counts.
+  /// At program exit: prints the summary to standard error, and writes the file with all counts.
   void finish();
 
   std::mutex& lock_for_fork() noexcept { return mutex_; }

@@ -22,9 +22,10 @@ int parallel_ranks(const ParallelOptions& options) {
   const bool digits = number.find_first_not_of("0123456789") == std::string::npos && number.size() < 5;
   const int ranks = digits ? std::stoi(number) : 0;
   if (ranks < 1) {
-    throw Error(
-        ErrorCode::invalid_argument, "generate",
-        {.what = "--tensor-parallel is no number of ranks", .got = quoted_text(number), .want = "auto, or 1 to 9999"});
+    throw Error(ErrorCode::invalid_argument, "generate",
+                {.what = "--tensor-parallel is not a number of ranks",
+                 .got = quoted_text(number),
+                 .want = "auto, or 1 to 9999"});
   }
   if (!options.plan && std::to_string(ranks) != started) {
     throw Error(ErrorCode::invalid_argument, "generate",
@@ -67,7 +68,7 @@ void add_parallel_options(CLI::App& command, ParallelOptions& options) {
                   "JSON file of patterns of weights to column, row, vocabulary or replicated")
       ->type_name("FILE");
   command.add_flag("--plan", options.plan,
-                   "Print what each rank would have of every weight, with --quantize also as which integers, and end");
+                   "Print what each rank would have of every weight, with --quantize also as which integers, and exit");
   command.add_flag("--self-check", options.self_check, "Compare the ranks' logits of the prompt with one rank's first");
 }
 

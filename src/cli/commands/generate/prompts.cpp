@@ -25,10 +25,10 @@ void read_json_prompt(const std::string& line, Prompt& prompt) {
     } else {
       prompt.ids = object["prompt_ids"].get<std::vector<std::int64_t>>();
       for (const auto& id : object["prompt_ids"])
-        if (!id.is_number_integer()) prompt.error = "\"prompt_ids\" is no list of whole numbers";
+        if (!id.is_number_integer()) prompt.error = "\"prompt_ids\" is not a list of whole numbers";
     }
   } catch (const nlohmann::json::exception&) {
-    prompt.error = text ? "\"prompt\" is no text" : "\"prompt_ids\" is no list of whole numbers";
+    prompt.error = text ? "\"prompt\" is not a string" : "\"prompt_ids\" is not a list of whole numbers";
   }
 }
 
@@ -48,12 +48,12 @@ std::vector<std::int64_t> parse_ids(const std::string& text) {
     if (used != word.size()) {
       throw Error(
           ErrorCode::invalid_argument, "generate",
-          {.what = "--prompt-ids are no whole numbers", .got = quoted_text(word), .want = "for example \"1 2 3\""});
+          {.what = "--prompt-ids are not whole numbers", .got = quoted_text(word), .want = "for example \"1 2 3\""});
     }
   }
   if (ids.empty()) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "--prompt-ids has no ids", .got = quoted_text(text), .want = "for example \"1 2 3\""});
+                {.what = "--prompt-ids is empty", .got = quoted_text(text), .want = "for example \"1 2 3\""});
   }
   return ids;
 }

@@ -57,7 +57,7 @@ void check_transformer_on_host(const TransformerGiven& g) {
 void check_transformer_sizes(const TransformerGiven& g) {
   const std::int64_t hidden = g.input.size(2), inter = g.inter_w.size(0);
   if (hidden % g.heads)
-    refuse(where, "the hidden size is no multiple of the number of heads", std::to_string(hidden),
+    refuse(where, "the hidden size is not a multiple of the number of heads", std::to_string(hidden),
            "a multiple of " + std::to_string(g.heads));
   check_size("attn_qkvw", g.attn_qkvw, {3 * hidden, hidden});
   check_size("attn_qkvb", g.attn_qkvb, {3 * hidden});

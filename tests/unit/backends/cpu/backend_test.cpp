@@ -73,7 +73,7 @@ TEST_F(CpuAccelerator, KeepsTheDeviceOfEachThread) {
   DeviceIndex elsewhere = -1;
   std::thread([&] { elsewhere = accelerator.current_device(); }).join();
   EXPECT_EQ(elsewhere, 0);
-  accelerator.set_device(2);  // out of range is device 0 where names carry no index
+  accelerator.set_device(2);  // an index out of range means device 0 if names carry no index
   EXPECT_EQ(accelerator.current_device(), 0);
   accelerator.set_device(1);
   {
@@ -169,7 +169,7 @@ TEST_F(CpuAccelerator, CountsTensorBytes) {
   EXPECT_EQ(accelerator.max_memory_allocated(), base);
 }
 
-// Breaks when a rank of torchrun that has no device of its own cannot use the accelerator, as in DeepSpeed.
+// Fails if a torchrun rank without a device of its own cannot use the accelerator, as it can in DeepSpeed.
 TEST(CpuLocalRank, MayExceedTheDevices) {
   Accelerator accelerator(
       std::make_shared<CpuBackend>(std::vector<CpuDevice>{{.numa_node = 0, .cores = 3, .memory_nodes = {}}}));
@@ -180,7 +180,7 @@ TEST(CpuLocalRank, MayExceedTheDevices) {
   EXPECT_GE(accelerator.memory_allocated(1), 0);
 }
 
-// Breaks when a memory query still counts tensors with ANYACCEL_CPU_MEMORY=rss, or a peak lies below the current value.
+// Fails if a memory query still counts tensors with ANYACCEL_CPU_MEMORY=rss, or a peak is below the current value.
 TEST(CpuMemory, IsTheProcessOnRequest) {
   const test::ScopedEnv variable("ANYACCEL_CPU_MEMORY", "rss");
   Accelerator accelerator(std::make_shared<CpuBackend>(two_nodes()));
@@ -205,7 +205,7 @@ TEST(CpuMemory, IsTheProcessOnRequest) {
   EXPECT_GE(accelerator.max_memory_allocated(), accelerator.memory_allocated() - (1 << 20));
 }
 
-// Breaks when a peak cannot be reset where the system keeps its own, as in some containers.
+// Fails if a peak cannot be reset when the system does not allow resetting its own, as in some containers.
 TEST(CpuMemory, PeaksOfTheProcessRestartEverywhere) {
   const auto large = [] { return at::zeros({64 << 20}, at::kByte).add_(1); };
   ProcessMemory memory([]() noexcept { return false; });
@@ -220,7 +220,7 @@ TEST(CpuMemory, PeaksOfTheProcessRestartEverywhere) {
   EXPECT_GT(memory.read().peak, before.current + (48 << 20));
 }
 
-// Breaks when a misspelled value counts something else than asked for, silently.
+// Fails if a misspelled value silently selects another way of counting.
 TEST(CpuMemory, TheWayIsChecked) {
   const test::ScopedEnv variable("ANYACCEL_CPU_MEMORY", "RSS\n");
   EXPECT_ERROR(CpuBackend(two_nodes()), invalid_argument,

@@ -139,7 +139,7 @@ void capture_and_replay(const Work& work) {
   synchronize(current_stream(0));
 }
 
-// Fails when a graph whose intermediates share memory among them is reported at its replay.
+// Fails if the replay of a graph whose intermediate tensors share memory is reported.
 TEST_F(SimChecker, GraphsMaySplitAndMergeTheirMemory) {
   const auto x = at::ones({256}, on());
   auto out = at::zeros({256}, on());
@@ -156,7 +156,7 @@ TEST_F(SimChecker, GraphsMaySplitAndMergeTheirMemory) {
   EXPECT_EQ(out.cpu()[0].item<float>(), 4);
 }
 
-// Fails when some other sequence of sizes and lifetimes within a graph is reported, or a replay computes wrong values.
+// Fails if another sequence of sizes and lifetimes within a graph is reported, or a replay computes wrong values.
 TEST_F(SimChecker, GraphsMayUseTheirMemoryInAnyWay) {
   const auto x = at::ones({1024}, on());
   auto out = at::zeros({1024}, on());
@@ -179,7 +179,7 @@ TEST_F(SimChecker, GraphsMayUseTheirMemoryInAnyWay) {
   EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
 }
 
-// Fails when input that was freed after the capture is taken for memory of the graph because other tensors cover it by now.
+// Fails if an input that was freed after the capture counts as the graph's memory because other tensors reuse it.
 TEST_F(SimChecker, FreedInputOfAGraphIsToldWhateverTookItsPlace) {
   auto out = at::zeros({256}, on());
   auto first = at::ones({256}, on()), second = at::ones({256}, on());
@@ -196,7 +196,7 @@ TEST_F(SimChecker, FreedInputOfAGraphIsToldWhateverTookItsPlace) {
   EXPECT_THAT(anyaccel::sim::problems(), SizeIs(1));
 }
 
-// Fails when an out-of-memory error that the program handles counts as a problem, or leaves no note.
+// Fails if an out-of-memory error that the program handles counts as a problem, or leaves no note.
 TEST(SimCheckMemory, AHandledErrorIsANote) {
   anyaccel::sim::install({.memory = 64 << 20, .check = "abort"});
   auto large = at::ones({8 << 20}, on());
@@ -208,7 +208,7 @@ TEST(SimCheckMemory, AHandledErrorIsANote) {
   EXPECT_EQ(anyaccel::sim::notes()[0].kind, "memory_limit");
 }
 
-// Fails when an out-of-memory error that ends the program is not reported: by a status, or because nobody catches it.
+// Fails if an out-of-memory error that ends the program, by its exit status or uncaught, is not reported.
 TEST(SimCheckMemory, AnErrorThatEndsTheProgramIsReported) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto run_out = [] {

@@ -1,10 +1,10 @@
-"""As DeepSpeed's module of this name."""
+"""Counterpart of DeepSpeed's module of the same name."""
 
 from .._optimizers import HostOptimizer
 
 
 class DeepSpeedCPUAdagrad(HostOptimizer):
-    """Adagrad for parameters in host memory, over the op cpu_adagrad; gradients may be sparse. Arguments and state are DeepSpeed's."""
+    """Adagrad for parameters in host memory, using the op cpu_adagrad. Gradients may be sparse. Arguments and state are DeepSpeed's."""
 
     _NAMES = ("exp_avg_sq",)
 

@@ -1,4 +1,4 @@
-"""As DeepSpeed's package of this name."""
+"""Counterpart of DeepSpeed's package `deepspeed.ops.adam`."""
 
 from .cpu_adam import DeepSpeedCPUAdam
 from .fused_adam import FusedAdam

@@ -1,4 +1,4 @@
-"""As DeepSpeed's module of this name."""
+"""Counterpart of DeepSpeed's module of the same name."""
 
 import torch
 
@@ -7,8 +7,9 @@ from .._optimizers import HostOptimizer
 
 
 class DeepSpeedCPUAdam(HostOptimizer):
-    """Adam (`adamw_mode=False`) or AdamW for parameters in host memory, over the op cpu_adam. Arguments, state and results are DeepSpeed's:
-    state is float32 unless `fp32_optimizer_states` is False, which gives it the parameters' dtype."""
+    """Adam (`adamw_mode=False`) or AdamW for parameters in host memory, using the op cpu_adam.
+
+    Arguments, state and results are DeepSpeed's. The state is float32; with `fp32_optimizer_states=False` it has the parameters' dtype."""
 
     def __init__(self, model_params, lr=1e-3, bias_correction=True, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, adamw_mode=True,
                  fp32_optimizer_states=True):
@@ -31,7 +32,7 @@ class DeepSpeedCPUAdam(HostOptimizer):
 
     @torch.no_grad()
     def step_subgroup(self, subgroup_id, closure=None):
-        """As step(), with the state under the number of a subgroup. DeepSpeed gives one parameter at a time."""
+        """Like step(), but stores the state under a subgroup's number. DeepSpeed passes one parameter at a time."""
         loss = None if closure is None else torch.enable_grad()(closure)()
         for group, parameter in self._with_gradients():
             state = self.state[subgroup_id]
@@ -44,7 +45,7 @@ class DeepSpeedCPUAdam(HostOptimizer):
 
     @torch.no_grad()
     def rollback_subgroup(self, sub_group_id, closure=None):
-        """Undoes the last step of a subgroup, as well as rounding allows."""
+        """Undo the last step of a subgroup, up to rounding."""
         loss = None if closure is None else torch.enable_grad()(closure)()
         state = self.state.get(sub_group_id)
         if not state or state["step"] < 1:

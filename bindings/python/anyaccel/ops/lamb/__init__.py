@@ -1,4 +1,4 @@
-"""As DeepSpeed's package of this name."""
+"""Counterpart of DeepSpeed's package `deepspeed.ops.lamb`."""
 
 from .fused_lamb import FusedLamb
 

@@ -1,4 +1,4 @@
-"""As DeepSpeed's module of this name."""
+"""Counterpart of DeepSpeed's module of the same name."""
 
 import torch
 
@@ -8,7 +8,7 @@ from .._optimizers import Optimizer
 
 
 class FusedLamb(Optimizer):
-    """LAMB over the op fused_lamb. Arguments are DeepSpeed's."""
+    """LAMB, using the op fused_lamb. Arguments are DeepSpeed's."""
 
     def __init__(self, params, lr=1e-3, bias_correction=True, betas=(0.9, 0.999), eps=1e-8, eps_inside_sqrt=False, weight_decay=0.,
                  max_grad_norm=0., max_coeff=10.0, min_coeff=0.01, amsgrad=False):
@@ -21,9 +21,11 @@ class FusedLamb(Optimizer):
 
     @torch.no_grad()
     def step(self, closure=None, grads=None, output_params=None, scale=1., grad_norms=None):
-        """Updates all parameters. The other arguments are those of DeepSpeed's mixed precision: `grads` and `output_params`, lists (or one for each
-        group) that stand for the gradients and get a copy of the new parameters; `scale`, which gradients are divided by; `grad_norms`, the
-        norm of each scaled gradient, or one for a group, for clipping by `max_grad_norm`."""
+        """Update all parameters.
+
+        The other arguments are for DeepSpeed's mixed precision. `grads` replaces the gradients, and `output_params` receives a copy of the
+        new parameters; both are lists, or one list per group. Gradients are divided by `scale`. `grad_norms` has the norm of each scaled
+        gradient, or one norm per group, for clipping by `max_grad_norm`."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -38,7 +40,7 @@ class FusedLamb(Optimizer):
         return loss
 
     def get_lamb_coeffs(self):
-        """The trust ratios of the last step, one number for each parameter."""
+        """Return the trust ratios of the last step, one per parameter."""
         return [coefficient.item() for coefficient in self.lamb_coeffs]
 
     def _update(self, group, parameter, gradient, output, scale):
@@ -53,13 +55,13 @@ class FusedLamb(Optimizer):
 
     @staticmethod
     def _combined(scale, norm, most):
-        """What a gradient is divided by: its scale, and by how much it is too long."""
+        """Return a gradient's divisor: its scale times the clipping factor."""
         if most <= 0 or norm is None:
             return scale
         return float(scale * max(1.0, (float(norm) / scale + 1e-6) / most))
 
     def _by_group(self, given):
-        """One list for each group: of what was given, or of None."""
+        """Return one list per group, with the given values or None."""
         if given is None:
             return [[None] * len(group["params"]) for group in self.param_groups]
         given = list(given)

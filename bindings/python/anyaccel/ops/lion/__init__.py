@@ -1,4 +1,4 @@
-"""As DeepSpeed's package of this name."""
+"""Counterpart of DeepSpeed's package `deepspeed.ops.lion`."""
 
 from .cpu_lion import DeepSpeedCPULion
 from .fused_lion import FusedLion

@@ -1,11 +1,11 @@
-"""As DeepSpeed's module of this name."""
+"""Counterpart of DeepSpeed's module of the same name."""
 
 from ... import get_accelerator
 from .._optimizers import FusedOptimizer
 
 
 class FusedLion(FusedOptimizer):
-    """Lion over the op fused_lion. Arguments are DeepSpeed's; each parameter counts its own steps."""
+    """Lion, using the op fused_lion. Arguments are DeepSpeed's; each parameter counts its own steps."""
 
     _NAMES = ("exp_avg",)
 

@@ -1,8 +1,8 @@
-"""As DeepSpeed's package of this name: the classes of all op builders, of the accelerator that this process uses.
+"""Counterpart of DeepSpeed's package `deepspeed.ops.op_builder`: all op builder classes of this process's accelerator.
 
     from anyaccel.ops.op_builder import CPUAdamBuilder
 
-Submodules have DeepSpeed's names, too: `from anyaccel.ops.op_builder.async_io import AsyncIOBuilder`."""
+Submodules also have DeepSpeed's names: `from anyaccel.ops.op_builder.async_io import AsyncIOBuilder`."""
 
 import importlib.machinery
 import sys
@@ -10,7 +10,7 @@ import types
 
 from .builder import CPUOpBuilder, CUDAOpBuilder, OpBuilder
 
-# DeepSpeed's modules and the builders in them.
+# DeepSpeed's modules and their builders.
 _MODULES = {
     "async_io": ("AsyncIOBuilder",),
     "cpu_adagrad": ("CPUAdagradBuilder",),
@@ -53,7 +53,7 @@ __op_builders__ = tuple(dict.fromkeys(name for names in (*_MODULES.values(), *_O
 
 
 def _builder_class(name):
-    """The class of a builder's name; looked up each time, because set_accelerator() changes it."""
+    """Return a builder class by name. Looked up each time, because set_accelerator() changes it."""
     if name in _BASES:
         return _BASES[name]
     from ... import get_accelerator
@@ -61,7 +61,7 @@ def _builder_class(name):
 
 
 class _Module(types.ModuleType):
-    """A module whose builders are those of the accelerator in use."""
+    """A module with the builders of the current accelerator."""
 
     def __getattr__(self, name):
         if name not in self.__dict__.get("__all__", ()):
@@ -72,7 +72,7 @@ class _Module(types.ModuleType):
 def _add_modules(package, modules):
     for name, builders in modules.items():
         full = f"{package.__name__}.{name}"
-        made = _Module(full, f"As DeepSpeed's module of this name: {', '.join(builders)}.")
+        made = _Module(full, f"Counterpart of DeepSpeed's module of the same name: {', '.join(builders)}.")
         made.__spec__ = importlib.machinery.ModuleSpec(full, None)
         made.__package__ = package.__name__
         made.__all__ = builders
@@ -81,7 +81,7 @@ def _add_modules(package, modules):
 
 
 def _make_package(name, builders):
-    made = _Module(f"{__name__}.{name}", "As DeepSpeed's package of this name.")
+    made = _Module(f"{__name__}.{name}", "Counterpart of DeepSpeed's package of the same name.")
     made.__spec__ = importlib.machinery.ModuleSpec(made.__name__, None, is_package=True)
     made.__package__, made.__path__, made.__all__ = made.__name__, [], builders
     sys.modules[made.__name__] = made
@@ -94,7 +94,7 @@ _add_modules(sys.modules[__name__], _MODULES)
 
 
 def __getattr__(name):
-    # Other names that end so are builders of an extension, or of a later DeepSpeed.
+    # Other names that end in Builder belong to an extension or to a later DeepSpeed.
     if name.endswith("Builder") and not name.startswith("_"):
         return _builder_class(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

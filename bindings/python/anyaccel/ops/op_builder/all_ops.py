@@ -1,4 +1,4 @@
-"""As DeepSpeed's module of this name: a builder of each op, by the op's name."""
+"""Counterpart of DeepSpeed's module of the same name: a builder of each op, by op name."""
 
 from . import __op_builders__ as _names
 from ... import get_accelerator

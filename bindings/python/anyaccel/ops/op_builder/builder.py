@@ -1,4 +1,4 @@
-"""As DeepSpeed's module of this name: what an extension derives its op builders from."""
+"""Counterpart of DeepSpeed's module of the same name: base classes for an extension's op builders."""
 
 import torch
 
@@ -8,20 +8,20 @@ TORCH_MAJOR, TORCH_MINOR = (int(part) for part in torch.__version__.split(".")[:
 
 
 class CPUOpBuilder(OpBuilder):
-    """Base of builders of C++ sources."""
+    """Base of builders for C++ sources."""
 
     def cxx_args(self):
         return ["-O3", "-g", "-Wno-reorder", self.cpu_arch(), "-fopenmp", self.simd_width()]
 
 
 class CUDAOpBuilder(OpBuilder):
-    """Base of builders of C++ and CUDA sources. The build service chooses the compiler and the GPU architectures."""
+    """Base of builders for C++ and CUDA sources. The build service chooses the compiler and the GPU architectures."""
 
     def compute_capability_args(self, cross_compile_archs=None):
         return []
 
     def version_dependent_macros(self):
-        """True of every version of torch that AnyAccel runs on."""
+        """Return macros that hold for every torch version that AnyAccel supports."""
         return ["-DVERSION_GE_1_1", "-DVERSION_GE_1_3", "-DVERSION_GE_1_5"]
 
     def cxx_args(self):

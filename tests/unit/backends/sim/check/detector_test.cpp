@@ -144,7 +144,7 @@ TEST_F(SimCheckDetector, AGraphsOwnMemoryStaysItsOwn) {
   EXPECT_TRUE(detector.replay(&graph, 1).empty());
 }
 
-// Fails when a graph's tensors are reported as freed because a later tensor of the graph covered them.
+// Fails if a graph's tensors are reported as freed because a later tensor of the graph reused their memory.
 TEST_F(SimCheckDetector, AGraphMaySplitAndMergeItsMemory) {
   const int graph = 0;
   constexpr std::uintptr_t kSecond = kA + 0x100;
@@ -161,8 +161,8 @@ TEST_F(SimCheckDetector, AGraphMaySplitAndMergeItsMemory) {
   EXPECT_TRUE(detector.replay(&graph, 1).empty());
 }
 
-// Fails when memory of another graph is taken for the replayed graph's own after that other graph has ended, or is reported
-// while it exists.
+// Fails if another graph's memory counts as the replayed graph's own after that other graph has ended, or is reported
+// while that graph exists.
 TEST_F(SimCheckDetector, TellsMemoryOfAGraphThatEnded) {
   const int maker = 0, user = 0;
   detector.allocate(kA, 0x100, 1, kPool);

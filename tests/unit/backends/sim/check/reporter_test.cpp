@@ -70,7 +70,7 @@ TEST(SimCheckReport, FileHasEachProblemOnce) {
   EXPECT_EQ(reporter.problems().size(), 2U);
 }
 
-// Fails when a handled error is printed as a problem, ends the program, or is missing from the file.
+// Fails if a handled error is printed as a problem, ends the program, or is missing from the file.
 TEST(SimCheckReport, NotesAreKeptAndNeverAbort) {
   const llm::TemporaryFolder folder;
   const auto file = folder.path() / "problems.json";
@@ -89,7 +89,7 @@ TEST(SimCheckReport, NotesAreKeptAndNeverAbort) {
   EXPECT_TRUE(read(file)["problems"].empty());
 }
 
-// Fails when the error that ended the program stays a note, or another one is reported in its place.
+// Fails if the error that ended the program remains a note, or another one is reported instead.
 TEST(SimCheckReport, TheLastNoteBecomesAProblem) {
   const llm::TemporaryFolder folder;
   const auto file = folder.path() / "problems.json";
