@@ -115,6 +115,15 @@ ANYACCEL_CONFORMANCE_CASE(collectives, reducible_types_reduce, required, false, 
   });
 }
 
+ANYACCEL_CONFORMANCE_CASE(collectives, whole_numbers_are_reduced_exactly, required, false, kRanks) {
+  in_both_processes(accelerator, [](const Rank& rank) {
+    if (!rank.accelerator.dtype_support(c10::kInt).reducible) skip("it does not reduce int32");
+    const auto x = rank.tensor(16'777'217, 5, c10::kInt);  // the first whole number that float32 does not have
+    all_reduce(rank, x);
+    expect_all(x, 33'554'434, "the sum of two large whole numbers");
+  });
+}
+
 ANYACCEL_CONFORMANCE_CASE(collectives, large_tensors_are_reduced_whole, required, false, kRanks) {
   in_both_processes(accelerator, [](const Rank& rank) {
     const auto host = host_sequence(1'000'003).remainder(1000);

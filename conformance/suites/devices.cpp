@@ -191,6 +191,18 @@ ANYACCEL_CONFORMANCE_CASE(devices, synchronize_waits_for_all_streams, required) 
   expect(stream.query(), "a side stream's work is pending after synchronize()");
 }
 
+ANYACCEL_CONFORMANCE_CASE(devices, synchronize_waits_for_the_device_asked_for, required) {
+  need_asynchronous(accelerator);
+  need_separate_devices(accelerator, 2);
+  const DeviceScope scope(accelerator);
+  accelerator.set_device(1);
+  queue_work(accelerator, 60);
+  const auto stream = accelerator.current_stream();
+  accelerator.set_device(0);
+  accelerator.synchronize(1);
+  expect(stream.query(), "device 1's work is pending after synchronize(1) on device 0");
+}
+
 ANYACCEL_CONFORMANCE_CASE(devices, properties_have_a_name, recommended) {
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i)
     expect(!accelerator.device_properties(i).name.empty(), "device " + std::to_string(i) + " has no name");
@@ -280,6 +292,7 @@ ANYACCEL_CONFORMANCE_CASE(devices, strided_copies_keep_every_bit, required) {
   const auto host = host_sequence(60 * 70).reshape({60, 70});
   const auto device = to_device(accelerator, host);
   expect(device.t().to(c10::kCPU).equal(host.t()), "a transposed tensor came back changed");
+  expect(to_device(accelerator, host.t()).to(c10::kCPU).equal(host.t()), "a transposed host tensor went there changed");
   auto target = filled(accelerator, 0, 60 * 70).reshape({70, 60});
   target.t().copy_(host);
   expect(target.t().to(c10::kCPU).equal(host), "a copy into a transposed tensor went wrong");

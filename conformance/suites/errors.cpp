@@ -74,6 +74,21 @@ ANYACCEL_CONFORMANCE_CASE(errors, index_out_of_range_is_an_error, optional, true
   fail("an index beyond the tensor is read without an error");
 }
 
+ANYACCEL_CONFORMANCE_CASE(errors, synchronize_reports_failed_work, optional, true) {
+  const auto good = to_device(accelerator, host_sequence(1).to(c10::kLong));
+  const auto index = good.add(1000), x = filled(accelerator, 1, 10);
+  // The first run of an operation may wait for the device, and would report the error itself.
+  auto chosen = x.index_select(0, good);
+  accelerator.synchronize();
+  try {
+    chosen = x.index_select(0, index);
+  } catch (const c10::Error&) {
+    return;  // reported before anything was queued
+  }
+  expect_error(
+      ErrorCode::device_error, [&] { accelerator.synchronize(); }, "synchronize() after work that failed");
+}
+
 ANYACCEL_CONFORMANCE_CASE(errors, tensors_of_two_devices_are_refused, required) {
   need_own_memory(accelerator);
   const auto there = filled(accelerator, 1, 10), host = host_sequence(10);

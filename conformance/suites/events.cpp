@@ -51,6 +51,21 @@ ANYACCEL_CONFORMANCE_CASE(streams, event_orders_streams, required) {
   expect_equal(got, 1.0, "what a stream read after waiting for an event");
 }
 
+ANYACCEL_CONFORMANCE_CASE(streams, event_orders_streams_of_two_devices, required) {
+  need_asynchronous(accelerator);
+  need_separate_devices(accelerator, 2);
+  const DeviceScope scope(accelerator);
+  accelerator.set_device(0);
+  auto event = new_event(accelerator);
+  queue_work(accelerator, 60);
+  event.record();
+  const auto there = accelerator.default_stream(1);
+  event.wait(there);
+  const auto after = there.record_event();
+  after.synchronize();
+  expect(event.query(), "a stream of device 1 went on before the event of device 0 that it waits for");
+}
+
 ANYACCEL_CONFORMANCE_CASE(streams, event_synchronize_waits, required) {
   need_asynchronous(accelerator);
   auto event = new_event(accelerator);

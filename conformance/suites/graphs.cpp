@@ -56,6 +56,22 @@ ANYACCEL_CONFORMANCE_CASE(graphs, replay_runs_the_work_once, required) {
   expect_equal(counter.read(accelerator), 1.0, "a counter after one replay");
 }
 
+ANYACCEL_CONFORMANCE_CASE(graphs, replay_is_in_stream_order, required) {
+  const auto graph = new_graph(accelerator);
+  need_asynchronous(accelerator);
+  auto x = filled(accelerator, 1, 100);
+  at::Tensor y;
+  capture(accelerator, graph, [&] { y = x.mul(2); });
+  x.fill_(1);
+  replay(accelerator, graph);
+  queue_work(accelerator, 60);
+  x.fill_(3);
+  accelerator.replay_graph(graph);
+  const auto after = y.clone();
+  accelerator.synchronize();
+  for (const double value : values(after)) expect_equal(value, 6.0, "3 * 2 by a replay queued after other work");
+}
+
 ANYACCEL_CONFORMANCE_CASE(graphs, replay_works_many_times, required) {
   const auto graph = new_graph(accelerator);
   Counter counter(accelerator);

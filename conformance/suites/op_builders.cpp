@@ -41,6 +41,16 @@ ANYACCEL_CONFORMANCE_CASE(op_builders, registered_builder_is_found, required) {
   expect_equal(TrialBuilder::loads, before + 1, "calls of a registered builder's load()");
 }
 
+ANYACCEL_CONFORMANCE_CASE(op_builders, op_can_be_loaded_again, required) {
+  register_trials(accelerator);
+  const int before = TrialBuilder::loads;
+  const auto builder = accelerator.create_op_builder("ConformanceTrialBuilder");
+  builder->load();
+  builder->load();
+  accelerator.create_op_builder("ConformanceTrialBuilder")->load();
+  expect_equal(TrialBuilder::loads, before + 3, "calls of load() that reached a registered builder");
+}
+
 ANYACCEL_CONFORMANCE_CASE(op_builders, builder_is_the_one_asked_for, required) {
   register_trials(accelerator);
   for (const auto& name : sdk::registered_op_builders(accelerator.name()))

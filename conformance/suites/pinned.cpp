@@ -134,6 +134,31 @@ ANYACCEL_CONFORMANCE_CASE(pinned, copies_without_waiting_arrive, required) {
   expect(back.equal(accelerator.unpin_memory(host).mul(2)), "what came back through pinned memory is wrong");
 }
 
+ANYACCEL_CONFORMANCE_CASE(pinned, blocking_copies_have_arrived, required) {
+  need_pinning(accelerator);
+  need_asynchronous(accelerator);
+  auto x = filled(accelerator, 1, 1000);
+  auto back = accelerator.pin_memory(host_sequence(1000));
+  queue_work(accelerator, 60);
+  x.add_(2);
+  back.copy_(x, /*non_blocking=*/false);
+  for (const double value : values(back)) expect_equal(value, 3.0, "what a blocking copy to pinned memory brought");
+}
+
+ANYACCEL_CONFORMANCE_CASE(pinned, memory_in_use_by_a_copy_is_not_reused, required) {
+  need_pinning(accelerator);
+  need_asynchronous(accelerator);
+  const auto plain = host_sequence(100'000);
+  auto target = filled(accelerator, 0, 100'000);
+  accelerator.synchronize();
+  queue_work(accelerator, 60);
+  target.copy_(accelerator.pin_memory(plain), /*non_blocking=*/true);
+  // Would take the copy's memory if the allocator thought it free.
+  accelerator.pin_empty_like(plain).fill_(-1);
+  accelerator.synchronize();
+  expect(target.to(c10::kCPU).equal(plain), "a copy brought values written after its pinned tensor was freed");
+}
+
 ANYACCEL_CONFORMANCE_CASE(pinned, pinned_bytes_are_counted, recommended) {
   need_pinning(accelerator);
   const auto before = accelerator.host_memory_stats().allocated_bytes.current;

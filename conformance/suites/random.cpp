@@ -74,6 +74,23 @@ ANYACCEL_CONFORMANCE_CASE(random, state_restores_the_sequence, required) {
   expect(drawn(accelerator) == b, "the second draw after set_rng_state() differs");
 }
 
+ANYACCEL_CONFORMANCE_CASE(random, offset_restores_the_sequence, recommended) {
+  const Restored restored(accelerator);
+  accelerator.manual_seed(5);
+  drawn(accelerator);
+  auto generator = accelerator.default_generator();
+  std::uint64_t offset = 0;
+  try {
+    offset = generator.get_offset();
+  } catch (const c10::Error& error) {
+    skip(std::string("its generator has no offset: ") + error.what_without_backtrace());
+  }
+  const auto wanted = drawn(accelerator);
+  generator.set_offset(offset);
+  expect_equal(generator.get_offset(), offset, "get_offset() after set_offset()");
+  expect(drawn(accelerator) == wanted, "an offset that was put back draws other numbers");
+}
+
 ANYACCEL_CONFORMANCE_CASE(random, state_is_a_copy, required) {
   const Restored restored(accelerator);
   const auto state = accelerator.get_rng_state();

@@ -111,8 +111,15 @@ ANYACCEL_CONFORMANCE_CASE(streams, guard_makes_the_streams_device_current, requi
 ANYACCEL_CONFORMANCE_CASE(streams, each_device_has_its_own_current_stream, required) {
   need_devices(accelerator, 2);
   const auto first_before = accelerator.current_stream(0);
-  const auto guard = accelerator.stream(new_stream(accelerator, 1));
-  expect(accelerator.current_stream(0) == first_before, "a stream of device 1 changes device 0's current stream");
+  {
+    const auto guard = accelerator.stream(new_stream(accelerator, 1));
+    expect(accelerator.current_stream(0) == first_before, "a stream of device 1 changes device 0's current stream");
+  }
+  const DeviceScope scope(accelerator);
+  const auto side = new_stream(accelerator, 0);
+  const auto guard = accelerator.stream(side);
+  const auto inner = accelerator.stream(new_stream(accelerator, 1));
+  expect(accelerator.current_stream(0) == side, "a stream of device 1 replaces the side stream current on device 0");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, priorities_are_accepted, optional) {
@@ -120,6 +127,14 @@ ANYACCEL_CONFORMANCE_CASE(streams, priorities_are_accepted, optional) {
     const auto stream = accelerator.Stream(std::nullopt, priority);
     const auto guard = accelerator.stream(stream);
     expect_equal(first(filled(accelerator, 2).mul(3)), 6.0, "work in a stream of priority " + std::to_string(priority));
+  }
+}
+
+ANYACCEL_CONFORMANCE_CASE(streams, stream_with_a_priority_is_not_the_default, recommended) {
+  for (DeviceIndex i = 0; i < accelerator.device_count(); ++i) {
+    const auto urgent = feature([&] { return accelerator.Stream(i, -1); });
+    expect(!(urgent == accelerator.default_stream(i)), "Stream() with priority -1 gives the default stream");
+    expect_equal(urgent.device_index(), i, "the device of a stream with a priority");
   }
 }
 

@@ -31,6 +31,7 @@ class Mutant final : public sdk::Backend {
       : Backend(std::move(traits)), inner_(inner), defect_(defect) {
     spoil_traits();
     if (defect.rfind("op_wrong", 0) == 0) break_kernel(defect);
+    break_device(defect, inner.device_type());
   }
 
   DeviceIndex device_count() const noexcept override {
@@ -51,7 +52,12 @@ class Mutant final : public sdk::Backend {
   void synchronize(DeviceIndex index) override {
     if (is("synchronize_does_nothing")) return;
     if (is("synchronize_current_stream_only")) return inner_.current_stream(index).unwrap().synchronize();
-    inner_.synchronize(index);
+    if (is("synchronize_current_device_only")) index = inner_.current_device();
+    try {
+      inner_.synchronize(index);
+    } catch (const std::exception&) {
+      if (!is("synchronize_hides_errors")) throw;
+    }
     if (is("synchronize_changes_device")) inner_.set_device(index);
   }
   bool is_initialized() const noexcept override { return !is("never_initialized") && inner_.is_initialized(); }
@@ -64,6 +70,8 @@ class Mutant final : public sdk::Backend {
     return properties;
   }
   DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const override {
+    if (is("dtype_support_fails_after_fork") && ::getpid() != pid_)
+      throw std::runtime_error("the device cannot be asked in a forked child");
     auto support = inner_.dtype_support(index, dtype);
     if (is("claims_every_dtype")) return {true, true, true, true};
     if (is("claims_storage")) support.storable = true;
@@ -98,6 +106,9 @@ class Mutant final : public sdk::Backend {
   void set_stream(const Stream& stream) override {
     if (is("set_stream_ignored")) return;
     inner_.set_stream(stream);
+    if (is("set_stream_resets_other_devices"))
+      for (DeviceIndex other = 0; other < inner_.device_count(); ++other)
+        if (other != stream.device_index()) inner_.set_stream(inner_.default_stream(other));
     const std::lock_guard lock(mutex_);
     shared_streams_.insert_or_assign(stream.device_index(), stream);
   }
@@ -105,7 +116,8 @@ class Mutant final : public sdk::Backend {
     return is("default_stream_moves") ? inner_.current_stream(index) : inner_.default_stream(index);
   }
   Stream new_stream(DeviceIndex index, int priority) override {
-    if (is("new_stream_is_default")) return inner_.default_stream(index);
+    if (is("new_stream_is_default") || (is("priority_stream_is_default") && priority != 0))
+      return inner_.default_stream(index);
     if (is("new_stream_elsewhere")) return inner_.new_stream(0, priority);
     const auto stream = inner_.new_stream(index, priority);
     if (is("new_stream_becomes_current")) inner_.set_stream(stream);
@@ -140,6 +152,8 @@ class Mutant final : public sdk::Backend {
   }
   void reset_peak_memory_stats(DeviceIndex index) override {
     if (!is("peak_never_resets")) inner_.reset_peak_memory_stats(index);
+    if (is("peak_reset_on_all_devices"))
+      for (DeviceIndex other = 0; other < inner_.device_count(); ++other) inner_.reset_peak_memory_stats(other);
   }
   void empty_cache() override {
     if (is("empty_cache_throws")) refuse("empty_cache", "giving memory back");
@@ -176,19 +190,27 @@ class Mutant final : public sdk::Backend {
       return Backend::create_op_builder(sdk::registered_op_builders(traits_.name).front());
     if (!known)
       if (auto builder = mutant_builder(class_name, defect_)) return builder;
-    return Backend::create_op_builder(class_name);
+    auto builder = Backend::create_op_builder(class_name);
+    return is("builder_loads_once") && builder ? builder_that_loads_once(std::move(builder)) : builder;
   }
 
   void range_push(const std::string& message, const std::string& domain, const std::string& category) override {
     if (is("trait_nvtx_domain_lies") && !domain.empty())
       throw Error(ErrorCode::invalid_argument, "range_push", {.what = "ranges have no domains here"});
     ++open_ranges_;
+    ++ranges_of_all_threads_;
     if (!is("range_lost")) inner_.range_push(message, domain, category);
   }
   void range_pop(const std::string& domain) override {
     if (is("range_pop_refuses")) throw Error(ErrorCode::invalid_state, "range_pop", {.what = "no range is open"});
     const bool open = open_ranges_ > 0;
     if (open) --open_ranges_;
+    if (is("range_shared_by_threads")) {
+      if (ranges_of_all_threads_ == 0) throw Error(ErrorCode::invalid_state, "range_pop", {.what = "no range is open"});
+      --ranges_of_all_threads_;
+      if (open) inner_.range_pop(domain);
+      return;
+    }
     if (is("range_pop_silent") && !open) return;
     if (is("range_lost") && open) return;
     inner_.range_pop(domain);
@@ -238,6 +260,7 @@ class Mutant final : public sdk::Backend {
   mutable std::mutex mutex_;
   std::map<DeviceIndex, Stream> shared_streams_, one_stream_;
   mutable std::map<DeviceIndex, at::Generator> generators_;
+  std::atomic<int> ranges_of_all_threads_{0};
   static inline thread_local int open_ranges_ = 0;
 };
 
@@ -372,7 +395,26 @@ std::vector<std::string> mutant_defects() {
                              "op_wrong_float32",
                              "op_wrong_bfloat16",
                              "op_wrong_gradient",
-                             "op_wrong_tail"})
+                             "op_wrong_tail",
+                             "synchronize_current_device_only",
+                             "set_stream_resets_other_devices",
+                             "priority_stream_is_default",
+                             "stream_query_always_true",
+                             "event_records_current_stream",
+                             "event_wait_on_other_device_ignored",
+                             "generator_seed_of_32_bits",
+                             "generator_offset_stays_zero",
+                             "generator_takes_short_state",
+                             "record_stream_ignored",
+                             "peak_reset_on_all_devices",
+                             "copy_loses_strides",
+                             "copy_to_pinned_never_waits",
+                             "pinned_memory_reused_too_early",
+                             "graph_replays_on_own_stream",
+                             "dtype_support_fails_after_fork",
+                             "builder_loads_once",
+                             "range_shared_by_threads",
+                             "synchronize_hides_errors"})
     defects.emplace_back(defect);
   return defects;
 }

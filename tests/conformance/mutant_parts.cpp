@@ -9,7 +9,10 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/library.h>
 
-#include "anyaccel/error.h"
+#include <optional>
+#include <set>
+
+#include "anyaccel/accelerator.h"
 
 namespace anyaccel::test {
 
@@ -31,9 +34,11 @@ class MutantEvent final : public sdk::EventImpl, private Part {
   void record(const Stream& stream) override {
     if (is("event_not_recorded_again") && recorded_before_) return;
     recorded_before_ = true;
-    inner_->record(stream);
+    device_ = stream.device_index();
+    inner_->record(is("event_records_current_stream") ? get_accelerator().current_stream(device_) : stream);
   }
   void wait(const Stream& stream) override {
+    if (is("event_wait_on_other_device_ignored") && stream.device_index() != device_) return;
     if (!is("event_wait_ignored")) inner_->wait(stream);
   }
   bool query() const override {
@@ -53,6 +58,7 @@ class MutantEvent final : public sdk::EventImpl, private Part {
  private:
   std::shared_ptr<sdk::EventImpl> inner_;
   bool recorded_before_ = false;
+  DeviceIndex device_ = 0;
 };
 
 class MutantGraph final : public sdk::GraphImpl, private Part {
@@ -73,6 +79,8 @@ class MutantGraph final : public sdk::GraphImpl, private Part {
                       : is("graph_replays_twice")                                               ? 2
                                                                                                 : 1;
     ++replays_;
+    std::optional<StreamGuard> own_stream;
+    if (is("graph_replays_on_own_stream")) own_stream.emplace(get_accelerator(), get_accelerator().Stream());
     for (int i = 0; i < times; ++i) inner_->replay();
   }
   void reset() override {
@@ -91,10 +99,11 @@ class MutantGenerator final : public c10::GeneratorImpl, private Part {
   MutantGenerator(at::Generator inner, const std::string& defect)
       : GeneratorImpl(inner.device(), inner.key_set()), Part(defect), inner_(std::move(inner)) {}
   void set_current_seed(std::uint64_t seed) override {
+    if (is("generator_seed_of_32_bits")) seed &= 0xFFFFFFFF;
     if (!is("generator_ignores_seed")) inner_.set_current_seed(seed);
   }
   void set_offset(std::uint64_t offset) override { inner_.set_offset(offset); }
-  std::uint64_t get_offset() const override { return inner_.get_offset(); }
+  std::uint64_t get_offset() const override { return is("generator_offset_stays_zero") ? 0 : inner_.get_offset(); }
   std::uint64_t current_seed() const override { return is("generator_forgets_seed") ? 0 : inner_.current_seed(); }
   std::uint64_t seed() override {
     if (!is("generator_seeds_alike")) return inner_.seed();
@@ -102,6 +111,7 @@ class MutantGenerator final : public c10::GeneratorImpl, private Part {
     return 1;
   }
   void set_state(const c10::TensorImpl& state) override {
+    if (is("generator_takes_short_state") && state.numel() != inner_.get_state().numel()) return;
     if (!is("generator_state_not_restored")) inner_.unsafeGetGeneratorImpl()->set_state(state);
   }
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
@@ -133,6 +143,26 @@ class Pretender final : public sdk::OpBuilder, private Part {
 
  private:
   std::string class_name_;
+};
+
+class BuilderThatLoadsOnce final : public sdk::OpBuilder {
+ public:
+  explicit BuilderThatLoadsOnce(std::shared_ptr<sdk::OpBuilder> inner) : inner_(std::move(inner)) {}
+  std::string class_name() const override { return inner_->class_name(); }
+  std::string name() const override { return inner_->name(); }
+  Compatibility is_compatible() const noexcept override { return inner_->is_compatible(); }
+  void load() override {
+    static std::set<std::string> loaded;
+    if (loaded.count(class_name()) == 1)
+      throw Error(ErrorCode::build_failed, "OpBuilder::load", {.what = "the op is registered already"});
+    inner_->load();
+    loaded.insert(class_name());
+  }
+  std::vector<std::string> sources() const override { return inner_->sources(); }
+  std::vector<std::string> include_paths() const override { return inner_->include_paths(); }
+
+ private:
+  std::shared_ptr<sdk::OpBuilder> inner_;
 };
 
 at::Tensor wrong_exp(const at::Tensor& x) {
@@ -172,6 +202,10 @@ std::shared_ptr<sdk::GraphImpl> mutant_graph(std::shared_ptr<sdk::GraphImpl> inn
 
 at::Generator mutant_generator(at::Generator inner, const std::string& defect) {
   return at::make_generator<MutantGenerator>(std::move(inner), defect);
+}
+
+std::shared_ptr<sdk::OpBuilder> builder_that_loads_once(std::shared_ptr<sdk::OpBuilder> inner) {
+  return std::make_shared<BuilderThatLoadsOnce>(std::move(inner));
 }
 
 std::shared_ptr<sdk::OpBuilder> mutant_builder(const std::string& class_name, const std::string& defect) {

@@ -15,6 +15,10 @@ std::shared_ptr<sdk::GraphImpl> mutant_graph(std::shared_ptr<sdk::GraphImpl> inn
 at::Generator mutant_generator(at::Generator inner, const std::string& defect);
 /// Null when the defect is not about builders.
 std::shared_ptr<sdk::OpBuilder> mutant_builder(const std::string& class_name, const std::string& defect);
+/// Wraps a builder so that an op's second load in this process fails.
+std::shared_ptr<sdk::OpBuilder> builder_that_loads_once(std::shared_ptr<sdk::OpBuilder> inner);
+/// Breaks what torch calls directly: the device guard and kernels of the simulated device's type. Does nothing for other defects.
+void break_device(const std::string& defect, c10::DeviceType type);
 /// Puts a wrong kernel in the place of one of the CPU's.
 void break_kernel(const std::string& defect);
 
