@@ -106,7 +106,7 @@ TEST(BertConfig, Keys) {
   EXPECT_ERROR(read(R"({"model_type":"bert","hidden_act":"mish"})"), unsupported, "mish");
   EXPECT_ERROR(read(R"({"model_type":"bert","position_embedding_type":"relative_key"})"), unsupported, "relative_key");
   EXPECT_ERROR(read(R"({"model_type":"bert","is_decoder":true})"), unsupported, "is_decoder");
-  EXPECT_ERROR(read(R"({"model_type":"bert","hidden_size":100})"), corrupt, "no multiple of num_attention_heads 12");
+  EXPECT_ERROR(read(R"({"model_type":"bert","hidden_size":100})"), corrupt, "not a multiple of num_attention_heads 12");
   EXPECT_ERROR(read(R"({"model_type":"bert","hidden_size":0})"), corrupt, "hidden_size");
 }
 
