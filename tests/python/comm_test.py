@@ -149,7 +149,7 @@ def check_order(rank, device):
 
 def check_errors(rank, device):
     for call, words in ((lambda: dist.all_reduce(torch.zeros(2, dtype=torch.int16, device=device)), "int16"),
-                        (lambda: dist.all_reduce(torch.zeros(2, dtype=torch.int32, device=device), op=dist.ReduceOp.AVG), "average"),
+                        (lambda: dist.all_reduce(torch.zeros(2, dtype=torch.int32, device=device), op=dist.ReduceOp.AVG), "floating-point"),
                         (lambda: dist.all_gather_into_tensor(torch.zeros(3, device=device), torch.zeros(2, device=device)), "large")):
         with pytest.raises(RuntimeError, match=words):
             call()
