@@ -6,7 +6,7 @@ JOBS ?= $(shell awk -v cpus=$$(nproc) '/MemAvailable/ { jobs = int($$2 / 1572864
                 print (jobs < cpus ? jobs : cpus) }' /proc/meminfo 2>/dev/null || echo 2)
 PREFIX ?= $(HOME)/.local
 DEMO_OUT ?= demo-out
-PROMPT ?= /// Returns
+PROMPT ?= /// Returns true if
 CONFIGURE = cmake --preset $(PRESET) -DTorch_DIR="$$(cat .cache/setup/torch_dir)" --log-level=NOTICE
 BUILD_TARGETS = tools/build $(BUILD) --jobs $(JOBS)
 MAKEFLAGS += --no-print-directory

@@ -16,7 +16,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr std::size_t kBytesPerMerge = 4096;
+constexpr std::size_t kBytesPerMerge = 1024;
 
 /// Calls `on_document` with the bytes of each document of a stream.
 template <typename F>
