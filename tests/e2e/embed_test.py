@@ -121,7 +121,7 @@ class SmallModels(EmbedCase):
         embed = f"embed --model {self.model}"
         self.fails(embed, "--file", status=2)
         self.fails(f"{embed} --text x --batch-size 0", "batch size", status=2)
-        self.fails(f"{embed} --file {self.folder}/none", "cannot open the file", "none")
+        self.fails(f"{embed} --file {self.folder}/none", "cannot read", "none")
         self.fails(f"{embed} --text x --npy {self.folder}/none/x.npy", "none/x.npy")
         self.fails(f"search --model {self.model} --folder {self.folder}/none --query x", "text folder is not there")
         os.mkdir(os.path.join(self.folder, "bare"))
