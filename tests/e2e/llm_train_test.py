@@ -70,7 +70,7 @@ class Train(SmallModelTest):
 
     # Fails if initial weights from counts are no better than random ones, or if tied embeddings, which cannot use them, are refused.
     def test_bigram_start(self):
-        counted, drawn, tied = (self.losses(self.train(f"start{i}", f"--steps 2 --lr 1e-5 {options}"))[0]
+        counted, drawn, tied = (self.losses(self.train(f"start{i}", f"--steps 2 {options}"))[0]
                                 for i, options in enumerate(("", "--random-start", "--tie-embeddings")))
         self.assertLess(counted, 0.5 * drawn)
         self.assertGreater(tied, 0.8 * drawn)
@@ -82,10 +82,10 @@ class Train(SmallModelTest):
                 return json.load(file)["model"]["vocab"]
 
         with open(self.data, "a", encoding="utf-8") as file:
-            file.write("a plausible comment about elements\n" * 2000)
-        for options, size in (("", 257 + 18), ("--vocab-size 262", 262), ("--vocab-size 257", 257)):
+            file.write("a plausible comment about elements\n" * 4000)
+        for options, size in (("", 257 + 73), ("--vocab-size 262", 262), ("--vocab-size 257", 257)):
             result = json.loads(self.train("words", f"--steps 2 {options}").stdout.splitlines()[-1])
-            self.assertAlmostEqual(result["vocab_size"], size, delta=2 if size > 262 else 0)
+            self.assertAlmostEqual(result["vocab_size"], size, delta=3 if size > 262 else 0)
             self.assertEqual(len(tokens("words")), result["vocab_size"])
         self.losses(self.train("words", "--steps 2"))
         before = tokens("words")
@@ -272,7 +272,7 @@ class Generate(unittest.TestCase):
 
     # Fails when one of these is accepted, crashes, or gives a message that does not say what is wrong.
     def test_wrong_input(self):
-        for options, text in (("--prompt " + "a" * 33, "context"), ("--prompt-ids '1 x'", "'x'"),
+        for options, text in (("--prompt " + "a" * 33, "context"), ("--prompt-ids '1 x'", '"x"'),
                               ("--prompt-ids 999", "999"), ("--prompt a --top-p 2", "top-p"),
                               ("--prompt a --dtype int3", "int3")):
             done = self.generate(options)

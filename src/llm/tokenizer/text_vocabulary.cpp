@@ -17,6 +17,8 @@ namespace anyaccel::llm {
 namespace {
 
 constexpr std::size_t kBytesPerMerge = 1024;
+/// Shorter texts stay bytes: so few documents repeat too little for tokens to pay.
+constexpr std::size_t kLeastText = 64 << 10;
 
 /// Calls `on_document` with the bytes of each document of a stream.
 template <typename F>
@@ -70,7 +72,7 @@ TextVocabulary::TextVocabulary(const Merges& merges) : json_(byte_level_json(mer
 
 TextVocabulary TextVocabulary::learn(std::span<const std::uint16_t> stream, std::int64_t size) {
   const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(size - kByteVocabulary, 0));
-  const std::size_t count = std::min(wanted, stream.size() / kBytesPerMerge);
+  const std::size_t count = std::min(wanted, (std::max(stream.size(), kLeastText) - kLeastText) / kBytesPerMerge);
   if (count == 0) return TextVocabulary(Merges());
   ByPiece<std::int64_t> pieces;
   for_each_document(stream, [&](const std::string& text, bool) {

@@ -18,7 +18,7 @@ class TokenModel;
 class TextVocabulary {
  public:
   /// Learns a vocabulary of at most `size` tokens from a stream. The number of merges is limited to one per KiB of
-  /// text, because a model cannot learn tokens that hardly occur.
+  /// text after the first 64 KiB, because a model cannot learn tokens that hardly occur.
   static TextVocabulary learn(std::span<const std::uint16_t> stream, std::int64_t size);
   /// Reads a tokenizer.json written by our training; "" means the vocabulary of bytes. Throws `corrupt` or
   /// `unsupported`, naming `source`.
