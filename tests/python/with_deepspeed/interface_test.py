@@ -139,7 +139,7 @@ def run(code, **variables):
 def test_too_late_is_an_error():
     # breaks when a program believes that it runs on our ops, and does not
     done = run("import deepspeed, anyaccel.deepspeed")
-    assert "import anyaccel.deepspeed first" in done.stderr
+    assert "import anyaccel.deepspeed before deepspeed" in done.stderr
 
 
 def test_the_variable_acts_in_a_process_and_in_what_it_forks():
