@@ -65,6 +65,18 @@ class ExtractCommentsTest(unittest.TestCase):
         self.assertEqual(run(self.folder / "include", self.folder / "out").returncode, 0)
         self.assertEqual([path.name for path in (self.folder / "out").iterdir()], ["00000.txt"])
 
+    # Fails if files that the command did not write are deleted.
+    def test_keeps_files_of_others(self):
+        self.write("one.h", "// A sentence of its own here.\n")
+        (self.folder / "out").mkdir()
+        for name in ("00001.txt", "notes.txt"):
+            (self.folder / "out" / name).write_text("mine\n")
+        done = run(self.folder / "include", self.folder / "out")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("contains 'notes.txt'", done.stderr)
+        self.assertEqual({path.read_text() for path in (self.folder / "out").iterdir()}, {"mine\n"})
+        self.assertEqual(len(list((self.folder / "out").iterdir())), 2)
+
     # Fails if a wrong folder, or one without comments, looks like success.
     def test_without_comments(self):
         self.write("one.h", "int x;\n")
