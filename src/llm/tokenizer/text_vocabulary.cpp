@@ -17,7 +17,7 @@ namespace anyaccel::llm {
 namespace {
 
 constexpr std::size_t kBytesPerMerge = 1024;
-/// Shorter texts stay bytes: so few documents repeat too little for tokens to pay.
+/// Shorter texts stay bytes, because they repeat too little for merges to pay off.
 constexpr std::size_t kLeastText = 64 << 10;
 
 /// Calls `on_document` with the bytes of each document of a stream.
