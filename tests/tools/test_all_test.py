@@ -1,5 +1,6 @@
 """tools/test_all: the page of results, also when the parts were run one by one. Over a tree of its own with checks that do nothing."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -53,6 +54,16 @@ class TestAll(unittest.TestCase):
         self.assertEqual(rows["tree"][2:5], ["4", "1", "0"])
         self.assertEqual([int(n) for n in rows["all"][2:5]], [sum(int(rows[part][i]) for part in ("tree", "format")) for i in (2, 3, 4)])
         self.assertIn("- tree: `tools/methods --check` failed", (self.root / "docs/test-results.md").read_text())
+
+    # Breaks when a build folder that was configured without tests, as `make demo` does, keeps that setting.
+    def test_configures_with_tests(self):
+        cmake = self.root / "bin/cmake"
+        cmake.parent.mkdir()
+        cmake.write_text(f'#!/bin/sh\necho "$*" >> "{self.root}/cmake.txt"\nexit 1\n')
+        cmake.chmod(0o755)
+        environment = dict(os.environ, PATH=f"{cmake.parent}:{os.environ['PATH']}")
+        subprocess.run([sys.executable, self.root / "tools/test_all", "--only", "release"], capture_output=True, env=environment)
+        self.assertIn("-DANYACCEL_BUILD_TESTS=ON", (self.root / "cmake.txt").read_text())
 
     # Breaks when what is to come first, because time may run out, does not.
     def test_order(self):
