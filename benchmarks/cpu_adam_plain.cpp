@@ -2,7 +2,7 @@
 // can work on. Loaded by cpu_adam.py.
 #include <cstdint>
 
-#include "ops/support/parallel.h"
+#include "ops/shared/parallel.h"
 
 namespace {
 

@@ -14,7 +14,7 @@ function(anyaccel_targets_under dir result)
 endfunction()
 
 set(installed_targets)
-foreach(folder src/base src/topology src/launch src/build src/core src/backends src/ops src/comm src/llm src/cli conformance)
+foreach(folder src/base src/topology src/launch src/build src/core src/backends src/ops src/comm src/text src/llm src/cli conformance)
   if(EXISTS ${PROJECT_SOURCE_DIR}/${folder}/CMakeLists.txt)
     get_property(folders DIRECTORY ${PROJECT_SOURCE_DIR} PROPERTY SUBDIRECTORIES)
     if("${PROJECT_SOURCE_DIR}/${folder}" IN_LIST folders)
@@ -26,7 +26,7 @@ endforeach()
 
 set_property(GLOBAL PROPERTY ANYACCEL_INSTALLED_TARGETS ${installed_targets})
 # What an outside project may link; the rest is found at run time by ours.
-set(exported_targets anyaccel_torch anyaccel_base anyaccel anyaccel_ops anyaccel_comm anyaccel_llm anyaccel_conformance)
+set(exported_targets anyaccel_torch anyaccel_base anyaccel anyaccel_ops anyaccel_comm anyaccel_text anyaccel_llm anyaccel_conformance)
 set_target_properties(anyaccel_torch PROPERTIES EXPORT_NAME torch)
 foreach(target ${installed_targets})
   get_target_property(type ${target} TYPE)

@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
     for (const auto& file : files) {
       const auto op = read_op(file);
       if (dependencies)
-        for (const auto& [name, path] : key_files(op, settings.places)) dependencies->add(path.string());
+        for (const auto& [name, path] : key_files(op, settings.paths)) dependencies->add(path.string());
       if (machine && !serves_machine(op.description)) {
         std::printf("not prebuilt: %s, this machine has no device for it\n", op.description.name.c_str());
         continue;

@@ -12,7 +12,7 @@
 
 #include "build/key.h"
 #include "build/lock.h"
-#include "build/outside.h"
+#include "build/external_dependencies.h"
 
 namespace anyaccel::build {
 
@@ -22,7 +22,7 @@ struct Manifest {
   std::string content;  ///< Key::content
   std::string key;      ///< Key::key
   std::string sha256;   ///< of the library
-  std::vector<OutsideFile> outside = {};
+  std::vector<ExternalFile> external = {};
   std::vector<std::pair<std::string, std::string>> parts;  ///< Key::content_parts and tool_parts, for people
 
   std::string text() const;

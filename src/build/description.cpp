@@ -129,8 +129,9 @@ bool read_list(const Line& line, Description& out) {
     }
   } else if (line.key == "source") {
     out.sources.push_back(source_of(line));
-  } else if (line.key == "support") {
-    out.support.push_back(source_of(line));
+  } else if (line.key == "shared_source") {
+    out.sources.push_back(source_of(line));
+    out.sources.back().shared = true;
   } else if (line.key == "header") {
     out.headers.push_back(header_of(line));
   } else if (line.key == "link") {
@@ -201,10 +202,7 @@ bool Description::names(std::string_view backend) const {
 }
 
 bool Description::needs_nvcc() const {
-  const auto has_cuda = [](const auto& list) {
-    return std::any_of(list.begin(), list.end(), [](const auto& source) { return source.is_cuda(); });
-  };
-  return has_cuda(sources) || has_cuda(support);
+  return std::any_of(sources.begin(), sources.end(), [](const auto& source) { return source.is_cuda(); });
 }
 
 Description parse_description(std::string_view text) {

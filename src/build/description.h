@@ -13,8 +13,9 @@ namespace anyaccel::build {
 
 /// What one run of the compiler makes an object of: a source, or several that it reads one after the other, and its flags.
 struct Source {
-  std::vector<std::string> files;  ///< below the op's folder, or below ops/support; at least one
+  std::vector<std::string> files;  ///< relative to the op's folder, or if `shared` to AnyAccel's sources; at least one
   std::vector<std::string> flags = {};
+  bool shared = false;  ///< several ops use it: `kernels/decoder/rows.cpp`, for example
   bool is_cuda() const { return files.back().ends_with(".cu"); }
   std::string name() const;  ///< all files, with a blank between them
 };
@@ -29,8 +30,7 @@ struct Description {
   std::string class_name;             ///< "CPUAdamBuilder"
   std::string name;                   ///< "cpu_adam"
   std::vector<std::string> backends;  ///< names of backends; "*" is every one
-  std::vector<Source> sources;        ///< those that end in .cu go to nvcc
-  std::vector<Source> support;        ///< from ops/support
+  std::vector<Source> sources;        ///< in the order of the file; those that end in .cu go to nvcc
   std::vector<NeededHeader> headers;  ///< looked for before anything is compiled
   std::vector<std::string> links;     ///< libraries, without lib and .so
   std::vector<std::string> flags;     ///< for all sources

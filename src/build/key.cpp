@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Changed when what the service itself does changes the binary.
-constexpr const char* kFormat = "3";
+constexpr const char* kFormat = "4";
 
 /// Names in `#include "x"` and `<x>`, and in `#define NAME "x"`, which `#include NAME` may mean; conditions not looked at: one
 /// too many costs a build, one too few a wrong binary.
@@ -49,12 +49,13 @@ bool is_below(const fs::path& path, const fs::path& folder) {
 /// Finds headers as the compiler will: beside the file, then in the op's folders, then in AnyAccel's.
 class Scanner {
  public:
-  Scanner(const Op& op, const Places& places) {
-    roots_ = {{"op/", real(op.folder())}, {"ops/", real(places.ops)}};
-    for (const auto& folder : places.includes) roots_.emplace_back("anyaccel/", real(folder));
+  Scanner(const Op& op, const Paths& paths) {
+    roots_ = {{"op/", real(op.folder())}};
+    for (const auto& folder : source_folders(paths)) roots_.emplace_back(folder.filename().string() + "/", real(folder));
+    for (const auto& folder : paths.includes) roots_.emplace_back("anyaccel/", real(folder));
     search_ = {op.source_folder()};
     for (const auto& folder : op.description.includes) search_.push_back(op.folder() / folder);
-    search_.insert(search_.end(), places.includes.begin(), places.includes.end());
+    search_.insert(search_.end(), paths.includes.begin(), paths.includes.end());
   }
 
   void add(const fs::path& file) {
@@ -98,12 +99,10 @@ class Scanner {
   std::map<fs::path, std::string> files_;
 };
 
-Scanner scan(const Op& op, const Places& places) {
-  Scanner scanner(op, places);
+Scanner scan(const Op& op, const Paths& paths) {
+  Scanner scanner(op, paths);
   for (const auto& source : op.description.sources)
-    for (const auto& file : source.files) scanner.add(op.source_folder() / file);
-  for (const auto& source : op.description.support)
-    for (const auto& file : source.files) scanner.add(places.ops / "support" / file);
+    for (const auto& file : source.files) scanner.add(folder_of(source, op, paths) / file);
   return scanner;
 }
 
@@ -170,13 +169,13 @@ Target target_from_environment() {
   return out;
 }
 
-std::vector<std::pair<std::string, fs::path>> key_files(const Op& op, const Places& places) {
+std::vector<std::pair<std::string, fs::path>> key_files(const Op& op, const Paths& paths) {
   std::vector<std::pair<std::string, fs::path>> out;
-  for (const auto& [name, file] : scan(op, places).result()) out.emplace_back(name, file.first);
+  for (const auto& [name, file] : scan(op, paths).result()) out.emplace_back(name, file.first);
   return out;
 }
 
-Key content_key(const Op& op, const Places& places, const LibTorch* torch, const Target& target) {
+Key content_key(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target) {
   const auto& what = op.description;
   Key out;
   auto& parts = out.content_parts;
@@ -186,12 +185,11 @@ Key content_key(const Op& op, const Places& places, const LibTorch* torch, const
   if (torch != nullptr) parts.emplace_back("libtorch", torch->version + " " + torch->fingerprint);
   parts.emplace_back("arch", target.arch.empty() ? "baseline" : target.arch);
   if (what.needs_nvcc()) parts.emplace_back("cuda archs", joined(cuda_flags(target)));
-  for (const auto* list : {&what.sources, &what.support})
-    for (const auto& source : *list)
-      parts.emplace_back("flags of " + source.name(), joined(source_flags(op, source, target)));
+  for (const auto& source : what.sources)
+    parts.emplace_back("flags of " + source.name(), joined(source_flags(op, source, target)));
   parts.emplace_back("libraries", joined(what.links));
   if (!what.python.empty()) parts.emplace_back("python", what.python);
-  for (const auto& [name, file] : scan(op, places).result()) parts.emplace_back("file " + name, file.second);
+  for (const auto& [name, file] : scan(op, paths).result()) parts.emplace_back("file " + name, file.second);
   out.content = digest_of(parts);
   return out;
 }

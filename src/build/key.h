@@ -8,7 +8,7 @@
 
 #include "build/description.h"
 #include "build/libtorch.h"
-#include "build/places.h"
+#include "build/paths.h"
 
 namespace anyaccel::build {
 
@@ -34,12 +34,12 @@ Target target_from_environment();
 std::vector<std::string> parse_cuda_archs(const std::string& text);
 std::string checked_arch(const std::string& text);
 
-/// The files that an op is made from: its sources and, followed through `#include`, the headers below its folder, ops/support
+/// The files that an op is made from: its sources and, followed through `#include`, the headers below its folder, kernels/, ops/shared/
 /// and include/anyaccel. (name in the key, path), sorted. Throws `not_found` for a source that is not there.
-std::vector<std::pair<std::string, std::filesystem::path>> key_files(const Op& op, const Places& places);
+std::vector<std::pair<std::string, std::filesystem::path>> key_files(const Op& op, const Paths& paths);
 
 /// Reads and hashes those files. `torch` is null for ops without LibTorch.
-Key content_key(const Op& op, const Places& places, const LibTorch* torch, const Target& target);
+Key content_key(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target);
 
 /// Completes `key.key`. `tools`: (name, identity) of compilers; `search`: search_environment().
 void add_tools(Key& key, const std::vector<std::pair<std::string, std::string>>& tools,

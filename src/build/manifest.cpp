@@ -18,8 +18,8 @@ constexpr const char* kFirstLine = "anyaccel_op_library = 1";
 std::string Manifest::text() const {
   std::string out = std::string(kFirstLine) + "\nop = " + op + "\ncontent = " + content + "\nkey = " + key +
                     "\nsha256 = " + sha256 + "\n";
-  for (const auto& file : outside)
-    out += "outside = " + std::to_string(file.bytes) + " " + std::to_string(file.time) + " " + file.digest + " " +
+  for (const auto& file : external)
+    out += "external = " + std::to_string(file.bytes) + " " + std::to_string(file.time) + " " + file.digest + " " +
            file.path + "\n";
   for (const auto& [name, value] : parts) {
     std::string line = name;
@@ -47,9 +47,9 @@ std::optional<Manifest> parse_manifest(const std::string& text) {
     const auto value = line.substr(equals + 3);
     if (part) {
       out.parts.emplace_back(name, value);
-    } else if (name == "outside") {
+    } else if (name == "external") {
       char* rest = nullptr;
-      OutsideFile file;
+      ExternalFile file;
       file.bytes = std::strtoll(value.c_str(), &rest, 10);
       file.time = std::strtoll(rest, &rest, 10);
       constexpr std::size_t kDigest = 64;
@@ -57,7 +57,7 @@ std::optional<Manifest> parse_manifest(const std::string& text) {
       if (left.size() < kDigest + 3 || left[0] != ' ' || left[kDigest + 1] != ' ') return std::nullopt;
       file.digest = left.substr(1, kDigest);
       file.path = left.substr(kDigest + 2);
-      out.outside.push_back(std::move(file));
+      out.external.push_back(std::move(file));
     } else if (name == "op") {
       out.op = value;
     } else if (name == "content") {

@@ -29,10 +29,10 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& from) 
   to.insert(to.end(), from.begin(), from.end());
 }
 
-std::vector<std::string> include_flags(const Op& op, const Places& places, const LibTorch* torch) {
+std::vector<std::string> include_flags(const Op& op, const Paths& paths, const LibTorch* torch) {
   std::vector<std::string> out{"-I" + op.source_folder().string()};
   for (const auto& folder : op.description.includes) out.push_back("-I" + (op.folder() / folder).string());
-  for (const auto& folder : places.includes) out.push_back("-I" + folder.string());
+  for (const auto& folder : paths.includes) out.push_back("-I" + folder.string());
   if (const auto prefix = prefix_of(op.description); !prefix.empty()) append(out, {"-isystem", prefix + "/include"});
   if (!op.description.python.empty()) append(out, {"-isystem", op.description.python});
   if (torch != nullptr)
@@ -123,11 +123,12 @@ std::vector<std::string> source_flags(const Op& op, const Source& source, const 
   return out;
 }
 
-Plan make_plan(const Op& op, const Places& places, const LibTorch* torch, const Target& target, const Tools& tools,
+Plan make_plan(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target, const Tools& tools,
                const fs::path& folder) {
   Plan out{.library = folder / library_name(op.description)};
-  const auto includes = include_flags(op, places, torch);
-  const auto add = [&](const Source& source, const fs::path& from) {
+  const auto includes = include_flags(op, paths, torch);
+  for (const auto& source : op.description.sources) {
+    const auto from = folder_of(source, op, paths);
     Step step{.source = source.name(), .object = folder / object_name(source, out.steps.size())};
     if (!tools.ccache.empty()) step.words.push_back(tools.ccache);
     if (source.is_cuda()) {
@@ -145,9 +146,7 @@ Plan make_plan(const Op& op, const Places& places, const LibTorch* torch, const 
     append(step.words, {"-c", path(source.files.back()), "-o", step.object.string()});
     if (source.is_cuda()) require_safe_for_nvcc(step.words);
     out.steps.push_back(std::move(step));
-  };
-  for (const auto& source : op.description.sources) add(source, op.source_folder());
-  for (const auto& source : op.description.support) add(source, places.ops / "support");
+  }
   out.link = {tools.compiler, "-shared", sanitizer_flags().empty() ? "-s" : "-g1",
               "-Wl,-soname," + library_name(op.description), "-Wl,--as-needed"};
   append(out.link, sanitizer_flags());
@@ -157,9 +156,9 @@ Plan make_plan(const Op& op, const Places& places, const LibTorch* torch, const 
   return out;
 }
 
-std::vector<Question> make_questions(const Op& op, const Places& places, const Tools& tools) {
+std::vector<Question> make_questions(const Op& op, const Paths& paths, const Tools& tools) {
   std::vector<Question> out;
-  const auto includes = include_flags(op, places, nullptr);
+  const auto includes = include_flags(op, paths, nullptr);
   for (const auto& [header, package] : op.description.headers) {
     Question question{.what = "the header " + header, .hint = package.empty() ? "" : "install " + package};
     question.words = {tools.compiler, "-std=c++20"};

@@ -8,7 +8,7 @@
 #include "build/description.h"
 #include "build/key.h"
 #include "build/libtorch.h"
-#include "build/places.h"
+#include "build/paths.h"
 
 namespace anyaccel::build {
 
@@ -49,7 +49,7 @@ std::vector<std::string> cuda_flags(const Target& target);
 std::vector<std::string> sanitizer_flags();
 
 /// All commands; everything they write lies in `folder`.
-Plan make_plan(const Op& op, const Places& places, const LibTorch* torch, const Target& target, const Tools& tools,
+Plan make_plan(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target, const Tools& tools,
                const std::filesystem::path& folder);
 
 /// Sources that show whether what the description needs is there: each asks for one thing. Compiled to nowhere.
@@ -58,6 +58,6 @@ struct Question {
   std::string hint;                ///< "install libhwy-dev"
   std::vector<std::string> words;  ///< exits with 0 when it is there
 };
-std::vector<Question> make_questions(const Op& op, const Places& places, const Tools& tools);
+std::vector<Question> make_questions(const Op& op, const Paths& paths, const Tools& tools);
 
 }  // namespace anyaccel::build

@@ -8,7 +8,7 @@
 #include "base/env.h"
 #include "base/file.h"
 #include "base/trusted_path.h"
-#include "build/places.h"
+#include "build/paths.h"
 
 namespace anyaccel::build {
 
@@ -71,7 +71,7 @@ std::vector<fs::path> prefix_candidates(const Description& op) {
   add(environment_of_this_process());
   try {
     add(above_site_packages(torch_folder()));
-    add(above_site_packages(own_places().libraries));
+    add(above_site_packages(own_paths().libraries));
   } catch (const std::exception&) {
     // A library that does not know its own place has no prebuilt ops either; loading one says so.
   }

@@ -103,7 +103,7 @@ std::optional<Held> hold_right(const Op& op, const fs::path& library, const std:
   auto held = hold(library, problem);
   if (!held) return std::nullopt;
   if (held->manifest.content != content) return held;  // the caller says how
-  problem = outside_change(held->manifest.outside, op.description, prebuilt);
+  problem = external_change(held->manifest.external, op.description, prebuilt);
   if (!problem.empty()) return std::nullopt;
   return held;
 }
@@ -128,7 +128,7 @@ std::optional<Found> find_prebuilt(const Op& op, const Settings& settings, const
     }
   }
   if (!settings.prebuilt) return std::nullopt;
-  for (const auto& folder : settings.places.prebuilt) {
+  for (const auto& folder : settings.paths.prebuilt) {
     std::string problem;
     auto held = hold_right(op, folder / library_name(op.description), key.content, true, problem);
     if (held && held->manifest.content != key.content)
@@ -168,7 +168,7 @@ std::string questions_failed(const Op& op, const Settings& settings, const std::
   Progress progress(op.description.name);
   static auto* mutex = new ForkSafeMutex;
   static auto* answered = new std::set<std::vector<std::string>>;
-  for (const auto& question : make_questions(op, settings.places, tools)) {
+  for (const auto& question : make_questions(op, settings.paths, tools)) {
     {
       const std::lock_guard lock(*mutex);
       if (answered->count(question.words) != 0) continue;
@@ -199,7 +199,7 @@ void build_in(const fs::path& folder, const Op& op, const Settings& settings, co
   const auto out = folder / "out";
   if (::mkdir(out.c_str(), 0700) != 0)
     throw fs::filesystem_error("cannot make", out, std::error_code(errno, std::generic_category()));
-  auto plan = make_plan(op, settings.places, torch ? &*torch : nullptr, settings.target, tools, folder);
+  auto plan = make_plan(op, settings.paths, torch ? &*torch : nullptr, settings.target, tools, folder);
   execute(plan, op.description.name,
           {.jobs = job_count(static_cast<int>(plan.steps.size())),
            .verbose = settings.verbose,
@@ -212,7 +212,7 @@ void build_in(const fs::path& folder, const Op& op, const Settings& settings, co
                     .content = key.content,
                     .key = key.key,
                     .sha256 = sha256(read_file(library, kMaxLibrary)),
-                    .outside = outside_files(op, settings.places, torch ? &*torch : nullptr, lists),
+                    .external = external_files(op, settings.paths, torch ? &*torch : nullptr, lists),
                     .parts = key.content_parts};
   manifest.parts.insert(manifest.parts.end(), key.tool_parts.begin(), key.tool_parts.end());
   write_file_atomically(library.string() + kManifestSuffix, manifest.text());
@@ -249,7 +249,7 @@ const char* to_string(Origin origin) noexcept {
 }
 
 Settings default_settings(fs::path torch_prefix) {
-  return {.places = own_places(),
+  return {.paths = own_paths(),
           .torch_prefix = std::move(torch_prefix),
           .target = target_from_environment(),
           .cache = Cache::default_folder()};
@@ -257,7 +257,7 @@ Settings default_settings(fs::path torch_prefix) {
 
 std::optional<Found> find(const Op& op, const Settings& settings, std::string* why_not) {
   const auto torch = torch_of(op, settings);
-  const auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
+  const auto key = content_key(op, settings.paths, torch ? &*torch : nullptr, settings.target);
   if (auto found = find_prebuilt(op, settings, key, why_not, Use::does_not)) return found;
   bool unused = false;
   return find_cached(op, settings, full_key(key, op, find_tools(op, settings)), unused, Use::does_not);
@@ -265,7 +265,7 @@ std::optional<Found> find(const Op& op, const Settings& settings, std::string* w
 
 Found find_or_build(const Op& op, const Settings& settings) try {
   const auto torch = torch_of(op, settings);
-  auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
+  auto key = content_key(op, settings.paths, torch ? &*torch : nullptr, settings.target);
   if (!settings.force)
     if (auto found = find_prebuilt(op, settings, key, nullptr, Use::counts)) return std::move(*found);
   const auto tools = find_tools(op, settings);
@@ -283,7 +283,7 @@ Found find_or_build(const Op& op, const Settings& settings) try {
 Compatibility check(const Op& op, const Settings& settings) noexcept try {
   try {
     const auto torch = torch_of(op, settings);
-    auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
+    auto key = content_key(op, settings.paths, torch ? &*torch : nullptr, settings.target);
     if (find_prebuilt(op, settings, key, nullptr, Use::does_not)) return {true, {}};
     const auto tools = find_tools(op, settings);
     key = full_key(std::move(key), op, tools);
@@ -305,16 +305,16 @@ Compatibility check(const Op& op, const Settings& settings) noexcept try {
 Key key_of(const Op& op, const Settings& settings) {
   std::optional<LibTorch> torch;
   if (op.description.torch) torch = read_libtorch(settings.torch_prefix);
-  return content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
+  return content_key(op, settings.paths, torch ? &*torch : nullptr, settings.target);
 }
 
 DryRun dry_run(const Op& op, const Settings& settings) {
   const auto torch = torch_of(op, settings);
-  auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
+  auto key = content_key(op, settings.paths, torch ? &*torch : nullptr, settings.target);
   const auto tools = find_tools(op, settings);
   key = full_key(std::move(key), op, tools);
   const auto entry = Cache(settings.cache).entry(entry_name(op, key));
-  const auto plan = make_plan(op, settings.places, torch ? &*torch : nullptr, settings.target, tools, entry);
+  const auto plan = make_plan(op, settings.paths, torch ? &*torch : nullptr, settings.target, tools, entry);
   DryRun out{.name = op.description.name,
              .key = key.key,
              .folder = entry,
@@ -327,7 +327,7 @@ DryRun dry_run(const Op& op, const Settings& settings) {
 
 Origin build_prebuilt(const Op& op, const Settings& settings, const fs::path& folder) {
   const auto torch = torch_of(op, settings);
-  auto key = content_key(op, settings.places, torch ? &*torch : nullptr, settings.target);
+  auto key = content_key(op, settings.paths, torch ? &*torch : nullptr, settings.target);
   const auto tools = find_tools(op, settings);
   key = full_key(std::move(key), op, tools);
   const auto library = folder / library_name(op.description);

@@ -11,7 +11,7 @@
 namespace anyaccel::build {
 
 struct Settings {
-  Places places;
+  Paths paths;
   std::filesystem::path torch_prefix;
   Target target;
   std::string compiler;  ///< stands above the description's; empty: that one, CXX, the system's

@@ -100,8 +100,8 @@ ops::ShareMemComm* ProcessGroup::Impl::memory_in_turn() {
   auto* const found = memory();
   std::shared_ptr<Work::State> last;
   {
-    const std::lock_guard lock(lane_mutex_);
-    last = last_in_lane_;
+    const std::lock_guard lock(executor_mutex_);
+    last = last_queued_;
   }
   // Its error is told to who waits for it; the group then has it for this call too.
   if (last) try {
@@ -136,19 +136,19 @@ class InMemory final : public Work::State {
 
 std::shared_ptr<Work::State> ProcessGroup::Impl::begin_in_memory(const at::Tensor& tensor, std::function<void()> call) {
   auto state = std::make_shared<InMemory>();
-  const std::lock_guard lock(lane_mutex_);
+  const std::lock_guard lock(executor_mutex_);
   if (::getpid() != process_)
     throw Error(ErrorCode::invalid_state, "all_reduce_async",
                 {.what = "a forked child has no place in its parent's group"});
-  if (!lane_) lane_ = std::make_unique<Lane>();
-  lane_->post([state, tensor, call = std::move(call)] { state->run(call); });
-  last_in_lane_ = state;
+  if (!executor_) executor_ = std::make_unique<SerialExecutor>();
+  executor_->post([state, tensor, call = std::move(call)] { state->run(call); });
+  last_queued_ = state;
   return state;
 }
 
 /// A forked child has no such thread to end.
 ProcessGroup::Impl::~Impl() {
-  if (::getpid() != process_) static_cast<void>(lane_.release());
+  if (::getpid() != process_) static_cast<void>(executor_.release());
 }
 
 bool Work::done() const { return !state_ || state_->done(); }

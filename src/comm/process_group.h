@@ -14,7 +14,7 @@
 
 #include "anyaccel/comm.h"
 #include "anyaccel/ops/shm_comm.h"
-#include "comm/lane.h"
+#include "comm/serial_executor.h"
 
 namespace anyaccel::comm {
 
@@ -73,9 +73,9 @@ class ProcessGroup::Impl {
   std::mutex memory_mutex_;
   bool memory_asked_ = false;
   std::unique_ptr<ops::ShareMemComm> memory_;  // goes before the group
-  std::mutex lane_mutex_;
-  std::shared_ptr<Work::State> last_in_lane_;
-  std::unique_ptr<Lane> lane_;  // goes before what its tasks use
+  std::mutex executor_mutex_;
+  std::shared_ptr<Work::State> last_queued_;
+  std::unique_ptr<SerialExecutor> executor_;  // goes before what its tasks use
   pid_t process_ = ::getpid();
   std::mutex parts_mutex_;
   std::map<std::string, int> parts_;  // how many groups of these ranks there were

@@ -43,8 +43,8 @@ StagedBackend::StagedBackend(c10::intrusive_ptr<c10d::Backend> host, const Group
       name_(std::move(name)),
       host_(std::move(host)),
       options_(c10::make_intrusive<Options>(name_, options.timeout)),
-      collectives_(std::make_unique<Lane>()),
-      messages_(std::make_unique<Lane>()) {}
+      collectives_(std::make_unique<SerialExecutor>()),
+      messages_(std::make_unique<SerialExecutor>()) {}
 
 StagedBackend::~StagedBackend() {
   if (::getpid() != process_) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "anyaccel/comm.h"
-#include "comm/lane.h"
+#include "comm/serial_executor.h"
 #include "comm/work.h"
 
 namespace anyaccel::comm {
@@ -101,8 +101,8 @@ class StagedBackend final : public c10d::Backend {
   std::mutex waiters_mutex_;
   std::vector<Waiter> waiters_;  // of sends and receives
   // Last, so that they end first: they use the others.
-  std::unique_ptr<Lane> collectives_;
-  std::unique_ptr<Lane> messages_;
+  std::unique_ptr<SerialExecutor> collectives_;
+  std::unique_ptr<SerialExecutor> messages_;
 };
 
 }  // namespace anyaccel::comm

@@ -130,15 +130,14 @@ class DescribedBuilder final : public sdk::OpBuilder {
   std::vector<std::string> sources() const override {
     std::vector<std::string> out;
     for (const auto& source : op_.description.sources)
-      for (const auto& file : source.files) out.push_back((op_.source_folder() / file).string());
-    for (const auto& source : op_.description.support)
-      for (const auto& file : source.files) out.push_back((build::own_places().ops / "support" / file).string());
+      for (const auto& file : source.files)
+        out.push_back((build::folder_of(source, op_, build::own_paths()) / file).string());
     return out;
   }
   std::vector<std::string> include_paths() const override {
     std::vector<std::string> out{op_.source_folder().string()};
     for (const auto& folder : op_.description.includes) out.push_back((op_.folder() / folder).string());
-    for (const auto& folder : build::own_places().includes) out.push_back(folder.string());
+    for (const auto& folder : build::own_paths().includes) out.push_back(folder.string());
     return out;
   }
 
@@ -147,10 +146,10 @@ class DescribedBuilder final : public sdk::OpBuilder {
   std::string source_problem() const {
     if (trusted_) return {};
     if (auto problem = trust_problem(op_.file, TrustedKind::file); !problem.empty()) return problem;
-    const auto& places = build::own_places();
-    auto own = places.includes;
-    own.push_back(places.ops);
-    for (const auto& [name, path] : build::key_files(op_, places)) {
+    const auto& paths = build::own_paths();
+    auto own = build::source_folders(paths);
+    own.insert(own.end(), paths.includes.begin(), paths.includes.end());
+    for (const auto& [name, path] : build::key_files(op_, paths)) {
       const auto& file = path;
       // AnyAccel's own headers and sources are as trusted as its libraries.
       const bool ours = std::any_of(own.begin(), own.end(), [&](const auto& folder) {
@@ -167,7 +166,7 @@ class DescribedBuilder final : public sdk::OpBuilder {
     auto out = own_settings();
     out.compiler = options_.compiler;
     // Prebuilt ones are AnyAccel's.
-    out.prebuilt = op_.folder().parent_path() == out.places.ops.lexically_normal();
+    out.prebuilt = op_.folder().parent_path() == out.paths.ops.lexically_normal();
     return out;
   }
   build::Op op_;
@@ -179,7 +178,7 @@ const std::vector<build::Op>& all_own_ops() {
   static const auto* instance = [] {
     auto* out = new std::vector<build::Op>;
     try {
-      for (const auto& file : build::op_files(build::own_places().ops)) {
+      for (const auto& file : build::op_files(build::own_paths().ops)) {
         try {
           out->push_back(build::read_op(file));
         } catch (const Error& error) {

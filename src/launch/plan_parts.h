@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "launch/plan.h"
-#include "launch/share.h"
+#include "launch/partition.h"
 
 namespace anyaccel::launch {
 

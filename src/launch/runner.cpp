@@ -11,8 +11,8 @@
 #include "anyaccel/error.h"
 #include "base/env.h"
 #include "base/program.h"
-#include "launch/ask.h"
-#include "launch/hand_over.h"
+#include "launch/run_program.h"
+#include "launch/agent_arguments.h"
 #include "launch/rank_agent.h"
 #include "launch/ssh.h"
 

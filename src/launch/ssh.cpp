@@ -9,8 +9,8 @@
 #include "anyaccel/error.h"
 #include "base/env.h"
 #include "base/shell.h"
-#include "launch/ask.h"
-#include "launch/hand_over.h"
+#include "launch/run_program.h"
+#include "launch/agent_arguments.h"
 #include "launch/pdsh.h"
 
 namespace anyaccel::launch {

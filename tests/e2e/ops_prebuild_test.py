@@ -17,7 +17,7 @@ class Prebuild(unittest.TestCase):
             folder = pathlib.Path(name).resolve()
             op = folder / "tiny.op"
             op.write_text("anyaccel_op = 1\nclass_name = TinyBuilder\nname = tiny\nbackends = *\ntorch = no\nsource = tiny.cpp\n")
-            (folder / "tiny.cpp").write_text('#include "ops/support/isa.h"\n#include "tiny.h"\nint tiny() { return TINY; }\n')
+            (folder / "tiny.cpp").write_text('#include "kernels/simd/isa.h"\n#include "tiny.h"\nint tiny() { return TINY; }\n')
             (folder / "tiny.h").write_text("#define TINY 1\n")
             (folder / "other.h").write_text("// nobody's\n")
             subprocess.run([PROGRAM, "--out", folder / "out", "--machine", "--depfile", folder / "d", "some target", op], check=True, timeout=300)
@@ -25,7 +25,7 @@ class Prebuild(unittest.TestCase):
             target, files = text.split(":", 1)
             self.assertEqual(target.replace("\0", " "), "some target")
             self.assertEqual({word.replace("\0", " ") for word in files.split()},
-                             {str(folder / "tiny.cpp"), str(folder / "tiny.h"), str(SOURCE / "src/ops/support/isa.h")})
+                             {str(folder / "tiny.cpp"), str(folder / "tiny.h"), str(SOURCE / "src/kernels/simd/isa.h")})
 
 
 if __name__ == "__main__":

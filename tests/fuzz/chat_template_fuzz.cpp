@@ -1,10 +1,10 @@
 // A chat template is read or refused by a typed error; what was read makes a text, or says by one why not, within its limits.
-// sources: llm/chat/access.cpp llm/chat/calculate.cpp llm/chat/compare.cpp llm/chat/errors.cpp llm/chat/evaluate.cpp llm/chat/filters.cpp llm/chat/filters_lists.cpp llm/chat/functions.cpp llm/chat/interpreter.cpp llm/chat/letters.cpp llm/chat/lexer.cpp llm/chat/literal.cpp llm/chat/methods.cpp llm/chat/parse_expressions.cpp llm/chat/parse_statements.cpp llm/chat/print.cpp llm/chat/strings.cpp llm/chat/tests.cpp llm/chat/value.cpp llm/chat/value_json.cpp llm/tokenizer/utf8.cpp llm/support/json.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
+// sources: text/chat/access.cpp text/chat/calculate.cpp text/chat/compare.cpp text/chat/errors.cpp text/chat/evaluate.cpp text/chat/filters.cpp text/chat/filters_lists.cpp text/chat/functions.cpp text/chat/interpreter.cpp text/chat/letters.cpp text/chat/lexer.cpp text/chat/literal.cpp text/chat/methods.cpp text/chat/parse_expressions.cpp text/chat/parse_statements.cpp text/chat/print.cpp text/chat/strings.cpp text/chat/tests.cpp text/chat/value.cpp text/chat/value_json.cpp text/tokenizer/utf8.cpp text/json.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
 // libraries: icuuc
-#include "llm/chat/interpreter.h"
-#include "llm/chat/parser.h"
-#include "llm/chat/value_json.h"
-#include "llm/tokenizer/utf8.h"
+#include "text/chat/interpreter.h"
+#include "text/chat/parser.h"
+#include "text/chat/value_json.h"
+#include "text/tokenizer/utf8.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace anyaccel;

@@ -1,15 +1,15 @@
 // Input: a regular expression and, after a zero byte, a text. Refused with a typed error that names its place, or
 // searched in bounded time.
-// sources: llm/tokenizer/regex.cpp llm/tokenizer/utf8.cpp base/error.cpp base/untrusted_text.cpp
+// sources: text/tokenizer/regex.cpp text/tokenizer/utf8.cpp base/error.cpp base/untrusted_text.cpp
 // libraries: onig icuuc
 // options: -timeout=30 -rss_limit_mb=1024 -max_len=512
-#include "llm/tokenizer/regex.h"
+#include "text/tokenizer/regex.h"
 
 #include <cstdint>
 #include <cstdlib>
 
 #include "anyaccel/error.h"
-#include "llm/tokenizer/utf8.h"
+#include "text/tokenizer/utf8.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace anyaccel;

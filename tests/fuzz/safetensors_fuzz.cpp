@@ -1,5 +1,5 @@
 // A safetensors file is read or refused by a typed error; all values of what was read lie within the file.
-// sources: llm/checkpoint/safetensors.cpp llm/support/json.cpp llm/support/mapped_file.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
+// sources: llm/checkpoint/safetensors.cpp text/json.cpp llm/support/mapped_file.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
 // torch
 #include "llm/checkpoint/safetensors.h"
 

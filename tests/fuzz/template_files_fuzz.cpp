@@ -1,8 +1,8 @@
 // The same bytes as each file of a chat template: read, or refused with a typed error.
-// sources: llm/chat/template_files.cpp llm/tokenizer/utf8.cpp llm/support/json.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
+// sources: text/chat/template_files.cpp text/tokenizer/utf8.cpp text/json.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
 // libraries: icuuc
 // options: -timeout=5 -rss_limit_mb=512
-#include "llm/chat/template_files.h"
+#include "text/chat/template_files.h"
 
 #include "anyaccel/error.h"
 #include "temporary_file.h"

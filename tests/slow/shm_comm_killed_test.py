@@ -8,7 +8,7 @@ class ShmCommKilled(unittest.TestCase):
     # Breaks as ShmConnect.NothingIsLeftAfterAKill and ShmFolder.NothingIsLeftThereAfterAKill do, whose sweeps this is: `make test` makes
     # 5 kills.
     def test_fifty_kills(self):
-        program = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "bin/unit_ops_shm")
+        program = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "bin/unit_shm")
         variables = {name: value for name, value in os.environ.items() if name != "ANYACCEL_SHM_DIR"}
         done = subprocess.run([program, "--gtest_filter=*AfterAKill"], text=True, capture_output=True,
                               env={**variables, "ANYACCEL_SLOW_TESTS": "1"})

@@ -16,8 +16,6 @@ import torch
 from . import _native, _torch
 from .stream import Event, Stream
 
-# torch.manual_seed() seeds these types and PrivateUse1 by name.
-_SEEDED_BY_TORCH = ("cuda", "mps", "xpu", "mtia")
 # Device types for which this process has called set_device().
 chosen_types = set()
 
@@ -35,17 +33,17 @@ def register(accelerator):
     if present is not None:
         if os.environ.get("SIM_STANDS_IN_FOR") and not hasattr(present, "_anyaccel"):
             _replace(present, _make(name, accelerator))
-            if name == "cuda" and _torch.imported_before and "ANYACCEL_SIM_LIBRARY" not in os.environ:
-                warnings.warn("torch was imported before the simulator could take CUDA's place, so torch.manual_seed() and random "
-                              "numbers on cuda fail; import anyaccel first, or run the program through "
-                              "`anyaccel sim run --stands-in-for cuda`", RuntimeWarning, stacklevel=2)
+            if name in _torch.DETECTED_BY_IMPORT and _torch.imported_before and "ANYACCEL_SIM_LIBRARY" not in os.environ:
+                warnings.warn(f"torch was imported before the simulator could take the place of {name}, so torch.manual_seed() and "
+                              f"random numbers on {name} fail; import anyaccel first, or run the program through "
+                              f"`anyaccel sim run --stands-in-for {name}`", RuntimeWarning, stacklevel=2)
         return
     module = _make(name, accelerator)
     torch._register_device_module(name, module)
     sys.modules[f"torch.{name}"] = module
     if torch._C._get_privateuse1_backend_name() == name:
         _add_tensor_methods()
-    elif name not in _SEEDED_BY_TORCH:
+    elif name not in _torch.SEEDED_BY_NAME:
         _seed_with_torch(module)
 
 
@@ -182,8 +180,8 @@ def _make(name, accelerator):
     for method in ("synchronize", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
                    "memory_stats", "reset_peak_memory_stats"):
         setattr(module, method, per_device(getattr(accelerator, method)))
-    if name == "mps":
-        module.manual_seed = accelerator.manual_seed_all  # because torch.manual_seed() calls this function
+    if name in _torch.SEEDED_BY_MANUAL_SEED:
+        module.manual_seed = accelerator.manual_seed_all
     return module
 
 

@@ -48,7 +48,7 @@ std::string stamp(const fs::path& path) {
 /// Cheap, and the end of it on machines without oneCCL: reading an op's sources for its key takes milliseconds.
 bool may_be_built(const build::Op& op, const build::Settings& settings) {
   std::error_code ignored;
-  for (const auto& folder : settings.places.prebuilt)
+  for (const auto& folder : settings.paths.prebuilt)
     if (fs::exists(folder / build::library_name(op.description), ignored)) return true;
   for (const auto& item : fs::directory_iterator(settings.cache, ignored))
     if (item.path().filename().string().starts_with(op.description.name + "-")) return true;

@@ -107,7 +107,7 @@ bool wanted(const build::Op& op, const Options& options) {
 /// Those whose description can be read; of the others it says why not.
 std::vector<build::Op> all_ops() {
   std::vector<build::Op> out;
-  for (const auto& file : build::op_files(build::own_places().ops)) try {
+  for (const auto& file : build::op_files(build::own_paths().ops)) try {
       out.push_back(build::read_op(file));
     } catch (const Error& error) {
       std::fprintf(stderr, "anyaccel: warning: an op is left out: %s\n", error.what());

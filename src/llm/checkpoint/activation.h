@@ -2,7 +2,7 @@
 #pragma once
 
 #include "anyaccel/llm/config.h"
-#include "llm/support/json.h"
+#include "text/json.h"
 
 namespace anyaccel::llm {
 

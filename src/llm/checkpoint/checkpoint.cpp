@@ -3,7 +3,7 @@
 #include "anyaccel/error.h"
 #include "base/file_group.h"
 #include "base/untrusted_text.h"
-#include "llm/support/json.h"
+#include "text/json.h"
 
 namespace anyaccel::llm {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "anyaccel/llm/config.h"
-#include "llm/support/json.h"
+#include "text/json.h"
 
 namespace anyaccel::llm {
 

@@ -9,7 +9,7 @@
 
 #include "anyaccel/error.h"
 #include "base/untrusted_text.h"
-#include "llm/support/json.h"
+#include "text/json.h"
 
 namespace anyaccel::llm {
 

@@ -1,6 +1,6 @@
 #include "base/file.h"
 #include "llm/checkpoint/safetensors.h"
-#include "llm/support/json.h"
+#include "text/json.h"
 
 namespace anyaccel::llm {
 

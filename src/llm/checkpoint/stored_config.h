@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "llm/support/json.h"
+#include "text/json.h"
 
 namespace anyaccel::llm {
 

@@ -6,12 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace anyaccel::llm {
+#include "text/byte_vocabulary.h"
 
-/// Token of the byte-level vocabulary that ends a document; 0..255 are the bytes.
-constexpr std::uint16_t kEndOfText = 256;
-/// Number of tokens of that vocabulary.
-constexpr int kByteVocabulary = 257;
+namespace anyaccel::llm {
 
 /// Documents as one stream of tokens, each document ended by kEndOfText.
 struct Corpus {

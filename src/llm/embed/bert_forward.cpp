@@ -6,7 +6,7 @@
 #include "llm/embed/bert.h"
 #include "llm/model/activation.h"
 #include "llm/support/large_pages.h"
-#include "ops/support/op_call.h"
+#include "anyaccel/ops/call.h"
 
 namespace anyaccel::llm {
 

@@ -14,8 +14,8 @@
 #include "llm/checkpoint/config_json.h"
 #include "llm/embed/bert.h"
 #include "llm/embed/pooling.h"
-#include "llm/tokenizer/unicode.h"
-#include "llm/tokenizer/utf8.h"
+#include "text/tokenizer/unicode.h"
+#include "text/tokenizer/utf8.h"
 
 namespace anyaccel::llm {
 

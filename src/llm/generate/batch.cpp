@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "llm/generate/answer.h"
+#include "llm/generate/generation.h"
 #include "llm/generate/sequence.h"
 #include "llm/model/state.h"
 #include "llm/parallel/shards.h"

@@ -3,8 +3,8 @@
 #include <c10/core/GradMode.h>
 
 #include "base/untrusted_text.h"
-#include "llm/generate/answer.h"
-#include "llm/generate/guesser.h"
+#include "llm/generate/generation.h"
+#include "llm/generate/drafter.h"
 #include "llm/generate/sequence.h"
 #include "llm/model/state.h"
 #include "llm/parallel/shards.h"

@@ -7,7 +7,7 @@
 #include "anyaccel/llm/generate.h"
 #include "base/log.h"
 #include "llm/generate/sampler.h"
-#include "llm/support/json.h"
+#include "text/json.h"
 
 namespace anyaccel::llm {
 

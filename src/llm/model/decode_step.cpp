@@ -12,7 +12,7 @@
 #include "llm/model/activation.h"
 #include "llm/model/llama.h"
 #include "llm/parallel/shards.h"
-#include "ops/support/op_call.h"
+#include "anyaccel/ops/call.h"
 
 namespace anyaccel::llm {
 

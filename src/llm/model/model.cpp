@@ -12,7 +12,7 @@
 #include "llm/model/state.h"
 #include "llm/parallel/plan_file.h"
 #include "llm/parallel/shards.h"
-#include "llm/quantize/forms.h"
+#include "llm/quantize/formats.h"
 #include "llm/quantize/stored_weights.h"
 #include "llm/quantize/weights.h"
 #include "llm/support/host_random.h"

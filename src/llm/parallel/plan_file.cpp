@@ -6,10 +6,10 @@
 #include "anyaccel/llm/parallel.h"
 #include "base/untrusted_text.h"
 #include "llm/parallel/shards.h"
-#include "llm/quantize/forms.h"
+#include "llm/quantize/formats.h"
 #include "llm/quantize/stored_weights.h"
 #include "llm/quantize/weights.h"
-#include "llm/support/json.h"
+#include "text/json.h"
 
 namespace anyaccel::llm {
 

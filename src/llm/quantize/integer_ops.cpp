@@ -3,7 +3,7 @@
 #include <tuple>
 
 #include "base/log.h"
-#include "ops/support/op_call.h"
+#include "anyaccel/ops/call.h"
 
 namespace anyaccel::llm {
 

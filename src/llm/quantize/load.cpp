@@ -6,7 +6,7 @@
 
 #include "llm/model/weights.h"
 #include "llm/parallel/shards.h"
-#include "llm/quantize/forms.h"
+#include "llm/quantize/formats.h"
 #include "llm/quantize/stored_weights.h"
 #include "llm/support/large_pages.h"
 

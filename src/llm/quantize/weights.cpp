@@ -3,7 +3,7 @@
 #include <string>
 
 #include "anyaccel/error.h"
-#include "llm/quantize/forms.h"
+#include "llm/quantize/formats.h"
 #include "llm/quantize/stored_weights.h"
 
 namespace anyaccel::llm {

@@ -5,7 +5,7 @@
 #include "llm/checkpoint/checkpoint.h"
 #include "llm/checkpoint/config_json.h"
 #include "llm/data/corpus.h"
-#include "llm/tokenizer/tokenizer_json.h"
+#include "text/tokenizer/tokenizer_json.h"
 #include "llm/train/state.h"
 
 namespace anyaccel::llm {

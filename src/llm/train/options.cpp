@@ -5,7 +5,7 @@
 #include "anyaccel/dtype.h"
 #include "anyaccel/error.h"
 #include "llm/data/corpus.h"
-#include "llm/tokenizer/tokenizer_json.h"
+#include "text/tokenizer/tokenizer_json.h"
 
 namespace anyaccel::llm {
 

@@ -3,7 +3,7 @@
 #include "anyaccel/llm/tokenizer.h"
 #include "base/file_group.h"
 #include "llm/checkpoint/checkpoint.h"
-#include "llm/support/json.h"
+#include "text/json.h"
 #include "llm/train/state.h"
 
 namespace anyaccel::llm {

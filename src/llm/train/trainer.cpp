@@ -11,7 +11,7 @@
 #include "anyaccel/data_parallel.h"
 #include "base/log.h"
 #include "llm/data/corpus.h"
-#include "llm/tokenizer/text_vocabulary.h"
+#include "text/tokenizer/text_vocabulary.h"
 #include "llm/train/bigram_start.h"
 #include "llm/train/evaluate.h"
 #include "llm/train/options.h"

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "anyaccel/error.h"
-#include "ops/support/empty.h"
+#include "ops/shared/empty.h"
 
 namespace anyaccel::ops::aio {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/async_io/engine.h"
+#include "io/async/engine.h"
 
 namespace anyaccel::ops::aio {
 

@@ -3,7 +3,7 @@
 
 #include "anyaccel/error.h"
 #include "ops/async_io/handle.h"
-#include "ops/support/error.h"
+#include "ops/shared/error.h"
 
 namespace anyaccel::ops::aio {
 

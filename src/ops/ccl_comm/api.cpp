@@ -11,7 +11,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "anyaccel/ops/ccl_comm.h"
-#include "ops/support/op_call.h"
+#include "anyaccel/ops/call.h"
 
 namespace anyaccel::ops {
 

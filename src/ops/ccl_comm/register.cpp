@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "communicator.h"
-#include "ops/support/boxed.h"
-#include "ops/support/error.h"
+#include "comm/ccl/communicator.h"
+#include "ops/shared/boxed.h"
+#include "ops/shared/error.h"
 
 namespace anyaccel::ops::ccl_comm {
 

@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "ops/cpu_adagrad/step.h"
-#include "ops/support/optimizer_ids.h"
+#include "ops/shared/optimizer_ids.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

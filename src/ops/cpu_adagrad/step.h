@@ -1,8 +1,8 @@
 // A step of Adagrad over tensors in host memory.
 #pragma once
 
-#include "ops/cpu_adagrad/kernels.h"
-#include "ops/support/one_state_step.h"
+#include "kernels/optimizer/adagrad.h"
+#include "ops/shared/one_state_step.h"
 
 namespace anyaccel::ops {
 

@@ -1,5 +1,5 @@
 #include "anyaccel/ops/cpu_adam.h"
-#include "ops/support/op_call.h"
+#include "anyaccel/ops/call.h"
 
 namespace anyaccel {
 

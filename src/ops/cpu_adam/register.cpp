@@ -2,8 +2,8 @@
 #include <cstdio>
 
 #include "ops/cpu_adam/zenflow.h"
-#include "ops/support/adam_step.h"
-#include "ops/support/optimizer_ids.h"
+#include "ops/shared/adam_step.h"
+#include "ops/shared/optimizer_ids.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-#include "ops/support/check.h"
+#include "ops/shared/check.h"
 
 #if defined(__linux__)
 #include <semaphore.h>

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "ops/support/adam_kernels.h"
+#include "kernels/optimizer/adam.h"
 
 namespace anyaccel::ops {
 

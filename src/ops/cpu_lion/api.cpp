@@ -1,6 +1,6 @@
 #include "anyaccel/ops/cpu_lion.h"
 
-#include "ops/support/op_call.h"
+#include "anyaccel/ops/call.h"
 
 namespace anyaccel {
 

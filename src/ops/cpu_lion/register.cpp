@@ -1,8 +1,8 @@
 // Registers torch.ops.anyaccel.{create_lion, lion_update, ...}: checks, threads, and the list of optimizers.
 #include <cstdio>
 
-#include "ops/support/lion_step.h"
-#include "ops/support/optimizer_ids.h"
+#include "ops/shared/lion_step.h"
+#include "ops/shared/optimizer_ids.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

@@ -1,7 +1,7 @@
 // Registers torch.ops.anyaccel.evoformer_attention: schemas, shapes, autograd.
 #include "ATen/ops/empty.h"
 #include "ATen/ops/zeros.h"
-#include "ops/evoformer_attn/given.h"
+#include "ops/evoformer_attn/arguments.h"
 #include "torch/csrc/autograd/autograd_not_implemented_fallback.h"
 #include "torch/csrc/autograd/custom_function.h"
 #include "torch/library.h"

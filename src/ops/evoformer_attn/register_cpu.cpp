@@ -1,9 +1,9 @@
 // The kernels of attention with the biases of an Evoformer block on host memory: threads, and gradients that heads share.
 #include "ATen/TensorOperators.h"
-#include "ops/evoformer_attn/given.h"
-#include "ops/evoformer_attn/kernels.h"
-#include "ops/support/empty.h"
-#include "ops/support/scratch.h"
+#include "ops/evoformer_attn/arguments.h"
+#include "kernels/attention/evoformer.h"
+#include "ops/shared/empty.h"
+#include "ops/shared/scratch.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

@@ -1,9 +1,9 @@
 // Registers attention with the biases of an Evoformer block for tensors on CUDA devices. Not run on hardware.
 #include "ATen/TensorOperators.h"
-#include "ops/evoformer_attn/blocks.h"
-#include "ops/evoformer_attn/given.h"
-#include "ops/support/device_tensors.h"
-#include "ops/support/empty.h"
+#include "kernels/attention/evoformer_blocks.h"
+#include "ops/evoformer_attn/arguments.h"
+#include "ops/shared/device_tensors.h"
+#include "ops/shared/empty.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

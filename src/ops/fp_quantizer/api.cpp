@@ -1,6 +1,6 @@
 #include "anyaccel/ops/fp_quantizer.h"
 
-#include "ops/support/op_call.h"
+#include "anyaccel/ops/call.h"
 
 namespace anyaccel::fp_quantizer {
 

@@ -1,7 +1,7 @@
 // Registers torch.ops.anyaccel.fp_quantizer_*: schemas, kernels for tensors in host memory, and for shapes alone.
-#include "ops/fp_quantizer/given.h"
-#include "ops/support/large_pages.h"
-#include "ops/support/tasks.h"
+#include "ops/fp_quantizer/arguments.h"
+#include "kernels/common/large_pages.h"
+#include "ops/shared/tasks.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

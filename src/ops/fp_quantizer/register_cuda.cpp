@@ -1,7 +1,7 @@
 // Registers torch.ops.anyaccel.fp_quantizer_* for tensors on CUDA devices. Not run on hardware.
-#include "ops/fp_quantizer/cuda_fp_quantizer.h"
-#include "ops/fp_quantizer/given.h"
-#include "ops/support/device_tensors.h"
+#include "kernels/quantization/cuda_minifloat.h"
+#include "ops/fp_quantizer/arguments.h"
+#include "ops/shared/device_tensors.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

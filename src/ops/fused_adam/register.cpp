@@ -1,5 +1,5 @@
 // Registers torch.ops.anyaccel.multi_tensor_adam for tensors in host memory.
-#include "ops/support/adam_step.h"
+#include "ops/shared/adam_step.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

@@ -1,7 +1,7 @@
 // Registers torch.ops.anyaccel.multi_tensor_adam for tensors on CUDA devices. Not run on hardware.
-#include "ops/support/adam_step.h"
-#include "ops/support/cuda_kernels.h"
-#include "ops/support/device_tensors.h"
+#include "ops/shared/adam_step.h"
+#include "kernels/optimizer/cuda_optimizers.h"
+#include "ops/shared/device_tensors.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

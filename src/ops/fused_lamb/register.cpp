@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ops/fused_lamb/step.h"
-#include "ops/support/parallel.h"
+#include "ops/shared/parallel.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

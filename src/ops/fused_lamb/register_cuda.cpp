@@ -1,9 +1,9 @@
 // Registers torch.ops.anyaccel.lamb for tensors on CUDA devices. Not run on hardware.
 #include <ATen/ops/empty.h>
 
-#include "ops/fused_lamb/cuda_lamb.h"
+#include "kernels/optimizer/cuda_lamb.h"
 #include "ops/fused_lamb/step.h"
-#include "ops/support/device_tensors.h"
+#include "ops/shared/device_tensors.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

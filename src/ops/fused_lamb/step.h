@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "ops/fused_lamb/blocks.h"
-#include "ops/support/host_tensors.h"
+#include "kernels/optimizer/lamb_blocks.h"
+#include "ops/shared/host_tensors.h"
 
 namespace anyaccel::ops {
 

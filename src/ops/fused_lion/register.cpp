@@ -1,5 +1,5 @@
 // Registers torch.ops.anyaccel.multi_tensor_lion for tensors in host memory.
-#include "ops/support/lion_step.h"
+#include "ops/shared/lion_step.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

@@ -1,7 +1,7 @@
 // Registers torch.ops.anyaccel.multi_tensor_lion for tensors on CUDA devices. Not run on hardware.
-#include "ops/support/cuda_kernels.h"
-#include "ops/support/device_tensors.h"
-#include "ops/support/lion_step.h"
+#include "kernels/optimizer/cuda_optimizers.h"
+#include "ops/shared/device_tensors.h"
+#include "ops/shared/lion_step.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

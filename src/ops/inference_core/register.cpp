@@ -11,7 +11,7 @@
 #include "ATen/ops/relu.h"
 #include "ATen/ops/rsqrt.h"
 #include "ATen/ops/silu.h"
-#include "ops/support/inference/few_rows_tensor.h"
+#include "ops/shared/few_rows_tensor.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "anyaccel/error.h"
-#include "ops/pin_memory/pool.h"
-#include "ops/support/error.h"
+#include "io/pinned/pool.h"
+#include "ops/shared/error.h"
 
 namespace anyaccel::ops::pin {
 

@@ -2,7 +2,7 @@
 
 #include <tuple>
 
-#include "ops/support/op_call.h"
+#include "anyaccel/ops/call.h"
 
 namespace anyaccel::quantizer {
 

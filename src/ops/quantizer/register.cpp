@@ -1,10 +1,10 @@
 // Registers torch.ops.anyaccel.quantizer_*: schemas, kernels for tensors in host memory, and for shapes alone.
 #include <tuple>
 
-#include "ops/quantizer/given.h"
-#include "ops/support/empty.h"
-#include "ops/support/large_pages.h"
-#include "ops/support/tasks.h"
+#include "ops/quantizer/arguments.h"
+#include "ops/shared/empty.h"
+#include "kernels/common/large_pages.h"
+#include "ops/shared/tasks.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

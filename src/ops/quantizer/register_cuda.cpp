@@ -1,9 +1,9 @@
 // Registers torch.ops.anyaccel.quantizer_* for tensors on CUDA devices. Not run on hardware.
 #include <tuple>
 
-#include "ops/quantizer/cuda_quantizer.h"
-#include "ops/quantizer/given.h"
-#include "ops/support/device_tensors.h"
+#include "kernels/quantization/cuda_integer.h"
+#include "ops/quantizer/arguments.h"
+#include "ops/shared/device_tensors.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

@@ -5,10 +5,10 @@
 #include "ATen/Dispatch.h"
 #include "ATen/ops/full.h"
 #include "ops/ragged/batch.h"
-#include "ops/support/empty.h"
-#include "ops/support/inference/rows.h"
-#include "ops/support/isa.h"
-#include "ops/support/tasks.h"
+#include "ops/shared/empty.h"
+#include "kernels/decoder/rows.h"
+#include "kernels/simd/isa.h"
+#include "ops/shared/tasks.h"
 
 namespace anyaccel::ops {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "ATen/core/Tensor.h"
-#include "ops/support/host_tensors.h"
+#include "ops/shared/host_tensors.h"
 
 namespace anyaccel::ops {
 

@@ -1,7 +1,7 @@
 // Registers torch.ops.anyaccel.{allocate_fast_host_buffer, allocate_view_on, allocate_view_like}: views of a block of bytes.
 #include "ATen/core/Tensor.h"
-#include "ops/support/empty.h"
-#include "ops/support/host_tensors.h"
+#include "ops/shared/empty.h"
+#include "ops/shared/host_tensors.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

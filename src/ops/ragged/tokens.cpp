@@ -7,7 +7,7 @@
 #include "ATen/Dispatch.h"
 #include "ATen/ops/index_select.h"
 #include "ops/ragged/batch.h"
-#include "ops/support/tasks.h"
+#include "ops/shared/tasks.h"
 
 namespace anyaccel::ops {
 

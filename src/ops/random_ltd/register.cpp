@@ -9,9 +9,9 @@
 #include "ATen/ops/arange.h"
 #include "ATen/ops/index.h"
 #include "ATen/ops/zeros.h"
-#include "ops/random_ltd/given.h"
-#include "ops/support/empty.h"
-#include "ops/support/parallel.h"
+#include "ops/random_ltd/arguments.h"
+#include "ops/shared/empty.h"
+#include "ops/shared/parallel.h"
 #include "torch/csrc/autograd/custom_function.h"
 #include "torch/library.h"
 

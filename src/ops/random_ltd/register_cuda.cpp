@@ -1,8 +1,8 @@
 // Registers token_sort_, token_gather and token_scatter_ for tensors on CUDA devices. Not run on hardware.
 #include "ATen/ops/sort.h"
-#include "ops/random_ltd/given.h"
-#include "ops/support/device_tensors.h"
-#include "ops/support/empty.h"
+#include "ops/random_ltd/arguments.h"
+#include "ops/shared/device_tensors.h"
+#include "ops/shared/empty.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

@@ -6,7 +6,7 @@
 
 #include "anyaccel/ops/shm_comm.h"
 #include "ops/shm_comm/process_group.h"
-#include "ops/support/op_call.h"
+#include "anyaccel/ops/call.h"
 
 namespace anyaccel::ops {
 

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "communicator.h"
+#include "comm/shm/communicator.h"
 
 namespace anyaccel::ops::shm {
 

@@ -10,11 +10,11 @@
 #include <mutex>
 
 #include "anyaccel/error.h"
-#include "communicator.h"
+#include "comm/shm/communicator.h"
 #include "groups.h"
-#include "ops/support/boxed.h"
-#include "ops/support/empty.h"
-#include "ops/support/error.h"
+#include "ops/shared/boxed.h"
+#include "ops/shared/empty.h"
+#include "ops/shared/error.h"
 #include "over_c10d.h"
 
 namespace anyaccel::ops::shm {

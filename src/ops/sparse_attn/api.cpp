@@ -1,7 +1,7 @@
 #include "ATen/ops/cat.h"
 #include "ATen/ops/full.h"
 #include "anyaccel/ops/sparse_attention.h"
-#include "ops/support/op_call.h"
+#include "anyaccel/ops/call.h"
 
 namespace anyaccel {
 

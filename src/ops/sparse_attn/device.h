@@ -1,11 +1,11 @@
-// Block-sparse attention of tensors in a device's memory, as launches of ops/support/cuda. Included by register_cuda.cpp, and by a test
+// Block-sparse attention of tensors in a device's memory, as launches of kernels/attention. Included by register_cuda.cpp, and by a test
 // that runs the launches on the host.
 #pragma once
 
 #include "ATen/ops/ne.h"
-#include "ops/sparse_attn/given.h"
-#include "ops/support/cuda/attention_tensors.h"
-#include "ops/support/empty.h"
+#include "ops/sparse_attn/arguments.h"
+#include "ops/shared/attention_tensors.h"
+#include "ops/shared/empty.h"
 
 namespace anyaccel::ops {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ATen/ops/zeros.h"
-#include "ops/sparse_attn/given.h"
+#include "ops/sparse_attn/arguments.h"
 
 namespace anyaccel::ops {
 namespace {

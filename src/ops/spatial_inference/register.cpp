@@ -2,9 +2,9 @@
 #include <vector>
 
 #include "ATen/ops/empty.h"
-#include "ops/spatial_inference/given.h"
-#include "ops/spatial_inference/kernels.h"
-#include "ops/support/parallel.h"
+#include "ops/spatial_inference/arguments.h"
+#include "kernels/spatial/bias_add.h"
+#include "ops/shared/parallel.h"
 #include "torch/csrc/autograd/custom_function.h"
 #include "torch/library.h"
 

@@ -1,7 +1,7 @@
 // Registers the biases for tensors on CUDA devices. Not run on hardware.
-#include "ops/spatial_inference/blocks.h"
-#include "ops/spatial_inference/given.h"
-#include "ops/support/device_tensors.h"
+#include "kernels/spatial/bias_add_blocks.h"
+#include "ops/spatial_inference/arguments.h"
+#include "ops/shared/device_tensors.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

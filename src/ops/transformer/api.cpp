@@ -6,7 +6,7 @@
 #include "ATen/ops/randint.h"
 #include "anyaccel/ops/transformer.h"
 #include "c10/core/GradMode.h"
-#include "ops/support/op_call.h"
+#include "anyaccel/ops/call.h"
 
 namespace anyaccel {
 namespace {

@@ -1,2 +1,2 @@
 #define ANYACCEL_TRANSFORMER_NAME "transformer_layer"
-#include "ops/support/transformer/register.h"
+#include "ops/transformer/schema.h"

@@ -1,2 +1,2 @@
 #define ANYACCEL_TRANSFORMER_NAME "transformer_layer"
-#include "ops/support/transformer/register_cuda.h"
+#include "ops/transformer/schema_cuda.h"

@@ -5,9 +5,9 @@
 #include "ATen/Dispatch.h"
 #include "ATen/ops/empty_like.h"
 #include "ATen/ops/scaled_dot_product_attention.h"
-#include "ops/support/empty.h"
-#include "ops/support/host_tensors.h"
-#include "ops/support/tasks.h"
+#include "ops/shared/empty.h"
+#include "ops/shared/host_tensors.h"
+#include "ops/shared/tasks.h"
 #include "ops/transformer_inference/workspace.h"
 
 namespace anyaccel::ops {

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "ATen/core/dispatch/Dispatcher.h"
-#include "ops/support/inference/few_rows_tensor.h"
-#include "ops/transformer_inference/few_rows.h"
+#include "ops/shared/few_rows_tensor.h"
+#include "kernels/transformer/transposed_rows.h"
 #include "ops/transformer_inference/layers.h"
 #include "torch/library.h"
 

@@ -9,7 +9,7 @@
 #include "ATen/ops/relu.h"
 #include "ATen/ops/rsqrt.h"
 #include "ATen/ops/silu.h"
-#include "ops/support/host_tensors.h"
+#include "ops/shared/host_tensors.h"
 
 namespace anyaccel::ops {
 namespace {

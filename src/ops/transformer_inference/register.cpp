@@ -2,7 +2,7 @@
 // shapes alone and autograd are theirs.
 #include "ATen/ops/constant_pad_nd.h"
 #include "ATen/ops/matmul.h"
-#include "ops/support/host_tensors.h"
+#include "ops/shared/host_tensors.h"
 #include "ops/transformer_inference/context.h"
 #include "ops/transformer_inference/workspace.h"
 #include "torch/library.h"

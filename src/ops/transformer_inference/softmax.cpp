@@ -6,7 +6,7 @@
 #include "ATen/ops/arange.h"
 #include "ATen/ops/scalar_tensor.h"
 #include "ATen/ops/where.h"
-#include "ops/support/host_tensors.h"
+#include "ops/shared/host_tensors.h"
 
 namespace anyaccel::ops {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/support/check.h"
-#include "ops/support/empty.h"
+#include "ops/shared/check.h"
+#include "ops/shared/empty.h"
 
 namespace anyaccel::ops {
 

@@ -69,10 +69,10 @@ TEST_F(CudaTest, HostFlagsAreWrapped) {
                              testing::HasSubstr(" -fno-math-errno -DTWO=2 -I")));
 }
 
-// Broken when an op whose only CUDA source is one of ops/support is compiled as C++, or needs no nvcc.
-TEST_F(CudaTest, SupportMayBeCuda) {
-  fake.write("ops/support/shared.cu", "shared\n");
-  fake.describe("support = shared.cu\n");
+// Broken when an op whose only CUDA source is a shared one is compiled as C++, or needs no nvcc.
+TEST_F(CudaTest, SharedSourceMayBeCuda) {
+  fake.write("kernels/shared.cu", "shared\n");
+  fake.describe("shared_source = kernels/shared.cu\n");
   EXPECT_TRUE(fake.op().description.needs_nvcc());
   const ScopedEnv none("NVCC", "/nowhere/nvcc");
   fake.add_cuda_to_libtorch("13.0");

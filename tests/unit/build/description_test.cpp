@@ -18,18 +18,20 @@ const std::string kHead =
 TEST(Description, AllKeys) {
   const auto op = parse_description(
       kHead +
-      "source = cuda/k.cu\nsupport = threads.cpp  pool/all.cc : -O1\nheader = hwy/highway.h: libhwy-dev\nlink = uring\n"
+      "source = cuda/k.cu\nshared_source = kernels/threads.cpp  io/all.cc : -O1\nheader = hwy/highway.h: libhwy-dev\nlink = uring\n"
       "flag = -O3 -fno-math-errno\nsycl_include = inc\nsycl_kernel_path = kernels\n"
       "prefix_variable = CCL_ROOT\ncompiler = bin/icpx\ntorch = no\npython = /usr/include/python3.12\n");
   EXPECT_EQ(op.class_name, "TinyBuilder");
   EXPECT_EQ(op.name, "tiny");
   EXPECT_TRUE(op.serves("two"));
   EXPECT_FALSE(op.serves("three"));
-  ASSERT_EQ(op.sources.size(), 2U);
+  ASSERT_EQ(op.sources.size(), 3U);
   EXPECT_THAT(op.sources[0].flags, testing::ElementsAre("-mavx2", "-mfma"));
   EXPECT_TRUE(op.needs_nvcc());
-  EXPECT_THAT(op.support.at(0).files, testing::ElementsAre("threads.cpp", "pool/all.cc"));
-  EXPECT_THAT(op.support.at(0).flags, testing::ElementsAre("-O1"));
+  EXPECT_FALSE(op.sources[1].shared);
+  EXPECT_TRUE(op.sources[2].shared);
+  EXPECT_THAT(op.sources[2].files, testing::ElementsAre("kernels/threads.cpp", "io/all.cc"));
+  EXPECT_THAT(op.sources[2].flags, testing::ElementsAre("-O1"));
   EXPECT_EQ(op.headers.at(0).package, "libhwy-dev");
   EXPECT_THAT(op.links, testing::ElementsAre("uring"));
   EXPECT_THAT(op.flags, testing::ElementsAre("-O3", "-fno-math-errno"));

@@ -41,7 +41,7 @@ if [ -n "$source" ]; then
   rm -f "$TMPDIR/cc.s"
   [ -e "$root/says" ] && { cat "$root/says"; exit 1; }
   cat "$source" > "$out" || exit 1
-  [ -n "$list" ] && echo "$out: $source" $(cat "$root/outside" 2> /dev/null) > "$list"
+  [ -n "$list" ] && echo "$out: $source" $(cat "$root/external" 2> /dev/null) > "$list"
 else
   [ -e "$root/badlink" ] && { echo "undefined reference"; exit 4; }
   for word; do case $word in *.o) cat "$word";; esac; done > "$out" || exit 1
@@ -54,7 +54,7 @@ exit 0
     write("ops/tiny/a.h", "header\n");
     write("ops/tiny/b.cpp", "second\n");
     describe(more);
-    settings.places = {
+    settings.paths = {
         .ops = path("ops"), .includes = {path("include")}, .prebuilt = {path("prebuilt")}, .libraries = path("lib")};
     settings.torch_prefix = path("torch");
     settings.compiler = path("bin/cxx").string();

@@ -4,7 +4,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "anyaccel/registry.h"
-#include "ops/support/op_call.h"
+#include "anyaccel/ops/call.h"
 #include "unit/support/expect_error.h"
 
 namespace anyaccel::ops {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "anyaccel/llm/generate.h"
-#include "llm/generate/guesser.h"
+#include "llm/generate/drafter.h"
 #include "unit/llm/small_config.h"
 #include "unit/llm/temporary_folder.h"
 #include "unit/support/expect_error.h"

@@ -18,7 +18,7 @@
 #include "llm/model/llama.h"
 #include "llm/model/state.h"
 #include "llm/parallel/shards.h"
-#include "llm/quantize/forms.h"
+#include "llm/quantize/formats.h"
 #include "llm/quantize/stored_weights.h"
 #include "unit/llm/temporary_folder.h"
 #include "unit/support/expect_error.h"

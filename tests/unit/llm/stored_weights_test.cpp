@@ -21,7 +21,7 @@
 #include "base/file.h"
 #include "llm/model/weights.h"
 #include "llm/parallel/shards.h"
-#include "llm/quantize/forms.h"
+#include "llm/quantize/formats.h"
 #include "unit/llm/other_parts.h"
 #include "unit/llm/small_config.h"
 #include "unit/llm/temporary_folder.h"

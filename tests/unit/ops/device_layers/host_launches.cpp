@@ -1,6 +1,6 @@
-// The functions of ops/support/cuda that launch kernels, in the way of the host's memory: the tests of what calls them have no device.
-#include "unit/ops/host_attention.h"
-#include "unit/ops/host_rows.h"
+// The functions of kernels/ that launch kernels, in the way of the host's memory: the tests of what calls them have no device.
+#include "unit/kernels/host_attention.h"
+#include "unit/kernels/host_rows.h"
 
 namespace anyaccel::ops {
 namespace {

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/sparse_attn/device.h"
-#include "ops/support/op_call.h"
+#include "anyaccel/ops/call.h"
 #include "unit/ops/device_layers/expect_near.h"
 
 namespace anyaccel::ops {

@@ -9,8 +9,8 @@
 #include <ATen/ops/where.h>
 #include <gtest/gtest.h>
 
-#include "ops/support/op_call.h"
-#include "ops/support/transformer/device_layer.h"
+#include "anyaccel/ops/call.h"
+#include "ops/transformer/device_layer.h"
 #include "unit/ops/device_layers/expect_near.h"
 
 namespace anyaccel::ops {

@@ -1,0 +1,73 @@
+#include "build/paths.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+
+#include "anyaccel/error.h"
+#include "base/env.h"
+
+namespace anyaccel::build {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path own_library_folder() {
+  Dl_info info{};
+  std::error_code error;
+  if (::dladdr(reinterpret_cast<void*>(&own_paths), &info) != 0 && info.dli_fname != nullptr)
+    if (auto path = fs::canonical(info.dli_fname, error); !error) return path.parent_path();
+  throw Error(ErrorCode::unavailable, "op builders", {.what = "the loader does not say where our libraries lie"});
+}
+
+Paths find_paths() {
+  Paths out{.libraries = own_library_folder()};
+  out.prebuilt = {out.libraries / "anyaccel" / "ops", out.libraries / "ops"};
+  // lib or lib/<machine> below the prefix.
+  for (auto prefix = out.libraries.parent_path(); prefix != prefix.parent_path(); prefix = prefix.parent_path()) {
+    const auto share = prefix / ANYACCEL_DATADIR / "anyaccel";
+    if (!fs::is_directory(share / "ops")) continue;
+    out.ops = share / "ops";
+    // A build tree has the folder of sources as a link beside the ops.
+    out.includes = {fs::is_directory(share / "include") ? share / "include" : prefix / ANYACCEL_INCLUDEDIR};
+    if (out.includes.front() != prefix / ANYACCEL_INCLUDEDIR) out.includes.push_back(prefix / ANYACCEL_INCLUDEDIR);
+    out.includes.push_back(share);
+    return out;
+  }
+  throw Error(ErrorCode::unavailable, "op builders",
+              {.what = "the folder with the descriptions of ops is not there",
+               .got = "no " ANYACCEL_DATADIR "/anyaccel/ops above " + out.libraries.string(),
+               .hint = "install AnyAccel again, or keep its lib and share folders side by side"});
+}
+
+}  // namespace
+
+const Paths& own_paths() {
+  static const Paths instance = find_paths();
+  return instance;
+}
+
+std::vector<fs::path> source_folders(const Paths& paths) {
+  std::vector<fs::path> out{paths.ops};
+  for (const char* name : {"kernels", "io", "comm"}) out.push_back(paths.ops.parent_path() / name);
+  return out;
+}
+
+fs::path folder_of(const Source& source, const Op& op, const Paths& paths) {
+  return source.shared ? paths.ops.parent_path() : op.source_folder();
+}
+
+std::vector<fs::path> op_files(const fs::path& ops) {
+  std::vector<fs::path> out;
+  std::error_code ignored;
+  for (const auto& folder : fs::directory_iterator(ops, ignored))
+    for (const auto& file : fs::directory_iterator(folder.path(), ignored))
+      if (file.path().extension() == ".op") out.push_back(file.path());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+fs::path recorded_libtorch() { return env("ANYACCEL_TORCH_DIR").value_or(ANYACCEL_RECORDED_TORCH); }
+
+}  // namespace anyaccel::build

@@ -1,0 +1,266 @@
+// Waiting, posting and failing. The collectives are in collectives.cpp.
+#include "comm/shm/communicator.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "anyaccel/error.h"
+#include "comm/shm/layout.h"
+
+namespace anyaccel::ops::shm {
+
+namespace {
+
+constexpr std::uint32_t kDied = 1;
+constexpr std::uint32_t kLeft = 2;
+constexpr std::uint32_t kLate = 3;
+constexpr std::uint32_t kDiffers = 4;
+constexpr auto kLook = std::chrono::milliseconds(20);  // between looks at the peers while asleep
+
+std::atomic<unsigned> forks{0};
+
+unsigned forks_now() {
+  static const int registered =
+      ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+  (void)registered;
+  return forks.load(std::memory_order_relaxed);
+}
+
+std::uint64_t this_process() {
+  static const std::uint64_t mark = std::strtoull(random_token().substr(0, 16).c_str(), nullptr, 16);
+  return mark ^ static_cast<std::uint64_t>(::getpid());  // forked children have the same mark
+}
+
+}  // namespace
+
+std::array<std::uint64_t, kCpuWords> usable_cpus() noexcept {
+  std::array<std::uint64_t, kCpuWords> words{};
+  static_assert(sizeof(cpu_set_t) == sizeof(words));
+  // Larger machines refuse this size: then nothing is known, and ranks spin as if they had too few CPUs.
+  if (::sched_getaffinity(0, sizeof(words), reinterpret_cast<cpu_set_t*>(words.data())) != 0) words = {};
+  return words;
+}
+
+std::size_t place_bytes() noexcept { return sizeof(Communicator::Place); }
+
+void spin_pause() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+Communicator::Communicator(std::shared_ptr<const Memory> memory, const Options& options)
+    : memory_(std::move(memory)),
+      rank_(options.rank),
+      size_(options.size),
+      chunk_(chunk_bytes_of(options)),
+      timeout_(options.timeout),
+      shared_(static_cast<Shared*>(memory_->data())),
+      slots_(static_cast<char*>(memory_->data()) + slots_offset(size_)),
+      forks_(forks_now()),
+      process_(this_process()),
+      seen_(static_cast<std::size_t>(size_), 0),
+      sources_(static_cast<std::size_t>(size_)),
+      before_look_(options.before_look) {
+  memory_->hold(rank_);
+  const auto cpus = usable_cpus();
+  for (std::size_t i = 0; i < kCpuWords; ++i) place(rank_).cpus[i].store(cpus[i], std::memory_order_relaxed);
+  place(rank_).process.store(process_, std::memory_order_relaxed);
+  place(rank_).state.store(Place::kHere, std::memory_order_release);
+}
+
+Communicator::~Communicator() {
+  if (forks_ != forks_now()) return;  // a child's copy: the rank is the parent
+  place(rank_).state.store(Place::kGone, std::memory_order_release);
+  place(rank_).posted.wake_all();
+}
+
+Communicator::Place& Communicator::place(int rank) const noexcept { return shared_->places()[rank]; }
+
+char* Communicator::slot(int rank, std::uint32_t round) const noexcept {
+  return slots_ + (static_cast<std::size_t>(rank) * kSlots + round % kSlots) * chunk_;
+}
+
+constexpr const char* kNames[] = {"", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "barrier"};
+
+void Communicator::begin(Call call, std::size_t bytes, std::uint32_t detail) {
+  name_ = kNames[static_cast<int>(call)];
+  if (forks_ != forks.load(std::memory_order_relaxed))
+    throw Error(ErrorCode::invalid_state, name_, {.what = "a forked child has no place in its parent's group"});
+  if (failed_) tell();
+  call_ = static_cast<std::uint32_t>(call) << 24 | detail;
+  bytes_ = bytes;
+  // A mixed number for the call: two ranks that differ in it are told apart but for one case in four thousand million.
+  std::uint64_t mixed =
+      bytes * 0x9e3779b97f4a7c15ULL + detail * 0xc2b2ae3d27d4eb4fULL + static_cast<std::uint32_t>(call);
+  mixed ^= mixed >> 29;
+  what_ = static_cast<std::uint32_t>(mixed * 0xbf58476d1ce4e5b9ULL >> 32);
+}
+
+void Communicator::post(std::uint32_t round) noexcept {
+  auto& mine = place(rank_);
+  mine.what[round % kSlots].store(what_, std::memory_order_relaxed);
+  mine.call[round % kSlots].store(call_, std::memory_order_relaxed);
+  mine.bytes[round % kSlots].store(bytes_, std::memory_order_relaxed);
+  mine.posted.set(round);
+}
+
+void Communicator::wait_until_free(std::uint32_t round) {
+  // Who has posted round p has read everything up to p - 2.
+  for (int rank = 0; rank < size_; ++rank)
+    if (rank != rank_ && after(round - 2, seen_[static_cast<std::size_t>(rank)])) wait_for(rank, round - 2);
+}
+
+void Communicator::wait_for(int rank, std::uint32_t round) {
+  auto& last = seen_[static_cast<std::size_t>(rank)];
+  if (!after(round, last)) return;
+  const auto& word = place(rank).posted;
+  // Without pauses first: a peer that comes at the same time is seen fifty nanoseconds earlier.
+  for (int i = 0; i < 400; ++i) {
+    last = word.get();
+    if (!after(round, last)) return;
+    if (idle_.call) idle_.call(idle_.data);
+  }
+  wait_slowly(rank, round);
+  last = word.get();
+}
+
+void Communicator::wait_for_all(std::uint32_t round) {
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    wait_for(rank, round);
+    check_same(rank, round);
+  }
+}
+
+/// Where the rank has posted this round. One that is ahead may have posted more, but not the fourth round after it, which needs
+/// this rank's word.
+void Communicator::check_same(int rank, std::uint32_t round) {
+  if (place(rank).what[round % kSlots].load(std::memory_order_relaxed) == what_) return;
+  fail(kDiffers, rank,
+       "rank " + std::to_string(rank) + " called " + call_of(rank, round) + ", rank " + std::to_string(rank_) + " " +
+           call_of(rank_, round));
+}
+
+std::string Communicator::call_of(int rank, std::uint32_t round) const {
+  const auto call = place(rank).call[round % kSlots].load(std::memory_order_relaxed);
+  const auto bytes = place(rank).bytes[round % kSlots].load(std::memory_order_relaxed);
+  const auto kind = static_cast<Call>(call >> 24);
+  std::string text = kNames[std::min<std::uint32_t>(call >> 24, 5)];
+  if (kind == Call::barrier) return text;
+  text += " of " + std::to_string(bytes) + " bytes";
+  if (kind == Call::broadcast) text += " from rank " + std::to_string(call & 0xffffff);
+  if (kind == Call::all_reduce || kind == Call::reduce_scatter)
+    text += " as " + std::string(to_string(static_cast<Kind>(call >> 8 & 0xff))) + " by " +
+            to_string(static_cast<Reduce>(call & 0xff));
+  return text;
+}
+
+/// Ranks may be bound to a CPU each, so what counts is what all of them have together.
+void Communicator::choose_spin() noexcept {
+  int cpus = 0;
+  for (std::size_t i = 0; i < kCpuWords; ++i) {
+    std::uint64_t word = 0;
+    for (int rank = 0; rank < size_; ++rank) word |= place(rank).cpus[i].load(std::memory_order_relaxed);
+    cpus += __builtin_popcountll(word);
+  }
+  // More ranks than CPUs: the one waited for needs this one's.
+  spin_ = cpus >= size_ ? std::chrono::microseconds(100) : std::chrono::microseconds(2);
+}
+
+void Communicator::wait_slowly(int rank, std::uint32_t round) {
+  using Clock = std::chrono::steady_clock;
+  if (spin_ == spin_.zero()) choose_spin();
+  auto& word = place(rank).posted;
+  const auto start = Clock::now();
+  while (Clock::now() - start < spin_)
+    for (int i = 0; i < 16; ++i) {
+      if (!after(round, word.get())) return;
+      if (idle_.call) idle_.call(idle_.data);
+      spin_pause();
+    }
+  while (after(round, word.get())) {
+    const auto left = timeout_ - (Clock::now() - start);
+    if (left <= left.zero()) {
+      check_peers(round);
+      if (after(round, word.get())) fail(kLate, rank);
+      return;
+    }
+    word.sleep_until_changed(round, std::min<std::chrono::nanoseconds>(left, kLook));
+    if (!after(round, word.get())) return;
+    if (shared_->failure.load(std::memory_order_acquire) != 0) {
+      failed_ = true;
+      tell();
+    }
+    // Who left may have posted all that others need.
+    if (place(rank).state.load(std::memory_order_acquire) == Place::kGone && after(round, word.get()))
+      fail(kLeft, rank);
+    check_peers(round);
+  }
+}
+
+void Communicator::check_peers(std::uint32_t round) {
+  if (before_look_) before_look_();
+  for (int rank = 0; rank < size_; ++rank) {
+    const auto& peer = place(rank);
+    if (rank == rank_ || peer.state.load(std::memory_order_acquire) != Place::kHere) continue;
+    if (peer.process.load(std::memory_order_relaxed) == process_) continue;
+    // One that ended after it had posted what is waited for did its part: its word is read after its lock.
+    if (!memory_->held_by_another(rank) && peer.state.load(std::memory_order_acquire) == Place::kHere &&
+        after(round, peer.posted.get()))
+      fail(kDied, rank);
+  }
+}
+
+void Communicator::fail(std::uint32_t why, int rank, const std::string& text) {
+  failed_ = true;
+  if (shared_->claimed.exchange(1, std::memory_order_acq_rel) == 0) {
+    const auto who = "rank " + std::to_string(rank);
+    const auto words = why == kDied   ? who + " has died"
+                       : why == kLeft ? who + " has left the group"
+                       : why == kLate ? who + " did not come in time"
+                                      : text;
+    std::strncpy(shared_->text, words.c_str(), kMostWords - 1);
+    shared_->failure.store(why, std::memory_order_release);
+  } else {
+    // Another rank writes what it saw. It is not waited for long: it may be killed just now.
+    for (int i = 0; i < 1000 && shared_->failure.load(std::memory_order_acquire) == 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  for (int other = 0; other < size_; ++other) place(other).posted.wake_all();
+  tell();
+}
+
+/// The same words on every rank.
+void Communicator::tell() const {
+  const auto failure = shared_->failure.load(std::memory_order_acquire);
+  const auto where = std::string(name_) + " over shared memory";
+  const std::string what(shared_->text, ::strnlen(shared_->text, kMostWords));
+  constexpr const char* kHint = "end all ranks, or make a new group of those that are left";
+  switch (failure) {
+    case kDied:
+    case kLeft: throw Error(ErrorCode::unavailable, where, {.what = what, .hint = kHint});
+    case kLate:
+      throw Error(
+          ErrorCode::timeout, where,
+          {.what = what,
+           .want = "every rank within " +
+                   std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(timeout_).count()) + " ms",
+           .hint = kHint});
+    case kDiffers:
+      throw Error(ErrorCode::invalid_argument, where,
+                  {.what = what, .want = "the same calls in the same order on every rank"});
+    default: throw Error(ErrorCode::invalid_state, where, {.what = "this group has failed before"});
+  }
+}
+
+}  // namespace anyaccel::ops::shm

@@ -1,0 +1,31 @@
+// The loops of floats with AVX-512, called where the CPU has it; integers, which wait for memory, are AVX2's. Empty on other
+// architectures.
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include "comm/shm/reduce.h"
+
+namespace anyaccel::ops::shm {
+extern const Kernels kernels_avx2;
+}
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c,fma"))), \
+                             apply_to = function)
+#else
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 reports its own headers
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c,fma,prefer-vector-width=512")
+#endif
+#define ANYACCEL_SHM_SET avx512
+#define ANYACCEL_SHM_AVX512 1
+#define ANYACCEL_SHM_INTEGERS_OF kernels_avx2
+#include "comm/shm/reduce_loops.h"
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+
+namespace anyaccel::ops::shm {
+extern const Kernels kernels_avx512;
+const Kernels kernels_avx512{"avx512", &avx512::reduce_all};
+}  // namespace anyaccel::ops::shm
+#endif

@@ -1,0 +1,136 @@
+#include "io/async/engine.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <system_error>
+
+#include "anyaccel/error.h"
+#include "io/async/release.h"
+#include "io/async/worker.h"
+
+namespace anyaccel::ops::aio {
+
+void Request::check() const {
+  if (error_ == 0) return;
+  const auto place =
+      std::string(job_.write ? "writing " : "reading ") + path_ + " at byte " + std::to_string(error_at_);
+  if (error_ == ECANCELED) throw Error(ErrorCode::interrupted, "aio_handle", {.what = place + " was cancelled"});
+  if (error_ < 0)
+    throw Error(ErrorCode::io, "aio_handle",
+                {.what = place + " met the file's end", .want = std::to_string(job_.range.end) + " bytes"});
+  std::string hint;
+  if (error_ == EFAULT)
+    hint = "give memory that stays, and synchronize first where a copy to or from this pinned memory is on its way";
+  if (error_ == EAGAIN) hint = "the system had no room for the request; try again when less is under way";
+  if (!why_.empty()) hint = why_;
+  if (error_ == ENOSPC) hint = "make room; what the range holds now is not known";
+  throw Error(error_ == ENOMEM ? ErrorCode::out_of_memory : ErrorCode::io, "aio_handle",
+              {.what = place + " failed", .got = std::strerror(error_), .hint = hint});
+}
+
+void Request::release() noexcept {
+  std::shared_ptr<void> keep;  // goes after the lock
+  const std::lock_guard lock(mutex_);
+  if (!lost_) keep.swap(job_.keep);
+}
+
+std::shared_ptr<Engine> Engine::make(Options options) {
+  return {new Engine(std::move(options)), [](Engine* engine) {
+            if (engine->process_ == ::getpid()) delete engine;
+          }};
+}
+
+Engine::Engine(Options options) : options_(std::move(options)), process_(::getpid()) {
+  const auto require = [](bool good, const char* what, std::int64_t got, const char* want) {
+    if (!good)
+      throw Error(ErrorCode::invalid_argument, "aio_handle", {.what = what, .got = std::to_string(got), .want = want});
+  };
+  // One system call moves less than 2 GiB.
+  require(options_.block_bytes > 0 && options_.block_bytes <= 1 << 30, "bad block_size", options_.block_bytes,
+          "1 to 1073741824 bytes");
+  require(options_.queue_depth > 0 && options_.queue_depth <= 4096, "bad queue_depth", options_.queue_depth,
+          "1 to 4096");
+  require(options_.workers > 0 && options_.workers <= 256, "bad intra_op_parallelism", options_.workers, "1 to 256");
+  if (!options_.make_queue)
+    options_.make_queue = [wanted = options_.queue](unsigned depth) { return choose_queue(wanted, depth); };
+  try {
+    ensure_release_thread();
+    for (int i = 0; i < options_.workers; ++i) workers_.push_back(std::make_unique<Worker>(*this));
+  } catch (const std::system_error& error) {
+    throw Error(ErrorCode::unavailable, "aio_handle",
+                {.what = std::string("no thread can be made: ") + error.what(),
+                 .hint = "lower intra_op_parallelism, or raise the limit of processes"});
+  }
+  queue_name_ = workers_[0]->queue_name();
+  queue_reason_ = workers_[0]->queue_reason();
+}
+
+Engine::~Engine() { workers_.clear(); }
+
+void Engine::require_same_process() const {
+  if (process_ != ::getpid())
+    throw Error(ErrorCode::invalid_state, "aio_handle",
+                {.what = "this handle was made before fork(), and its threads are not in the child",
+                 .hint = "make a handle in the child"});
+}
+
+std::shared_ptr<Request> Engine::start(Job job) {
+  require_same_process();
+  if (job.range.begin < 0 || job.range.end < job.range.begin)
+    throw Error(ErrorCode::invalid_argument, "aio_handle",
+                {.what = "bad file_offset", .got = std::to_string(job.range.begin), .want = "0 or more"});
+  if (job.write) {
+    if (job.range.bytes() > options_.block_bytes) job.file->reserve(job.range);
+  } else if (const auto size = job.file->size(); job.range.end > size) {
+    throw Error(ErrorCode::io, "aio_handle",
+                {.what = job.file->path() + " is too short to read from byte " + std::to_string(job.range.begin),
+                 .got = std::to_string(size) + " bytes",
+                 .want = std::to_string(job.range.end)});
+  }
+  auto request = std::make_shared<Request>();
+  const auto parts = split(job.range, options_.workers, job.file->unit(), options_.block_bytes);
+  request->job_ = std::move(job);
+  request->path_ = request->job_.file->path();
+  request->slices_ = static_cast<int>(parts.size());
+  if (parts.empty()) {
+    request->job_.file.reset();
+    request->done_ = true;
+    return request;
+  }
+  request->edges_.reserve(2 * parts.size());
+  Worker::Slices slices;
+  for (const auto& part : parts) Worker::add_slice(slices, request, part);
+  std::size_t worker = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    worker = next_worker_;
+    next_worker_ += parts.size();
+  }
+  // From here on nothing fails: a request that only some workers have would never end.
+  while (!slices.empty()) workers_[worker++ % workers_.size()]->take_first(slices);
+  return request;
+}
+
+void Engine::wait(Request& request) {
+  require_same_process();
+  {
+    std::unique_lock lock(mutex_);
+    some_done_.wait(lock, [&] { return request.done(); });
+  }
+  request.release();
+}
+
+void Engine::finish(std::shared_ptr<Request> request) noexcept {
+  request->job_.file.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    request->done_.store(true, std::memory_order_release);
+    some_done_.notify_all();
+  }
+  release_later(std::move(request));
+}
+
+}  // namespace anyaccel::ops::aio

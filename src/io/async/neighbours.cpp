@@ -1,0 +1,54 @@
+#include "io/async/neighbours.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace anyaccel::ops::aio {
+
+namespace {
+
+/// The largest pieces that page caches hold, and begin at multiples of.
+constexpr std::int64_t kPiece = 2 << 20;
+
+bool meet(const Range& a, const Range& b) { return a.begin < b.end && b.begin < a.end; }
+
+Range whole_pieces(const Range& range) { return {round_down(range.begin, kPiece), round_up(range.end, kPiece)}; }
+
+}  // namespace
+
+std::shared_ptr<Neighbours> Neighbours::of(dev_t device, ino_t number) {
+  // Never destroyed: files may be open while other static objects go.
+  static auto& mutex = *new std::mutex;
+  static auto& all = *new std::map<std::pair<dev_t, ino_t>, std::weak_ptr<Neighbours>>;
+  const std::lock_guard lock(mutex);
+  const std::pair key{device, number};
+  if (const auto found = all.find(key); found != all.end())
+    if (auto same = found->second.lock()) return same;
+  std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
+  auto made = std::make_shared<Neighbours>();
+  all[key] = made;
+  return made;
+}
+
+bool Neighbours::begin(const Range& range, bool direct) {
+  const std::lock_guard lock(mutex_);
+  // Those that wait are few and near each other, so nobody waits for ever: what comes later is elsewhere.
+  const auto& others = direct ? cached_ : direct_;
+  if (std::any_of(others.begin(), others.end(),
+                  [&](const Range& other) { return meet(whole_pieces(other), whole_pieces(range)); }))
+    return false;
+  (direct ? direct_ : cached_).push_back(range);
+  return true;
+}
+
+void Neighbours::end(const Range& range, bool direct) noexcept {
+  const std::lock_guard lock(mutex_);
+  auto& own = direct ? direct_ : cached_;
+  const auto found = std::find(own.begin(), own.end(), range);
+  if (found == own.end()) return;
+  *found = own.back();
+  own.pop_back();
+}
+
+}  // namespace anyaccel::ops::aio

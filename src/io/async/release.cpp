@@ -1,0 +1,74 @@
+#include "io/async/release.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "io/async/engine.h"
+
+namespace anyaccel::ops::aio {
+
+namespace {
+
+// Most are waited for before, which costs no switch to another thread.
+constexpr std::chrono::milliseconds kWait{50};
+
+struct Releases {
+  const int process = ::getpid();
+  std::mutex mutex;
+  std::condition_variable some;
+  std::shared_ptr<Request> first;  // and those before it, as a chain: adding one takes no memory
+
+  void run() {
+    for (;;) {
+      std::shared_ptr<Request> chain;
+      {
+        std::unique_lock lock(mutex);
+        some.wait(lock, [this] { return first != nullptr; });
+      }
+      std::this_thread::sleep_for(kWait);
+      {
+        const std::lock_guard lock(mutex);
+        chain.swap(first);
+      }
+      while (chain != nullptr) {
+        chain->release();
+        chain = chain->take_next();
+      }
+    }
+  }
+};
+
+std::mutex& start_mutex() {
+  static auto& mutex = *new std::mutex;
+  return mutex;
+}
+
+std::atomic<Releases*> releases{nullptr};
+
+}  // namespace
+
+void ensure_release_thread() {
+  const std::lock_guard lock(start_mutex());
+  auto* now = releases.load();
+  if (now != nullptr && now->process == ::getpid()) return;
+  // The parent's, in a child, has no thread, and is in a state that nobody knows.
+  auto made = std::make_unique<Releases>();
+  std::thread([state = made.get()] { state->run(); }).detach();
+  releases = made.release();  // never destroyed, as its thread never ends
+}
+
+void release_later(std::shared_ptr<Request> request) noexcept {
+  auto& state = *releases.load();
+  {
+    const std::lock_guard lock(state.mutex);
+    request->set_next(std::move(state.first));
+    state.first = std::move(request);
+  }
+  state.some.notify_one();
+}
+
+}  // namespace anyaccel::ops::aio

@@ -1,0 +1,155 @@
+// Threads that go through the phases of one pass together: a parallel region for each phase would cost more than the phase.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <thread>
+
+#include "kernels/common/openmp.h"
+
+namespace anyaccel::ops {
+
+/// Of one pass; each thread has a Team of its own.
+struct TeamShared {
+  /// Tasks are dealt in so many stretches; where there are more threads, some share one.
+  static constexpr int most_stretches = 64;
+  struct alignas(64) Stretch {
+    std::atomic<std::int64_t> next{0};
+  };
+  Stretch stretches[most_stretches];
+  alignas(64) std::atomic<int> arrived{0};
+  alignas(64) std::atomic<unsigned> generation{0};
+  std::exception_ptr failure;  ///< of alone(), of its thread
+  bool failed[2] = {};         ///< told to the others by turns: one may still read when the next is written
+};
+
+class Team {
+ public:
+  Team(TeamShared& shared, int thread, int threads) noexcept
+      : shared_(shared),
+        thread_(thread),
+        threads_(threads),
+        stretches_(std::min(threads, TeamShared::most_stretches)) {}
+
+  int thread() const noexcept { return thread_; }
+  int threads() const noexcept { return threads_; }
+
+  /// Calls function(task) for each task in [0, count); returns when all are done. A thread has a stretch of neighbouring tasks, since
+  /// memory that is read on and on comes faster, and then helps the others with theirs.
+  template <typename Function>
+  void tasks(std::int64_t count, const Function& function) {
+    last_tasks(count, function);
+    if (threads_ > 1) barrier();
+  }
+
+  /// The same where no phase follows: threads meet at the end of the team anyway.
+  template <typename Function>
+  void last_tasks(std::int64_t count, const Function& function) {
+    if (threads_ == 1) {
+      for (std::int64_t i = 0; i < count; ++i) function(i);
+      return;
+    }
+    for (int i = 0; i < stretches_; ++i) {
+      const int stretch = (thread_ + i) % stretches_;
+      const std::int64_t begin = count * stretch / stretches_, size = count * (stretch + 1) / stretches_ - begin;
+      std::atomic<std::int64_t>& next = shared_.stretches[stretch].next;
+      if (next.load(std::memory_order_relaxed) >= size) continue;
+      for (std::int64_t at; (at = next.fetch_add(1, std::memory_order_relaxed)) < size;) function(begin + at);
+    }
+  }
+
+  /// function() on one thread, that of the caller of run_team(). False, on all threads, when it or one before threw.
+  template <typename Function>
+  bool alone(const Function& function) {
+    bool& failed = shared_.failed[turn_ ^= 1];
+    if (thread_ == 0) {
+      if (!shared_.failure) try {
+          function();
+        } catch (...) {
+          shared_.failure = std::current_exception();
+        }
+      failed = shared_.failure != nullptr;
+    }
+    if (threads_ > 1) barrier();
+    return !failed;
+  }
+
+  /// What this thread will read next: asked for while it waits for the others.
+  void soon(const void* begin, std::int64_t bytes) noexcept {
+    soon_ = static_cast<const char*>(begin);
+    soon_end_ = soon_ + std::min(bytes, most_soon);
+  }
+
+  /// Asks for a little of that; false when all is on its way.
+  bool ask() noexcept {
+    if (soon_ >= soon_end_) return false;
+    __builtin_prefetch(soon_, 0, 2);
+    soon_ += 64;
+    return true;
+  }
+
+  /// function(begin, end), a share of [0, count) for each thread; returns when all are done.
+  template <typename Function>
+  void shares(std::int64_t count, const Function& function) {
+    function(count * thread_ / threads_, count * (thread_ + 1) / threads_);
+    if (threads_ > 1) barrier();
+  }
+
+ private:
+  void barrier() noexcept {
+    const unsigned generation = shared_.generation.load(std::memory_order_relaxed);
+    if (shared_.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
+      shared_.arrived.store(0, std::memory_order_relaxed);
+      for (int i = 0; i < stretches_; ++i) shared_.stretches[i].next.store(0, std::memory_order_relaxed);
+      shared_.generation.store(generation + 1, std::memory_order_release);
+      return;
+    }
+    for (int spins = 0; shared_.generation.load(std::memory_order_acquire) == generation; ++spins) {
+      if (ask()) continue;
+      if (spins < 4096)
+        pause();
+      else
+        std::this_thread::yield();  // more threads than processors, or another program has one
+    }
+  }
+  static void pause() noexcept {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+
+  static constexpr std::int64_t most_soon = 512 * 1024;  // of a second-level cache
+
+  TeamShared& shared_;
+  int thread_, threads_, stretches_, turn_ = 0;
+  const char *soon_ = nullptr, *soon_end_ = nullptr;
+};
+
+/// Calls function(Team&) on at most `threads` threads at once. It must not throw but in Team::alone(), whose exception comes out of here.
+template <typename Function>
+void run_team(std::int64_t threads, const Function& function) {
+  struct Region {
+    const Function& function;
+    TeamShared shared{};
+
+    static void run(void* data) {
+      Region& region = *static_cast<Region*>(data);
+      Team team(region.shared, omp_get_thread_num(), omp_get_num_threads());
+      region.function(team);
+    }
+  };
+  Region region{function};
+  if (threads > 1) {
+    GOMP_parallel(&Region::run, &region, static_cast<unsigned>(threads), 0);
+  } else {
+    Team alone(region.shared, 0, 1);
+    function(alone);
+  }
+  if (region.shared.failure) std::rethrow_exception(region.shared.failure);
+}
+
+}  // namespace anyaccel::ops

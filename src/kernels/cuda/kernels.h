@@ -1,0 +1,76 @@
+// What the CUDA kernels of the optimizers share beside kernels/optimizer/multi_tensor.h, and others use of it. nvcc takes seconds for such a source: it sees no torch.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
+
+#include "kernels/optimizer/multi_tensor.h"
+
+namespace anyaccel::ops {
+
+constexpr int chunk_threads = 256;
+
+inline const char* launch_error() {
+  const cudaError_t status = cudaGetLastError();
+  return status == cudaSuccess ? nullptr : cudaGetErrorString(status);
+}
+
+/// Allows a kernel so much dynamic shared memory: beyond 48 KiB it must be asked for, and what the device does not have is refused. Null, or
+/// what CUDA says.
+template <typename Kernel>
+const char* allow_shared(Kernel kernel, std::size_t bytes) {
+  if (bytes <= 48 * 1024) return nullptr;
+  const cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  if (status == cudaSuccess) return nullptr;
+  static_cast<void>(cudaGetLastError());  // else the next launch, whosever that is, is blamed
+  return cudaGetErrorString(status);
+}
+
+/// All threads of the block, and a barrier. The host has a copy only because what calls it is compiled for both.
+struct BlockThreads {
+  template <typename Function>
+  __host__ __device__ void operator()(const Function& function) const {
+#if defined(__CUDA_ARCH__)
+    function(static_cast<int>(threadIdx.x));
+    __syncthreads();
+#endif
+  }
+};
+
+/// Work beyond what a grid holds is the same blocks' next one.
+constexpr std::int64_t most_blocks = 1 << 20;
+inline unsigned blocks_for(std::int64_t count) {
+  return static_cast<unsigned>(count < most_blocks ? count : most_blocks);
+}
+inline unsigned blocks_of_elements(std::int64_t size) { return blocks_for((size + chunk_threads - 1) / chunk_threads); }
+
+/// The device's 16-bit types, for functions that are compiled for tests too.
+struct CudaTypes {
+  using Bf16 = __nv_bfloat16;
+  using Fp16 = __half;
+};
+
+/// Calls call(T()) with the device's type of an element.
+template <typename Call>
+auto with_cuda_element(Element element, const Call& call) {
+  if (element == Element::f32) return call(float());
+  if (element == Element::bf16) return call(__nv_bfloat16());
+  return call(__half());
+}
+
+/// Calls call(P(), G(), S()) with the device's types of parameters, gradients and states; the caller has checked them.
+template <typename P, typename Call>
+void with_cuda_gradients(Element gradient, Element state, const Call& call) {
+  if (gradient == Element::f32) return state == Element::f32 ? call(P(), float(), float()) : call(P(), float(), P());
+  return state == Element::f32 ? call(P(), P(), float()) : call(P(), P(), P());
+}
+template <typename Call>
+void with_cuda_elements(Element parameter, Element gradient, Element state, const Call& call) {
+  if (parameter == Element::f32) return call(float(), float(), float());
+  if (parameter == Element::bf16) return with_cuda_gradients<__nv_bfloat16>(gradient, state, call);
+  with_cuda_gradients<__half>(gradient, state, call);
+}
+
+}  // namespace anyaccel::ops

@@ -1,0 +1,78 @@
+// Loads and stores of 16 bytes, the widest that all CUDA devices have, for functions that are compiled for the host too.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/common/host_device.h"
+
+namespace anyaccel::ops {
+
+/// As many elements as 16 bytes have.
+template <typename T>
+struct alignas(16) Sixteen {
+  static constexpr int count = 16 / static_cast<int>(sizeof(T));
+  T at[count];
+};
+
+inline bool is_aligned16(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
+
+/// What a load may take for granted: nothing writes the memory while the kernel runs and it is not read again soon (weights: they leave the
+/// caches to what is), or nothing writes it, or the kernel itself does (its block's shared memory).
+enum class Reads { once, again, written };
+
+/// A device's vectors trap on an address that is no multiple of their size; so does the host, which runs them in tests alone.
+ANYACCEL_ON_BOTH void expect_aligned([[maybe_unused]] const void* pointer, [[maybe_unused]] unsigned size) {
+#if !defined(__CUDA_ARCH__)
+  if (reinterpret_cast<std::uintptr_t>(pointer) % size) __builtin_trap();
+#endif
+}
+
+/// From an address that is a multiple of 16.
+template <Reads reads = Reads::again, typename T>
+ANYACCEL_ON_BOTH Sixteen<T> load_sixteen(const T* from) {
+  expect_aligned(from, 16);
+  Sixteen<T> out;
+#if defined(__CUDA_ARCH__)
+  const auto* const at = reinterpret_cast<const uint4*>(from);
+  const uint4 words = reads == Reads::once ? __ldcs(at) : reads == Reads::again ? __ldg(at) : *at;
+  memcpy(&out, &words, sizeof out);
+#else
+  std::memcpy(&out, from, sizeof out);
+#endif
+  return out;
+}
+
+/// To an address that is a multiple of 16.
+template <typename T>
+ANYACCEL_ON_BOTH void store_sixteen(const Sixteen<T>& from, T* to) {
+  expect_aligned(to, 16);
+#if defined(__CUDA_ARCH__)
+  uint4 words;
+  memcpy(&words, &from, sizeof words);
+  *reinterpret_cast<uint4*>(to) = words;
+#else
+  std::memcpy(to, &from, sizeof from);
+#endif
+}
+
+/// to[count] = elements as floats from `from`, zeros behind the first `there`; `aligned`: `from` is a multiple of 16 bytes, and so is
+/// what `count` elements take.
+template <int count, Reads reads = Reads::again, typename T>
+ANYACCEL_ON_BOTH void load_floats(const T* from, std::int64_t there, bool aligned, float (&to)[count]) {
+  constexpr int step = Sixteen<T>::count;
+  static_assert(count % step == 0);
+  if (aligned && there >= count) {
+    ANYACCEL_UNROLL
+    for (int i = 0; i < count; i += step) {
+      const Sixteen<T> some = load_sixteen<reads>(from + i);
+      ANYACCEL_UNROLL
+      for (int k = 0; k < step; ++k) to[i + k] = static_cast<float>(some.at[k]);
+    }
+    return;
+  }
+  ANYACCEL_UNROLL
+  for (int i = 0; i < count; ++i) to[i] = i < there ? static_cast<float>(from[i]) : 0.0F;
+}
+
+}  // namespace anyaccel::ops

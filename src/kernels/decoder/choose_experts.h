@@ -1,0 +1,37 @@
+// Which experts a row takes, for the host and for CUDA devices.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/common/host_device.h"
+
+namespace anyaccel::ops {
+
+/// That a row takes this expert, and how much its result counts.
+struct Chosen {
+  std::int32_t expert, row;
+  float share;
+};
+
+/// The `count` greatest of logits[experts] and their shares of a softmax over all, of which to[count] are made; `normalize`: their
+/// sum is 1. Among equals the first ones.
+ANYACCEL_ON_BOTH void choose_experts(const float* logits, std::int64_t experts, std::int64_t count, bool normalize,
+                                     std::int32_t row, Chosen* to) {
+  std::int64_t found = 0;
+  for (std::int64_t e = 0; e < experts; ++e) {
+    std::int64_t at = found;  // `count`: behind those that there is room for
+    for (; at > 0 && logits[e] > to[at - 1].share; --at)
+      if (at < count) to[at] = to[at - 1];
+    if (at == count) continue;
+    to[at] = {static_cast<std::int32_t>(e), row, logits[e]};
+    if (found < count) ++found;
+  }
+  const float greatest = to[0].share;
+  float all = 0, chosen = 0;
+  for (std::int64_t e = 0; e < experts; ++e) all += expf(logits[e] - greatest);
+  for (std::int64_t i = 0; i < count; ++i) chosen += to[i].share = expf(to[i].share - greatest);
+  for (std::int64_t i = 0; i < count; ++i) to[i].share /= normalize ? chosen : all;
+}
+
+}  // namespace anyaccel::ops

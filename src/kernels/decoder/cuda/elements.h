@@ -1,0 +1,32 @@
+// Values of a type that is known when a kernel runs. `Types` has the 16-bit types of whoever compiles: CUDA's, or a test's.
+#pragma once
+
+#include "kernels/decoder/rows.h"
+#include "kernels/common/host_device.h"
+
+namespace anyaccel::ops {
+
+template <typename Types>
+ANYACCEL_ON_BOTH float value_at(const Values& values, std::int64_t i) {
+  if (values.type == Element::f32) return static_cast<const float*>(values.data)[i];
+  if (values.type == Element::bf16) return static_cast<float>(static_cast<const typename Types::Bf16*>(values.data)[i]);
+  return static_cast<float>(static_cast<const typename Types::Fp16*>(values.data)[i]);
+}
+
+/// 0 where there are none.
+template <typename Types>
+ANYACCEL_ON_BOTH float bias_at(const Values& values, std::int64_t i) {
+  return values.data ? value_at<Types>(values, i) : 0.0F;
+}
+
+template <typename Types>
+ANYACCEL_ON_BOTH void set_value(const Values& values, std::int64_t i, float value) {
+  if (values.type == Element::f32)
+    static_cast<float*>(values.data)[i] = value;
+  else if (values.type == Element::bf16)
+    static_cast<typename Types::Bf16*>(values.data)[i] = static_cast<typename Types::Bf16>(value);
+  else
+    static_cast<typename Types::Fp16*>(values.data)[i] = static_cast<typename Types::Fp16>(value);
+}
+
+}  // namespace anyaccel::ops

@@ -1,0 +1,174 @@
+// What a block does in a product of few rows on CUDA: some outputs, of all rows. For the host too, whose tests run it.
+//
+// All threads of a block go along the inputs of the same outputs, so a matrix of few outputs still has bytes on their way from many
+// threads. Thread t sums up the chunks t, t + product_lanes, ... in their order, then threads are joined: a sum does not depend on the
+// number of rows, nor on which outputs are beside it. Products are float32, of integers by group.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/cuda/lanes.h"
+#include "kernels/decoder/cuda/elements.h"
+#include "kernels/decoder/cuda/launches.h"
+#include "kernels/decoder/cuda/weights.h"
+
+namespace anyaccel::ops {
+
+constexpr int product_lanes = 128;
+/// Outputs of a block that has so many rows: what their sums leave of the registers.
+ANYACCEL_ON_BOTH constexpr int block_outputs(int rows) { return rows <= 4 ? 4 : 2; }
+constexpr int most_block_sums = 32;
+/// Inputs are counted in 32 bits: divisions by groups are in the inner loop.
+constexpr std::int64_t most_inputs = 1 << 30;
+constexpr int product_shared = most_block_sums * product_lanes / warp_lanes;
+
+/// The rows of x that a block takes, and the outputs of one matrix.
+struct ProductTile {
+  const void* weight;  ///< of output 0
+  const float* scales;
+  const std::uint8_t* zeros;
+  int inputs, group;
+  std::int64_t outputs, first;
+  const float* x;
+  int rows;
+};
+
+/// A thread's part of the sums, output by output of each row.
+template <typename Weights, int rows, int outputs, bool aligned>
+ANYACCEL_ON_BOTH void sum_products(const ProductTile& t, int lane, Several<float, rows * outputs>& sums) {
+  ANYACCEL_UNROLL
+  for (int i = 0; i < rows * outputs; ++i) sums.at[i] = 0;
+  // What is not there reads the last one again, and is not stored.
+  const auto output_of = [&](int o) { return t.first + o < t.outputs ? t.first + o : t.outputs - 1; };
+  const auto row_of = [&](int r) { return t.x + static_cast<std::int64_t>(r < t.rows ? r : t.rows - 1) * t.inputs; };
+  const int groups = Weights::has_scales ? t.inputs / t.group : 0;
+  constexpr int at_once = 2;  // chunks on their way for each output
+  constexpr int step = product_lanes * chunk_inputs;
+  for (int begin = lane * chunk_inputs; begin < t.inputs; begin += at_once * step) {
+    typename Weights::Raw raw[at_once][outputs];
+    ANYACCEL_UNROLL
+    for (int k = 0; k < at_once; ++k)
+      if (begin + k * step < t.inputs) {
+        ANYACCEL_UNROLL
+        for (int o = 0; o < outputs; ++o)
+          Weights::load(static_cast<const char*>(t.weight) + output_of(o) * Weights::row_bytes(t.inputs),
+                        begin + k * step, t.inputs, aligned, raw[k][o]);
+      }
+    ANYACCEL_UNROLL
+    for (int k = 0; k < at_once; ++k) {
+      const int at = begin + k * step;
+      if (at >= t.inputs) continue;
+      float w[outputs][chunk_inputs], scale[outputs];
+      ANYACCEL_UNROLL
+      for (int o = 0; o < outputs; ++o) {
+        const std::int64_t group = Weights::has_scales ? output_of(o) * groups + at / t.group : 0;
+        scale[o] = Weights::has_scales ? t.scales[group] : 1.0F;
+        Weights::widen(raw[k][o], t.zeros ? static_cast<float>(t.zeros[group]) : 8.0F, w[o]);
+      }
+      ANYACCEL_UNROLL
+      for (int r = 0; r < rows; ++r) {
+        float x[chunk_inputs];
+        Weights::load_row(row_of(r), at, t.inputs, t.group, aligned, x);
+        ANYACCEL_UNROLL
+        for (int o = 0; o < outputs; ++o) {
+          float& all = sums.at[r * outputs + o];
+          float sum = Weights::has_scales ? 0.0F : all;
+          ANYACCEL_UNROLL
+          for (int i = 0; i < chunk_inputs; ++i) sum = fmaf(x[i], w[o][i], sum);
+          all = Weights::has_scales ? fmaf(scale[o], sum, all) : sum;
+        }
+      }
+    }
+  }
+}
+
+/// store(row, output, sum) for each of a tile; `shared` has product_shared floats. `aligned`: rows begin where vectors may be loaded.
+template <typename Weights, int rows, bool aligned, typename Each, typename Store>
+ANYACCEL_ON_BOTH void product_block(const ProductTile& t, const Each& each, float* shared, const Store& store) {
+  constexpr int outputs = block_outputs(rows), count = rows * outputs;
+  static_assert(count <= most_block_sums && count <= product_lanes);
+  PerLane<Several<float, count>, product_lanes> sums;
+  each([&](int lane) { sum_products<Weights, rows, outputs, aligned>(t, lane, sums[lane]); });
+  join_warps(sums, Sum());
+  each([&](int lane) {
+    if (lane % warp_lanes) return;
+    ANYACCEL_UNROLL
+    for (int i = 0; i < count; ++i) shared[lane / warp_lanes * count + i] = sums[lane].at[i];
+  });
+  each([&](int lane) {
+    const int row = lane / outputs;
+    const std::int64_t output = t.first + lane % outputs;
+    if (lane >= count || row >= t.rows || output >= t.outputs) return;
+    float sum = shared[lane];
+    for (int warp = 1; warp < product_lanes / warp_lanes; ++warp) sum += shared[warp * count + lane];
+    store(row, output, sum);
+  });
+}
+
+/// Block `task` of a launch.
+template <typename Types, typename Weights, int rows, bool aligned, typename Each>
+ANYACCEL_ON_BOTH void products_block(const Products& c, std::int64_t task, const Each& each, float* shared) {
+  constexpr int outputs = block_outputs(rows);
+  std::int64_t column = 0;
+  int p = 0;
+  for (; p + 1 < c.parts; ++p) {
+    const std::int64_t tiles = (c.part[p].outputs + outputs - 1) / outputs;
+    if (task < tiles) break;
+    task -= tiles;
+    column += c.part[p].outputs;
+  }
+  const Products::Part& part = c.part[p];
+  product_block<Weights, rows, aligned>(
+      {part.weight, part.scales, part.zeros, static_cast<int>(c.inputs), static_cast<int>(c.group), part.outputs,
+       task * outputs, c.x, static_cast<int>(c.rows)},
+      each, shared, [&](std::int64_t row, std::int64_t output, float sum) {
+        c.to[row * c.to_row + column + output] = sum + bias_at<Types>(part.bias, output);
+      });
+}
+
+inline std::int64_t product_blocks(const Products& c, int rows) {
+  const std::int64_t outputs = block_outputs(rows);
+  std::int64_t blocks = 0;
+  for (int p = 0; p < c.parts; ++p) blocks += (c.part[p].outputs + outputs - 1) / outputs;
+  return blocks;
+}
+
+/// Whether all rows of weights and of x begin where vectors may be loaded.
+inline bool products_aligned(const Products& c, int align, std::int64_t row_bytes) {
+  bool aligned = is_aligned16(c.x) && c.inputs % chunk_inputs == 0 && row_bytes % align == 0;
+  for (int p = 0; p < c.parts; ++p)
+    aligned = aligned && reinterpret_cast<std::uintptr_t>(c.part[p].weight) % static_cast<unsigned>(align) == 0;
+  return aligned;
+}
+
+/// call(Weights()) with the format's.
+template <typename Types, typename Call>
+void with_float_weights(Format format, const Call& call) {
+  if (format == Format::f32) return call(FloatWeights<float>());
+  if (format == Format::bf16) return call(FloatWeights<typename Types::Bf16>());
+  call(FloatWeights<typename Types::Fp16>());
+}
+template <typename Types, typename Call>
+void with_weights(Format format, const Call& call) {
+  if (format == Format::int8) return call(Int8Weights());
+  if (format == Format::int4) return call(Int4Weights());
+  with_float_weights<Types>(format, call);
+}
+
+template <int rows, bool is_aligned>
+struct ProductKind {
+  static constexpr int count = rows;
+  static constexpr bool aligned = is_aligned;
+};
+/// call(ProductKind()) with the least number of rows that these fit into. Matrices whose rows are no whole vectors are rare: one kernel.
+template <typename Call>
+void with_product_kind(std::int64_t rows, bool aligned, const Call& call) {
+  if (!aligned) return call(ProductKind<cuda_rows, false>());
+  if (rows <= 1) return call(ProductKind<1, true>());
+  if (rows <= 2) return call(ProductKind<2, true>());
+  if (rows <= 4) return call(ProductKind<4, true>());
+  if (rows <= 8) return call(ProductKind<8, true>());
+  call(ProductKind<cuda_rows, true>());
+}
+
+}  // namespace anyaccel::ops

@@ -1,0 +1,106 @@
+// A pass over few rows as each of its threads goes through it: what decoder.cpp and experts.cpp share. All threads run the same
+// phases, and meet behind each that others read from.
+#pragma once
+
+#include <array>
+
+#include "kernels/decoder/choose_experts.h"
+#include "kernels/decoder/decoder.h"
+#include "kernels/common/team.h"
+
+namespace anyaccel::ops {
+
+constexpr std::int64_t most_task_outputs = 256;
+
+/// Outputs that one task of a product takes, where each of them is read from `times` matrices.
+std::int64_t task_outputs(const Matrix& m, std::int64_t threads, std::int64_t times = 1);
+
+/// Memory of a pass: what all threads share, and what each has for itself.
+struct DecoderPlan {
+  std::int64_t rows, qkv, mixed, inner, change, routed, shared;
+  std::int64_t normed, prepared, scores, products, gathered, chosen, groups, own;
+  std::int64_t qkv_columns, mixed_columns;
+
+  explicit DecoderPlan(const Decoder& d);
+};
+
+class DecoderPass {
+ public:
+  DecoderPass(Isa isa, const Decoder& d, float* x, float* logits, char* scratch, const DecoderPlan& plan, Team& team,
+              Half half, float* change);
+  void run();
+
+ private:
+  struct Parts {
+    const Part* first;
+    std::size_t count;
+  };
+  /// The rows of one expert: chosen_[begin, end).
+  struct Group {
+    std::int64_t expert, begin, end;
+  };
+
+  /// False when other ranks' parts could not be added.
+  bool attention(const DecoderLayer& layer);
+  bool feed_forward(const DecoderLayer& layer);
+  void logits();
+
+  /// In experts.cpp.
+  bool experts(const DecoderLayer& layer);
+  void choose(const Experts& experts);
+  Group group(std::int64_t i) const;
+  const void* rows_of(const Group& group, const Matrix& matrix);
+  void expert_inner(const Experts& experts);
+  void expert_outer(const Experts& experts);
+
+  /// Each thread for itself: that is less than to wait for another one.
+  void norm_rows(const Norm& norm);
+  void prepare(const Matrix& matrix, const float* from) { prepare_rows(isa_, matrix, from, rows_, prepared_); }
+  /// This matrix is the next one: a thread may ask for its part of it while it waits.
+  void soon(const Matrix& matrix);
+  /// Prepares again where a part reads rows in another form.
+  void prepare_for(const Matrix& matrix, const Matrix*& last, const float* from);
+  /// to[rows][outputs of all parts] (+)= prepared rows times the parts.
+  void project(Parts parts, float* to, bool add, const float* from = nullptr);
+  void products(const Part& part, std::int64_t begin, std::int64_t end, float* to, std::int64_t to_row, bool add);
+  /// Where what a half of a layer gives goes, and whether it is added there.
+  float* target() const { return half_ != Half::whole ? out_ : adds() ? x_ : change_; }
+  bool adds() const { return half_ == Half::whole && !d_.norms_after && !sums_; }
+  /// x += part(from), of all ranks, normed where the model has norms behind.
+  bool add_change(const Part& part, const float* from, const Norm& norm);
+  /// What there is left to do once target() is written.
+  bool finish_change(const Norm& norm);
+
+  const Segment& segment_of(std::int64_t row) const { return d_.segments[segment_of_[static_cast<std::size_t>(row)]]; }
+  const Cache& cache_of(const DecoderLayer& layer, std::int64_t row) const {
+    return layer.caches[segment_of_[static_cast<std::size_t>(row)]];
+  }
+  /// Where a row stands in its sequence.
+  std::int64_t position_of(std::int64_t row) const { return segment_of(row).past + row - segment_of(row).begin; }
+  std::int64_t last_row(std::int64_t segment) const {
+    const Segment& of = d_.segments[static_cast<std::size_t>(segment)];
+    return of.begin + of.rows - 1;
+  }
+  float* qkv_head(std::int64_t row, std::int64_t head) { return qkv_ + row * plan_.qkv_columns + head * d_.head_dim; }
+  void position_head(const DecoderLayer& layer, const Norm& norm, std::int64_t row, float* head);
+
+  Isa isa_;
+  const Decoder& d_;
+  float* x_;
+  std::int64_t rows_;
+  float* logits_;
+  const DecoderPlan& plan_;
+  Team& team_;
+  Half half_;
+  float* out_;
+  bool sums_ = false;             ///< whether ranks add up what is at work
+  const Matrix* next_ = nullptr;  ///< behind the layer that is at work
+  float *qkv_, *mixed_, *inner_, *change_, *routed_, *normed_, *scores_, *products_;
+  char *prepared_, *gathered_;
+  Chosen* chosen_;
+  std::int32_t* groups_;  ///< where each begins in chosen_, and the end of the last one
+  std::int64_t group_count_ = 0;
+  std::array<std::size_t, most_rows> segment_of_{};
+};
+
+}  // namespace anyaccel::ops

@@ -1,0 +1,127 @@
+// Panels of float32, and what panels of all types share. Included by panels.cpp inside a namespace and under a target.
+//
+// A panel is made of strips, [inputs][strip] each: the outputs of a strip have their sums in registers, for some rows at a time.
+#include "kernels/decoder/panel_tiles_isa.h"
+
+namespace {
+
+constexpr int strip_vectors = Vec::width == 8 ? 2 : 4;
+constexpr std::int64_t strip = strip_vectors * Vec::width;
+
+#if ANYACCEL_WIDTH >= 8
+typedef std::uint32_t Block __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
+/// What the two give alternately: of their first halves, and of their second ones.
+inline void interleave(Block a, Block b, Block& low, Block& high) {
+#if ANYACCEL_WIDTH == 16
+  low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+#else
+  low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+  high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+#endif
+}
+/// Rows become columns.
+inline __attribute__((always_inline)) void turn(Block (&rows)[ANYACCEL_WIDTH]) {
+  for (int step = 1; step < ANYACCEL_WIDTH; step *= 2) {
+    Block next[ANYACCEL_WIDTH];
+    for (int i = 0; i < ANYACCEL_WIDTH / 2; ++i)
+      interleave(rows[i], rows[i + ANYACCEL_WIDTH / 2], next[2 * i], next[2 * i + 1]);
+    for (int i = 0; i < ANYACCEL_WIDTH; ++i) rows[i] = next[i];
+  }
+}
+#endif
+
+/// to[i * to_row + r] = rows[r][i] for panel_group rows of words.
+constexpr int panel_group = 16;
+inline void turn_rows(const char* const (&rows)[panel_group], std::int64_t words, char* to, std::int64_t to_row) {
+  std::int64_t i = 0;
+#if ANYACCEL_WIDTH >= 8
+  for (; i + ANYACCEL_WIDTH <= words; i += ANYACCEL_WIDTH)
+    for (int g = 0; g < panel_group; g += ANYACCEL_WIDTH) {
+      Block block[ANYACCEL_WIDTH];
+      for (int r = 0; r < ANYACCEL_WIDTH; ++r) __builtin_memcpy(&block[r], rows[g + r] + 4 * i, sizeof block[r]);
+      turn(block);
+      for (int r = 0; r < ANYACCEL_WIDTH; ++r)
+        __builtin_memcpy(to + 4 * ((i + r) * to_row + g), &block[r], sizeof block[r]);
+    }
+#endif
+  for (; i < words; ++i)
+    for (int r = 0; r < panel_group; ++r) __builtin_memcpy(to + 4 * (i * to_row + r), rows[r] + 4 * i, 4);
+}
+
+template <typename T>
+inline void floats_to(const T* from, std::int64_t count, float* to) {
+  std::int64_t i = 0;
+  for (; i + Vec::width <= count; i += Vec::width) Vec::load(from + i).store(to + i);
+  if (i == count) return;
+  T rest[Vec::width] = {};
+  float values[Vec::width];
+  __builtin_memcpy(rest, from + i, static_cast<unsigned long>(count - i) * sizeof(T));
+  Vec::load(static_cast<const T*>(rest)).store(values);
+  __builtin_memcpy(to + i, values, static_cast<unsigned long>(count - i) * 4);
+}
+
+template <int rows>
+inline __attribute__((always_inline)) void panel_tile(const float* panel, std::int64_t inputs, const char* x,
+                                                      std::int64_t x_row, float* to, std::int64_t to_row) {
+  Vec sum[rows][strip_vectors];
+  for (auto& row : sum)
+    for (Vec& each : row) each = Vec::of(0);
+  for (std::int64_t k = 0; k < inputs; ++k, panel += strip) {
+    Vec w[strip_vectors];
+    for (int v = 0; v < strip_vectors; ++v) w[v] = Vec::load(panel + v * Vec::width);
+    for (int r = 0; r < rows; ++r) {
+      const Vec each = Vec::of(reinterpret_cast<const float*>(x + r * x_row)[k]);
+      for (int v = 0; v < strip_vectors; ++v) sum[r][v] = Vec::fma(each, w[v], sum[r][v]);
+    }
+  }
+  for (int r = 0; r < rows; ++r)
+    for (int v = 0; v < strip_vectors; ++v) sum[r][v].store(to + r * to_row + v * Vec::width);
+}
+
+}  // namespace
+
+void floats_of(Element type, const void* from, std::int64_t count, float* to) {
+  if (type == Element::f32) return floats_to(static_cast<const float*>(from), count, to);
+  if (type == Element::bf16) return floats_to(static_cast<const Bf16*>(from), count, to);
+  floats_to(static_cast<const Fp16*>(from), count, to);
+}
+
+/// Sixteen rows of floats, which become the outputs [first, first + 16) of a panel.
+void place_rows(const char* const (&rows)[panel_group], std::int64_t inputs, std::int64_t first, float* panel) {
+  for (int g = 0; g < panel_group; g += strip < panel_group ? static_cast<int>(strip) : panel_group) {
+    const std::int64_t output = first + g;
+    float* to = panel + output / strip * strip * inputs + output % strip;
+    if constexpr (strip >= panel_group) {
+      turn_rows(rows, inputs, reinterpret_cast<char*>(to), strip);
+    } else {
+      for (std::int64_t i = 0; i < inputs; ++i)
+        for (std::int64_t r = 0; r < strip; ++r) __builtin_memcpy(to + i * strip + r, rows[g + r] + 4 * i, 4);
+    }
+  }
+}
+
+/// Sixteen rows of words that are pairs: the outputs [first, first + 16) of a panel [pairs][panel_outputs].
+void place_pairs(const char* const (&rows)[panel_group], std::int64_t pairs, std::int64_t first, char* panel) {
+  turn_rows(rows, pairs, panel + 4 * first, panel_outputs);
+}
+
+void turned_floats(const void* values, Element type, std::int64_t inputs, std::int64_t columns, std::int64_t begin,
+                   float* panel) {
+  const std::int64_t count = columns - begin < panel_outputs ? columns - begin : panel_outputs;
+  for (std::int64_t i = 0; i < inputs; ++i) {
+    float row[panel_outputs] = {};
+    floats_of(type, static_cast<const char*>(values) + (i * columns + begin) * size_of(type), count, row);
+    for (std::int64_t s = 0; s < panel_outputs; s += strip)
+      __builtin_memcpy(panel + s * inputs + i * strip, row + s, strip * 4);
+  }
+}
+
+void multiply_floats(const float* panel, std::int64_t inputs, const char* x, std::int64_t x_row, std::int64_t rows,
+                     float* to, std::int64_t to_row) {
+  for (std::int64_t s = 0; s < panel_outputs; s += strip, panel += strip * inputs)
+    each_tile(
+        rows, [&](std::int64_t r, auto step) __attribute__((always_inline)) {
+          panel_tile<decltype(step)::value>(panel, inputs, x + r * x_row, x_row, to + r * to_row + s, to_row);
+        });
+}

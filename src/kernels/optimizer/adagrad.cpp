@@ -1,0 +1,13 @@
+#include "kernels/optimizer/adagrad.h"
+
+#define ANYACCEL_KERNEL "kernels/optimizer/adagrad_isa.h"
+#include "kernels/simd/each_isa.h"
+
+namespace anyaccel::ops {
+
+void adagrad_update(Isa isa, const AdagradConstants& constants, const OneStateArrays& arrays, std::int64_t begin,
+                    std::int64_t end) noexcept {
+  ANYACCEL_CALL_ISA(isa, update, constants, arrays, begin, end);
+}
+
+}  // namespace anyaccel::ops

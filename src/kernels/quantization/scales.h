@@ -1,0 +1,63 @@
+// What a group of numbers is quantized with, for the host's kernels and CUDA's.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/quantization/range.h"
+
+namespace anyaccel::ops {
+
+/// code = round((x - offset) * scale), ties to even, held between -2^(bits-1) and 2^(bits-1) - 1; x is near code * step + offset.
+struct GroupScale {
+  float scale;
+  float offset;  ///< 0 when symmetric
+  float step;    ///< 1 / scale
+  bool flat;     ///< all codes are 0
+};
+
+/// DeepSpeed's scales: 2^bits codes over twice the greatest magnitude, or from the least to the greatest value; 1 where all values are
+/// equal (0, when symmetric). Written with halves, which have the same bits and do not overflow.
+/// A NaN or infinity in the group makes the step, or the offset, such that all of it is read back as no number.
+ANYACCEL_ON_BOTH GroupScale group_scale(GroupRange range, int bits, bool asymmetric, bool empty) {
+  if (empty) return {1.0F, 0.0F, 1.0F, true};
+  const float levels = bits == 8 ? 128.0F : 8.0F;
+  // in_order() leaves magnitudes as they are
+  const float high = float_of(in_order(range.high));
+  const float low = asymmetric ? float_of(in_order(range.low)) : -high;
+  GroupScale out;
+  out.offset = asymmetric ? low / 2 + high / 2 : 0.0F;
+  out.scale = low == high ? 1.0F : levels / (high / 2 - low / 2);
+  out.step = 1.0F / out.scale;
+  const bool is_number = (bits_of(out.scale) & sign_mask) < infinity_bits && out.scale > 0;
+  out.flat = low == high || !is_number || (bits_of(out.offset) & sign_mask) >= infinity_bits;
+  return out;
+}
+
+ANYACCEL_ON_BOTH int code_of(const GroupScale& scale, int bits, float value) {
+  if (scale.flat) return 0;
+  const float limit = bits == 8 ? 128.0F : 8.0F;
+  const float code = (value - scale.offset) * scale.scale;
+  return static_cast<int>(rintf(code < -limit ? -limit : code > limit - 1 ? limit - 1 : code));
+}
+
+ANYACCEL_ON_BOTH float value_of(int code, float step, float offset) {
+  return fmaf(static_cast<float>(code), step, offset);
+}
+
+/// Where the group g lands in swizzled order. Groups are [partition][slice][contiguous] in the input and
+/// [slice][device][node][contiguous] in the output, where partition = node * devices + device: what goes to one device of each
+/// node, in the first of two all-to-alls, lies together.
+struct GroupOrder {
+  std::int64_t contiguous = 1, slices = 1, nodes = 1, devices = 1;
+  bool swizzled = false;
+};
+ANYACCEL_ON_BOTH std::int64_t place_of(const GroupOrder& order, std::int64_t group) {
+  if (!order.swizzled) return group;
+  const std::int64_t within = group % order.contiguous;
+  const std::int64_t slice = group / order.contiguous % order.slices;
+  const std::int64_t partition = group / order.contiguous / order.slices;
+  const std::int64_t node = partition / order.devices, device = partition % order.devices;
+  return ((slice * order.devices + device) * order.nodes + node) * order.contiguous + within;
+}
+
+}  // namespace anyaccel::ops

@@ -1,0 +1,42 @@
+// Arithmetic of one element, for the CUDA kernels and, compiled by the host, for their tests: the formulas and roundings of the
+// CPU's kernels (adam_kernels.h, lion_kernels.h). nvcc divides and takes roots exactly by default.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/optimizer/adam.h"
+#include "kernels/optimizer/lion.h"
+#include "kernels/common/host_device.h"
+
+namespace anyaccel::ops {
+
+/// A parameter, its gradient and its states, as floats.
+struct AdamElement {
+  float p, g, m, v;
+};
+
+ANYACCEL_ON_BOTH AdamElement adam_element(const AdamConstants& c, AdamElement e) {
+  if (c.has_l2) e.g = fmaf(c.l2, e.p, e.g);
+  e.m = fmaf(c.one_minus_beta1, e.g, c.beta1 * e.m);
+  e.v = fmaf(c.one_minus_beta2, e.g * e.g, c.beta2 * e.v);
+  const float divisor = fmaf(sqrtf(e.v), c.root, c.eps);
+  const float update = c.divides ? e.m / divisor : e.m * (1.0F / divisor);
+  if (c.has_shrink) e.p = fmaf(c.shrink, e.p, e.p);
+  e.p = fmaf(c.step_size, update, e.p);
+  return e;
+}
+
+struct LionElement {
+  float p, g, m;
+};
+
+ANYACCEL_ON_BOTH LionElement lion_element(const LionConstants& c, LionElement e) {
+  const float direction = fmaf(c.one_minus_beta1, e.g, c.beta1 * e.m);
+  const float sign = direction > 0 ? 1.0F : direction < 0 ? -1.0F : direction;
+  if (c.shrink != 0) e.p = fmaf(c.shrink, e.p, e.p);
+  e.p = fmaf(c.minus_lr, sign, e.p);
+  e.m = fmaf(c.one_minus_beta2, e.g, c.beta2 * e.m);
+  return e;
+}
+
+}  // namespace anyaccel::ops

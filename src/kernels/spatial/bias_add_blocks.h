@@ -1,0 +1,68 @@
+// What blocks of threads do on CUDA, for the host too, whose tests run it: the sums of kernels.h to the bit. No torch and no CUDA.
+#pragma once
+
+#include "kernels/optimizer/multi_tensor.h"
+
+namespace anyaccel::ops {
+
+/// As they are given: activations of `size` elements, biases of `channels`; `other` and `other_bias` may be null.
+struct BiasAddArrays {
+  const void* activation;
+  const void* bias;
+  const void* other;
+  const void* other_bias;
+  void* out;
+  std::int64_t size, channels;
+};
+
+/// n elements that are loaded and stored together.
+template <typename T, int n>
+struct alignas(n* static_cast<int>(sizeof(T))) BiasPack {
+  T at[n];
+};
+
+template <typename T>
+struct BiasReal {
+  using type = float;
+};
+template <>
+struct BiasReal<double> {
+  using type = double;
+};
+
+/// The `index`-th pack of all: `size` and `channels` are multiples of n.
+template <typename T, int n>
+ANYACCEL_ON_BOTH void bias_add_pack(const BiasAddArrays& arrays, std::int64_t index) {
+  using Pack = BiasPack<T, n>;
+  using Real = typename BiasReal<T>::type;
+  const std::int64_t channel = index % (arrays.channels / n);
+  const auto at = [](const void* array, std::int64_t i) { return static_cast<const Pack*>(array)[i]; };
+  const Pack activation = at(arrays.activation, index);
+  const Pack bias = at(arrays.bias, channel);
+  const Pack other = arrays.other ? at(arrays.other, index) : Pack{};
+  const Pack other_bias = arrays.other_bias ? at(arrays.other_bias, channel) : Pack{};
+  Pack out;
+  for (int i = 0; i < n; ++i) {
+    Real sum = static_cast<Real>(activation.at[i]);
+    Real added = static_cast<Real>(bias.at[i]);
+    if (arrays.other) sum += static_cast<Real>(other.at[i]);
+    if (arrays.other_bias) added += static_cast<Real>(other_bias.at[i]);
+    out.at[i] = static_cast<T>(sum + added);
+  }
+  static_cast<Pack*>(arrays.out)[index] = out;
+}
+
+/// How many elements of `element_size` bytes may be taken together: 16 bytes of them, or one.
+inline int bias_pack(const BiasAddArrays& arrays, int element_size) {
+  const int n = 16 / element_size;
+  std::uintptr_t places = 0;
+  for (const void* array :
+       {arrays.activation, arrays.bias, arrays.other, arrays.other_bias, static_cast<const void*>(arrays.out)})
+    places |= reinterpret_cast<std::uintptr_t>(array);
+  return places % 16 == 0 && arrays.channels % n == 0 ? n : 1;
+}
+
+/// The CUDA kernel; the answer is null, or what CUDA says. With `is_double` the element is not looked at.
+const char* cuda_bias_add(const BiasAddArrays& arrays, Element element, bool is_double, void* stream);
+
+}  // namespace anyaccel::ops

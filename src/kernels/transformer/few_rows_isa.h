@@ -1,0 +1,73 @@
+// Products of few rows with a weight, for `Vec`. Included by few_rows.cpp inside a namespace and under a target.
+//
+// The weight is read once, and each element of it goes through all rows while it is in a register or in the first cache.
+namespace {
+
+#include "kernels/simd/products_isa.h"
+
+constexpr std::int64_t block = 16;         // of a transposition
+constexpr std::int64_t near_outputs = 64;  // rows of the weight whose strip stays in the first cache
+
+inline std::int64_t padded_rows(const FewRows& p) { return (p.rows + block - 1) / block * block; }
+
+/// to[j][i] = from[i][j] of 16 x 16; rows of `from` behind the first n are zeros.
+inline void transpose_block(const float* from, std::int64_t from_row, std::int64_t n, float* to, std::int64_t to_row) {
+  float here[block][block];
+  for (std::int64_t i = 0; i < block; ++i)
+    for (std::int64_t j = 0; j < block; j += Vec::width)
+      (i < n ? Vec::load(from + i * from_row + j) : Vec::of(0)).store(here[i] + j);
+  for (std::int64_t j = 0; j < block; ++j) {
+    float column[block];
+    for (std::int64_t i = 0; i < block; ++i) column[i] = here[i][j];
+    for (std::int64_t i = 0; i < block; i += Vec::width) Vec::load(column + i).store(to + j * to_row + i);
+  }
+}
+
+}  // namespace
+
+void pack(const FewRows& p, const float* from, std::int64_t begin, std::int64_t end, float* packed) {
+  const std::int64_t rows = padded_rows(p);
+  for (std::int64_t row = 0; row < rows; row += block)
+    for (std::int64_t input = begin; input < end; input += block)
+      transpose_block(from + row * p.inputs + input, p.inputs, p.rows - row, packed + input * rows + row, rows);
+}
+
+void forward(const FewRows& p, const float* packed, const float* bias, std::int64_t output, float* to) {
+  alignas(64) float products[few_rows_outputs * most_few_rows];
+  const std::int64_t rows = padded_rows(p);
+  multiply<false, false>({few_rows_outputs, rows, p.inputs, p.weight + output * p.inputs, p.inputs, packed, rows,
+                          products, rows, nullptr, 1, 0, 0});
+  for (std::int64_t row = 0; row < rows; row += block)
+    for (std::int64_t i = 0; i < few_rows_outputs; i += block) {
+      float here[block][block];
+      transpose_block(products + i * rows + row, rows, block, here[0], block);
+      for (std::int64_t r = 0; r < block && row + r < p.rows; ++r)
+        for (std::int64_t j = 0; j < block; j += Vec::width) {
+          const Vec value = Vec::load(here[r] + j);
+          (bias ? value + Vec::load(bias + output + i + j) : value).store(to + (row + r) * p.outputs + output + i + j);
+        }
+    }
+}
+
+void backward(const FewRows& p, const float* from, bool add, std::int64_t begin, std::int64_t end, float* to) {
+  constexpr std::int64_t strip = few_rows_outputs;
+  for (std::int64_t output = 0; output < p.outputs; output += near_outputs) {
+    const std::int64_t count = p.outputs - output < near_outputs ? p.outputs - output : near_outputs;
+    for (std::int64_t input = begin; input < end; input += strip) {
+      const float* const weight = p.weight + output * p.inputs + input;
+      // A strip's lines are a row of the weight apart, which the processor does not foresee.
+      const float* const next = input + strip < end ? weight + strip : weight + count * p.inputs - (input - begin);
+      if (input + strip < end || output + count < p.outputs)
+        for (std::int64_t i = 0; i < count; ++i) {
+          __builtin_prefetch(next + i * p.inputs, 0, 2);
+          __builtin_prefetch(next + i * p.inputs + block, 0, 2);
+        }
+      const Product product = {
+          p.rows, strip, count, from + output, p.outputs, weight, p.inputs, to + input, p.inputs, nullptr, 1, 0, 0};
+      if (add || output)
+        multiply<false, true>(product);
+      else
+        multiply<false, false>(product);
+    }
+  }
+}

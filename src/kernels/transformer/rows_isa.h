@@ -1,0 +1,228 @@
+// Norms, activations, biases and dropouts of rows. Included by kernels.cpp inside a namespace and under a target, where `Vec` is a
+// vector of ANYACCEL_REAL.
+namespace {
+
+#include "kernels/simd/products_isa.h"
+#include "kernels/simd/row_ends_isa.h"
+// The random numbers want nothing but integers.
+#include "kernels/transformer/dropout_isa.h"
+
+/// a without what lies behind the first n elements.
+inline Vec first_of(Vec a, std::int64_t n) {
+  if (n >= Vec::width) return a;
+  Real parts[Vec::width];
+  a.store(parts);
+  for (std::int64_t i = n; i < Vec::width; ++i) parts[i] = 0;
+  return Vec::load(parts);
+}
+
+inline void add_to(Real* to, Vec a, std::int64_t n) { store_some(load_some(to, n) + a, to, n); }
+
+#if defined(ANYACCEL_DOUBLE)
+inline Real normal_below(Real x) { return __builtin_erfc(-x * 0.70710678118654752) / 2; }
+
+/// gelu(x) and its derivative.
+inline void gelu_of(Vec x, bool tanh, Vec* value, Vec* slope) {
+  for (int i = 0; i < Vec::width; ++i) {
+    const Real at = x.x[i];
+    Real part, change;
+    if (tanh) {
+      const Real z = 0.79788456080286536 * (at + 0.044715 * at * at * at);
+      part = 1 / (1 + __builtin_exp(-2 * z));
+      change = part * (1 - part) * 2 * 0.79788456080286536 * (1 + 3 * 0.044715 * at * at);
+    } else {
+      part = normal_below(at);
+      change = 0.39894228040143268 * __builtin_exp(-at * at / 2);
+    }
+    value->x[i] = at * part;
+    slope->x[i] = part + at * change;
+  }
+}
+inline Vec gelu_of(Vec x, bool tanh) {
+  Vec value, slope;
+  gelu_of(x, tanh, &value, &slope);
+  return value;
+}
+#else
+#include "kernels/simd/normal_isa.h"
+
+/// gelu(x) and its derivative.
+inline Vec gelu_of(Vec x, bool tanh, Vec* slope) {
+  Vec part, change;
+  if (tanh) {
+    const Vec square = x * x;
+    const Vec z = x * Vec::fma(square, Vec::of(-2 * 0.79788456F * 0.044715F), Vec::of(-2 * 0.79788456F));
+    const Vec most = Vec::of(88);
+    part = Vec::of(1) / (Vec::of(1) + exp_of({z.x > most.x ? most.x : z.x}));
+    const Vec steep = Vec::fma(square, Vec::of(6 * 0.79788456F * 0.044715F), Vec::of(2 * 0.79788456F));
+    change = part * (Vec::of(1) + negated(part)) * steep;
+  } else {
+    part = normal_below(x, &change);
+  }
+  *slope = Vec::fma(x, change, part);
+  return x * part;
+}
+inline Vec gelu_of(Vec x, bool tanh) {
+  Vec slope;
+  return gelu_of(x, tanh, &slope);
+}
+inline void gelu_of(Vec x, bool tanh, Vec* value, Vec* slope) { *value = gelu_of(x, tanh, slope); }
+#endif
+
+inline Real inverse_root(Real x) {
+#if defined(ANYACCEL_DOUBLE)
+  return 1 / __builtin_sqrt(x);
+#else
+  return 1 / __builtin_sqrtf(x);
+#endif
+}
+
+}  // namespace
+
+template <typename S>
+void add_norm(const AddNorm<S>& pass, std::int64_t begin, std::int64_t end, Real* row_of) {
+  const std::int64_t columns = pass.columns;
+  for (std::int64_t row = begin; row < end; ++row) {
+    const std::int64_t at = row * columns;
+    Vec sum = Vec::of(0);
+    if (pass.product && pass.dropout.threshold) {
+      each_vector(columns, [&](std::int64_t i, std::int64_t n) {
+        store_some(load_some(pass.product + at + i, n) + load_some(pass.bias + i, n), row_of + i, n);
+      });
+      drop_row(pass.dropout, row, columns, row_of);
+      each_vector(columns, [&](std::int64_t i, std::int64_t n) {
+        const Vec r = load_some(row_of + i, n) + load_some(pass.residual + at + i, n);
+        sum = sum + r;
+        store_some(r, row_of + i, n);
+      });
+    } else {
+      each_vector(columns, [&](std::int64_t i, std::int64_t n) {
+        Vec r = load_some(pass.residual + at + i, n);
+        if (pass.product) r = r + (load_some(pass.product + at + i, n) + load_some(pass.bias + i, n));
+        sum = sum + r;
+        store_some(r, row_of + i, n);
+      });
+    }
+    if (pass.sum)
+      each_vector(columns,
+                  [&](std::int64_t i, std::int64_t n) { store_some(load_some(row_of + i, n), pass.sum + at + i, n); });
+    if (!pass.out) continue;
+    const Real mean = total(sum) / static_cast<Real>(columns);
+    const Vec shift = Vec::of(-mean);
+    Vec squares = Vec::of(0);
+    each_vector(columns, [&](std::int64_t i, std::int64_t n) {
+      const Vec away = first_of(load_some(row_of + i, n) + shift, n);
+      squares = Vec::fma(away, away, squares);
+    });
+    const Real rstd = inverse_root(total(squares) / static_cast<Real>(columns) + pass.eps);
+    each_vector(columns, [&](std::int64_t i, std::int64_t n) {
+      const Vec normal = (load_some(row_of + i, n) + shift) * Vec::of(rstd);
+      store_some(Vec::fma(normal, load_some(pass.weight + i, n), load_some(pass.shift + i, n)), pass.out + at + i, n);
+    });
+    if (pass.stats) {
+      pass.stats[2 * row] = mean;
+      pass.stats[2 * row + 1] = rstd;
+    }
+  }
+}
+
+template <typename S>
+void norm_grad(const NormGrad<S>& pass, std::int64_t begin, std::int64_t end, Real* sums, Real* row_of) {
+  const std::int64_t columns = pass.columns;
+  const Real share = columns ? 1 / static_cast<Real>(columns) : 0;
+  for (std::int64_t row = begin; row < end; ++row) {
+    const std::int64_t at = row * columns;
+    if (!pass.weight) {
+      each_vector(columns,
+                  [&](std::int64_t i, std::int64_t n) { store_some(load_some(pass.grad + at + i, n), row_of + i, n); });
+    } else {
+      const Vec mean = Vec::of(-pass.stats[2 * row]);
+      const Vec rstd = Vec::of(pass.stats[2 * row + 1]);
+      const auto normal_at = [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
+        if (pass.sum) return first_of((load_some(pass.sum + at + i, n) + mean) * rstd, n);
+        const Vec from = load_some(pass.out + at + i, n) + load_some(pass.shift + i, n) * Vec::of(-1);
+        return first_of(from / load_some(pass.weight + i, n), n);
+      };
+      Vec straight = Vec::of(0), along = Vec::of(0);
+      each_vector(columns, [&](std::int64_t i, std::int64_t n) {
+        const Vec grad = load_some(pass.grad + at + i, n);
+        const Vec normal = normal_at(i, n);
+        const Vec scaled = grad * load_some(pass.weight + i, n);
+        straight = straight + scaled;
+        along = Vec::fma(scaled, normal, along);
+        add_to(sums + i, grad * normal, n);
+        add_to(sums + columns + i, grad, n);
+      });
+      const Vec level = Vec::of(-total(straight) * share);
+      const Vec tilt = Vec::of(-total(along) * share);
+      each_vector(columns, [&](std::int64_t i, std::int64_t n) {
+        const Vec scaled = load_some(pass.grad + at + i, n) * load_some(pass.weight + i, n);
+        Vec grad = Vec::fma(normal_at(i, n), tilt, scaled + level) * rstd;
+        if (pass.plus) grad = grad + load_some(pass.plus + at + i, n);
+        store_some(grad, row_of + i, n);
+      });
+    }
+    if (pass.grad_sum)
+      each_vector(columns, [&](std::int64_t i, std::int64_t n) {
+        store_some(load_some(row_of + i, n), pass.grad_sum + at + i, n);
+      });
+    if (pass.dropout.threshold) drop_row(pass.dropout, row, columns, row_of);
+    each_vector(columns, [&](std::int64_t i, std::int64_t n) {
+      const Vec grad = load_some(row_of + i, n);
+      if (pass.grad_product) store_some(grad, pass.grad_product + at + i, n);
+      add_to(sums + 2 * columns + i, grad, n);
+    });
+  }
+}
+
+template <typename S>
+void gelu(const Gelu<S>& pass, std::int64_t begin, std::int64_t end) {
+  const bool tanh = pass.tanh;
+  for (std::int64_t row = begin; row < end; ++row) {
+    const std::int64_t at = row * pass.columns;
+    each_vector(pass.columns, [&](std::int64_t i, std::int64_t n) {
+      store_some(gelu_of(load_some(pass.from + at + i, n) + load_some(pass.bias + i, n), tanh), pass.to + at + i, n);
+    });
+  }
+}
+
+template <typename S>
+void gelu_grad(const Gelu<S>& pass, S* grad, std::int64_t begin, std::int64_t end, Real* sums) {
+  const bool tanh = pass.tanh;
+  for (std::int64_t row = begin; row < end; ++row) {
+    const std::int64_t at = row * pass.columns;
+    each_vector(pass.columns, [&](std::int64_t i, std::int64_t n) {
+      Vec value, slope;
+      gelu_of(load_some(pass.from + at + i, n) + load_some(pass.bias + i, n), tanh, &value, &slope);
+      const Vec out = load_some(grad + at + i, n) * slope;
+      store_some(out, grad + at + i, n);
+      add_to(sums + i, out, n);
+    });
+  }
+}
+
+template <typename S>
+void add_bias(S* rows, const S* bias, std::int64_t columns, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t row = begin; row < end; ++row)
+    each_vector(columns, [&](std::int64_t i, std::int64_t n) {
+      S* const at = rows + row * columns + i;
+      store_some(load_some(at, n) + load_some(bias + i, n), at, n);
+    });
+}
+
+template <typename S>
+void column_sums(const S* rows, std::int64_t columns, std::int64_t begin, std::int64_t end, Real* sums) {
+  for (std::int64_t row = begin; row < end; ++row)
+    each_vector(columns,
+                [&](std::int64_t i, std::int64_t n) { add_to(sums + i, load_some(rows + row * columns + i, n), n); });
+}
+
+template <typename S>
+void widen(const S* from, std::int64_t count, Real* to) {
+  each_vector(count, [&](std::int64_t i, std::int64_t n) { store_some(load_some(from + i, n), to + i, n); });
+}
+
+template <typename S>
+void narrow(const Real* from, std::int64_t count, S* to) {
+  each_vector(count, [&](std::int64_t i, std::int64_t n) { store_some(load_some(from + i, n), to + i, n); });
+}

@@ -1,0 +1,45 @@
+// Sums of weights' rows. Included by few_rows.cpp inside a namespace and under a target.
+namespace {
+
+#include "kernels/simd/row_ends_isa.h"
+
+/// Eight rows of weights together: their sums stay in the registers for that long.
+template <typename S, bool first>
+inline void add_eight(const S* weight, std::int64_t outputs, const float* x, std::int64_t count, float* sums) {
+  each_vector(
+      outputs, [&](std::int64_t o, std::int64_t n) __attribute__((always_inline)) {
+        Vec sum = first ? Vec::of(0) : load_some(sums + o, n);
+        for (std::int64_t i = 0; i < count; ++i)
+          sum = Vec::fma(load_some(weight + i * outputs + o, n), Vec::of(x[i]), sum);
+        store_some(sum, sums + o, n);
+      });
+}
+
+}  // namespace
+
+template <typename S>
+void turned_rows(const TurnedProduct& p, std::int64_t part, float* sums) {
+  const std::int64_t size = turned_part(p.inputs), begin = part * size;
+  const std::int64_t end = begin + size < p.inputs ? begin + size : p.inputs;
+  for (std::int64_t i = begin; i < end; i += 8) {
+    const std::int64_t count = end - i < 8 ? end - i : 8;
+    const S* const weight = static_cast<const S*>(p.weight) + i * p.outputs;
+    for (std::int64_t row = 0; row < p.rows; ++row) {
+      const float* const x = p.from + row * p.inputs + i;
+      if (i == begin)
+        add_eight<S, true>(weight, p.outputs, x, count, sums + row * p.outputs);
+      else
+        add_eight<S, false>(weight, p.outputs, x, count, sums + row * p.outputs);
+    }
+  }
+}
+
+inline void added_parts(std::int64_t parts, std::int64_t apart, std::int64_t begin, std::int64_t end, float* sums) {
+  each_vector(
+      end - begin, [&](std::int64_t o, std::int64_t n) __attribute__((always_inline)) {
+        float* const at = sums + begin + o;
+        Vec sum = load_some(at, n);
+        for (std::int64_t part = 1; part < parts; ++part) sum = sum + load_some(at + part * apart, n);
+        store_some(sum, at, n);
+      });
+}

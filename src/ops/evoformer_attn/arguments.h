@@ -1,0 +1,140 @@
+// What attention is given, its checks, and where each head of it lies.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "ops/shared/host_tensors.h"
+
+namespace anyaccel::ops {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+
+inline bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
+
+struct EvoformerGiven {
+  const Tensor &q, &k, &v;
+  const OptionalTensor &bias1, &bias2;
+  std::optional<double> scale;
+
+  double factor() const {
+    return scale ? *scale : 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, q.size(-1))));
+  }
+};
+
+constexpr const char* evoformer_where = "evoformer_attention";
+
+/// For shapes that may be symbols, too.
+inline void check_kinds(const EvoformerGiven& g) {
+  constexpr const char* where = evoformer_where;
+  if (g.q.dim() < 4) refuse(where, "the query does not fit", words(g.q), "[..., entries, length, heads, head dim]");
+  if (g.q.scalar_type() != at::kDouble) element_of(where, "the query", g.q);
+  const auto check = [&](const char* name, const Tensor& tensor) {
+    if (tensor.scalar_type() != g.q.scalar_type() || tensor.dim() != g.q.dim() || tensor.device() != g.q.device())
+      refuse(where, std::string(name) + " differs from the query in dtype, dimensions or device", words(tensor),
+             words(g.q));
+  };
+  check("the key", g.k);
+  check("the value", g.v);
+  if (given(g.bias1)) check("bias1", *g.bias1);
+  if (given(g.bias2)) check("bias2", *g.bias2);
+  if (g.scale && !std::isfinite(*g.scale))
+    refuse(where, "the scale is not finite", std::to_string(*g.scale), "a finite number");
+}
+
+inline void check_given(const EvoformerGiven& g) {
+  check_kinds(g);
+  constexpr const char* where = evoformer_where;
+  const std::int64_t dims = g.q.dim(), keys = g.k.size(-3);
+  const auto check = [&](const char* name, const Tensor& tensor, const std::vector<std::int64_t>& want) {
+    if (tensor.sizes() != at::IntArrayRef(want))
+      refuse(where, std::string(name) + " has another shape", words(tensor), c10::str(want));
+  };
+  std::vector<std::int64_t> sizes = g.q.sizes().vec();
+  const auto at = [&](std::int64_t last) -> std::int64_t& { return sizes[static_cast<std::size_t>(dims - last)]; };
+  at(3) = keys;
+  check("the key", g.k, sizes);
+  check("the value", g.v, sizes);
+  at(3) = at(2) = 1;
+  at(1) = keys;
+  if (given(g.bias1)) check("bias1", *g.bias1, sizes);
+  at(4) = 1;
+  at(3) = g.q.size(-2);
+  at(2) = g.q.size(-3);
+  if (given(g.bias2)) check("bias2", *g.bias2, sizes);
+}
+
+/// A tensor as [batch, entries, ...], the last three dimensions as they are, the last one in one piece.
+inline Tensor five(const Tensor& tensor) {
+  const Tensor out = tensor.dim() == 4 ? tensor.unsqueeze(0) : tensor.flatten(0, tensor.dim() - 5);
+  return out.stride(4) == 1 || out.size(4) <= 1 ? out : out.contiguous();
+}
+
+/// Sizes of a call, and its heads: those that share bias2 follow each other.
+struct EvoformerSizes {
+  std::int64_t batch, entries, queries, keys, heads, dim;
+
+  explicit EvoformerSizes(const Tensor& q, const Tensor& k)
+      : batch(q.size(0)), entries(q.size(1)), queries(q.size(2)), keys(k.size(2)), heads(q.size(3)), dim(q.size(4)) {}
+  std::int64_t all_heads() const { return batch * entries * heads; }
+
+  struct Place {
+    std::int64_t batch, entry, head;
+  };
+  Place place(std::int64_t index) const {
+    return {index / (entries * heads), index % entries, index / entries % heads};
+  }
+};
+
+/// `lse` is [batch * entries, heads, queries or more].
+inline void check_lse(const Tensor& lse, const EvoformerSizes& sizes, at::ScalarType type, const Tensor& q) {
+  if (lse.scalar_type() != type || lse.dim() != 3 || lse.size(0) != sizes.batch * sizes.entries ||
+      lse.size(1) != sizes.heads || lse.size(2) < sizes.queries || (lse.size(2) > 1 && lse.stride(2) != 1) ||
+      lse.device() != q.device())
+    refuse(evoformer_where, "lse does not fit", words(lse),
+           c10::str(type, " [", sizes.batch * sizes.entries, ", ", sizes.heads, ", ", sizes.queries, " or more]"));
+}
+
+/// DeepSpeed's lse is longer than the queries; what is over says that nothing may be seen there.
+inline void fill_end(const Tensor& lse, std::int64_t queries) {
+  if (lse.size(2) > queries) lse.narrow(2, queries, lse.size(2) - queries).fill_(HUGE_VAL);
+}
+
+/// What is written to has the shape and dtype of `like`, and is contiguous.
+inline void check_result(const char* name, const Tensor& tensor, const Tensor& like, at::ScalarType type) {
+  if (tensor.sizes() != like.sizes() || tensor.scalar_type() != type || !tensor.is_contiguous() ||
+      tensor.device() != like.device())
+    refuse(evoformer_where, std::string(name) + " does not fit", words(tensor),
+           c10::str("contiguous ", type, " ", like.sizes()));
+}
+
+/// Arithmetic, lse and the biases' gradients are of this type.
+inline at::ScalarType real_type(const Tensor& q) { return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+
+/// What the backward pass has beside.
+struct EvoformerBackward {
+  const Tensor &grad, &out, &lse, &dq, &dk, &dv;
+  const OptionalTensor &dbias1, &dbias2;
+};
+
+inline void check_backward(const EvoformerGiven& g, const EvoformerBackward& b) {
+  if (b.grad.sizes() != g.q.sizes() || b.grad.scalar_type() != g.q.scalar_type() || b.out.sizes() != g.q.sizes() ||
+      b.out.scalar_type() != g.q.scalar_type())
+    refuse(evoformer_where, "the gradient or the result does not fit", words(b.grad) + " and " + words(b.out),
+           words(g.q));
+  check_result("dq", b.dq, g.q, g.q.scalar_type());
+  check_result("dk", b.dk, g.k, g.q.scalar_type());
+  check_result("dv", b.dv, g.v, g.q.scalar_type());
+  const auto check = [&](const char* name, const OptionalTensor& grad, const OptionalTensor& bias) {
+    if (!given(grad)) return;
+    if (!given(bias)) refuse(evoformer_where, std::string("there is no bias for ") + name, words(*grad), "none");
+    check_result(name, *grad, *bias, real_type(g.q));
+  };
+  check("dbias1", b.dbias1, g.bias1);
+  check("dbias2", b.dbias2, g.bias2);
+}
+
+}  // namespace anyaccel::ops

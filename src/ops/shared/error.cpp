@@ -1,0 +1,49 @@
+// anyaccel::Error's constructor for the libraries of ops, which link no library of ours: beside what base's does (the message has one
+// home, sdk/error_message.h) it remembers the code, which torch drops on the way to Python.
+#include "ops/shared/error.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "anyaccel/sdk/error_message.h"
+
+namespace anyaccel {
+
+namespace {
+
+/// Errors are thrown seldom and asked for at once, but wait() of many requests makes many before the first of them is thrown.
+constexpr std::size_t kRemembered = 256;
+
+struct Made {
+  std::mutex mutex;
+  std::array<std::pair<std::string, ErrorCode>, kRemembered> last;
+  std::size_t count = 0;
+};
+
+Made& made() {
+  static auto& all = *new Made;  // never destroyed: threads may fail while the process ends
+  return all;
+}
+
+}  // namespace
+
+Error::Error(ErrorCode code, std::string_view where, const ErrorText& text)
+    : std::runtime_error(sdk::error_message(where, text)), code_(code) {
+  auto& all = made();
+  const std::lock_guard lock(all.mutex);
+  all.last[all.count++ % kRemembered] = {what(), code};
+}
+
+std::int64_t ops::error_code_of(const std::string& message) noexcept {
+  auto& all = made();
+  const std::lock_guard lock(all.mutex);
+  for (std::size_t i = 0; i < std::min(all.count, kRemembered); ++i)
+    if (const auto& [text, code] = all.last[(all.count - 1 - i) % kRemembered]; text == message)
+      return static_cast<std::int64_t>(code);
+  return -1;
+}
+
+}  // namespace anyaccel

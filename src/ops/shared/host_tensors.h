@@ -1,0 +1,104 @@
+// Checks of the tensors that optimizers on host memory are given.
+#pragma once
+
+#include <cmath>
+#include <sstream>
+
+#include "ATen/core/Tensor.h"
+#include "ops/shared/check.h"
+#include "kernels/simd/element.h"
+
+namespace anyaccel::ops {
+
+inline std::string words(const at::Tensor& tensor) {
+  std::ostringstream out;
+  if (!tensor.defined()) return "none";
+  out << tensor.scalar_type() << " ";
+  if (!tensor.is_meta()) out << tensor.sizes() << " ";
+  out << "on " << tensor.device();
+  return out.str();
+}
+
+/// The element type of a tensor, which must be float, bfloat16 or half.
+inline Element element_of(std::string_view where, const char* name, const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat: return Element::f32;
+    case at::kBFloat16: return Element::bf16;
+    case at::kHalf: return Element::fp16;
+    default:
+      refuse(where, std::string("the dtype of ") + name + " is not supported", words(tensor),
+             "float32, bfloat16 or float16");
+  }
+}
+
+/// `tensor` is in memory that this processor reads. Not asked of meta tensors.
+inline void check_on_host(std::string_view where, const char* name, const at::Tensor& tensor) {
+  if (!tensor.is_cpu())
+    refuse(where, std::string(name) + " is not in host memory", words(tensor), "a tensor on the device type CPU");
+}
+
+/// `tensor` is dense and lies where `first` does, whatever device that is.
+inline void check_dense_on(const char* where, const char* name, const at::Tensor& tensor, const at::Tensor& first) {
+  if (!tensor.defined() || tensor.layout() != at::kStrided)
+    refuse(where, std::string(name) + " is not a dense tensor", words(tensor), "one");
+  if (tensor.device() != first.device())
+    refuse(where, std::string(name) + " is on another device", words(tensor), words(first));
+}
+
+/// `tensor` has the shape of `params`, with its elements in the same order and without gaps.
+inline void check_shape(std::string_view where, const char* name, const at::Tensor& tensor, const at::Tensor& params) {
+  if (tensor.sizes() != params.sizes())
+    refuse(where, std::string("the shape of ") + name + " differs from the parameters'", words(tensor), words(params));
+  if (tensor.is_contiguous() && params.is_contiguous()) return;
+  if (tensor.strides() != params.strides() || !params.is_non_overlapping_and_dense())
+    refuse(where, std::string(name) + " lies otherwise in memory than the parameters, or has gaps",
+           "strides " + c10::str(tensor.strides()), "contiguous tensors", "call contiguous() and copy the result back");
+}
+
+/// `tensor` belongs to `params`: same shape, in memory that this processor reads, with its elements in the same order and
+/// without gaps. With `on_host` false (meta tensors, whose shapes may be symbols) only that it is dense.
+inline void check_beside(std::string_view where, const char* name, const at::Tensor& tensor, const at::Tensor& params,
+                         bool on_host) {
+  if (!tensor.defined() || tensor.layout() != at::kStrided)
+    refuse(where, std::string(name) + " is not a dense tensor", words(tensor), "one like the parameters");
+  if (!on_host) return;
+  check_on_host(where, name, tensor);
+  check_shape(where, name, tensor, params);
+}
+
+/// Type of the state and gradients beside that of the parameters.
+inline Element element_beside(std::string_view where, const char* name, const at::Tensor& tensor, Element params) {
+  const Element element = element_of(where, name, tensor);
+  if (element != Element::f32 && element != params)
+    refuse(where, std::string("the dtype of ") + name + " fits no parameters of this dtype", words(tensor),
+           "float32 or the parameters' dtype");
+  return element;
+}
+
+/// The memory of a tensor that an op changes in place. Autograd is told, so that a backward that saved the tensor refuses
+/// instead of reading what it has become.
+inline void* changed_memory(const at::Tensor& tensor) {
+  if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+  return tensor.mutable_data_ptr();
+}
+
+inline void check_number(std::string_view where, const char* name, double value, bool right, const char* want) {
+  if (!right || !std::isfinite(value))
+    refuse(where, std::string(name) + " is out of range", std::to_string(value), want);
+}
+
+inline void check_beta(std::string_view where, const char* name, double value) {
+  check_number(where, name, value, value >= 0 && value < 1, "0 <= beta < 1");
+}
+
+inline void check_step(std::string_view where, std::int64_t step, std::int64_t first) {
+  if (step < first)
+    refuse(where, "the step is out of range", std::to_string(step),
+           std::to_string(first) + " or more, the first step is 1");
+}
+
+inline void check_not_negative(std::string_view where, const char* name, double value) {
+  check_number(where, name, value, value >= 0, "0 or more");
+}
+
+}  // namespace anyaccel::ops

@@ -1,0 +1,42 @@
+// The optimizers that Python made by number, as DeepSpeed's do: create_x(id, ...) ... destroy_x(id).
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "ops/shared/check.h"
+
+namespace anyaccel::ops {
+
+/// Of an optimizer that is told all its numbers with each step.
+struct KeepsNothing {};
+
+/// Thread-safe. `Kept` is what an optimizer keeps between steps.
+template <typename Kept>
+class OptimizerIds {
+ public:
+  /// Replaces one of the same id.
+  void put(std::int64_t id, Kept kept) {
+    const std::lock_guard lock(mutex_);
+    kept_[id] = kept;
+  }
+  void remove(std::int64_t id) {
+    const std::lock_guard lock(mutex_);
+    kept_.erase(id);
+  }
+  Kept get(const char* where, std::int64_t id) {
+    const std::lock_guard lock(mutex_);
+    const auto place = kept_.find(id);
+    if (place == kept_.end())
+      refuse(where, "there is no optimizer of this id", std::to_string(id), "one that was created");
+    return place->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::int64_t, Kept> kept_;
+};
+
+}  // namespace anyaccel::ops

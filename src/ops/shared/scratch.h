@@ -1,0 +1,31 @@
+// Memory that each thread of an op has to itself while it runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include "ops/shared/tasks.h"
+
+namespace anyaccel::ops {
+
+/// `each` elements for as many threads as parallel_tasks() may use here; each thread's begin at a cache line.
+template <typename T>
+class ScratchMemory {
+ public:
+  explicit ScratchMemory(std::int64_t each)
+      : threads_(task_threads()),
+        each_((each + 15) / 16 * 16),
+        at_(::operator new (static_cast<std::size_t>(threads_* each_) * sizeof(T), std::align_val_t{64})) {}
+  ~ScratchMemory() { ::operator delete (at_, std::align_val_t{64}); }
+  ScratchMemory(const ScratchMemory&) = delete;
+  ScratchMemory& operator=(const ScratchMemory&) = delete;
+  std::int64_t threads() const { return threads_; }
+  T* of(std::int64_t thread) const { return static_cast<T*>(at_) + thread * each_; }
+
+ private:
+  std::int64_t threads_, each_;
+  void* at_;
+};
+
+}  // namespace anyaccel::ops

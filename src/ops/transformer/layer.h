@@ -1,0 +1,161 @@
+// What both directions of the layer share on the host: memory, threads, products. Included by forward.cpp and backward.cpp alone.
+#pragma once
+
+#include <limits>
+#include <new>
+
+#include "ATen/ops/where.h"
+#include "ops/shared/tasks.h"
+#include "kernels/transformer/attention.h"
+#include "kernels/transformer/few_rows.h"
+#include "ops/transformer/passes.h"
+
+namespace anyaccel::ops {
+namespace {
+
+/// Aligned memory of each thread.
+template <typename T>
+class ThreadMemory {
+ public:
+  explicit ThreadMemory(std::int64_t elements, std::int64_t threads = task_threads())
+      : threads_(threads),
+        each_((elements + 15) / 16 * 16),
+        at_(::operator new (static_cast<std::size_t>(threads_* each_) * sizeof(T), std::align_val_t{64})) {}
+  ~ThreadMemory() { ::operator delete (at_, std::align_val_t{64}); }
+  ThreadMemory(const ThreadMemory&) = delete;
+  ThreadMemory& operator=(const ThreadMemory&) = delete;
+  std::int64_t threads() const { return threads_; }
+  T* of(std::int64_t thread) const { return static_cast<T*>(at_) + thread * each_; }
+
+ private:
+  std::int64_t threads_, each_;
+  void* at_;
+};
+
+constexpr std::int64_t elements_of_task = 8192;
+
+/// Rows of a task: follows from the sizes alone, so that sums over rows do not depend on threads.
+inline std::int64_t rows_of_task(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t enough = std::max<std::int64_t>(1, elements_of_task / std::max<std::int64_t>(1, columns));
+  return std::max(enough, (rows + 63) / 64);
+}
+
+/// Calls function(begin, end, thread, task) for all rows.
+template <typename Function>
+void parallel_rows(std::int64_t rows, std::int64_t columns, const Function& function) {
+  const std::int64_t each = rows_of_task(rows, columns);
+  parallel_tasks((rows + each - 1) / each, task_threads(), [&](std::int64_t task, std::int64_t thread) {
+    function(task * each, std::min(rows, (task + 1) * each), thread, task);
+  });
+}
+
+/// The arguments as the host's kernels take them.
+template <typename S>
+struct Layer : LayerArguments {
+  using Real = typename RealOf<S>::type;
+
+  explicit Layer(const TransformerGiven& given)
+      : LayerArguments(given), isa(best_isa()), qkvb(g.attn_qkvb.contiguous()) {
+    if (g.has_mask()) {
+      mask = *g.attention_mask;
+      if (mask.scalar_type() == at::kBool) mask = at::where(mask, 0.0, -std::numeric_limits<double>::infinity());
+      mask = mask.to(real_type()).expand({batch, g.heads, length, length});
+    }
+  }
+
+  std::int64_t heads() const { return batch * g.heads; }
+  /// Whether the attention reads heads where they are, or copies of them that are padded or of another type.
+  bool in_place() const { return std::is_same_v<S, Real> && head_dim % 16 == 0; }
+  std::int64_t padded_dim() const { return std::max<std::int64_t>(16, (head_dim + 15) / 16 * 16); }
+
+  /// What all heads have in common with head `index`; q, k, v and out are missing.
+  FullAttention<Real> head(std::int64_t index, Real* stats) const {
+    FullAttention<Real> h{};
+    h.length = length;
+    h.dim = padded_dim();
+    h.scale = static_cast<Real>(attention_scale());
+    if (mask.defined()) {
+      h.mask =
+          mask.template const_data_ptr<Real>() + index / g.heads * mask.stride(0) + index % g.heads * mask.stride(1);
+      h.mask_row = mask.stride(2);
+      h.mask_column = mask.stride(3);
+    }
+    h.stats = stats ? stats + 2 * index * length : nullptr;
+    h.dropout = attn_drop;
+    h.first_row = index * length;
+    return h;
+  }
+
+  Isa isa;
+  Tensor qkvb, mask;
+};
+
+/// Copies one head's rows, `row` elements apart, to [length][padded] in the arithmetic's type, padded with zeros.
+template <typename S, typename Real>
+void gather(const Layer<S>& layer, const S* from, std::int64_t row, Real* to) {
+  const std::int64_t padded = layer.padded_dim();
+  for (std::int64_t i = 0; i < layer.length; ++i) {
+    widen(layer.isa, from + i * row, layer.head_dim, to + i * padded);
+    std::fill(to + i * padded + layer.head_dim, to + (i + 1) * padded, Real{0});
+  }
+}
+
+/// The way back.
+template <typename S, typename Real>
+void scatter(const Layer<S>& layer, const Real* from, S* to, std::int64_t row) {
+  const std::int64_t padded = layer.padded_dim();
+  for (std::int64_t i = 0; i < layer.length; ++i) narrow(layer.isa, from + i * padded, layer.head_dim, to + i * row);
+}
+
+/// A product of few rows, and whether it is one that the kernels here do.
+template <typename S>
+std::optional<FewRows> few_rows(const Layer<S>& layer, const Tensor& weight) {
+  if constexpr (std::is_same_v<S, float>) {
+    const std::int64_t outputs = weight.size(0), inputs = weight.size(1);
+    // Measured on x86 alone.
+    const bool fast = layer.isa == Isa::avx512 || layer.isa == Isa::avx2;
+    if (fast && layer.rows > 0 && layer.rows <= most_few_rows && outputs % few_rows_outputs == 0 &&
+        inputs % few_rows_outputs == 0 && weight.is_contiguous())
+      return FewRows{layer.rows, outputs, inputs, read<float>(weight)};
+  }
+  return std::nullopt;
+}
+
+/// product = from weight^T; false, and nothing done, where the kernels here are not the fastest.
+template <typename S>
+bool multiply_few(const Layer<S>& layer, const Tensor& product, const Tensor& from, const Tensor& weight,
+                  const Tensor& bias = {}) {
+  const auto few = few_rows(layer, weight);
+  if (!few) return false;
+  const std::int64_t piece = 128, pieces = (few->inputs + piece - 1) / piece;
+  const ThreadMemory<float> packed(few_rows_packed(*few), 1);
+  parallel_tasks(pieces, task_threads(), [&](std::int64_t i, std::int64_t) {
+    pack_few_rows(layer.isa, *few, read<float>(from), i * piece, std::min(few->inputs, (i + 1) * piece), packed.of(0));
+  });
+  parallel_tasks(few->outputs / few_rows_outputs, task_threads(), [&](std::int64_t i, std::int64_t) {
+    few_rows_forward(layer.isa, *few, packed.of(0), read<float>(bias), i * few_rows_outputs, write<float>(product));
+  });
+  return true;
+}
+
+/// product = from weight^T
+template <typename S>
+void multiply_weight(const Layer<S>& layer, const Tensor& product, const Tensor& from, const Tensor& weight) {
+  if (!multiply_few(layer, product, from, weight)) multiply(product, from, weight.t());
+}
+
+/// product (+)= from weight
+template <typename S>
+void multiply_back(const Layer<S>& layer, const Tensor& product, const Tensor& from, const Tensor& weight,
+                   bool add = false) {
+  const auto few = few_rows(layer, weight);
+  if (!few) return multiply(product, from, weight, add);
+  const std::int64_t strips = few->inputs / few_rows_outputs, parts = std::min(strips, task_threads());
+  const auto first = [&](std::int64_t part) { return part * strips / parts * few_rows_outputs; };
+  parallel_tasks(parts, parts, [&](std::int64_t i, std::int64_t) {
+    few_rows_backward(layer.isa, *few, read<float>(from), add, first(i), first(i + 1), write<float>(product));
+  });
+}
+
+}  // namespace
+}  // namespace anyaccel::ops

@@ -1,0 +1,13 @@
+// The byte-level vocabulary: tokens 0 to 255 are the bytes.
+#pragma once
+
+#include <cstdint>
+
+namespace anyaccel::llm {
+
+/// Token that ends a document.
+constexpr std::uint16_t kEndOfText = 256;
+/// Number of tokens of the vocabulary.
+constexpr int kByteVocabulary = 257;
+
+}  // namespace anyaccel::llm

@@ -1,0 +1,48 @@
+// Runs a template.
+#pragma once
+
+#include <string>
+
+#include "text/chat/operations.h"
+#include "text/chat/syntax.h"
+
+namespace anyaccel::llm::chat {
+
+/// Names and what they stand for; a block's own in front of those around it.
+struct Scope {
+  std::map<std::string, Value, std::less<>> names = {};
+  Scope* around = nullptr;
+};
+
+class Interpreter {
+ public:
+  explicit Interpreter(const Limits& limits) : budget_(limits) {}
+  /// The template's text. `variables` is a dict.
+  std::string render(const Block& document, const Value& variables);
+
+ private:
+  enum class Flow { on, stop, next };
+
+  Flow run(const Block& block, Scope& scope);
+  Flow run(const Statement& statement, Scope& scope);
+  Flow choose(const Statement& statement, Scope& scope);
+  Flow loop(const Statement& statement, Scope& scope);
+  std::string captured(const Block& block, Scope& scope);
+  void assign(const Target& target, Value value, Scope& scope, int line);
+  void print(const Value& value, int line);
+
+  Value evaluate(const Expression& node, Scope& scope);
+  Value evaluate_part(const ExpressionPtr& node, Scope& scope);
+  Value name(const Expression& node, const Scope& scope);
+  Value call(const Expression& node, Scope& scope);
+  Value call_macro(const Function& function, const Arguments& arguments, int line);
+  Value compare_all(const Expression& node, Scope& scope);
+  /// Arguments are the children from `first` on, and the keywords.
+  Arguments arguments(const Expression& node, std::size_t first, Scope& scope);
+  Context at(int line) { return {budget_, line}; }
+
+  Budget budget_;
+  std::string output_;
+};
+
+}  // namespace anyaccel::llm::chat

@@ -1,0 +1,31 @@
+// What a tokenizer is made of.
+#pragma once
+
+#include <memory>
+
+#include "anyaccel/llm/tokenizer.h"
+#include "text/tokenizer/added_tokens.h"
+#include "text/tokenizer/pipeline.h"
+
+namespace anyaccel::llm {
+
+struct Tokenizer::Data {
+  explicit Data(const TokenizerNode& root);
+
+  std::unique_ptr<const Normalizer> normalizer;  ///< may be null, like all others except the model
+  std::unique_ptr<const PreTokenizer> pre_tokenizer;
+  std::unique_ptr<const TokenModel> model;
+  std::unique_ptr<const PostProcessor> post_processor;
+  std::unique_ptr<const TokenDecoder> decoder;
+  AddedTokens added;
+
+  /// Appends the ids of a text without added tokens. `lead`: number of leading bytes aligned to byte 0 of the whole
+  /// text. `limit`: limit for all pieces, reduced by the pieces of this text.
+  void encode_plain(std::string_view text, std::size_t lead, TextLimit& limit, TokenIds& ids) const;
+  /// Returns the token's text, or nothing for an id without a token, and for a special added token unless `specials`.
+  /// Throws
+  /// `invalid_argument` for an id out of range.
+  std::optional<std::string> token(std::int64_t id, bool specials) const;
+};
+
+}  // namespace anyaccel::llm

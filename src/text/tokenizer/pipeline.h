@@ -1,0 +1,115 @@
+// The steps from text to ids and back, as tokenizer.json names them:
+// normalizer -> pre-tokenizer -> model -> post-processor, and decoder. Each is immutable once made.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "text/tokenizer/normalized_text.h"
+#include "text/tokenizer/read.h"
+
+namespace anyaccel::llm {
+
+using TokenIds = std::vector<std::int64_t>;
+
+class Normalizer {
+ public:
+  virtual ~Normalizer() = default;
+  virtual void normalize(NormalizedText& text) const = 0;
+};
+
+/// A part of the text on its way to the model.
+struct Piece {
+  std::string text;
+  std::size_t lead;  ///< leading bytes aligned to byte 0 of the whole text; above 0: the piece begins the whole text
+};
+
+/// The pieces of a text, in order.
+class Pieces {
+ public:
+  explicit Pieces(TextLimit limit) : limit_(limit) {}
+  /// Appends a piece unless it is empty.
+  void add(Piece piece);
+  TextLimit limit() const { return limit_; }
+  std::size_t bytes() const { return bytes_; }
+  std::vector<Piece>& all() { return all_; }
+
+ private:
+  std::vector<Piece> all_;
+  std::size_t bytes_ = 0;
+  TextLimit limit_;
+};
+
+/// Splits pieces into smaller ones.
+class PreTokenizer {
+ public:
+  virtual ~PreTokenizer() = default;
+  virtual void split(Piece piece, Pieces& out) const = 0;
+};
+
+/// Words and their ids, both ways.
+class Vocabulary {
+ public:
+  /// A word that is given again gets the later id.
+  void add(const std::string& word, std::int64_t id);
+  std::optional<std::int64_t> id(std::string_view word) const;
+  /// Null for an unknown id.
+  const std::string* word(std::int64_t id) const;
+  std::size_t size() const { return ids_.size(); }
+  /// The ids of <0x00> to <0xFF>, which must all be there for those of `text`; false, and nothing appended, when not.
+  bool append_byte_tokens(std::string_view text, TokenIds& ids) const;
+
+ private:
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>> ids_;
+  std::unordered_map<std::int64_t, std::string> words_;
+};
+
+/// Gives the ids of one piece, which is not empty.
+class TokenModel {
+ public:
+  virtual ~TokenModel() = default;
+  virtual void tokenize(std::string_view piece, TokenIds& ids) const = 0;
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+
+ protected:
+  Vocabulary vocabulary_;
+};
+
+/// Adds the special tokens that frame a text.
+class PostProcessor {
+ public:
+  virtual ~PostProcessor() = default;
+  virtual void process(TokenIds& ids) const = 0;
+};
+
+/// Tokens on their way to text: the text is all parts, one after the other.
+struct Decoding {
+  std::vector<std::string> parts;
+  bool inside = false;  ///< other text comes before: what is done at the begin of a text is left out
+  bool raw = false;     ///< bytes that are no UTF-8 stay as they are
+  bool fused = false;   ///< the parts were joined
+  TextLimit limit = TextLimit::of(0);
+};
+
+class TokenDecoder {
+ public:
+  virtual ~TokenDecoder() = default;
+  virtual void decode(Decoding& text) const = 0;
+};
+
+// Of the object of tokenizer.json. `unsupported` naming the construct, or `corrupt`.
+std::unique_ptr<Normalizer> read_normalizer(const TokenizerNode& node);
+std::unique_ptr<PreTokenizer> read_pre_tokenizer(const TokenizerNode& node);
+std::unique_ptr<TokenModel> read_model(const TokenizerNode& node);
+std::unique_ptr<PostProcessor> read_post_processor(const TokenizerNode& node);
+std::unique_ptr<TokenDecoder> read_decoder(const TokenizerNode& node);
+
+}  // namespace anyaccel::llm

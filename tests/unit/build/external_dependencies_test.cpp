@@ -1,0 +1,104 @@
+// Files that no key covers: the system's headers and what lies below a prefix.
+#include "build/external_dependencies.h"
+
+#include "unit/build/fake_op.h"
+#include "unit/support/expect_error.h"
+#include "unit/support/scoped_env.h"
+
+namespace anyaccel::build {
+
+namespace {
+
+namespace fs = std::filesystem;
+using test::ScopedEnv;
+
+struct OutsideTest : testing::Test {
+  ScopedEnv ccache{"CCACHE_DISABLE", "1"};
+  FakeOp fake;
+  OutsideTest() {
+    fake.write("usr/x.h", "one\n");
+    fake.write("external", fake.path("usr/x.h").string());
+  }
+};
+
+// Broken when an upgrade of a header of the machine, at its old place, leaves the old library in use; or when its time alone, or a
+// header of the op's own, costs a build.
+TEST_F(OutsideTest, ChangedHeaderOfTheMachine) {
+  EXPECT_EQ(fake.load().origin, Origin::built);
+  fs::last_write_time(fake.path("usr/x.h"), fs::file_time_type::clock::now() - std::chrono::hours(3));
+  EXPECT_EQ(fake.load().origin, Origin::cached);
+  fake.write("usr/x.h", "two\n");
+  EXPECT_EQ(fake.load().origin, Origin::built);
+  EXPECT_EQ(fake.load().origin, Origin::cached);
+  fs::remove(fake.path("usr/x.h"));
+  EXPECT_EQ(fake.load().origin, Origin::built);
+  EXPECT_EQ(fake.in_cache("tiny-"), 1) << "the old one was replaced";
+}
+
+// Broken when what a key covers is listed too, because a compiler follows links: each load would look at LibTorch's headers.
+TEST_F(OutsideTest, LinksAreFollowed) {
+  fs::create_directory_symlink(fake.path("torch"), fake.path("link"));
+  fake.write("torch/include/t.h", "t\n");
+  fake.write("external", fake.path("torch/include/t.h").string() + " " + fake.path("usr/x.h").string());
+  fake.describe("");
+  fake.settings.torch_prefix = fake.path("link");
+  const auto found = fake.load();
+  ASSERT_EQ(found.held.manifest.external.size(), 1U);
+  EXPECT_EQ(found.held.manifest.external[0].path, fake.path("usr/x.h").string());
+}
+
+// Broken when a prebuilt library asks for headers, which are not there where it runs.
+TEST_F(OutsideTest, PrebuiltNeedsNoHeaders) {
+  build_prebuilt(fake.op(), fake.settings, fake.path("prebuilt"));
+  fs::remove(fake.path("usr/x.h"));
+  EXPECT_EQ(fake.load().origin, Origin::prebuilt);
+}
+
+// Broken when another version below the prefix is not seen, its place counts for more than its content, or the prefix must be there.
+TEST_F(OutsideTest, PrefixOfAPrebuiltOp) {
+  fake.write("one/include/x.h", "one\n");
+  fake.write("one/lib/libthing.so", "one");
+  fake.write("external", fake.path("one/include/x.h").string());
+  fake.describe("torch = no\nprefix_variable = THING_ROOT\nlink = thing\n");
+  {
+    const ScopedEnv root("THING_ROOT", fake.path("one").c_str());
+    build_prebuilt(fake.op(), fake.settings, fake.path("prebuilt"));
+    EXPECT_EQ(fake.load().origin, Origin::prebuilt);
+  }
+  EXPECT_EQ(fake.load().origin, Origin::prebuilt) << "the variable is not set";
+  fs::copy(fake.path("one"), fake.path("two"), fs::copy_options::recursive);
+  const ScopedEnv root("THING_ROOT", fake.path("two").c_str());
+  EXPECT_EQ(fake.load().origin, Origin::prebuilt);
+  fake.write("two/lib/libthing.so", "two");
+  std::string why;
+  find(fake.op(), fake.settings, &why);
+  EXPECT_THAT(why, testing::HasSubstr("two/lib/libthing.so is another one"));
+  EXPECT_EQ(fake.load().origin, Origin::built);
+}
+
+// Broken when make's way to write lists (continued lines, spaces, dollars) is misread.
+TEST(Dependencies, AsMakeWritesThem) {
+  EXPECT_THAT(dependencies_in("a.o: a.cpp \\\n /usr/a\\ b.h\\\n  c$$d.h\nx.h:\n"),
+              testing::ElementsAre("a.cpp", "/usr/a b.h", "c$d.h"));
+}
+
+// Broken when a manifest loses what it says of them, or a damaged line is taken.
+TEST(Manifests, OutsideFiles) {
+  const Manifest manifest{.op = "tiny",
+                          .content = "c",
+                          .key = "k",
+                          .sha256 = "s",
+                          .external = {{"/usr/include/a b.h", 12, 345, std::string(64, 'a')}},
+                          .parts = {}};
+  const auto read = parse_manifest(manifest.text());
+  ASSERT_TRUE(read && read->external.size() == 1);
+  EXPECT_EQ(read->external[0].path, "/usr/include/a b.h");
+  EXPECT_EQ(read->external[0].bytes + read->external[0].time, 357);
+  auto text = manifest.text();
+  text.erase(text.find("12 345"), 7);
+  EXPECT_FALSE(parse_manifest(text));
+}
+
+}  // namespace
+
+}  // namespace anyaccel::build

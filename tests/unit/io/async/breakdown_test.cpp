@@ -1,0 +1,226 @@
+// What must not end or hang the process: queues that break, threads that cannot be made, refusals without end, files that are none.
+#include <grp.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <future>
+#include <new>
+#include <thread>
+
+#include "unit/io/async/support.h"
+
+namespace anyaccel::ops::aio {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto kDo = FakeQueue::kDo;
+
+/// The status of a child that has ten seconds: 0 when the call was true, 77 when it cannot be tried here.
+int in_child(const std::function<int()>& call) {
+  const auto child = ::fork();
+  if (child == 0) {
+    ::alarm(10);
+    int status = 2;
+    try {
+      status = call();
+    } catch (...) {
+    }
+    ::_exit(status);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/// Waits at most ten seconds: a test that hangs says nothing.
+bool ends(Engine& engine, Request& request) {
+  auto waiting = std::async(std::launch::async, [&] { engine.wait(request); });
+  if (waiting.wait_for(10s) == std::future_status::ready) return true;
+  request.cancel();
+  return false;
+}
+
+class AioBreakdown : public testing::Test {
+ protected:
+  AioBreakdown() : path(folder.file("data")), bytes(random_bytes(100003, 4)) { put(path, bytes); }
+  Folder folder;
+  std::string path;
+  Bytes bytes;
+};
+
+/// Throws in the place of the call of a number.
+class BrokenQueue final : public Queue {
+ public:
+  BrokenQueue(int bad_submit, int bad_reap)
+      : queue_([](Transfer&) { return kDo; }), submit_(bad_submit), reap_(bad_reap) {}
+  const char* name() const noexcept override { return "broken"; }
+  std::size_t submit(Transfer* const* transfers, std::size_t count) override {
+    if (submit_-- == 0) throw std::bad_alloc();
+    return queue_.submit(transfers, count);
+  }
+  void reap(std::size_t least, std::vector<Transfer*>& done) override {
+    if (reap_-- <= 0) throw Error(ErrorCode::internal, "broken", {.what = "the ring is gone"});
+    queue_.reap(least, done);
+  }
+
+ private:
+  FakeQueue queue_;
+  int submit_, reap_;
+};
+
+Options with_broken(int bad_submit, int bad_reap, int workers = 1) {
+  auto out = with_hook([](Transfer&) { return kDo; });
+  out.workers = workers;
+  out.make_queue = [=](unsigned) { return Choice{std::make_unique<BrokenQueue>(bad_submit, bad_reap), "a test's"}; };
+  return out;
+}
+
+// Breaks when an exception on a worker's thread ends the process, leaves its requests open, or what comes after them.
+TEST_F(AioBreakdown, QueueThatBreaksFailsItsRequests) {
+  for (const int workers : {1, 3}) {
+    const auto engine = Engine::make(with_broken(-1, 1, workers));
+    auto keep = std::make_shared<Bytes>(bytes.size());
+    const std::weak_ptr<Bytes> watched = keep;
+    auto what = job(path, false, keep->data(), 0, keep->size());
+    what.keep = std::move(keep);
+    const auto first = engine->start(std::move(what));
+    ASSERT_TRUE(ends(*engine, *first));
+    EXPECT_EQ(code_of([&] { first->check(); }), ErrorCode::io);
+    // The system may still be reading into it, and nobody can say when it is through.
+    EXPECT_FALSE(watched.expired());
+    Bytes back(bytes.size());
+    const auto second = engine->start(job(path, false, back.data(), 0, back.size()));
+    ASSERT_TRUE(ends(*engine, *second));
+    try {
+      second->check();
+      FAIL() << "a broken queue reads";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("the ring is gone"), std::string::npos) << error.what();
+    }
+  }
+}
+
+// Breaks when memory that is short for a moment spoils the worker, or is not told as such.
+TEST_F(AioBreakdown, MemoryThatIsShortIsPassing) {
+  const auto engine = Engine::make(with_broken(1, 1 << 20));
+  Bytes back(bytes.size());
+  const auto first = engine->start(job(path, false, back.data(), 0, back.size()));
+  ASSERT_TRUE(ends(*engine, *first));
+  EXPECT_EQ(code_of([&] { first->check(); }), ErrorCode::out_of_memory);
+  run(*engine, job(path, false, back.data(), 0, back.size()));
+  EXPECT_TRUE(back == bytes);
+}
+
+// Breaks when a refusal that does not pass is tried for ever, or cancelling does not end it.
+TEST_F(AioBreakdown, RefusalsWithoutEnd) {
+  for (const bool cancels : {true, false}) {
+    auto options = with_hook([](Transfer&) -> std::int64_t { return -EAGAIN; });
+    options.patience = cancels ? 1h : 50ms;
+    const auto engine = Engine::make(options);
+    Bytes back(bytes.size());
+    const auto request = engine->start(job(path, false, back.data(), 0, back.size()));
+    if (cancels) request->cancel();
+    ASSERT_TRUE(ends(*engine, *request));
+    EXPECT_EQ(request->error(), cancels ? ECANCELED : EAGAIN);
+  }
+}
+
+/// Never has room.
+class FullQueue final : public Queue {
+ public:
+  const char* name() const noexcept override { return "full"; }
+  std::size_t submit(Transfer* const*, std::size_t) override { return 0; }
+  void reap(std::size_t, std::vector<Transfer*>&) override {}
+};
+
+// Breaks when a system without room for requests holds one that is cancelled, or holds an engine that is to go.
+TEST_F(AioBreakdown, SystemWithoutRoom) {
+  auto options = with_hook([](Transfer&) { return kDo; });
+  options.make_queue = [](unsigned) { return Choice{std::make_unique<FullQueue>(), "a test's"}; };
+  options.patience = 200ms;
+  auto engine = Engine::make(options);
+  Bytes back(bytes.size());
+  const auto cancelled = engine->start(job(path, false, back.data(), 0, back.size()));
+  cancelled->cancel();
+  ASSERT_TRUE(ends(*engine, *cancelled));
+  EXPECT_EQ(cancelled->error(), ECANCELED);
+  const auto other = engine->start(job(path, false, back.data(), 0, back.size()));
+  auto going = std::async(std::launch::async, [&] { engine.reset(); });
+  ASSERT_EQ(going.wait_for(10s), std::future_status::ready);
+  EXPECT_EQ(other->error(), EAGAIN);
+}
+
+/// In a child that is nobody in particular, who may have `threads` threads besides this one.
+int with_few_threads(unsigned threads, const std::function<int()>& call) {
+  return in_child([&] {
+    const rlimit limit{threads + 1, threads + 1};
+    if (::geteuid() != 0 || ::setgroups(0, nullptr) != 0 || ::setresuid(54321, 54321, 54321) != 0 ||
+        ::setrlimit(RLIMIT_NPROC, &limit) != 0)
+      return 77;
+    return call();
+  });
+}
+
+// Breaks when a thread that cannot be made ends the process, or has no type. With some, the queue works with those.
+TEST_F(AioBreakdown, ThreadsThatCannotBeMade) {
+  ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
+  const int some = with_few_threads(3, [&] {
+    const auto choice = choose_queue("threads", 8);
+    Bytes back(bytes.size());
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    Transfer transfer{.file = file, .memory = back.data(), .bytes = back.size()};
+    Transfer* const one = &transfer;
+    std::vector<Transfer*> done;
+    if (choice.queue->submit(&one, 1) != 1) return 1;
+    choice.queue->reap(1, done);
+    // Nobody may be let into the folders above.
+    return done.size() == 1 && (file < 0 || back == bytes) ? 0 : 1;
+  });
+  if (some == 77) GTEST_SKIP() << "needs root, who can be someone else";
+  EXPECT_EQ(some, 0);
+  EXPECT_EQ(
+      with_few_threads(0, [] { return code_of([] { choose_queue("threads", 8); }) == ErrorCode::unavailable ? 0 : 1; }),
+      0);
+  EXPECT_EQ(with_few_threads(0, [] { return code_of([] { Engine::make({}); }) == ErrorCode::unavailable ? 0 : 1; }), 0);
+  EXPECT_EQ(with_few_threads(
+                2, [] { return code_of([] { Engine::make({.workers = 9}); }) == ErrorCode::unavailable ? 0 : 1; }),
+            0);
+}
+
+// Breaks when opening a file that is none waits for another program, or its kind is not told.
+TEST_F(AioBreakdown, FilesThatAreNone) {
+  const auto fifo = folder.file("fifo");
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  for (const bool write : {false, true})
+    for (const auto& name : {fifo, std::string("/dev/null"), std::string("/dev/zero")})
+      EXPECT_EQ(
+          in_child([&] { return code_of([&] { File::open(name, write); }) == ErrorCode::invalid_argument ? 0 : 1; }), 0)
+          << name << " " << write;
+  for (const bool write : {false, true})
+    EXPECT_EQ(code_of([&] { File::open(folder.file(""), write); }), ErrorCode::io) << write;
+  const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  EXPECT_EQ(code_of([&] { File::of_descriptor(null); }), ErrorCode::invalid_argument);
+  ::close(null);
+  const auto file = File::open(path, false);
+  EXPECT_EQ(::fcntl(file->descriptor(), F_GETFL) & O_NONBLOCK, 0);
+}
+
+// Breaks when a request for which nobody waits keeps its memory.
+TEST_F(AioBreakdown, MemoryOfWhatNobodyAwaitsIsReleased) {
+  const auto engine = Engine::make(with_hook([](Transfer&) { return kDo; }));
+  for (const bool held : {true, false}) {
+    auto keep = std::make_shared<Bytes>(bytes.size());
+    const std::weak_ptr<Bytes> watched = keep;
+    auto what = job(path, false, keep->data(), 0, keep->size());
+    what.keep = std::move(keep);
+    auto request = engine->start(std::move(what));
+    if (!held) request.reset();
+    for (int i = 0; i < 1000 && !watched.expired(); ++i) std::this_thread::sleep_for(10ms);
+    EXPECT_TRUE(watched.expired()) << held;
+  }
+}
+
+}  // namespace
+}  // namespace anyaccel::ops::aio

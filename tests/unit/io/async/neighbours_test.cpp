@@ -1,0 +1,151 @@
+// Writes beside each other, all under way at once, on real files and on a system that does them in any order.
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "unit/io/async/support.h"
+
+namespace anyaccel::ops::aio {
+namespace {
+
+/// What all queues of a test have under way, and whether a direct write and one through the page cache were, close to each other.
+struct UnderWay {
+  std::mutex mutex;
+  std::vector<std::pair<Transfer*, bool>> transfers;  // and whether it is direct
+  std::minstd_rand random{3};
+  int mixed = 0;
+  int direct = 0, cached = 0;
+
+  void add(Transfer* transfer) {
+    const std::lock_guard lock(mutex);
+    const bool direct_one = (::fcntl(transfer->file, F_GETFL) & O_DIRECT) != 0;
+    ++(direct_one ? direct : cached);
+    for (const auto& [other, other_direct] : transfers)
+      mixed += other_direct != direct_one && std::abs(other->offset - transfer->offset) < (64 << 10);
+    transfers.emplace_back(transfer, direct_one);
+  }
+  void remove(Transfer* transfer) {
+    const std::lock_guard lock(mutex);
+    std::erase_if(transfers, [&](const auto& entry) { return entry.first == transfer; });
+  }
+  std::size_t any(std::size_t count) {
+    const std::lock_guard lock(mutex);
+    return random() % count;
+  }
+};
+
+/// Holds what it is given, and does it in any order when asked for the result.
+class SlowQueue final : public Queue {
+ public:
+  explicit SlowQueue(UnderWay& all) : all_(all) {}
+  const char* name() const noexcept override { return "slow"; }
+  std::size_t submit(Transfer* const* transfers, std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i) all_.add(transfers[i]);
+    held_.insert(held_.end(), transfers, transfers + count);
+    return count;
+  }
+  void reap(std::size_t least, std::vector<Transfer*>& done) override {
+    least = std::min(least, held_.size());
+    for (std::size_t i = 0; i < least; ++i) {
+      const auto place = held_.begin() + static_cast<std::ptrdiff_t>(all_.any(held_.size()));
+      auto* transfer = *place;
+      held_.erase(place);
+      std::this_thread::yield();
+      const auto moved = ::pwrite(transfer->file, transfer->memory, transfer->bytes, transfer->offset);
+      transfer->result = moved < 0 ? -errno : moved;
+      all_.remove(transfer);
+      done.push_back(transfer);
+    }
+  }
+
+ private:
+  UnderWay& all_;
+  std::vector<Transfer*> held_;
+};
+
+struct Piece {
+  std::size_t begin, end;
+};
+
+/// A file's bytes cut anywhere, in any order.
+std::vector<Piece> cut(std::size_t bytes, std::size_t most, std::minstd_rand& random) {
+  std::vector<Piece> out;
+  for (std::size_t at = 0; at < bytes;) {
+    const auto end = std::min(bytes, at + 1 + random() % most);
+    out.push_back({at, end});
+    at = end;
+  }
+  std::shuffle(out.begin(), out.end(), random);
+  return out;
+}
+
+Bytes get_directly(const std::string& path, std::size_t bytes) {
+  Bytes out(bytes);
+  const auto engine = Engine::make({.queue_depth = 4});
+  run(*engine, job(path, false, out.data(), 0, bytes));
+  return out;
+}
+
+/// Writes all pieces at once through several engines, beside whatever is in the file, and looks at it both ways.
+void write_pieces(const std::string& path, const std::vector<std::shared_ptr<Engine>>& engines,
+                  std::minstd_rand& random, std::size_t most) {
+  const std::size_t bytes = 200000 + random() % 100000, before = random() % 2 != 0 ? 0 : random() % 300000;
+  auto expected = random_bytes(before, static_cast<unsigned>(random()));
+  put(path, expected);
+  auto source = random_bytes(bytes, static_cast<unsigned>(random()));
+  const std::size_t start = random() % 10000;
+  if (expected.size() < start + bytes) expected.resize(start + bytes);
+  std::copy(source.begin(), source.end(), expected.begin() + static_cast<std::ptrdiff_t>(start));
+  std::vector<std::pair<Engine*, std::shared_ptr<Request>>> requests;
+  for (const auto& piece : cut(bytes, most, random)) {
+    auto& engine = *engines[random() % engines.size()];
+    requests.emplace_back(&engine,
+                          engine.start(job(path, true, source.data() + piece.begin,
+                                           static_cast<std::int64_t>(start + piece.begin), piece.end - piece.begin)));
+  }
+  for (const auto& [engine, request] : requests) {
+    engine->wait(*request);
+    EXPECT_NO_THROW(request->check());
+  }
+  ASSERT_TRUE(get(path) == expected);
+  ASSERT_TRUE(get_directly(path, expected.size()) == expected);
+}
+
+// Breaks when a write that shares pages with another one's undoes it: all orders, all queues, two engines, files that grow.
+TEST(AioNeighbours, RandomWritesBesideEachOther) {
+  const Folder folder;
+  std::minstd_rand random(11);
+  for (const char* queue : {"io_uring", "libaio", "threads"}) {
+    std::vector<std::shared_ptr<Engine>> engines;
+    try {
+      for (const int workers : {1, 2})
+        engines.push_back(Engine::make(
+            {.block_bytes = 8192, .queue_depth = 8, .overlap_events = true, .workers = workers, .queue = queue}));
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code(), ErrorCode::unavailable);
+      continue;
+    }
+    for (int i = 0; i < 15; ++i) write_pieces(folder.file("data"), engines, random, i % 2 != 0 ? 3000 : 40000);
+  }
+}
+
+// Breaks when a page goes through the page cache while a direct write close to it is under way, in another request, worker or engine:
+// the system holds both in one piece of its cache, and what it keeps of the direct one is old.
+TEST(AioNeighbours, CachedAndDirectWritesKeepApart) {
+  const Folder folder;
+  UnderWay all;
+  std::minstd_rand random(5);
+  std::vector<std::shared_ptr<Engine>> engines;
+  for (const int workers : {1, 2}) {
+    Options options{.block_bytes = 4096, .queue_depth = 6, .overlap_events = true, .workers = workers};
+    options.make_queue = [&](unsigned) { return Choice{std::make_unique<SlowQueue>(all), "a test's"}; };
+    engines.push_back(Engine::make(options));
+  }
+  for (int i = 0; i < 10; ++i) write_pieces(folder.file("data"), engines, random, 20000);
+  if (all.direct == 0) GTEST_SKIP() << "no O_DIRECT here";
+  EXPECT_GT(all.cached, 0);
+  EXPECT_EQ(all.mixed, 0);
+}
+
+}  // namespace
+}  // namespace anyaccel::ops::aio

@@ -1,0 +1,273 @@
+// The pool of pinned memory, on a system whose limits and nodes are the test's.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <future>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "anyaccel/error.h"
+#include "io/pinned/pool.h"
+
+namespace anyaccel::ops::pin {
+namespace {
+
+struct Machine {
+  std::size_t lockable = 1 << 20;
+  int nodes = 1;
+  int node = 0;
+  int bind_error = 0;
+  std::size_t mappable = std::size_t{1} << 30;
+  std::function<void()> while_locking;
+  std::map<void*, std::size_t> maps;
+  std::map<void*, std::size_t> locks;
+  std::map<void*, int> bound;
+};
+
+class FakeSystem final : public System {
+ public:
+  explicit FakeSystem(Machine& machine) : machine_(machine) {}
+  void* map(std::size_t bytes) noexcept override {
+    std::size_t all = bytes;
+    for (const auto& [other, size] : machine_.maps) all += size;
+    if (all > machine_.mappable) return nullptr;
+    void* out = std::aligned_alloc(4096, bytes);
+    machine_.maps[out] = bytes;
+    return out;
+  }
+  void unmap(void* address, std::size_t) noexcept override {
+    machine_.locks.erase(address);
+    machine_.maps.erase(address);
+    std::free(address);
+  }
+  int lock(void* address, std::size_t bytes) noexcept override {
+    std::size_t all = bytes;
+    for (const auto& [other, size] : machine_.locks) all += size;
+    if (all > machine_.lockable) return ENOMEM;
+    machine_.locks[address] = bytes;
+    if (const auto call = std::exchange(machine_.while_locking, {})) call();
+    return 0;
+  }
+  int bind(void* address, std::size_t, int node) noexcept override {
+    if (machine_.bind_error == 0) machine_.bound[address] = node;
+    return machine_.bind_error;
+  }
+  int node_count() const noexcept override { return machine_.nodes; }
+  int current_node() const noexcept override { return machine_.node; }
+  std::uint64_t lock_limit() const noexcept override { return machine_.lockable; }
+
+ private:
+  Machine& machine_;
+};
+
+class PinPool : public testing::Test {
+ protected:
+  PinPool() : pool(std::make_unique<FakeSystem>(machine)) {}
+  std::string refusal(std::size_t bytes) {
+    try {
+      pool.allocate(bytes);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
+      return error.what();
+    }
+    return {};
+  }
+  Machine machine;
+  Pool pool;
+};
+
+// Breaks when free blocks are not used again, wasted, or the counts are wrong.
+TEST_F(PinPool, ReusesAndCounts) {
+  auto* first = pool.allocate(100000);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 4096, 0U);
+  auto now = pool.statistics();
+  EXPECT_EQ(now.used_bytes, 102400);
+  EXPECT_EQ(now.held_bytes, 102400);
+  pool.give_back(first);
+  EXPECT_EQ(pool.statistics().used_bytes, 0);
+  EXPECT_EQ(pool.statistics().held_bytes, 102400);
+  auto* small = pool.allocate(5000);  // would waste most of the free block
+  EXPECT_NE(small, first);
+  EXPECT_EQ(pool.allocate(99000), first);
+  now = pool.statistics();
+  EXPECT_EQ(now.taken, 3);
+  EXPECT_EQ(now.reused, 1);
+  EXPECT_EQ(now.used_peak, 102400 + 8192);
+  pool.give_back(first);
+  pool.trim();
+  EXPECT_EQ(machine.maps.size(), 1U);
+  EXPECT_EQ(pool.statistics().held_bytes, 8192);
+  EXPECT_EQ(pool.statistics().held_peak, 102400 + 8192);
+  EXPECT_EQ(pool.allocate(0), nullptr);
+}
+
+// Breaks when a view is not seen, or one that leaves the block is.
+TEST_F(PinPool, KnowsViews) {
+  auto* block = static_cast<char*>(pool.allocate(10000));
+  EXPECT_TRUE(pool.contains(block, 10000));
+  EXPECT_TRUE(pool.contains(block + 9999, 1));
+  EXPECT_FALSE(pool.contains(block + 1, 10000));
+  EXPECT_FALSE(pool.contains(block - 1, 2));
+  EXPECT_FALSE(pool.contains(&machine, 1));
+  EXPECT_FALSE(pool.retire(block + 1));
+  EXPECT_TRUE(pool.retire(block));
+  EXPECT_FALSE(pool.contains(block, 1));
+  EXPECT_FALSE(pool.retire(block));  // once
+  // Still somebody's: not given to another until the last owner is gone.
+  EXPECT_NE(pool.allocate(10000), block);
+  EXPECT_EQ(pool.statistics().used_bytes, 12288);
+  pool.give_back(block);
+  EXPECT_EQ(pool.statistics().used_bytes, 12288);
+  EXPECT_EQ(pool.allocate(10000), block);
+}
+
+// Breaks when free blocks are not given up for a new one, or the message does not say what to do.
+TEST_F(PinPool, LimitsAreNamed) {
+  auto* half = pool.allocate(600 << 10);
+  EXPECT_NE(refusal(600 << 10).find("RLIMIT_MEMLOCK, now 1048576 bytes, to be higher; raise it: `ulimit -l`"),
+            std::string::npos);
+  EXPECT_EQ(machine.maps.size(), 1U);
+  pool.give_back(half);
+  EXPECT_NE(pool.allocate(1 << 20), nullptr);
+  EXPECT_EQ(machine.maps.size(), 1U);
+  pool.set_limit(2 << 20);
+  machine.lockable = 8 << 20;
+  EXPECT_NE(pool.allocate(1 << 20), nullptr);
+  const auto text = refusal(1);
+  EXPECT_NE(text.find("at most 2097152 bytes in all; free tensors, or raise ANYACCEL_PIN_MEMORY_LIMIT"),
+            std::string::npos)
+      << text;
+  EXPECT_FALSE(refusal(~std::size_t{0}).empty());
+}
+
+// Breaks when a system without addresses for a new block does not get the free ones back first.
+TEST_F(PinPool, FreeBlocksAreGivenUpForNewMaps) {
+  machine.mappable = 200000;
+  auto* first = pool.allocate(150000);
+  EXPECT_FALSE(refusal(100000).empty());
+  pool.give_back(first);
+  EXPECT_NE(pool.allocate(100000), nullptr);
+  EXPECT_EQ(machine.maps.size(), 1U);
+}
+
+// Breaks when one thread's locking, which takes long for large blocks, holds up others, or lets them pass the limit together.
+TEST_F(PinPool, OthersGoOnWhileOneLocks) {
+  machine.lockable = 8 << 20;
+  auto* free_one = pool.allocate(4096);
+  pool.give_back(free_one);
+  pool.set_limit((1 << 20) + 8192);
+  bool served = false, refused = false;
+  machine.while_locking = [&] {
+    auto other = std::async(std::launch::async, [&] {
+      auto* again = pool.allocate(4096);  // reused: needs no system
+      served = again == free_one && pool.contains(again, 4096);
+      pool.give_back(again);
+      // What is being locked counts already; there is room for a page and no more.
+      refused = !refusal(64 << 10).empty();
+    });
+    if (other.wait_for(std::chrono::seconds(10)) == std::future_status::timeout) {
+      std::fputs("allocate() waits for another thread's mlock\n", stderr);
+      std::_Exit(1);  // the other thread would wait for this one for ever
+    }
+  };
+  EXPECT_NE(pool.allocate(1 << 20), nullptr);
+  EXPECT_TRUE(served);
+  EXPECT_TRUE(refused);
+  EXPECT_LE(pool.statistics().held_bytes, (1 << 20) + 8192);
+  EXPECT_LE(pool.statistics().held_peak, (1 << 20) + 8192);
+}
+
+// Breaks when a refused block goes on counting.
+TEST_F(PinPool, RefusalsCountNothing) {
+  machine.lockable = 10000;
+  EXPECT_FALSE(refusal(20000).empty());
+  EXPECT_EQ(pool.statistics().held_bytes, 0);
+  EXPECT_EQ(pool.statistics().used_bytes, 0);
+  EXPECT_TRUE(machine.maps.empty());
+  machine.mappable = 5000;
+  EXPECT_FALSE(refusal(8000).empty());
+  EXPECT_EQ(pool.statistics().held_bytes, 0);
+  pool.set_limit(8192);
+  EXPECT_NE(pool.allocate(4096), nullptr);
+}
+
+// Breaks when large blocks do not lie in large pages, where the system has them on request.
+TEST(PinSystem, LargeBlocksBeginAtLargePages) {
+  System system;
+  constexpr std::size_t kBytes = (6 << 20) + 4096;
+  void* block = system.map(kBytes);
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % (2 << 20), 0U);
+  std::memset(block, 1, kBytes);
+  system.unmap(block, kBytes);
+  // All of it is gone: nothing is left mapped beside it.
+  EXPECT_NE(::msync(block, 4096, MS_ASYNC), 0);
+  EXPECT_NE(::msync(static_cast<char*>(block) + kBytes - 4096, 4096, MS_ASYNC), 0);
+}
+
+// Breaks when blocks go to another node than the thread's, or one node's block serves the other.
+TEST_F(PinPool, Nodes) {
+  auto* alone = pool.allocate(4096);
+  EXPECT_TRUE(machine.bound.empty());
+  machine.nodes = 2;
+  machine.node = 1;
+  auto* there = pool.allocate(8192);
+  EXPECT_EQ(machine.bound[there], 1);
+  pool.give_back(there);
+  machine.node = 0;
+  EXPECT_NE(pool.allocate(8192), there);
+  machine.node = 1;
+  EXPECT_EQ(pool.allocate(8192), there);
+  machine.bind_error = EPERM;
+  EXPECT_NE(pool.allocate(4096), alone);
+  EXPECT_EQ(pool.statistics().misplaced, 1);
+  EXPECT_EQ(pool.placement_problem(), std::string("node 1: ") + std::strerror(EPERM));
+}
+
+// Breaks when the real calls are not made right: memory is there, locked, and no block is given to two threads.
+TEST(PinSystem, RealMemoryAndThreads) {
+  Pool pool;
+  void* block = nullptr;
+  try {
+    block = pool.allocate(65536);
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  std::memset(block, 1, 65536);
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 4; ++number)
+    threads.emplace_back([&pool, number] {
+      for (int i = 0; i < 200; ++i) {
+        auto* mine = static_cast<volatile char*>(pool.allocate(4096));
+        *mine = static_cast<char>(number);
+        std::this_thread::yield();
+        EXPECT_EQ(*mine, number);
+        pool.give_back(const_cast<char*>(mine));
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(pool.statistics().used_bytes, 65536);
+  EXPECT_LE(pool.statistics().held_peak, 65536 + 4 * 4096);
+  EXPECT_GE(System().node_count(), 1);
+  EXPECT_GE(System().current_node(), 0);
+}
+
+// Breaks when a limit is read wrong.
+TEST(PinLimit, Text) {
+  EXPECT_EQ(parse_bytes("123"), 123);
+  EXPECT_EQ(parse_bytes("8GiB"), 8LL << 30);
+  for (const char* wrong : {"", "-1", "1GB", "9999999999TiB", "a"}) EXPECT_THROW(parse_bytes(wrong), Error) << wrong;
+}
+
+}  // namespace
+}  // namespace anyaccel::ops::pin

@@ -1,0 +1,79 @@
+// The threads of a pass, and what one of them does alone.
+#include "kernels/common/team.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace anyaccel::ops {
+namespace {
+
+/// As run_team(), on threads of the standard library: OpenMP's are torch's here. What alone() caught.
+template <typename Function>
+std::exception_ptr run_threads(int threads, const Function& function) {
+  TeamShared shared;
+  const auto run = [&](int thread) {
+    Team team(shared, thread, threads);
+    function(team);
+  };
+  std::vector<std::thread> others;
+  for (int thread = 1; thread < threads; ++thread) others.emplace_back(run, thread);
+  run(0);
+  for (std::thread& thread : others) thread.join();
+  return shared.failure;
+}
+
+// Fails when a task is lost or done twice, or a thread goes on before all are done.
+TEST(InferenceTeam, TasksAreDoneOnceBeforeAnyThreadGoesOn) {
+  for (const int threads : {1, 2, 5}) {
+    std::atomic<int> done{0}, early{0};
+    run_threads(threads, [&](Team& team) {
+      for (int round = 1; round <= 50; ++round) {
+        team.tasks(13, [&](std::int64_t) { ++done; });
+        if (done < 13 * round) ++early;
+      }
+    });
+    EXPECT_EQ(done, 13 * 50);
+    EXPECT_EQ(early, 0);
+  }
+}
+
+// Fails when what one thread does is done by more, by another than the caller's, or is not seen by the others behind it.
+TEST(InferenceTeam, AloneIsOnceAndSeen) {
+  int value = 0;
+  std::atomic<int> wrong{0};
+  const auto caller = std::this_thread::get_id();
+  run_threads(3, [&](Team& team) {
+    for (int round = 1; round <= 100; ++round) {
+      const bool well = team.alone([&] { value += std::this_thread::get_id() == caller ? 1 : 1000; });
+      if (!well || value != round) ++wrong;
+      team.tasks(3, [](std::int64_t) {});
+    }
+  });
+  EXPECT_EQ(value, 100);
+  EXPECT_EQ(wrong, 0);
+}
+
+// Fails when an error of one thread ends the process, leaves the others waiting, is not told to them, or does not reach the caller.
+TEST(InferenceTeam, AnErrorEndsAllAndReachesTheCaller) {
+  for (const int threads : {1, 3}) {
+    std::atomic<int> told{0}, again{0};
+    const auto pass = [&](Team& team) {
+      for (int i = 0; i < 20; ++i)
+        if (!team.alone([] {})) ++again;
+      if (!team.alone([] { throw std::runtime_error("a rank has died"); })) ++told;
+      team.alone([&] { ++again; });
+    };
+    EXPECT_TRUE(run_threads(threads, pass));
+    EXPECT_EQ(told, threads);
+    EXPECT_EQ(again, 0);
+  }
+  const auto fails = [](Team& team) { team.alone([] { throw std::runtime_error("a rank has died"); }); };
+  EXPECT_THROW(run_team(1, fails), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace anyaccel::ops

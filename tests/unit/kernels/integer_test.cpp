@@ -1,0 +1,360 @@
+// int8 and int4 of groups: the kernels of all instruction sets, and what blocks of threads do on CUDA, run by the host, have the same bits;
+// those are the format's, written out plainly; and nothing is written beyond the arrays.
+#include "kernels/quantization/integer_blocks.h"
+#include "unit/kernels/device_elements.h"
+
+namespace {
+
+using namespace anyaccel::ops;
+using namespace op_tests;
+
+using BlockLanes = HostLanes<quantizer_lanes>;
+using Codes = Bytes<std::int8_t>;
+
+struct Case {
+  int bits;
+  bool asymmetric;
+  std::int64_t groups, group;
+  GroupOrder order;
+  Array from;
+
+  std::int64_t width() const { return asymmetric ? 2 : 1; }
+  QuantizeJob job(Codes& to, Array& params) {
+    return {from.data(), from.element(), bits, asymmetric, group, to.data(), static_cast<float*>(params.data()), order};
+  }
+};
+
+Case random_case(Random& random, bool special) {
+  const int bits = random.once_in(2) ? 8 : 4;
+  std::int64_t groups = random.whole(0, 6), group = random.length();
+  if (bits == 4) group = group / 2 * 2;
+  GroupOrder order;
+  if (random.once_in(2)) {
+    order = {random.whole(1, 2), random.whole(1, 2), random.whole(1, 2), random.whole(1, 3), true};
+    groups = order.contiguous * order.slices * order.nodes * order.devices;
+  }
+  Case out{bits, random.once_in(2), groups, group, order, Array(random.element(), groups * group, random.offset())};
+  const double far = random.once_in(3) ? 100 : 0;
+  // Neighbours, between which there is no middle: codes are held at both ends.
+  const bool near = random.once_in(8);
+  for (std::int64_t i = 0; i < out.from.size(); ++i) {
+    if (near)
+      out.from.set(i, 1 + static_cast<double>(random.whole(1, 2)) * 0x1p-23);
+    else
+      out.from.set(i, special && random.once_in(30) ? random.special() : far + random.value(-3, 1));
+  }
+  return out;
+}
+
+struct Result {
+  std::vector<std::int8_t> codes;
+  Array params;
+};
+
+void expect_same(const Result& ours, const Result& expected, const std::string& what) {
+  ASSERT_EQ(ours.codes, expected.codes) << what;
+  op_tests::expect_same(ours.params, expected.params, what + " parameters");
+}
+
+template <typename Run>
+Result made_by(Case& given, const Run& run) {
+  Codes to(given.from.size() * given.bits / 8, 3);
+  Array params(Element::f32, given.groups * given.width(), 1);
+  run(given.job(to, params));
+  EXPECT_TRUE(to.guards_whole());
+  return {to.values(), params};
+}
+
+Result quantized(Isa isa, Case& given) {
+  return made_by(given, [&](const QuantizeJob& job) { quantize_groups(isa, job, 0, given.groups); });
+}
+
+/// As threads share large groups: in two parts, the second first.
+Result quantized_in_parts(Isa isa, Case& given) {
+  return made_by(given, [&](const QuantizeJob& job) {
+    for (std::int64_t group = 0; group < given.groups; ++group) {
+      const std::int64_t begin = group * given.group, end = begin + given.group, half = begin + given.group / 4 * 2;
+      const GroupRange range = joined(range_of_part(isa, job, half, end), range_of_part(isa, job, begin, half));
+      const GroupScale scale = group_scale(range, given.bits, given.asymmetric, given.group == 0);
+      quantize_part(isa, job, scale, group, half, end);
+      quantize_part(isa, job, scale, group, begin, half);
+    }
+  });
+}
+
+Result quantized_on_device(Case& given, bool backwards) {
+  return made_by(given, [&](const QuantizeJob& job) {
+    std::vector<GroupRange> lanes(quantizer_lanes);
+    for (std::int64_t group = 0; group < given.groups; ++group)
+      with_device_type(given.from.element(), [&](auto type) {
+        quantize_group_block<decltype(type)>(job, group, lanes.data(), BlockLanes{backwards});
+      });
+  });
+}
+
+// Broken by a tail that takes another path, a nibble in another's place, a range that depends on the order of elements, a part that is left
+// out or done twice, a group that goes to another's place, and a phase on the device without its barrier.
+TEST(Quantizer, AllKernelsMakeTheSameCodes) {
+  Random random(7);
+  for (int i = 0; i < 400; ++i) {
+    Case given = random_case(random, random.once_in(2));
+    const Result expected = quantized(Isa::scalar, given);
+    for (const Isa isa : sets()) {
+      expect_same(quantized(isa, given), expected, to_string(isa));
+      if (given.group > 0)
+        expect_same(quantized_in_parts(isa, given), expected, std::string(to_string(isa)) + " parts");
+    }
+    expect_same(quantized_on_device(given, false), expected, "device");
+    expect_same(quantized_on_device(given, true), expected, "device, backwards");
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+int code_in(const std::vector<std::int8_t>& codes, int bits, std::int64_t i) {
+  if (bits == 8) return codes[static_cast<std::size_t>(i)];
+  const int byte = static_cast<std::uint8_t>(codes[static_cast<std::size_t>(i / 2)]);
+  const int code = i % 2 == 0 ? byte / 16 : byte % 16;
+  return code >= 8 ? code - 16 : code;
+}
+
+// Broken by a wrong scale, offset or rounding, limits of another number of bits, or int4 in the other order.
+TEST(Quantizer, CodesAreTheFormats) {
+  Random random(8);
+  for (int i = 0; i < 200; ++i) {
+    Case given = random_case(random, false);
+    given.order = {};
+    const Result made = quantized(sets().back(), given);
+    const float levels = given.bits == 8 ? 256 : 16;
+    for (std::int64_t group = 0; group < given.groups && given.group > 0; ++group) {
+      float low = INFINITY, high = -INFINITY, most = 0;
+      const auto value = [&](std::int64_t k) { return static_cast<float>(given.from.get(group * given.group + k)); };
+      for (std::int64_t k = 0; k < given.group; ++k) {
+        low = std::min(low, value(k));
+        high = std::max(high, value(k));
+        most = std::max(most, std::abs(value(k)));
+      }
+      // As DeepSpeed's kernels have it; nothing overflows here.
+      const float scale =
+          given.asymmetric ? (high == low ? 1 : levels / (high - low)) : (most == 0 ? 1 : levels / (2 * most));
+      const float offset = given.asymmetric ? (high + low) / 2 : 0;
+      EXPECT_EQ(made.params.get(group * given.width()), 1 / scale);
+      if (given.asymmetric) {
+        EXPECT_EQ(made.params.get(group * 2 + 1), offset);
+      }
+      for (std::int64_t k = 0; k < given.group; ++k) {
+        const float code = std::clamp(std::nearbyint((value(k) - offset) * scale), -levels / 2, levels / 2 - 1);
+        ASSERT_EQ(code_in(made.codes, given.bits, group * given.group + k), code) << k << " of " << given.group;
+      }
+    }
+  }
+}
+
+Array dequantized(Isa isa, const Case& given, Result& made, Element element, std::size_t offset, bool past) {
+  Array out(element, given.groups * given.group, offset);
+  const DequantizeJob job{made.codes.data(), given.bits, given.asymmetric, static_cast<float*>(made.params.data()),
+                          given.group,       out.data(), element,          past};
+  // in two parts, as threads do; the first ends in the middle of a group
+  const std::int64_t half = out.size() / 4 * 2;
+  dequantize_part(isa, job, half, out.size());
+  dequantize_part(isa, job, 0, half);
+  return out;
+}
+
+// Broken when a code is read from another place, a group gets its neighbour's parameters, the way past the caches stores elsewhere, or the
+// device's rounding differs.
+TEST(Quantizer, AllKernelsReadTheSameValues) {
+  Random random(9);
+  for (int i = 0; i < 300; ++i) {
+    Case given = random_case(random, random.once_in(2));
+    given.order = {};
+    Result made = quantized(Isa::scalar, given);
+    const Element element = random.element();
+    const std::size_t offset = random.once_in(2) ? 0 : random.offset();
+    const Array expected = dequantized(Isa::scalar, given, made, element, offset, false);
+    for (std::int64_t k = 0; k < expected.size(); ++k) {
+      const std::int64_t at = k / given.group * given.width();
+      const double value =
+          std::fma(static_cast<float>(code_in(made.codes, given.bits, k)), static_cast<float>(made.params.get(at)),
+                   given.asymmetric ? static_cast<float>(made.params.get(at + 1)) : 0.0F);
+      const double wanted = rounded(value, element);
+      ASSERT_TRUE(std::isnan(wanted) ? std::isnan(expected.get(k)) : expected.get(k) == wanted) << k << " " << value;
+    }
+    for (const Isa isa : sets())
+      for (const bool past : {false, true})
+        op_tests::expect_same(dequantized(isa, given, made, element, offset, past), expected, to_string(isa));
+    Array device(element, expected.size(), offset);
+    const DequantizeJob job{made.codes.data(), given.bits,    given.asymmetric, static_cast<float*>(made.params.data()),
+                            given.group,       device.data(), element,          false};
+    with_device_type(element, [&](auto type) {
+      for (std::int64_t k = device.size(); k-- > 0;) dequantize_element<decltype(type)>(job, k);
+    });
+    op_tests::expect_same(device, expected, "device");
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+// Broken when a NaN or infinity in a gradient is read back as a number, so that nobody sees that it overflowed; or reaches another group.
+TEST(Quantizer, WhatIsNoNumberSpoilsItsGroupAlone) {
+  for (const double bad : {std::nan(""), -std::nan(""), HUGE_VAL, -HUGE_VAL})
+    for (const int bits : {8, 4})
+      for (const bool asymmetric : {false, true})
+        for (const std::int64_t place : {0, 17, 39})
+          for (const Isa isa : sets()) {
+            Case given{bits, asymmetric, 3, 40, {}, Array(Element::fp16, 120, 0)};
+            for (std::int64_t i = 0; i < 120; ++i)
+              given.from.set(i, i == 40 + place ? bad : static_cast<double>(i % 40) - 20);
+            Result made = quantized(isa, given);
+            const Array read = dequantized(isa, given, made, Element::f32, 0, false);
+            for (std::int64_t i = 0; i < 120; ++i) {
+              if (i / 40 == 1)
+                EXPECT_TRUE(std::isnan(read.get(i))) << i;
+              else
+                EXPECT_NEAR(read.get(i), given.from.get(i), bits == 8 ? 0.2 : 3) << i;
+            }
+          }
+}
+
+// Broken when the ends of float's range overflow on the way, or values below what a scale can say become others than zeros.
+TEST(Quantizer, TheEndsOfFloatsRange) {
+  constexpr double most = std::numeric_limits<float>::max();
+  for (const Isa isa : sets())
+    for (const bool asymmetric : {false, true}) {
+      Case large{8, asymmetric, 1, 4, {}, Array(Element::f32, 4, 0)};
+      for (const auto& [i, value] : {std::pair(0, -most), {1, most}, {2, 0.0}, {3, most / 2}}) large.from.set(i, value);
+      Result made = quantized(isa, large);
+      const Array read = dequantized(isa, large, made, Element::f32, 0, false);
+      for (std::int64_t i = 0; i < 4; ++i) EXPECT_NEAR(read.get(i) / most, large.from.get(i) / most, 0.008);
+      Case small{8, asymmetric, 1, 4, {}, Array(Element::f32, 4, 0)};
+      for (std::int64_t i = 0; i < 4; ++i) small.from.set(i, (static_cast<double>(i) - 1) * 0x1p-149);
+      Result zeros = quantized(isa, small);
+      const Array near = dequantized(isa, small, zeros, Element::f32, 0, false);
+      for (std::int64_t i = 0; i < 4; ++i) EXPECT_NEAR(near.get(i), small.from.get(i), 0x1p-147);
+    }
+}
+
+struct Reduction {
+  int bits;
+  bool asymmetric;
+  std::int64_t tensors, size, in_group, group;
+  std::vector<std::int8_t> from;
+  Array from_params;
+
+  template <typename Run>
+  Result made_by(const Run& run) {
+    Codes to(size * bits / 8, 5);
+    Array params(Element::f32, group == 0 ? 0 : size / group * (asymmetric ? 2 : 1), 0);
+    run(ReduceJob{from.data(), static_cast<float*>(from_params.data()), tensors, size, in_group, bits, asymmetric,
+                  group, to.data(), static_cast<float*>(params.data())});
+    EXPECT_TRUE(to.guards_whole());
+    return {to.values(), params};
+  }
+};
+
+Reduction random_reduction(Random& random) {
+  const int bits = random.once_in(2) ? 8 : 4;
+  const bool asymmetric = random.once_in(2);
+  const std::int64_t tensors = random.whole(1, 5), unit = random.whole(1, 40) * 2;
+  const std::int64_t in_group = unit * random.whole(1, 3), groups = random.whole(1, 4);
+  // Seldom a group that the scratch does not hold.
+  const std::int64_t size = in_group * groups * unit * (random.once_in(20) ? 2 + reduce_scratch / unit : 1);
+  const std::int64_t group = random.once_in(2) ? size : in_group * groups;
+  const std::int64_t in_groups = tensors * size / in_group;
+  Reduction out{bits,     asymmetric, tensors, size,
+                in_group, group,      {},      Array(Element::f32, in_groups * (asymmetric ? 2 : 1), 0)};
+  for (std::int64_t i = 0; i < tensors * size * bits / 8; ++i)
+    out.from.push_back(static_cast<std::int8_t>(random.whole(-128, 127)));
+  for (std::int64_t i = 0; i < out.from_params.size(); ++i) out.from_params.set(i, random.value(-2, 0));
+  return out;
+}
+
+// Broken when a tensor or a group's parameters are left out or another's, sums are taken in another order, or a group larger than the
+// scratch is quantized of what the scratch had last.
+TEST(Quantizer, AllKernelsReduceToTheSameCodes) {
+  Random random(10);
+  for (int i = 0; i < 25; ++i) {
+    Reduction given = random_reduction(random);
+    const std::int64_t groups = given.size / given.group, width = given.asymmetric ? 2 : 1;
+    std::vector<float> scratch(reduce_scratch);
+    // The sum, quantized as any tensor is.
+    Case sum{given.bits, given.asymmetric, groups, given.group, {}, Array(Element::f32, given.size, 0)};
+    for (std::int64_t k = 0; k < given.size; ++k) {
+      float all = 0;
+      for (std::int64_t tensor = 0; tensor < given.tensors; ++tensor) {
+        const std::int64_t at = (tensor * given.size + k) / given.in_group * width;
+        const float value = std::fma(static_cast<float>(code_in(given.from, given.bits, tensor * given.size + k)),
+                                     static_cast<float>(given.from_params.get(at)),
+                                     given.asymmetric ? static_cast<float>(given.from_params.get(at + 1)) : 0.0F);
+        all = tensor == 0 ? value : all + value;
+      }
+      sum.from.set(k, all);
+    }
+    const Result expected = quantized(Isa::scalar, sum);
+    for (const Isa isa : sets())
+      expect_same(given.made_by([&](const ReduceJob& job) { reduce_groups(isa, job, 0, groups, scratch.data()); }),
+                  expected, to_string(isa));
+    if (given.size <= 20000)
+      expect_same(given.made_by([&](const ReduceJob& job) {
+        std::vector<GroupRange> lanes(quantizer_lanes);
+        for (std::int64_t group = groups; group-- > 0;) reduce_group_block(job, group, lanes.data(), BlockLanes{true});
+      }),
+                  expected, "device");
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+// Broken when codes without a sign are read with one, in the other order, by another group's scale, or rounded once instead of twice.
+TEST(Quantizer, HalvesAreRoundedAfterEachStep) {
+  Random random(11);
+  for (int i = 0; i < 200; ++i) {
+    const int bits = random.once_in(2) ? 8 : 4;
+    const std::int64_t groups = random.whole(1, 5), group = random.whole(1, 60) * 2, size = groups * group;
+    std::vector<std::uint8_t> from;
+    for (std::int64_t k = 0; k < size * bits / 8; ++k) from.push_back(static_cast<std::uint8_t>(random.whole(0, 255)));
+    Array scales(Element::fp16, groups, 0), least(Element::fp16, groups, 0), expected(Element::fp16, size, 0);
+    for (std::int64_t g = 0; g < groups; ++g) {
+      scales.set(g, random.once_in(10) ? random.special() : random.value(-1, 3));
+      least.set(g, random.value(-2, 1));
+    }
+    const auto job = [&](Array& to) {
+      return DequantizeHalfJob{from.data(),
+                               bits,
+                               static_cast<Fp16*>(scales.data()),
+                               static_cast<Fp16*>(least.data()),
+                               group,
+                               static_cast<Fp16*>(to.data())};
+    };
+    for (std::int64_t k = 0; k < size; ++k) {
+      const int byte = from[static_cast<std::size_t>(bits == 8 ? k : k / 2)];
+      const int code = bits == 8 ? byte : k % 2 == 0 ? byte / 16 : byte % 16;
+      const double quotient =
+          rounded(static_cast<float>(code) / static_cast<float>(scales.get(k / group)), Element::fp16);
+      expected.set(k, static_cast<float>(quotient) + static_cast<float>(least.get(k / group)));
+    }
+    for (const Isa isa : sets()) {
+      Array ours(Element::fp16, size, random.offset());
+      const std::int64_t half = size / 4 * 2;
+      dequantize_half_part(isa, job(ours), half, size);
+      dequantize_half_part(isa, job(ours), 0, half);
+      op_tests::expect_same(ours, expected, to_string(isa));
+    }
+    Array device(Element::fp16, size, 0);
+    for (std::int64_t k = 0; k < size; ++k) dequantize_half_element<DeviceFp16>(job(device), k);
+    op_tests::expect_same(device, expected, "device");
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+// Broken when groups go to another device's place than DeepSpeed's all-to-all takes them from, or two to one place.
+TEST(Quantizer, SwizzledOrder) {
+  const GroupOrder two_nodes{1, 1, 2, 4, true};
+  std::vector<std::int64_t> found(8);
+  for (std::int64_t group = 0; group < 8; ++group) found[static_cast<std::size_t>(place_of(two_nodes, group))] = group;
+  EXPECT_EQ(found, (std::vector<std::int64_t>{0, 4, 1, 5, 2, 6, 3, 7}));
+  // Two slices of three groups: the first halves of all partitions come before the second ones.
+  const GroupOrder sliced{3, 2, 2, 1, true};
+  std::vector<std::int64_t> places;
+  for (std::int64_t group = 0; group < 12; ++group) places.push_back(place_of(sliced, group));
+  EXPECT_EQ(places, (std::vector<std::int64_t>{0, 1, 2, 6, 7, 8, 3, 4, 5, 9, 10, 11}));
+}
+
+}  // namespace

@@ -1,0 +1,60 @@
+// What CUDA's blocks are written with (kernels/cuda), as the host runs it.
+#include "kernels/cuda/lanes.h"
+#include "kernels/cuda/vectors.h"
+#include "unit/kernels/device_elements.h"
+
+namespace {
+
+using namespace anyaccel::ops;
+using namespace op_tests;
+
+// Broken by a lane that is left out or counted twice, warps that are joined in another order for some lanes, and by shared memory that is
+// read before all have written it.
+TEST(Lanes, AllHaveTheBlocksSum) {
+  constexpr int lanes = 128;
+  Random random(5);
+  for (const bool backwards : {false, true}) {
+    PerLane<double, lanes> sum;
+    PerLane<float, lanes> greatest;
+    double wanted = 0;
+    float most = -1e30F;
+    for (int lane = 0; lane < lanes; ++lane) {
+      sum[lane] = std::round(random.between(-1000, 1000));
+      greatest[lane] = static_cast<float>(random.value());
+      wanted += sum[lane];
+      most = std::max(most, greatest[lane]);
+    }
+    double shared[lanes / warp_lanes];
+    float floats[lanes / warp_lanes];
+    std::fill_n(shared, lanes / warp_lanes, 1e300);
+    const HostLanes<lanes> each{backwards};
+    join_block(each, sum, shared, Sum());
+    join_block(each, greatest, floats, Greatest());
+    for (int lane = 0; lane < lanes; ++lane) {
+      EXPECT_EQ(sum[lane], wanted);
+      EXPECT_EQ(greatest[lane], most);
+    }
+    greatest[77] = std::numeric_limits<float>::quiet_NaN();
+    join_block(each, greatest, floats, Greatest());
+    for (int lane = 0; lane < lanes; ++lane) EXPECT_TRUE(std::isnan(greatest[lane]));
+  }
+}
+
+// Broken by an element in another's place, one behind the end, and by a whole load where only some are there.
+TEST(Lanes, VectorsOfFloats) {
+  Random random(6);
+  for (const Element element : {Element::f32, Element::bf16, Element::fp16})
+    with_device_type(element, [&](auto type) {
+      using T = decltype(type);
+      alignas(16) T from[17];
+      for (int i = 0; i < 17; ++i) from[i] = static_cast<T>(static_cast<float>(i + 1));
+      for (int there = 0; there <= 9; ++there)
+        for (const int offset : {0, 1}) {
+          float to[8];
+          load_floats<8>(from + offset, there, offset == 0, to);
+          for (int i = 0; i < 8; ++i) EXPECT_EQ(to[i], i < there ? static_cast<float>(i + 1 + offset) : 0.0F);
+        }
+    });
+}
+
+}  // namespace

@@ -1,0 +1,131 @@
+// What a block of the CUDA kernel of tokens does, run by the host.
+#include "kernels/random_ltd/tokens.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "unit/kernels/arrays.h"
+
+namespace {
+
+using namespace anyaccel::ops;
+
+struct Sixteen {
+  std::uint64_t words[2];
+};
+
+struct Case {
+  std::vector<char> whole, part;
+  std::vector<std::int64_t> wide;
+  std::vector<std::int32_t> narrow;
+  TokenCopy copy;
+  std::int64_t rows;
+};
+
+/// Tokens of `unit` bytes or more with gaps between, some numbers none.
+Case random_case(op_tests::Random& random, std::int64_t unit) {
+  Case out;
+  TokenCopy& copy = out.copy;
+  const std::int64_t batch = random.whole(1, 3);
+  copy.bytes = unit * random.whole(0, 5);
+  copy.tokens = random.whole(1, 9);
+  copy.count = random.whole(1, copy.tokens);
+  copy.whole_token = copy.bytes + unit * random.whole(0, 2);
+  copy.part_token = copy.bytes + unit * random.whole(0, 2);
+  copy.whole_batch = copy.tokens * copy.whole_token + unit;
+  copy.part_batch = copy.count * copy.part_token + unit;
+  out.rows = batch * copy.count;
+  for (std::int64_t i = 0; i < out.rows; ++i) {
+    // Each once, for what is scattered twice has no order.
+    const std::int64_t id = (i % copy.count + 3) % copy.tokens;
+    out.wide.push_back(random.once_in(6) ? (random.once_in(2) ? -1 : copy.tokens) : id);
+    out.narrow.push_back(static_cast<std::int32_t>(out.wide.back()));
+  }
+  out.whole.resize(static_cast<std::size_t>(batch * copy.whole_batch + 64));
+  out.part.resize(static_cast<std::size_t>(batch * copy.part_batch + 64));
+  for (char& byte : out.whole) byte = static_cast<char>(random.whole(1, 127));
+  for (char& byte : out.part) byte = static_cast<char>(random.whole(1, 127));
+  return out;
+}
+
+template <typename Unit, typename Id>
+void run_blocks(const Case& given, bool gather) {
+  constexpr unsigned threads = 3;
+  for (std::int64_t row = given.rows; row-- > 0;)
+    for (unsigned thread = 0; thread < threads; ++thread) {
+      if (gather)
+        copy_token_block<Unit, Id, true>(given.copy, row, thread, threads);
+      else
+        copy_token_block<Unit, Id, false>(given.copy, row, thread, threads);
+    }
+}
+
+template <typename Unit>
+void compare(op_tests::Random& random, bool gather, bool wide) {
+  Case given = random_case(random, sizeof(Unit));
+  Case want = given;
+  const auto begin = [](std::vector<char>& bytes) {
+    char* at = bytes.data();
+    return at + (16 - reinterpret_cast<std::uintptr_t>(at) % 16) % 16;
+  };
+  given.copy.whole = begin(given.whole);
+  given.copy.part = begin(given.part);
+  given.copy.ids = wide ? static_cast<const void*>(given.wide.data()) : given.narrow.data();
+  EXPECT_GE(token_unit(given.copy), static_cast<int>(sizeof(Unit)));
+  want.copy.whole = want.whole.data() + (given.copy.whole - given.whole.data());
+  want.copy.part = want.part.data() + (given.copy.part - given.part.data());
+  for (std::int64_t i = 0; i < given.rows; ++i) {
+    const std::int64_t batch = i / given.copy.count;
+    const std::int64_t id = given.wide[static_cast<std::size_t>(i)];
+    char* part = want.copy.part + batch * given.copy.part_batch + i % given.copy.count * given.copy.part_token;
+    char* whole = want.copy.whole + batch * given.copy.whole_batch + id * given.copy.whole_token;
+    const auto bytes = static_cast<std::size_t>(given.copy.bytes);
+    if (id < 0 || id >= given.copy.tokens) {
+      if (gather) std::memset(part, 0, bytes);
+    } else {
+      std::memcpy(gather ? part : whole, gather ? whole : part, bytes);
+    }
+  }
+  if (wide)
+    run_blocks<Unit, std::int64_t>(given, gather);
+  else
+    run_blocks<Unit, std::int32_t>(given, gather);
+  EXPECT_EQ(given.whole, want.whole);
+  EXPECT_EQ(given.part, want.part);
+}
+
+// Broken by a token or a byte of another place, a number that is none and is followed, and what lies between tokens being written.
+TEST(RandomLtd, BlocksCopyTheirTokens) {
+  op_tests::Random random(51);
+  for (int i = 0; i < 200; ++i) {
+    const bool gather = i % 2 == 0, wide = i % 4 < 2;
+    compare<Sixteen>(random, gather, wide);
+    compare<std::uint64_t>(random, gather, wide);
+    compare<std::uint32_t>(random, gather, wide);
+    compare<std::uint16_t>(random, gather, wide);
+    compare<std::uint8_t>(random, gather, wide);
+  }
+}
+
+// Broken by a load of more bytes than an address, a stride or a length is a multiple of.
+TEST(RandomLtd, UnitsAreNoLargerThanEverythingAllows) {
+  alignas(16) char memory[64];
+  const TokenCopy all{memory, 64, 32, memory, 64, 32, nullptr, 1, 1, 32};
+  EXPECT_EQ(token_unit(all), 16);
+  const auto with = [&](auto change) {
+    TokenCopy copy = all;
+    change(copy);
+    return token_unit(copy);
+  };
+  EXPECT_EQ(with([](TokenCopy& copy) { copy.whole += 8; }), 8);
+  EXPECT_EQ(with([](TokenCopy& copy) { copy.part += 1; }), 1);
+  EXPECT_EQ(with([](TokenCopy& copy) { copy.whole_batch = 68; }), 4);
+  EXPECT_EQ(with([](TokenCopy& copy) { copy.whole_token = 34; }), 2);
+  EXPECT_EQ(with([](TokenCopy& copy) { copy.part_batch = 72; }), 8);
+  EXPECT_EQ(with([](TokenCopy& copy) { copy.part_token = 33; }), 1);
+  EXPECT_EQ(with([](TokenCopy& copy) { copy.bytes = 36; }), 4);
+}
+
+}  // namespace

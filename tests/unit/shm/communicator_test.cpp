@@ -1,0 +1,280 @@
+// Collectives over shared memory, between threads and between processes.
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+
+#include "comm/shm/layout.h"
+#include "unit/shm/shm_ranks.h"
+
+namespace anyaccel::ops::shm {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// One rank's calls of every kind, sizes around the chunk's; the numbers of each rank are known to all.
+void work(Communicator& group, unsigned seed, int calls) {
+  std::mt19937 random(seed);  // the same on every rank
+  const int size = group.size();
+  for (int call = 0; call < calls; ++call) {
+    const std::size_t count = random() % 4 == 0 ? random() % 8000 : random() % 300;
+    const int kind = static_cast<int>(random() % 5);
+    const int source = static_cast<int>(random() % static_cast<unsigned>(size));
+    const auto value = [&](int rank, std::size_t i) {
+      return static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 13 + static_cast<std::size_t>(call)) % 1000);
+    };
+    std::vector<float> mine(count);
+    for (std::size_t i = 0; i < count; ++i) mine[i] = value(group.rank(), i);
+    const auto total = [&](std::size_t i) {
+      float sum = 0;
+      for (int rank = 0; rank < size; ++rank) sum += value(rank, i);
+      return sum;
+    };
+    if (kind == 0) {
+      group.all_reduce(mine.data(), mine.data(), count, Kind::f32, Reduce::sum);
+      for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(mine[i], total(i)) << call;
+    } else if (kind == 1) {
+      std::vector<float> all(count * static_cast<std::size_t>(size));
+      group.all_gather(mine.data(), all.data(), count * sizeof(float));
+      for (int rank = 0; rank < size; ++rank)
+        for (std::size_t i = 0; i < count; ++i)
+          ASSERT_EQ(all[static_cast<std::size_t>(rank) * count + i], value(rank, i)) << call;
+    } else if (kind == 2) {
+      const auto part = count / static_cast<std::size_t>(size);
+      std::vector<float> out(part);
+      group.reduce_scatter(mine.data(), out.data(), part, Kind::f32, Reduce::sum);
+      for (std::size_t i = 0; i < part; ++i)
+        ASSERT_EQ(out[i], total(static_cast<std::size_t>(group.rank()) * part + i)) << call;
+    } else if (kind == 3) {
+      group.broadcast(mine.data(), count * sizeof(float), source);
+      for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(mine[i], value(source, i)) << call;
+    } else {
+      group.barrier();
+    }
+  }
+}
+
+Options options(int rank, int size, milliseconds timeout = milliseconds(20000)) {
+  return {.rank = rank, .size = size, .timeout = timeout, .chunk_bytes = 4096};
+}
+
+// Breaks when a slot is written while another rank reads it: the thread sanitizer sees it here, the numbers show it elsewhere.
+TEST(ShmComm, ThreadsGetTheRightNumbers) {
+  for (const int size : {1, 2, 3}) {
+    const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, size))));
+    prepare(memory->data(), options(0, size), random_token());
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size; ++rank)
+      threads.emplace_back([&, rank] {
+        Communicator group(memory, options(rank, size));
+        work(group, 5, 300);
+        group.barrier();  // nobody leaves while others work
+      });
+    for (auto& thread : threads) thread.join();
+  }
+}
+
+void run_processes(int size) {
+  Meeting meeting(size);
+  for (const auto child : start_ranks(size, [&](int rank) {
+         auto connected = connect(options(rank, size), meeting.exchange(rank));
+         if (!connected.communicator) throw std::runtime_error(connected.reason);
+         work(*connected.communicator, 7, 300);
+         connected.communicator->barrier();
+         return ::testing::Test::HasFailure() ? 1 : 0;
+       }))
+    EXPECT_EQ(end_of(child), 0);
+}
+
+// Breaks when the memory cannot be opened by another process, or when waiting ranks are not woken.
+TEST(ShmComm, ProcessesGetTheRightNumbers) {
+  run_processes(2);
+  run_processes(4);  // more than many a machine has CPUs: they sleep
+}
+
+// Breaks when the number of a round is compared without regard to its wrapping after four thousand million of them.
+TEST(ShmComm, RoundsWrap) {
+  EXPECT_TRUE(after(1, 0xffffffffU));
+  EXPECT_FALSE(after(0xffffffffU, 1));
+  EXPECT_FALSE(after(5, 5));
+}
+
+// Breaks when a half-way minimum and a sum with the same size pass for the same operation.
+TEST(ShmComm, DifferentCallsAreTold) {
+  Meeting meeting(2);
+  for (const auto child : start_ranks(2, [&](int rank) {
+         auto group = connect(options(rank, 2), meeting.exchange(rank)).communicator;
+         float data[4] = {};
+         return code_of([&] { group->all_reduce(data, data, 4, Kind::f32, rank == 0 ? Reduce::sum : Reduce::min); });
+       }))
+    EXPECT_EQ(end_of(child), code_of(ErrorCode::invalid_argument));
+}
+
+/// What each rank's error says after `call`, which gets the group and the rank's number; "" without one.
+std::vector<std::string> words_of(int size, const std::function<void(Communicator&, int)>& call) {
+  const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, size))));
+  prepare(memory->data(), options(0, size), random_token());
+  std::vector<std::string> words(static_cast<std::size_t>(size));
+  std::vector<std::unique_ptr<Communicator>> groups;
+  for (int rank = 0; rank < size; ++rank) groups.push_back(std::make_unique<Communicator>(memory, options(rank, size)));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      const auto place = static_cast<std::size_t>(rank);
+      try {
+        call(*groups[place], rank);
+      } catch (const Error& error) {
+        words[place] = error.code() == ErrorCode::invalid_argument ? error.what() : "another code";
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  return words;
+}
+
+// Breaks when a rank that waits does nothing meanwhile, goes on with it afterwards, or gets other numbers.
+TEST(ShmComm, WhileOthersAreWaitedFor) {
+  std::atomic<int> calls{0};
+  const auto words = words_of(2, [&](Communicator& group, int rank) {
+    float value = 1;
+    if (rank == 0) {
+      group.set_idle({[](void* count) { ++*static_cast<std::atomic<int>*>(count); }, &calls});
+      group.all_reduce(&value, &value, 1, Kind::f32, Reduce::sum);
+      group.set_idle({});
+    } else {
+      while (calls == 0)
+        std::this_thread::yield();  // no more than one: a rank that waits long sleeps, and calls nothing
+      group.all_reduce(&value, &value, 1, Kind::f32, Reduce::sum);
+    }
+    const int before = calls;
+    for (int i = 0; i < 3; ++i) group.all_reduce(&value, &value, 1, Kind::f32, Reduce::sum);
+    EXPECT_EQ(value, 16);
+    EXPECT_EQ(calls, before);
+  });
+  EXPECT_EQ(words, std::vector<std::string>(2));
+}
+
+// Breaks when ranks that each take another one for the source of a broadcast go on with what they had.
+TEST(ShmComm, BroadcastsFromDifferentSourcesAreToldOnEveryRank) {
+  for (const int size : {2, 3}) {
+    const auto words = words_of(size, [](Communicator& group, int rank) {
+      char data[8] = {};
+      group.broadcast(data, sizeof(data), rank == 0 ? 0 : 1);
+    });
+    for (const auto& text : words) {
+      EXPECT_NE(text.find("broadcast of 8 bytes from rank 0"), std::string::npos) << text;
+      EXPECT_NE(text.find("broadcast of 8 bytes from rank 1"), std::string::npos) << text;
+    }
+  }
+}
+
+// Breaks when the message says no more than that something differs: each part of the two calls is named.
+TEST(ShmComm, TheErrorNamesBothCalls) {
+  const auto words = words_of(2, [](Communicator& group, int rank) {
+    float data[8] = {};
+    if (rank == 0)
+      group.all_reduce(data, data, 8, Kind::bf16, Reduce::max);
+    else
+      group.all_gather(data, std::vector<char>(8).data(), 4);
+  });
+  for (const auto& text : words) {
+    EXPECT_NE(text.find("all_reduce of 16 bytes as bfloat16 by max"), std::string::npos) << text;
+    EXPECT_NE(text.find("all_gather of 4 bytes"), std::string::npos) << text;
+  }
+}
+
+// Breaks when an average of integers is truncated without a word.
+TEST(ShmComm, AveragesOfIntegersAreRefused) {
+  const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, 1))));
+  Communicator group(memory, options(0, 1));
+  int data[2] = {1, 2};
+  EXPECT_EQ(code_of([&] { group.all_reduce(data, data, 2, Kind::i32, Reduce::avg); }), code_of(ErrorCode::unsupported));
+  EXPECT_EQ(code_of([&] { group.broadcast(data, 8, 1); }), code_of(ErrorCode::invalid_argument));
+}
+
+/// Each rank reduces until something fails; rank `victim` ends in the given way after a while.
+std::vector<int> ends(int size, int victim, milliseconds timeout, const std::function<void(pid_t)>& harm) {
+  Meeting meeting(size);
+  const auto children = start_ranks(size, [&](int rank) {
+    auto group = connect(options(rank, size, timeout), meeting.exchange(rank)).communicator;
+    std::vector<float> data(3000);
+    return code_of([&] {
+      for (;;) {
+        group->all_reduce(data.data(), data.data(), data.size(), Kind::f32, Reduce::max);
+        meeting.counter().fetch_add(1);
+        if (rank == victim) std::this_thread::sleep_for(milliseconds(1));
+      }
+    });
+  });
+  while (meeting.counter().load() < 5) std::this_thread::sleep_for(milliseconds(1));
+  harm(children[static_cast<std::size_t>(victim)]);
+  std::vector<int> statuses;
+  for (int rank = 0; rank < size; ++rank)
+    if (rank != victim) statuses.push_back(end_of(children[static_cast<std::size_t>(rank)]));
+  ::kill(children[static_cast<std::size_t>(victim)], SIGKILL);
+  end_of(children[static_cast<std::size_t>(victim)]);
+  return statuses;
+}
+
+// Breaks when ranks wait for a dead one until the timeout, or for ever.
+TEST(ShmComm, ADeadPeerIsAnErrorOnAllOthersLongBeforeTheTimeout) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto statuses = ends(3, 1, std::chrono::minutes(10), [](pid_t child) { ::kill(child, SIGKILL); });
+  for (const int status : statuses) EXPECT_EQ(status, code_of(ErrorCode::unavailable));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+}
+
+// Breaks when a peer that lives but does not come is waited for without end.
+TEST(ShmComm, AStuckPeerIsATimeoutOnAllOthers) {
+  for (const int status : ends(3, 0, milliseconds(500), [](pid_t child) { ::kill(child, SIGSTOP); }))
+    EXPECT_EQ(status, code_of(ErrorCode::timeout));
+}
+
+// Breaks when a rank that ended its group in order leaves the others asleep.
+TEST(ShmComm, APeerThatLeftIsAnError) {
+  Meeting meeting(2);
+  const auto children = start_ranks(2, [&](int rank) {
+    auto group = connect(options(rank, 2), meeting.exchange(rank)).communicator;
+    group->barrier();
+    if (rank == 1) return 0;
+    const auto first = code_of([&] { group->barrier(); });
+    // Of no use from then on, and says so at once.
+    return code_of([&] { group->barrier(); }) == first ? first : 1;
+  });
+  EXPECT_EQ(end_of(children[0]), code_of(ErrorCode::unavailable));
+  EXPECT_EQ(end_of(children[1]), 0);
+}
+
+// Breaks when a rank is called dead that did its part and ended before the others looked.
+TEST(ShmComm, APeerThatEndedAfterItsPartIsNotDead) {
+  Meeting meeting(2);
+  const auto children = start_ranks(2, [&](int rank) {
+    auto mine = options(rank, 2);
+    auto& counter = meeting.counter();
+    // Rank 0 looks for dead peers after it last saw nothing posted; in between rank 1 posts and ends.
+    if (rank == 0)
+      mine.before_look = [&] {
+        counter.store(1);
+        std::this_thread::sleep_for(milliseconds(300));
+      };
+    auto group = connect(mine, meeting.exchange(rank)).communicator;
+    if (rank == 1)
+      while (counter.load() == 0) std::this_thread::sleep_for(milliseconds(1));
+    const auto code = code_of([&] { group->barrier(); });
+    if (rank == 1) ::_exit(code);  // without a word: as a program that ends
+    return code;
+  });
+  EXPECT_EQ(end_of(children[1]), 0);
+  EXPECT_EQ(end_of(children[0]), 0);
+}
+
+// Breaks when a forked child takes its parent's place.
+TEST(ShmComm, AForkedChildIsRefused) {
+  const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, 1))));
+  Communicator group(memory, options(0, 1));
+  const auto child = start_ranks(1, [&](int) { return code_of([&] { group.barrier(); }); });
+  EXPECT_EQ(end_of(child[0]), code_of(ErrorCode::invalid_state));
+  group.barrier();
+}
+
+}  // namespace
+}  // namespace anyaccel::ops::shm
