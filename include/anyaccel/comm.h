@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "anyaccel/reduce_op.h"
+
 namespace c10d {
 class Backend;
 class ProcessGroup;
@@ -21,7 +23,7 @@ class ProcessGroup;
 
 namespace anyaccel::comm {
 
-enum class ReduceOp { sum, avg, product, min, max };
+using anyaccel::ReduceOp;
 
 /// How init_process_group() makes its group. Empty parts are read from the variables that torchrun and DeepSpeed's launcher set.
 struct InitOptions {

@@ -11,7 +11,7 @@
 namespace anyaccel::build {
 
 struct Paths {
-  std::filesystem::path ops;                    ///< descriptions and sources, one folder per op; kernels/, io/, comm/ are next to it
+  std::filesystem::path ops;  ///< descriptions and sources, one folder per op; kernels/, io/, comm/ are next to it
   std::vector<std::filesystem::path> includes;  ///< with anyaccel/, and the parent of `ops`
   std::vector<std::filesystem::path> prebuilt;  ///< folders with prebuilt libraries, first match counts
   std::filesystem::path libraries;              ///< where our own libraries lie

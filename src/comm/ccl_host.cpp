@@ -35,12 +35,12 @@ class LazyWork final : public c10d::Work {
 };
 
 /// Nothing for what oneCCL does not reduce with.
-std::optional<ops::CclReduce> reduction(c10d::ReduceOp::RedOpType kind) {
+std::optional<ReduceOp> reduction(c10d::ReduceOp::RedOpType kind) {
   switch (kind) {
-    case c10d::ReduceOp::SUM: return ops::CclReduce::sum;
-    case c10d::ReduceOp::PRODUCT: return ops::CclReduce::product;
-    case c10d::ReduceOp::MIN: return ops::CclReduce::min;
-    case c10d::ReduceOp::MAX: return ops::CclReduce::max;
+    case c10d::ReduceOp::SUM: return ReduceOp::sum;
+    case c10d::ReduceOp::PRODUCT: return ReduceOp::product;
+    case c10d::ReduceOp::MIN: return ReduceOp::min;
+    case c10d::ReduceOp::MAX: return ReduceOp::max;
     default: return std::nullopt;
   }
 }

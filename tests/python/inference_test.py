@@ -1,5 +1,6 @@
 """The op that takes few tokens through a decoder, against plain torch in double, on the accelerator that DS_ACCELERATOR names."""
 
+import dataclasses
 import math
 
 import pytest
@@ -115,12 +116,12 @@ def test_halves_are_the_whole(kind):
         for half in (1, 2):
             change = torch.full_like(rows, 7)
             before = rows.clone()
-            decode(rows, model.flat[i * slots:(i + 1) * slots] + [None] * 6, halves_keys[i:i + 1], halves_values[i:i + 1], model.angles(0, 3), [0], [3], model.sizes, [],
-                   [1e-5, 0.0, model.scales[i]], None, change, half)
+            decode(rows, model.flat[i * slots:(i + 1) * slots] + [None] * 6, halves_keys[i:i + 1], halves_values[i:i + 1], model.angles(0, 3), [0], [3],
+                   model.config_of(i, part=half, attention_softcap=0.0).pack(), None, change)
             assert torch.equal(rows, before)
             rows += change
     # without layers no position is looked at
-    decode(rows, model.flat[-6:], [], [], [], [(1 << 63) - 1], [3], model.sizes, [], [1e-5, 0.0], logits)
+    decode(rows, model.flat[-6:], [], [], [], [(1 << 63) - 1], [3], model.config_of(attention_softcap=0.0).pack(), logits)
     torch.testing.assert_close(logits.cpu(), want, rtol=1e-5, atol=1e-5)
     assert all(torch.equal(a, b) for a, b in zip(keys + values, halves_keys + halves_values))
 
@@ -143,14 +144,13 @@ def test_refusals():
     def refused(words, change, rows=x, past=0, capacity=4, model=model):
         keys, values = model.caches(capacity), model.caches(capacity)
         flat = list(model.flat)
-        arguments = {"flat": flat, "keys": keys, "values": values, "sizes": list(model.sizes), "numbers": [1e-5, 0.0, 0.2, 0.2],
-                     "logits": torch.zeros(len(rows), model.vocab, device=DEVICE), "angles": model.angles(past, len(rows)), "windows": [],
-                     "past": [past], "rows": [len(rows)], "sum_group": "", "sums": 0}
+        arguments = {"flat": flat, "keys": keys, "values": values, "config": dataclasses.replace(model.config, layers=list(model.config.layers)), "packed": None,
+                     "logits": torch.zeros(len(rows), model.vocab, device=DEVICE), "angles": model.angles(past, len(rows)), 
+                     "past": [past], "rows": [len(rows)], "sum_group": ""}
         change(arguments)
         with pytest.raises((ValueError, RuntimeError), match=words):
             decode(rows.to(DEVICE), arguments["flat"], arguments["keys"], arguments["values"], arguments["angles"], arguments["past"], arguments["rows"],
-                   arguments["sizes"], arguments["windows"], arguments["numbers"], arguments["logits"],
-                   sum_group=arguments["sum_group"], sums=arguments["sums"])
+                   arguments["packed"] or arguments["config"].pack(), arguments["logits"], sum_group=arguments["sum_group"])
             accelerator.synchronize()
 
     refused("no room", lambda a: None, past=3)
@@ -166,15 +166,24 @@ def test_refusals():
     refused("dtype", lambda a: a["flat"].__setitem__(2, torch.zeros(128, 64, dtype=torch.float64, device=DEVICE)))
     refused("cache has another shape", lambda a: a["keys"].__setitem__(1, torch.zeros(1, 2, 3, 16, device=DEVICE)))
     refused("differ in dtype", lambda a: a["keys"].__setitem__(0, a["keys"][0].half()))
-    refused("divide", lambda a: a["sizes"].__setitem__(1, 3))
-    refused("out of range", lambda a: a["sizes"].__setitem__(2, 1 << 40))
-    for group, first in ((4, 0), (3, 3), (1, 0), (2, -1), (0, 0), (1 << 40, 0)):  # 4 heads, 2 key heads
-        refused("heads do not fit|out of range", lambda a: a["sizes"].extend([group, first]))
-    refused("no such sums", lambda a: a.update(sums=1))
-    refused("no such sums", lambda a: a.update(sums=4, sum_group="x"))
-    refused("no such sums", lambda a: a.update(sum_group="x"))
-    refused("not loaded|no group", lambda a: a.update(sums=3, sum_group="x"))
-    refused("lists", lambda a: a["numbers"].pop())
+    def configured(**values):
+        return lambda a: [setattr(a["config"], name, value) for name, value in values.items()]
+
+    refused("divide", configured(num_kv_heads=3))
+    refused("head_dim is out of range", configured(head_dim=513))
+    for group, first in ((4, 0), (3, 3), (1, 0), (2, -1), (0, 1), (1 << 30, 0)):  # 4 heads, 2 key heads
+        refused("heads do not fit|out of range", configured(heads_per_kv_head=group, first_head=first))
+    for name in ("norm", "activation", "part"):
+        refused(f"{name} is out of range", configured(**{name: 9}))
+    refused("flag is out of range", configured(gated=2))
+    refused("part of a layer needs one layer", configured(part=1))
+    refused("sums do not fit", configured(sum_attention=1))
+    refused("sums do not fit", lambda a: a.update(sum_group="x"))
+    refused("not loaded|no group", lambda a: (configured(sum_attention=1, sum_feed_forward=1)(a), a.update(sum_group="x")))
+    refused("another version", lambda a: a.update(packed=[0]))
+    refused("another version", lambda a: a.update(packed=[word + 1 if i == 0 else word for i, word in enumerate(a["config"].pack())]))
+    refused("another number of layers", lambda a: a.update(packed=a["config"].pack()[:-1]))
+    refused("lists", lambda a: a["config"].layers.clear())
     refused("lists", lambda a: a["past"].append(0))
     refused("lists", lambda a: a.update(past=[0, 0], rows=[1, 1]))
     refused("lists", lambda a: a["values"].pop())
@@ -196,8 +205,8 @@ def test_refusals():
     refused("cache has another shape", lambda a: (two()(a), a["keys"].__setitem__(3, second[0])))
     refused("cache has another shape", lambda a: (two()(a), a["values"].__setitem__(2, second[0])))
     refused("angles", lambda a: a["angles"].pop())
-    refused("x does not fit", lambda a: a.update(keys=[], values=[], numbers=[1e-5, 0.0], flat=[None] * 6), rows=torch.zeros(2, 0))
-    refused("out of range", lambda a: a["sizes"].__setitem__(6, -1))
+    refused("x does not fit", lambda a: a.update(keys=[], values=[], flat=[None] * 6), rows=torch.zeros(2, 0))
+    refused("out of range", configured(experts_per_token=-1))
 
     moe = Model(experts=4, per_token=2)
     router, first, second = range(40, 43)
@@ -217,8 +226,8 @@ def test_refusals():
                 a["flat"][34] = zeros(64, 48)
         refused(words, change, model=moe)
     for taken in (0, 5, 1 << 15):
-        refused("do not fit", lambda a: a["sizes"].__setitem__(6, taken), model=moe)
-    refused("do not fit", lambda a: a["sizes"].__setitem__(5, 4), model=moe)
+        refused("do not fit", configured(experts_per_token=taken), model=moe)
+    refused("do not fit", configured(gated=False), model=moe)
     refused("too many rows for experts", lambda a: None, model=moe, rows=torch.randn(17, 64), capacity=40)
     refused("logits", lambda a: a.__setitem__("logits", torch.zeros(2, 40, device=DEVICE)))
 
@@ -227,6 +236,6 @@ def test_schema():
     # breaks when the schema says otherwise what changes, or there is no meta kernel
     model = Model(layers=1)
     keys, values = model.caches(4), model.caches(4)
-    arguments = (torch.randn(2, model.hidden, device=DEVICE), model.flat, keys, values, model.angles(0, 2), [0], [2], model.sizes, [],
-                 [1e-5, 0.0, 0.25], torch.zeros(2, model.vocab, device=DEVICE))
+    arguments = (torch.randn(2, model.hidden, device=DEVICE), model.flat, keys, values, model.angles(0, 2), [0], [2], model.config.pack(),
+                 torch.zeros(2, model.vocab, device=DEVICE))
     torch.library.opcheck(decode.default, arguments, test_utils=("test_schema", "test_faketensor"))

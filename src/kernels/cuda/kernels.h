@@ -40,9 +40,9 @@ struct BlockThreads {
 };
 
 /// Work beyond what a grid holds is the same blocks' next one.
-constexpr std::int64_t most_blocks = 1 << 20;
+constexpr std::int64_t max_blocks = 1 << 20;
 inline unsigned blocks_for(std::int64_t count) {
-  return static_cast<unsigned>(count < most_blocks ? count : most_blocks);
+  return static_cast<unsigned>(count < max_blocks ? count : max_blocks);
 }
 inline unsigned blocks_of_elements(std::int64_t size) { return blocks_for((size + chunk_threads - 1) / chunk_threads); }
 

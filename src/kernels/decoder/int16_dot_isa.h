@@ -1,7 +1,7 @@
 // Products of integers: 16-bit words of a row with 8-bit or 4-bit weights, summed up exactly. Included inside an unnamed namespace
 // under a target. `Words` has Vec::width sums of 32 bits.
 constexpr std::int64_t word_block = 128;  // inputs that share a row's scale
-constexpr float greatest_word = 32767;
+constexpr float max_int16 = 32767;
 
 #if ANYACCEL_WIDTH == 16
 struct Words {
@@ -123,7 +123,7 @@ inline __attribute__((always_inline)) Words add8(Words sum, const std::int8_t* w
 }
 
 /// Of a word_block. Magnitudes have the order of their bits, and a maximum of whole numbers can be taken in any order.
-inline float greatest_magnitude(const float* from) {
+inline float abs_max(const float* from) {
   std::int32_t lanes[16] = {};
   for (int i = 0; i < word_block; i += 16)
     for (int lane = 0; lane < 16; ++lane) {

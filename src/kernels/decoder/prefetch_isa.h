@@ -5,10 +5,10 @@
 /// second-level cache: it takes longer than the few requests of the first-level cache could bridge, and what is far ahead would be gone
 /// again from there. Where so much is computed with each byte that the second-level cache is too slow as well, `near` asks once more.
 template <bool near = false>
-class Ahead {
+class Prefetcher {
  public:
   /// Of a tile of `bytes` at `weights`, which are gone through in steps of `step_bytes`.
-  Ahead(const void* weights, std::int64_t bytes, std::int64_t step_bytes)
+  Prefetcher(const void* weights, std::int64_t bytes, std::int64_t step_bytes)
       : far_(static_cast<const char*>(weights) + (bytes > far ? bytes : far)),
         near_(near && bytes <= first_level ? static_cast<const char*>(weights) + first_level : nullptr),
         step_(step_bytes) {}

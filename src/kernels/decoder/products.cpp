@@ -14,8 +14,8 @@ namespace {
 // After it, and in this order.
 #include "kernels/decoder/prefetch_isa.h"
 //
-#include "kernels/decoder/vnni_dot_isa.h"
 #include "kernels/decoder/sums_isa.h"
+#include "kernels/decoder/vnni_dot_isa.h"
 //
 #include "kernels/decoder/integer_products_isa.h"
 }  // namespace

@@ -4,9 +4,9 @@
 // order, whatever is beside it: Vec::width sums next to each other, then their halves.
 namespace {
 
+#include "kernels/decoder/int16_dot_isa.h"
 #include "kernels/decoder/prefetch_isa.h"
 #include "kernels/decoder/sums_isa.h"
-#include "kernels/decoder/int16_dot_isa.h"
 // After it.
 #include "kernels/decoder/integer_products_isa.h"
 
@@ -45,9 +45,9 @@ inline __attribute__((always_inline)) void float_tile(const T* w, std::int64_t i
   };
   std::int64_t i = 0;
   constexpr std::int64_t element = sizeof(T);
-  Ahead<> ahead(w, outputs * inputs * element, outputs * pair * element);
+  Prefetcher<> prefetcher(w, outputs * inputs * element, outputs * pair * element);
   for (; i + pair <= inputs; i += pair) {
-    ahead.step();
+    prefetcher.step();
     step(w + i, inputs, i);
   }
   if (i < inputs) {

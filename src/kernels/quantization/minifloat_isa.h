@@ -40,13 +40,13 @@ inline __attribute__((always_inline)) Ints codes_of(Vec y, std::uint64_t key, st
     const Words random =
         mixed(mixed(places() + (place + static_cast<std::uint32_t>(key))) ^ static_cast<std::uint32_t>(key >> 32));
     const Ints normal = ((size + as<Ints>(random >> (9 + f.mantissa))) >> lost_bits_of(f)) - rebias_of(f);
-    const Ints code = size < least_normal_of(f) ? small_codes_of<format>(size, random) : normal;
+    const Ints code = size < min_normal_of(f) ? small_codes_of<format>(size, random) : normal;
     return lesser(code, all(size_mask_of(f))) | sign;
   }
   const Ints normal = ((size + (1 << (lost_bits_of(f) - 1))) >> lost_bits_of(f)) - rebias_of(f);
   const Vec shift = Vec::of(small_shift_of(f));
   const Ints small = lane_bits(vec_of(as<Floats>(size)) + shift) - lane_bits(shift);
-  return (size < least_normal_of(f) ? small : normal) | sign;
+  return (size < min_normal_of(f) ? small : normal) | sign;
 }
 
 /// float_of_code() for a vector; codes have no bits above theirs.
@@ -64,7 +64,7 @@ inline __attribute__((always_inline)) Vec numbers_of(Ints code) {
 #include "kernels/quantization/minifloat_codes_isa.h"
 #else
 template <typename T>
-inline std::int32_t greatest_magnitude(const T* from, std::int64_t count) {
+inline std::int32_t abs_max(const T* from, std::int64_t count) {
   return range_of<T, true>(from, count).high;
 }
 #endif
@@ -122,7 +122,7 @@ void encode_groups(const ToFloatsJob& job, std::int64_t begin, std::int64_t end,
   for (std::int64_t group = begin; group < end; ++group) {
     const T* const first = from + group * job.group;
     std::uint8_t* const row = job.to + group * bytes;
-    const FloatScale scale = float_scale(greatest_magnitude(first, job.group), greatest_of(f));
+    const FloatScale scale = float_scale(abs_max(first, job.group), greatest_of(f));
     if (scale.flat)
       __builtin_memset(row, 0, static_cast<std::size_t>(bytes - 4));
     else if (job.stochastic)

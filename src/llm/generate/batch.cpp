@@ -44,7 +44,7 @@ class InOrder {
 
 struct Running {
   std::size_t prompt;
-  Answer answer;
+  Generation answer;
   KvCache cache;
   std::vector<std::int64_t> next;  ///< that its model has not seen
 };
@@ -64,7 +64,7 @@ class Batch {
   void begin(std::size_t prompt, const std::vector<std::int64_t>& ids) {
     const ModelState& state = *model_.state();
     try {
-      Answer answer(state.config, tokenizer_, ids, options_of(options_, prompt), {});
+      Generation answer(state.config, tokenizer_, ids, options_of(options_, prompt), {});
       if (answer.ended()) return results_.add(prompt, {answer.finish(), std::nullopt});
       const std::int64_t capacity = static_cast<std::int64_t>(ids.size()) + answer.left();
       running_.push_back({prompt, std::move(answer), KvCache(state.local, 1, capacity, state.dtype), ids});
@@ -154,7 +154,7 @@ void generate_batch(const Model& model, const Tokenizer* tokenizer,
                 {.what = "option batch-size is out of range", .got = std::to_string(batch_size), .want = "1 or more"});
   }
   // Wrong options are the caller's, not one prompt's.
-  Answer(model.config(), tokenizer, {0}, options, {});
+  Generation(model.config(), tokenizer, {0}, options, {});
   Shards* shards = model.state()->weights.shards.get();
   const std::function<bool()> stopped = [&] {
     const bool own = stop && stop->load();

@@ -3,8 +3,8 @@
 #include <c10/core/GradMode.h>
 
 #include "base/untrusted_text.h"
-#include "llm/generate/generation.h"
 #include "llm/generate/drafter.h"
+#include "llm/generate/generation.h"
 #include "llm/generate/sequence.h"
 #include "llm/model/state.h"
 #include "llm/parallel/shards.h"
@@ -44,8 +44,8 @@ GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt, cons
                 {.what = "a draft model beside a model that several ranks hold together",
                  .hint = "guess by prompt lookup, or use one rank"});
   }
-  Guesser guesser(options.speculation);
-  Answer answer(model.config(), data_->tokenizer, prompt, options, on_text);
+  Drafter guesser(options.speculation);
+  Generation answer(model.config(), data_->tokenizer, prompt, options, on_text);
   if (answer.ended()) return answer.finish();
   const std::int64_t cached = sequence.begin(prompt, static_cast<std::int64_t>(prompt.size()) + answer.left());
   answer.result().cached_tokens = cached;

@@ -11,7 +11,6 @@
 #include "anyaccel/data_parallel.h"
 #include "base/log.h"
 #include "llm/data/corpus.h"
-#include "text/tokenizer/text_vocabulary.h"
 #include "llm/train/bigram_start.h"
 #include "llm/train/evaluate.h"
 #include "llm/train/options.h"
@@ -19,6 +18,7 @@
 #include "llm/train/schedule.h"
 #include "llm/train/state.h"
 #include "llm/train/step.h"
+#include "text/tokenizer/text_vocabulary.h"
 
 namespace anyaccel::llm {
 

@@ -8,8 +8,8 @@
 
 #include "ATen/core/List.h"
 #include "ATen/core/Tensor.h"
-#include "ops/shared/host_tensors.h"
 #include "kernels/decoder/decoder.h"
+#include "ops/shared/host_tensors.h"
 
 namespace anyaccel::ops {
 
@@ -17,23 +17,26 @@ using at::Tensor;
 using OptionalTensors = c10::List<std::optional<Tensor>>;
 
 /// What a decoder is made of; `decoder` looks into these tensors.
-struct DecoderGiven {
+struct DecoderArguments {
   const Tensor& x;
   const OptionalTensors& weights;
   at::TensorList keys, values;  ///< of the first segment's layers, then of the second one's, ...
   at::TensorList angles;
   at::IntArrayRef past, rows;  ///< of each segment
-  at::IntArrayRef sizes, windows;
-  at::ArrayRef<double> numbers;
+  at::IntArrayRef config;      ///< pack_decoder_config()
   const std::optional<Tensor>& logits;
   const std::optional<Tensor>& change;
-  std::int64_t half;
-  const std::string& sum_group;  ///< of `shm_comm_init`; empty: this rank's parts are all
-  std::int64_t sums;
+  const std::string& sum_group;  ///< of `shm_comm_init`; empty: no other rank holds a part of these layers
 };
 
-/// Throws c10::ValueError naming what does not fit.
-Decoder make_decoder(const DecoderGiven& given);
+/// The call's arguments as the kernels take them.
+struct DecoderCall {
+  Decoder decoder;
+  Half half;
+};
+
+/// Throws c10::ValueError, which names the argument.
+DecoderCall make_decoder(const DecoderArguments& arguments);
 
 /// A tensor without gaps, on the device of `first`.
 void check_whole(const char* where, const char* name, const Tensor& tensor, const Tensor& first);

@@ -17,6 +17,7 @@
 namespace anyaccel {
 namespace {
 
+namespace quantizer = ops::quantizer;
 using quantizer::QuantizationType;
 using testing::HasSubstr;
 
