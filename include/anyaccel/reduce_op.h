@@ -6,4 +6,15 @@ namespace anyaccel {
 /// As torch.distributed.ReduceOp. `avg` requires a floating-point dtype.
 enum class ReduceOp { sum, avg, product, min, max };
 
+constexpr const char* to_string(ReduceOp op) noexcept {
+  switch (op) {
+    case ReduceOp::avg: return "avg";
+    case ReduceOp::product: return "product";
+    case ReduceOp::min: return "min";
+    case ReduceOp::max: return "max";
+    case ReduceOp::sum: break;
+  }
+  return "sum";
+}
+
 }  // namespace anyaccel

@@ -130,7 +130,7 @@ class Batch {
 
 void one_by_one(const Model& model, const Tokenizer* tokenizer, const std::vector<std::vector<std::int64_t>>& prompts,
                 const GenerateOptions& options, InOrder& results, const std::function<bool()>& stopped,
-                const std::atomic<bool>* stop) {
+                StopCondition stop) {
   Generator generator(model, tokenizer);
   for (std::size_t i = 0; i < prompts.size() && !stopped(); ++i) {
     try {
@@ -147,7 +147,7 @@ void one_by_one(const Model& model, const Tokenizer* tokenizer, const std::vecto
 void generate_batch(const Model& model, const Tokenizer* tokenizer,
                     const std::vector<std::vector<std::int64_t>>& prompts, const GenerateOptions& options,
                     std::int64_t batch_size, const std::function<void(std::size_t, BatchResult)>& on_result,
-                    const std::atomic<bool>* stop) {
+                    StopCondition stop) {
   const c10::AutoGradMode no_gradient(false);
   if (batch_size < 1) {
     throw Error(ErrorCode::invalid_argument, "generate",
@@ -157,8 +157,8 @@ void generate_batch(const Model& model, const Tokenizer* tokenizer,
   Generation(model.config(), tokenizer, {0}, options, {});
   Shards* shards = model.state()->weights.shards.get();
   const std::function<bool()> stopped = [&] {
-    const bool own = stop && stop->load();
-    return stop && shards ? shards->any(own) : own;
+    const bool own = stop.stop_requested();
+    return stop.stop_possible() && shards ? shards->any(own) : own;
   };
   InOrder results(on_result);
   if (batch_size == 1 || options.speculation.tokens != 0) {

@@ -34,8 +34,7 @@ Generator::Generator(Generator&&) noexcept = default;
 Generator& Generator::operator=(Generator&&) noexcept = default;
 
 GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
-                                   const std::function<void(std::string_view)>& on_text,
-                                   const std::atomic<bool>* stop) {
+                                   const std::function<void(std::string_view)>& on_text, StopCondition stop) {
   const c10::AutoGradMode no_gradient(false);
   Sequence& sequence = data_->sequence;
   const Model& model = sequence.model();
@@ -51,8 +50,8 @@ GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt, cons
   answer.result().cached_tokens = cached;
   Shards* shards = model.state()->weights.shards.get();
   const auto wanted_to_stop = [&] {
-    const bool stopped = stop && stop->load();
-    return stop && shards ? shards->any(stopped) : stopped;
+    const bool stopped = stop.stop_requested();
+    return stop.stop_possible() && shards ? shards->any(stopped) : stopped;
   };
   at::Tensor logits =
       sequence.append(std::span<const std::int64_t>(prompt).subspan(static_cast<std::size_t>(cached)), true);
@@ -79,7 +78,7 @@ GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt, cons
 
 GenerateResult generate(const Model& model, const Tokenizer* tokenizer, const std::vector<std::int64_t>& prompt,
                         const GenerateOptions& options, const std::function<void(std::string_view)>& on_text,
-                        const std::atomic<bool>* stop) {
+                        StopCondition stop) {
   return Generator(model, tokenizer).generate(prompt, options, on_text, stop);
 }
 

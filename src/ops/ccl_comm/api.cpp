@@ -24,11 +24,6 @@ c10::TypedOperatorHandle<Signature> ccl_op(const char* name) {
   return load_op<Signature>("CCLCommBuilder", name);
 }
 
-const char* name_of(ReduceOp reduce) {
-  static constexpr const char* kNames[] = {"sum", "avg", "product", "min", "max"};
-  return kNames[static_cast<int>(reduce)];
-}
-
 /// What a rank tells the others: why it cannot, or that it can, in which process, and rank 0 the address, too.
 constexpr char kCan = '+';
 constexpr char kCannot = '-';
@@ -133,13 +128,13 @@ CCLComm::~CCLComm() {
 void CCLComm::all_reduce_(const Tensor& tensor, ReduceOp reduce) {
   static const auto op =
       ccl_op<void(const Tensor&, const std::string&, const std::string&, const std::string&)>("ccl_all_reduce_");
-  op.call(tensor, name_of(reduce), name_, "");
+  op.call(tensor, to_string(reduce), name_, "");
 }
 
 void CCLComm::reduce_(const Tensor& tensor, std::int64_t destination, ReduceOp reduce) {
   static const auto op =
       ccl_op<void(const Tensor&, std::int64_t, const std::string&, const std::string&)>("ccl_reduce_");
-  op.call(tensor, destination, name_of(reduce), name_);
+  op.call(tensor, destination, to_string(reduce), name_);
 }
 
 void CCLComm::broadcast_(const Tensor& tensor, std::int64_t source) {
@@ -154,7 +149,7 @@ Tensor CCLComm::all_gather(const Tensor& tensor) {
 
 Tensor CCLComm::reduce_scatter(const Tensor& tensor, ReduceOp reduce) {
   static const auto op = ccl_op<Tensor(const Tensor&, const std::string&, const std::string&)>("ccl_reduce_scatter");
-  return op.call(tensor, name_of(reduce), name_);
+  return op.call(tensor, to_string(reduce), name_);
 }
 
 Tensor CCLComm::all_to_all(const Tensor& tensor, const std::vector<std::int64_t>& output_splits,

@@ -28,11 +28,6 @@ c10::TypedOperatorHandle<Signature> shm_op(const char* name) {
   return load_op<Signature>("ShareMemCommBuilder", name);
 }
 
-const char* name_of(ReduceOp reduce) {
-  static constexpr const char* kNames[] = {"sum", "avg", "product", "min", "max"};
-  return kNames[static_cast<int>(reduce)];
-}
-
 /// The op takes the group by a name that c10d knows; this one is known to this process alone.
 std::string new_name() {
   static std::atomic<int> last{0};
@@ -66,12 +61,12 @@ ShareMemComm::~ShareMemComm() {
 
 void ShareMemComm::all_reduce_(const at::Tensor& tensor, ReduceOp reduce) {
   static const auto op = shm_op<Change>("shm_all_reduce_");
-  op.call(tensor, name_of(reduce), name_);
+  op.call(tensor, to_string(reduce), name_);
 }
 
 at::Tensor ShareMemComm::all_reduce(const at::Tensor& tensor, ReduceOp reduce) {
   static const auto op = shm_op<Make>("shm_all_reduce");
-  return op.call(tensor, name_of(reduce), name_);
+  return op.call(tensor, to_string(reduce), name_);
 }
 
 void ShareMemComm::all_reduce(const void* in, void* out, std::int64_t count, c10::ScalarType dtype, ReduceOp reduce) {
@@ -85,7 +80,7 @@ at::Tensor ShareMemComm::all_gather(const at::Tensor& tensor) {
 
 at::Tensor ShareMemComm::reduce_scatter(const at::Tensor& tensor, ReduceOp reduce) {
   static const auto op = shm_op<Make>("shm_reduce_scatter");
-  return op.call(tensor, name_of(reduce), name_);
+  return op.call(tensor, to_string(reduce), name_);
 }
 
 void ShareMemComm::broadcast_(const at::Tensor& tensor, std::int64_t source) {
