@@ -216,9 +216,10 @@ std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, FewerSlots f
     else if (fewer == FewerSlots::add && count <= kMostSlots)
       host.slots = numbered_slots(count);
     else
-      fail("--num_accelerators exceeds the slots of " + host.name, std::to_string(count),
-           std::to_string(host.slots.size()) + " at most",
-           fewer == FewerSlots::refuse_unasked ? "add slots to the host file, or pass --oversubscribe" : "");
+      fail(
+          "--num_accelerators exceeds the slots of " + host.name, std::to_string(count),
+          std::to_string(host.slots.size()) + " at most",
+          fewer == FewerSlots::fail_unless_oversubscribed ? "add slots to the host file, or pass --oversubscribe" : "");
   }
   return hosts;
 }
