@@ -189,7 +189,7 @@ def test_refusals():
     refused("lengths of the lists", lambda a: a["values"].pop())
 
     def two(past=(0, 0), count=(1, 1), capacity=4):
-        """Another sequence behind the first one."""
+        """Add a second sequence."""
         def change(a):
             a.update(past=list(past), rows=list(count), keys=a["keys"] + model.caches(capacity), values=a["values"] + model.caches(capacity))
         return change
