@@ -236,7 +236,7 @@ class Accelerator {
   /// torch.cuda: memory_stats. DeepSpeed: memory_stats.
   [[nodiscard]] MemoryStatsMap memory_stats(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// The same numbers as memory_stats() in a struct, without those of the host.
+  /// The allocator's counters of memory_stats(), as a struct.
   /// torch.cuda: -. DeepSpeed: -.
   [[nodiscard]] MemoryStats allocator_stats(std::optional<DeviceIndex> device_index = std::nullopt) const;
 

@@ -1,5 +1,5 @@
-// The layers of the ops as `torch::nn::Module`: they can be registered in other modules, moved, cloned, saved and loaded.
-// Link `anyaccel::ops`. A header of its own, because LibTorch's module headers are slow to compile.
+// Layers of the ops as `torch::nn::Module`. They can be registered in other modules, moved, cloned, saved and loaded.
+// Link `anyaccel::ops`. They have their own header because LibTorch's module headers are slow to compile.
 //
 //   struct Net : torch::nn::Module {
 //     anyaccel::nn::TransformerLayer layer = register_module("layer", anyaccel::nn::TransformerLayer(config));
@@ -18,7 +18,7 @@
 
 namespace anyaccel::nn {
 
-/// ops::TransformerLayer as a module, with the same parameters, names and errors.
+/// ops::TransformerLayer as a module, with the same parameters, parameter names and errors.
 class TransformerLayerImpl : public torch::nn::Cloneable<TransformerLayerImpl> {
  public:
   explicit TransformerLayerImpl(ops::TransformerConfig config, at::ScalarType dtype = at::kFloat)
@@ -26,10 +26,11 @@ class TransformerLayerImpl : public torch::nn::Cloneable<TransformerLayerImpl> {
     create();
   }
 
-  /// Draws new parameters.
+  /// Initializes the parameters again.
   void reset() override { create(); }
 
-  /// As ops::TransformerLayer::forward(): [batch, length, hidden_size] to the same shape. Dropouts follow is_training().
+  /// See ops::TransformerLayer::forward(). Input and result are [batch, length, hidden_size]. Dropout is applied only
+  /// in training mode.
   at::Tensor forward(const at::Tensor& hidden_states, const at::Tensor& attention_mask = {}) {
     layer_->train(is_training());
     return layer_->forward(hidden_states, attention_mask);
@@ -41,7 +42,7 @@ class TransformerLayerImpl : public torch::nn::Cloneable<TransformerLayerImpl> {
   }
 
   const ops::TransformerConfig& config() const noexcept { return layer_->config(); }
-  /// The layer whose parameters are this module's.
+  /// The underlying layer, which has the same parameters.
   ops::TransformerLayer& layer() noexcept { return *layer_; }
 
  private:

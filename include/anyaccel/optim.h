@@ -1,13 +1,14 @@
-// The optimizers of the ops as `torch::optim::Optimizer`: parameter groups, save and load, and LibTorch's learning-rate
-// schedulers work with them. Link `anyaccel::ops`. A header of its own, because LibTorch's optimizer headers are slow to
-// compile.
+// The optimizers of the ops as `torch::optim::Optimizer`. They support parameter groups, torch::save(), torch::load()
+// and LibTorch's learning-rate schedulers. Link `anyaccel::ops`. They have their own header because LibTorch's
+// optimizer headers are slow to compile.
 //
 //   anyaccel::optim::CPUAdam optimizer(model->parameters(), anyaccel::optim::AdamOptions(1e-3).weight_decay(0.01));
 //   torch::optim::StepLR scheduler(optimizer, /*step_size=*/10, /*gamma=*/0.5);
 //
-// Constructors and step() throw anyaccel::Error: `build_failed` or `unavailable` if the op cannot be built here,
-// `invalid_argument` for options or tensors that the op rejects, `unsupported` for sparse gradients. A step that throws has
-// not changed the counts of steps. The classes are not thread-safe.
+// Constructors and step() throw anyaccel::Error: `build_failed` or `unavailable` if the op cannot be loaded,
+// `invalid_argument` if the op rejects options or tensors, `unsupported` for sparse gradients. If step() throws, it may
+// already have updated some parameters; the step counts of the parameters in the failing call do not change. The
+// classes are not thread-safe.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,7 +28,7 @@
 
 namespace anyaccel::optim {
 
-/// Adam and AdamW (Loshchilov and Hutter, arXiv:1711.05101). Defaults are DeepSpeedCPUAdam's.
+/// Options of Adam and AdamW (Loshchilov and Hutter, arXiv:1711.05101), with DeepSpeedCPUAdam's defaults.
 struct AdamOptions : torch::optim::OptimizerCloneableOptions<AdamOptions> {
   AdamOptions(double lr = 1e-3) : lr_(lr) {}
   using betas_t = std::tuple<double, double>;
@@ -36,7 +37,8 @@ struct AdamOptions : torch::optim::OptimizerCloneableOptions<AdamOptions> {
   TORCH_ARG(double, eps) = 1e-8;
   TORCH_ARG(double, weight_decay) = 0;
   TORCH_ARG(bool, bias_correction) = true;
-  /// Decoupled decay (AdamW); false: decay is added to the gradient (L2). All groups of a CPUAdam have the same value.
+  /// True: decoupled weight decay (AdamW). False: L2 decay, added to the gradient. All groups of a CPUAdam must have
+  /// the same value.
   TORCH_ARG(bool, adamw_mode) = true;
 
  public:
@@ -46,7 +48,7 @@ struct AdamOptions : torch::optim::OptimizerCloneableOptions<AdamOptions> {
   void set_lr(const double value) override { lr(value); }
 };
 
-/// Adagrad with L2 decay. Defaults are DeepSpeedCPUAdagrad's.
+/// Options of Adagrad with L2 decay, with DeepSpeedCPUAdagrad's defaults.
 struct AdagradOptions : torch::optim::OptimizerCloneableOptions<AdagradOptions> {
   AdagradOptions(double lr = 1e-2) : lr_(lr) {}
   TORCH_ARG(double, lr) = 1e-2;
@@ -60,7 +62,7 @@ struct AdagradOptions : torch::optim::OptimizerCloneableOptions<AdagradOptions> 
   void set_lr(const double value) override { lr(value); }
 };
 
-/// Lion (Chen et al., arXiv:2302.06675) with decoupled decay.
+/// Options of Lion (Chen et al., arXiv:2302.06675) with decoupled weight decay.
 struct LionOptions : torch::optim::OptimizerCloneableOptions<LionOptions> {
   LionOptions(double lr = 1e-3) : lr_(lr) {}
   using betas_t = std::tuple<double, double>;
@@ -75,7 +77,8 @@ struct LionOptions : torch::optim::OptimizerCloneableOptions<LionOptions> {
   void set_lr(const double value) override { lr(value); }
 };
 
-/// LAMB (You et al., arXiv:1904.00962). The trust ratio is clamped to [min_coeff, max_coeff]. Defaults are DeepSpeed's.
+/// Options of LAMB (You et al., arXiv:1904.00962), with DeepSpeed's defaults. The trust ratio is clamped to
+/// [min_coeff, max_coeff].
 struct LambOptions : torch::optim::OptimizerCloneableOptions<LambOptions> {
   LambOptions(double lr = 1e-3) : lr_(lr) {}
   using betas_t = std::tuple<double, double>;
@@ -94,7 +97,7 @@ struct LambOptions : torch::optim::OptimizerCloneableOptions<LambOptions> {
   void set_lr(const double value) override { lr(value); }
 };
 
-/// State of one parameter. `exp_avg` is undefined for Adagrad, `exp_avg_sq` for Lion.
+/// State of one parameter. Adagrad leaves `exp_avg` undefined, and Lion leaves `exp_avg_sq` undefined.
 struct ParamState : torch::optim::OptimizerCloneableParamState<ParamState> {
   TORCH_ARG(std::int64_t, step) = 0;
   TORCH_ARG(at::Tensor, exp_avg);
@@ -105,34 +108,36 @@ struct ParamState : torch::optim::OptimizerCloneableParamState<ParamState> {
   void serialize(torch::serialize::OutputArchive& archive) const override;
 };
 
-/// What all optimizers here share: one call of the op per group of parameters that have the same device, dtypes and number
-/// of steps.
+/// Base class of the optimizers. In each parameter group, it updates all parameters that have the same device, dtypes
+/// and step count in one call.
 template <typename Options>
 class OpOptimizer : public torch::optim::Optimizer {
  public:
-  /// Calls `closure`, if given, with gradients enabled and returns its loss. Parameters without a gradient are skipped.
+  /// Performs one step. Calls `closure`, if given, with gradients enabled and returns its loss. Skips parameters
+  /// without a gradient.
   at::Tensor step(LossClosure closure = nullptr) override;
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
-  /// As torch::optim::Optimizer's; options of the group replace the defaults as a whole.
+  /// Adds a parameter group. If the group has options, they replace all defaults.
   void add_param_group(const torch::optim::OptimizerParamGroup& group);
 
  protected:
-  /// Tensors of one call, entry by entry.
+  /// Tensors of one call, with one entry per parameter. `exp_avg` or `exp_avg_sq` is empty if the optimizer does not
+  /// use it.
   struct Batch {
     std::vector<at::Tensor> params, grads, exp_avg, exp_avg_sq;
   };
   OpOptimizer(const std::vector<torch::optim::OptimizerParamGroup>& groups, Options defaults);
 
-  /// Takes step number `step`, counted from 1.
+  /// Updates the parameters of `batch`. `step` counts from 1.
   virtual void update(const Options& options, std::int64_t step, Batch& batch) = 0;
-  /// Creates the zeros of a new parameter's state.
+  /// Creates the zero-initialized state of a parameter.
   virtual void create_state(const at::Tensor& parameter, ParamState& state) const = 0;
 };
 
 using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
 
-/// Adam for parameters in host memory, by the op `cpu_adam`. Moments are float32.
+/// Adam for parameters in host memory, using the op `cpu_adam`. Moments are float32.
 class CPUAdam : public OpOptimizer<AdamOptions> {
  public:
   explicit CPUAdam(const ParamGroups& groups, AdamOptions defaults = {});
@@ -145,7 +150,7 @@ class CPUAdam : public OpOptimizer<AdamOptions> {
   std::unique_ptr<ops::CPUAdam> op_;
 };
 
-/// Adagrad for parameters in host memory, by the op `cpu_adagrad`. The state is float32.
+/// Adagrad for parameters in host memory, using the op `cpu_adagrad`. The state is float32.
 class CPUAdagrad : public OpOptimizer<AdagradOptions> {
  public:
   explicit CPUAdagrad(const ParamGroups& groups, AdagradOptions defaults = {});
@@ -158,7 +163,7 @@ class CPUAdagrad : public OpOptimizer<AdagradOptions> {
   std::unique_ptr<ops::CPUAdagrad> op_;
 };
 
-/// Lion for parameters in host memory, by the op `cpu_lion`. The state is float32.
+/// Lion for parameters in host memory, using the op `cpu_lion`. The state is float32.
 class CPULion : public OpOptimizer<LionOptions> {
  public:
   explicit CPULion(const ParamGroups& groups, LionOptions defaults = {});
@@ -171,7 +176,7 @@ class CPULion : public OpOptimizer<LionOptions> {
   std::unique_ptr<ops::CPULion> op_;
 };
 
-/// Adam for parameters on any device that has the op `fused_adam`. Moments have the dtype of their parameter.
+/// Adam for parameters on any device that has the op `fused_adam`. Moments have their parameter's dtype.
 class FusedAdam : public OpOptimizer<AdamOptions> {
  public:
   explicit FusedAdam(const ParamGroups& groups, AdamOptions defaults = {});
@@ -183,7 +188,7 @@ class FusedAdam : public OpOptimizer<AdamOptions> {
   void create_state(const at::Tensor& parameter, ParamState& state) const override;
 };
 
-/// Lion for parameters on any device that has the op `fused_lion`.
+/// Lion for parameters on any device that has the op `fused_lion`. The state has its parameter's dtype.
 class FusedLion : public OpOptimizer<LionOptions> {
  public:
   explicit FusedLion(const ParamGroups& groups, LionOptions defaults = {});
@@ -195,7 +200,7 @@ class FusedLion : public OpOptimizer<LionOptions> {
   void create_state(const at::Tensor& parameter, ParamState& state) const override;
 };
 
-/// LAMB for parameters on any device that has the op `fused_lamb`.
+/// LAMB for parameters on any device that has the op `fused_lamb`. Moments have their parameter's dtype.
 class FusedLamb : public OpOptimizer<LambOptions> {
  public:
   explicit FusedLamb(const ParamGroups& groups, LambOptions defaults = {});

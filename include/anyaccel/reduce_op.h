@@ -1,9 +1,9 @@
-// The operator of reductions between ranks.
+// Reduction operators of collectives.
 #pragma once
 
 namespace anyaccel {
 
-/// As torch.distributed.ReduceOp. `avg` requires a floating-point dtype.
+/// How a collective combines the values of the ranks. `avg` requires a floating-point dtype.
 enum class ReduceOp { sum, avg, product, min, max };
 
 constexpr const char* to_string(ReduceOp op) noexcept {

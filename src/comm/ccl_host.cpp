@@ -20,7 +20,7 @@ using Lists = std::vector<std::vector<at::Tensor>>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using c10d::OpType;
 
-/// Does its operation when somebody waits: the executor of the StagedBackend does so at once, and holds no lock meanwhile.
+/// Runs its operation in wait(). The executor of the StagedBackend waits at once, and does not hold a lock meanwhile.
 class LazyWork final : public c10d::Work {
  public:
   LazyWork(int rank, OpType type, std::function<void()> operation)

@@ -22,7 +22,7 @@ OpOptimizer<Options>::OpOptimizer(const ParamGroups& groups, Options defaults)
 template <typename Options>
 void OpOptimizer<Options>::add_param_group(const OptimizerParamGroup& group) {
   Optimizer::add_param_group(group);
-  // LibTorch merges the options only of the optimizers that it knows.
+  // LibTorch merges a group's options with the defaults only for its own optimizers.
   if (group.has_options()) param_groups_.back().set_options(group.options().clone());
 }
 
@@ -88,7 +88,7 @@ at::Tensor zeros_of(const at::Tensor& parameter, c10::ScalarType dtype) {
   return at::zeros_like(parameter, parameter.options().dtype(dtype).requires_grad(false));
 }
 
-/// The op's unused argument `chunk_size`; DeepSpeed's value.
+/// DeepSpeed's value of `chunk_size`, which only the CUDA kernels use.
 constexpr std::int64_t chunk_size = 2048 * 32;
 
 at::Tensor noop_flag(const at::Tensor& parameter) {
@@ -111,7 +111,7 @@ void CPUAdam::update(const AdamOptions& options, std::int64_t step, Batch& batch
   auto& o = op_->options();
   if (options.adamw_mode() != o.adamw_mode)
     throw Error(ErrorCode::invalid_argument, "CPUAdam::step",
-                {.what = "a group has another adamw_mode than the optimizer", .hint = "create one optimizer per mode"});
+                {.what = "a group's adamw_mode differs from the optimizer's", .hint = "create one optimizer per mode"});
   o.lr = options.lr();
   std::tie(o.beta1, o.beta2) = options.betas();
   o.eps = options.eps();

@@ -117,7 +117,7 @@ class Model:
         return out
 
     def config_of(self, *layers, **changes):
-        """The configuration of these layers alone, with other values."""
+        """Return the configuration of `layers` only, with `changes` applied."""
         return dataclasses.replace(self.config, layers=[self.config.layers[i] for i in layers], **changes)
 
     def caches(self, capacity):

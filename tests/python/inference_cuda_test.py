@@ -99,8 +99,8 @@ def test_products_of_models_sizes(shape, dtype):
 def test_tensors_of_two_devices():
     # breaks when a tensor of the host reaches a kernel
     model, x, (keys, values) = begin({}, 5)
-    with pytest.raises((ValueError, RuntimeError), match="another device|not where"):
+    with pytest.raises((ValueError, RuntimeError), match="another device"):
         model.flat[0] = model.flat[0].cpu()
         model.run(x, keys, values, 5)
-    with pytest.raises((ValueError, RuntimeError), match="another device|not where"):
+    with pytest.raises((ValueError, RuntimeError), match="another device"):
         linear(x, torch.zeros(8, 64, device=DEVICE), None, None, None)

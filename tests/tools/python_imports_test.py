@@ -1,4 +1,4 @@
-"""The Python package has no import cycle, counting imports inside functions."""
+"""Tests that the Python package has no import cycle, including imports inside functions."""
 import ast
 import pathlib
 import sys
@@ -18,7 +18,7 @@ def modules_of(package):
 
 
 def import_nodes(tree):
-    """Yield the import statements that run; blocks under TYPE_CHECKING do not."""
+    """Yield the import statements of a module, except those under TYPE_CHECKING."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield node
@@ -30,8 +30,11 @@ def import_nodes(tree):
 
 
 def imports_of(name, path, modules):
-    """Return the modules of the package that a module imports. `from . import x` means the submodule x if there is one, and nothing if x
-    is the compiled module, else the package itself."""
+    """Return the modules of the package that a module imports.
+
+    `from . import x` imports the submodule x if it exists. Otherwise it imports the package itself, unless x is a compiled
+    module, which cannot be part of a cycle.
+    """
     found = set()
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in import_nodes(ast.parse(path.read_text())):
@@ -75,12 +78,12 @@ def cycle_in(package):
 
 class PythonImports(unittest.TestCase):
 
-    # Breaks when two modules of the package import each other, also through others: then the order of imports decides what works.
+    # Breaks when modules of the package import each other, directly or indirectly. The order of imports would then matter.
     def test_no_cycle(self):
         self.assertGreater(len(modules_of(PACKAGE)), 50)
         self.assertEqual(cycle_in(PACKAGE), [])
 
-    # Breaks when the search above finds no cycle where there is one.
+    # Breaks when the search misses a cycle.
     def test_finds_cycles(self):
         with tempfile.TemporaryDirectory() as folder:
             package = pathlib.Path(folder, "package")

@@ -1,4 +1,4 @@
-// How a caller ends training or generation early.
+// Requests to end training or generation early.
 #pragma once
 
 #include <atomic>
@@ -8,8 +8,8 @@
 
 namespace anyaccel::llm {
 
-/// A request to stop, made through a `std::stop_token` or an atomic flag that outlives the call. The default never stops.
-/// Thread-safe.
+/// Tells a call whether its caller wants it to stop, through a `std::stop_token` or an atomic flag. The flag must
+/// outlive the call. A default-constructed condition never stops. Thread-safe.
 class StopCondition {
  public:
   StopCondition() = default;
@@ -17,7 +17,7 @@ class StopCondition {
   StopCondition(const std::atomic<bool>* flag) : flag_(flag) {}
   StopCondition(std::stop_token token) : token_(std::move(token)) {}
 
-  /// Whether a stop can be requested at all.
+  /// Returns whether a stop can ever be requested.
   [[nodiscard]] bool stop_possible() const noexcept { return flag_ != nullptr || token_.stop_possible(); }
   [[nodiscard]] bool stop_requested() const noexcept {
     return token_.stop_requested() || (flag_ != nullptr && flag_->load());

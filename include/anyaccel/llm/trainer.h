@@ -108,9 +108,9 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   const TrainInfo& info() const;
-  /// Trains, saves and evaluates. `stop`: when a stop is requested the step is finished, a checkpoint saved, and the result
-  /// says `interrupted`. Throws `io` when saving fails; an older checkpoint in `out` is then still whole. Ranks return together; one that is
-  /// gone is `unavailable` on the others. Held-out figures are rank 0's alone.
+  /// Trains, saves and evaluates. When `stop` requests it, training finishes the current step, saves a checkpoint and
+  /// returns an `interrupted` result. Throws `io` if saving fails; an older checkpoint in `out` then remains intact.
+  /// All ranks return together. If a rank dies, the others throw `unavailable`. Only rank 0 has held-out losses.
   TrainResult run(const std::function<void(const TrainStep&)>& on_step = {}, StopCondition stop = {});
 
  private:

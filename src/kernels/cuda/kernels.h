@@ -1,4 +1,5 @@
-// What the CUDA kernels of the optimizers share beside kernels/optimizer/multi_tensor.h, and others use of it. nvcc takes seconds for such a source: it sees no torch.
+// Launch helpers of the CUDA kernels. Sources with kernels do not include torch, so that nvcc compiles each one in
+// seconds.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -61,7 +61,7 @@ class DecodeStep {
   List last_;                 ///< what comes behind them
   ops::DecoderConfig config_;
   std::vector<ops::DecoderLayerConfig> layer_configs_;
-  std::vector<std::int64_t> packed_;  ///< of all layers, without sums
+  std::vector<std::int64_t> packed_;  ///< config_ and layer_configs_, without sums
   std::int64_t outputs_ = 0, prompt_rows_ = 0;
   bool rotates_ = true, window_angles_ = false;
 };

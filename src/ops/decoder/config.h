@@ -1,4 +1,4 @@
-// Reads and checks the argument `config` of inference_decode.
+// Unpacks and checks the argument `config` of inference_decode.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,14 @@
 
 namespace anyaccel::ops {
 
-// Callers see the limits and the enumerations of the public header, kernels their own.
+// The public header and the kernels declare the same limits and enumerations.
 static_assert(max_decode_rows == max_rows && max_decode_prompt_rows == max_prefill_rows &&
               max_decode_head_dim == max_head_dim);
 static_assert(static_cast<int>(DecoderConfig::Norm::layer) == static_cast<int>(NormKind::layer));
 static_assert(static_cast<int>(DecoderConfig::Activation::relu2) == static_cast<int>(Gate::relu2));
 static_assert(static_cast<int>(DecoderConfig::Part::feed_forward) == static_cast<int>(Half::feed_forward));
 
-/// The configuration, with values in their ranges.
+/// The unpacked configuration. The constructor throws c10::ValueError if a value is out of range.
 class Config {
  public:
   explicit Config(at::IntArrayRef words) {
@@ -29,17 +29,17 @@ class Config {
                           each = sizeof(DecoderLayerConfig) / sizeof(std::int64_t);
     if (words.size() >= head) std::memcpy(&values, words.data(), sizeof values);
     if (words.size() < head || values.version != DecoderConfig::current_version)
-      fail_argument("inference_decode", "config has another version",
+      fail_argument("inference_decode", "unsupported config version",
                     words.empty() ? "no config"
                                   : c10::str("version ", static_cast<std::int32_t>(words[0] & 0xffffffff), " in ",
                                              words.size(), " integers"),
                     c10::str("version ", DecoderConfig::current_version, " in at least ", head, " integers"),
-                    "use pack_decoder_config() or anyaccel.ops.decoder.DecoderConfig of this AnyAccel");
+                    "call pack_decoder_config() or anyaccel.ops.decoder.DecoderConfig.pack() of this AnyAccel version");
     in_range("num_layers", values.num_layers, 0, many);
     const std::size_t wanted = head + each * static_cast<std::size_t>(values.num_layers);
     if (words.size() != wanted)
-      fail_argument("inference_decode", "config has another number of layers", c10::str(words.size(), " integers"),
-                    c10::str(wanted, " for ", values.num_layers, " layers"));
+      fail_argument("inference_decode", "the length of config does not match num_layers",
+                    c10::str(words.size(), " integers"), c10::str(wanted, " for ", values.num_layers, " layers"));
     layers.resize(static_cast<std::size_t>(values.num_layers));
     if (!layers.empty()) std::memcpy(layers.data(), words.data() + head, layers.size() * sizeof layers[0]);
     check();
@@ -71,7 +71,7 @@ class Config {
                                     values.sum_attention, values.sum_feed_forward})
       in_range("a flag", flag, 0, 1);
     if (values.part != DecoderConfig::Part::whole && layers.size() != 1)
-      fail_argument("inference_decode", "a part of a layer needs one layer", std::to_string(layers.size()) + " layers",
+      fail_argument("inference_decode", "part requires a single layer", std::to_string(layers.size()) + " layers",
                     "1 layer");
   }
 };

@@ -12,13 +12,13 @@ void decode(const Tensor& x, const OptionalTensors& weights, at::TensorList keys
             at::TensorList angles, at::IntArrayRef past, at::IntArrayRef rows, at::IntArrayRef config,
             const std::optional<Tensor>& logits, const std::optional<Tensor>& change, const std::string& sum_group) {
   constexpr const char* op = "inference_decode";
-  if (!x.is_cuda()) fail_argument(op, "x is not where the weights are", words(x), "a tensor on their device");
+  if (!x.is_cuda()) fail_argument(op, "x is on another device than the weights", words(x), "a tensor on their device");
   const c10::DeviceGuard guard(x.device());
   const auto [decoder, half] =
       make_decoder({x, weights, keys, values, angles, past, rows, config, logits, change, sum_group});
   if (decoder.sum.add_up)
-    fail_argument(op, "ranks' parts are added up in host memory alone", "the group '" + sum_group + "'", "none",
-                  "take half a layer at a time");
+    fail_argument(op, "sum_group requires host memory", "'" + sum_group + "'", "an empty name",
+                  "use part to compute half a layer per call");
   // Freed when it is still to be used: torch's allocator gives it to later work of this stream only.
   const Tensor scratch = empty({cuda_decoder_scratch(decoder)}, x.options().dtype(at::kByte).requires_grad(false));
   float* const out = decoder.head.matrix.outputs ? static_cast<float*>(changed_memory(*logits)) : nullptr;

@@ -21,7 +21,8 @@ Tensor scratch_of(std::int64_t bytes) { return empty({bytes + 64}, at::TensorOpt
 void check_floats(const char* op, const char* name, const Tensor& tensor, at::IntArrayRef sizes) {
   check_on_host(op, name, tensor);
   if (tensor.scalar_type() != at::kFloat || tensor.sizes() != sizes || !tensor.is_contiguous())
-    fail_argument(op, std::string(name) + " does not fit", words(tensor), c10::str("contiguous float32 ", sizes));
+    fail_argument(op, std::string(name) + " has the wrong shape or dtype", words(tensor),
+                  c10::str("contiguous float32 ", sizes));
 }
 
 std::vector<std::int64_t> packed_sizes(std::int64_t outputs, std::int64_t inputs) {
@@ -57,7 +58,7 @@ PackedMatrix packed_matrix(const char* name, const Tensor& panels, const Tensor&
 Encoder make_encoder(const Tensor& x, at::TensorList weights, at::IntArrayRef lengths, std::int64_t heads,
                      std::int64_t activation, double eps) {
   constexpr const char* op = "inference_encode";
-  if (x.dim() != 2) fail_argument(op, "x does not fit", words(x), "float32 [rows of all texts, hidden]");
+  if (x.dim() != 2) fail_argument(op, "x has the wrong shape", words(x), "float32 [rows of all texts, hidden]");
   Encoder e;
   e.hidden = x.size(1);
   check_floats(op, "x", x, {x.size(0), e.hidden});
@@ -65,7 +66,7 @@ Encoder make_encoder(const Tensor& x, at::TensorList weights, at::IntArrayRef le
     fail_argument(op, "heads do not divide hidden", std::to_string(heads), "a divisor of " + std::to_string(e.hidden));
   e.heads = heads;
   if (activation < 0 || activation > 4)
-    fail_argument(op, "there is no such activation", std::to_string(activation),
+    fail_argument(op, "activation is out of range", std::to_string(activation),
                   "0 silu, 1 gelu, 2 gelu with tanh, 3 relu or 4 relu2");
   e.gate = static_cast<Gate>(activation);
   std::int64_t left = x.size(0);
@@ -75,9 +76,10 @@ Encoder make_encoder(const Tensor& x, at::TensorList weights, at::IntArrayRef le
     left -= length;
   }
   if (left != 0 || e.lengths.size() != lengths.size())
-    fail_argument(op, "the texts' rows are not those of x", c10::str(lengths), std::to_string(x.size(0)) + " in all");
+    fail_argument(op, "lengths does not match x", c10::str(lengths),
+                  "positive numbers with the sum " + std::to_string(x.size(0)));
   if (weights.size() % weights_of_layer)
-    fail_argument(op, "there is another number of weights", std::to_string(weights.size()), "12 of each layer");
+    fail_argument(op, "the number of weights is wrong", std::to_string(weights.size()), "12 for each layer");
   if (!weights.empty() && weights[7].dim() == 1) e.inner = weights[7].size(0);
   const auto norm = [&](std::size_t at) {
     const auto values = [&](const Tensor& tensor) {

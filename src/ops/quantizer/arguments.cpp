@@ -66,7 +66,7 @@ void check_input(const char* op, const Tensor& input, std::int64_t groups, std::
 }  // namespace
 
 void check_bits(const char* op, std::int64_t bits) {
-  if (bits != 4 && bits != 8) fail_argument(op, "num_bits cannot be had", std::to_string(bits), "4 or 8");
+  if (bits != 4 && bits != 8) fail_argument(op, "unsupported num_bits", std::to_string(bits), "4 or 8");
 }
 
 QuantizeArguments quantize_arguments(const char* op, const Tensor& input, std::int64_t groups, std::int64_t bits,

@@ -5,13 +5,13 @@
 namespace anyaccel::llm {
 namespace {
 
-// Breaks when a call without a stop condition could end, or asks other ranks whether one of them wants to stop.
+// Breaks when a default condition can stop a call. Ranks exchange stop requests only if stop_possible() is true.
 TEST(StopCondition, DefaultNeverStops) {
   EXPECT_FALSE(StopCondition().stop_possible());
   EXPECT_FALSE(StopCondition(nullptr).stop_requested());
 }
 
-// Breaks when one of the two ways to request a stop is not seen.
+// Breaks when a stop request through the flag or the token is ignored.
 TEST(StopCondition, FlagAndToken) {
   std::atomic<bool> flag{false};
   const StopCondition by_flag(&flag);

@@ -1,4 +1,4 @@
-// Layers as torch::nn::Module.
+// Tests of the layers as torch::nn::Module.
 #include "anyaccel/nn.h"
 
 #include <ATen/ops/allclose.h>
@@ -21,7 +21,7 @@ struct Net : torch::nn::Module {
   TransformerLayer layer = register_module("layer", TransformerLayer(small));
 };
 
-// Breaks when the module's parameters are not the layer's: then training, moving and loading change nothing.
+// Breaks when the module and the layer do not share parameters. Training, moving and loading would then have no effect.
 TEST(TransformerLayerModule, ParametersAreTheLayers) {
   Net net;
   EXPECT_EQ(net.parameters().size(), 12U);
@@ -37,7 +37,7 @@ TEST(TransformerLayerModule, ParametersAreTheLayers) {
   EXPECT_EQ(net.layer->forward(x.to(at::kDouble)).scalar_type(), at::kDouble);
 }
 
-// Breaks when dropouts do not follow train() and eval() of the module above.
+// Breaks when train() and eval() of the parent module do not switch dropout.
 TEST(TransformerLayerModule, TrainingModeIsTheModules) {
   Net net;
   const at::Tensor x = at::randn({2, 5, 32});
@@ -47,7 +47,7 @@ TEST(TransformerLayerModule, TrainingModeIsTheModules) {
   EXPECT_FALSE(at::equal(net.layer->forward(x), net.layer->forward(x)));
 }
 
-// Breaks when a clone shares parameters with its original, or a saved module comes back with others.
+// Breaks when a clone shares parameters with the original, or a loaded module differs from the saved one.
 TEST(TransformerLayerModule, CloneSaveLoad) {
   TransformerLayer layer(small), other(small);
   layer->eval();

@@ -1,4 +1,4 @@
-// The optimizers as torch::optim::Optimizer, next to LibTorch's own.
+// Tests of the optimizers as torch::optim::Optimizer, mostly against LibTorch's own optimizers.
 #include "anyaccel/optim.h"
 
 #include <ATen/ops/allclose.h>
@@ -29,7 +29,7 @@ Params make_params() {
   return out;
 }
 
-/// Takes `steps` steps with gradients that depend on the parameters.
+/// Performs `steps` steps with gradients that depend on the parameters.
 void train(torch::optim::Optimizer& optimizer, const Params& params, int steps) {
   for (int i = 0; i < steps; ++i) {
     for (const at::Tensor& p : params) p.mutable_grad() = (p.detach() * 0.3 + 0.1 * (i + 1)).cos();
@@ -41,7 +41,7 @@ void expect_close(const Params& got, const Params& want) {
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(at::allclose(got[i], want[i], 1e-5, 1e-6)) << i;
 }
 
-// Breaks when an option reaches the op in another one's place, or a step is counted twice.
+// Breaks when options are passed to the op in the wrong order, or a step is counted twice.
 TEST(Optimizers, AdamIsLibTorchs) {
   const Params ours = make_params(), fused = make_params(), theirs = make_params();
   CPUAdam cpu(ours, AdamOptions(1e-2).betas({0.8, 0.95}).eps(1e-6).weight_decay(0.05));
@@ -55,7 +55,7 @@ TEST(Optimizers, AdamIsLibTorchs) {
   expect_close(fused, theirs);
 }
 
-// Breaks when L2 decay is taken for decoupled decay.
+// Breaks when L2 decay is confused with decoupled weight decay.
 TEST(Optimizers, AdamWithL2Decay) {
   const Params ours = make_params(), theirs = make_params();
   CPUAdam cpu(ours, AdamOptions(1e-2).weight_decay(0.1).adamw_mode(false));
@@ -74,7 +74,8 @@ TEST(Optimizers, AdagradIsLibTorchs) {
   expect_close(ours, theirs);
 }
 
-// Breaks when the two ops of Lion, or their arguments, differ. LibTorch has no Lion: the first step is known, -lr * sign(gradient).
+// Breaks when CPULion and FusedLion differ, or the first step is not -lr * sign(gradient) plus weight decay. LibTorch
+// does not have Lion.
 TEST(Optimizers, Lion) {
   const Params ours = make_params(), fused = make_params(), begin = make_params();
   CPULion cpu(ours, LionOptions(1e-2).weight_decay(0.1));
@@ -88,7 +89,7 @@ TEST(Optimizers, Lion) {
   expect_close(fused, ours);
 }
 
-// Breaks when the trust ratio is not clamped: with both bounds 1, LAMB is Adam with decay in the update.
+// Breaks when the trust ratio is not clamped. With a trust ratio of 1 and without weight decay, LAMB is Adam.
 TEST(Optimizers, LambWithTrustRatioOne) {
   const Params ours = make_params(), theirs = make_params();
   FusedLamb lamb(ours, LambOptions(1e-2).max_coeff(1).min_coeff(1));
@@ -98,7 +99,8 @@ TEST(Optimizers, LambWithTrustRatioOne) {
   expect_close(ours, theirs);
 }
 
-// Breaks when a group loses its own options, which LibTorch merges only for its own optimizers, or a scheduler does not reach them.
+// Breaks when a group loses its own options, which LibTorch merges only for its own optimizers, or a scheduler does not
+// change them.
 TEST(Optimizers, GroupsAndSchedulers) {
   const Params ours = make_params(), theirs = make_params();
   ParamGroups groups, their_groups;
@@ -121,7 +123,8 @@ TEST(Optimizers, GroupsAndSchedulers) {
   expect_close(ours, theirs);
 }
 
-// Breaks when a saved optimizer does not continue with the bits of one that was never saved: a lost moment, count or option.
+// Breaks when saving and loading loses a moment, step count or option. A loaded optimizer must continue with the same
+// bits.
 TEST(Optimizers, SaveAndLoad) {
   const Params whole = make_params(), halves = make_params();
   CPUAdam one(whole, AdamOptions(1e-2).weight_decay(0.05)), first(halves, AdamOptions(1e-2).weight_decay(0.05));
@@ -138,7 +141,7 @@ TEST(Optimizers, SaveAndLoad) {
   for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(at::equal(whole[i], halves[i])) << i;
 }
 
-// Breaks when a parameter without a gradient is updated or counted, or the closure runs without gradients.
+// Breaks when a parameter without a gradient is updated or gets a state, or the closure runs with gradients disabled.
 TEST(Optimizers, ClosureAndMissingGradients) {
   const Params params = make_params();
   CPUAdam cpu(params, AdamOptions(1e-2));
@@ -154,7 +157,7 @@ TEST(Optimizers, ClosureAndMissingGradients) {
   EXPECT_EQ(cpu.state().size(), 1U);
 }
 
-// Breaks when what the op rejects is another error than everywhere, or a step that threw is counted.
+// Breaks when an error of the op has the wrong code, or a failed step is counted.
 TEST(Optimizers, Errors) {
   const Params params = make_params();
   EXPECT_ERROR(CPUAdam(params, AdamOptions(1e-2).betas({1.5, 0.9})), invalid_argument, "beta");

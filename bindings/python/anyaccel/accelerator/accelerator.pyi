@@ -98,7 +98,7 @@ class Accelerator:
     def memory_stats(self, device_index: int | None = None) -> dict[str, int]:
         """All that the allocator counts, by torch's keys, with "host.rss.current" and "host.rss.peak"."""
     def allocator_stats(self, device_index: int | None = None) -> MemoryStats:
-        """The same numbers as memory_stats() in a struct, without those of the host."""
+        """The allocator's counters of memory_stats(), as a struct."""
     def reset_peak_memory_stats(self, device_index: int | None = None) -> None:
         """Starts all peaks anew from the current values."""
     def memory_reserved(self, device_index: int | None = None) -> int:

@@ -1,10 +1,10 @@
-"""Configuration of `torch.ops.anyaccel.inference_decode`, as in `anyaccel/ops/decoder.h`."""
+"""Configuration of `torch.ops.anyaccel.inference_decode`, like `anyaccel/ops/decoder.h`."""
 
 import dataclasses
 import enum
 import struct
 
-# The layout of the C++ structs; the op checks the version.
+# Same layout as the C++ structs. The op rejects another version.
 _HEAD = struct.Struct("<11i4x6B2x2d")
 _LAYER = struct.Struct("<dq")
 _VERSION = 1
@@ -25,7 +25,7 @@ class Activation(enum.IntEnum):
 
 
 class Part(enum.IntEnum):
-    """What a call computes. Half a layer is for ranks that hold a layer together and add their parts outside of the op."""
+    """What a call computes. Ranks that split a layer and all-reduce outside of the op compute half a layer per call."""
 
     WHOLE = 0
     ATTENTION = 1
@@ -34,7 +34,7 @@ class Part(enum.IntEnum):
 
 @dataclasses.dataclass
 class DecoderLayerConfig:
-    """What differs between layers. `window`: number of positions that a token sees, itself included; 0: all."""
+    """Configuration of one layer. `window`: number of positions that a token attends to, including itself; 0: all."""
 
     attention_scale: float = 1.0
     window: int = 0
@@ -42,11 +42,17 @@ class DecoderLayerConfig:
 
 @dataclasses.dataclass
 class DecoderConfig:
-    """A decoder's configuration; `pack()` returns the op's argument `config`.
+    """Configuration of a decoder. `pack()` converts it to the op's argument `config`.
 
-    `heads_per_kv_head` is 0 if `num_kv_heads` divides `num_heads`. `first_head`: heads of the first key head that other ranks hold,
-    before this rank's first one. `experts_per_token` is 0 if no layer has experts, `attention_softcap` 0 if scores have no soft cap.
-    `sum_attention` and `sum_feed_forward` add the results of all ranks of the group that the argument `sum_group` names.
+    `heads_per_kv_head`: query heads that share a key head; 0: `num_heads / num_kv_heads`, which must be an integer.
+    `first_head`: query heads of the first key head that precede this rank's first query head.
+    `experts_per_token`: 0 if no layer has experts.
+    `gated`: feed-forward layers multiply by a gate.
+    `norms_after`: norms after attention and after the feed-forward part.
+    `final_norm`: a norm before the head.
+    `normalize_experts`: scale the weights of the chosen experts to a sum of 1.
+    `sum_attention`, `sum_feed_forward`: all-reduce these results among the ranks of the op's argument `sum_group`.
+    `attention_softcap`: 0 for no soft cap.
     """
 
     num_heads: int
@@ -69,7 +75,7 @@ class DecoderConfig:
     layers: list[DecoderLayerConfig] = dataclasses.field(default_factory=list)
 
     def pack(self):
-        """Return the configuration as a list of integers. Raises `struct.error` if a value does not fit its type."""
+        """Return the configuration as a list of integers. Raise `struct.error` if a value does not fit its type."""
         data = _HEAD.pack(_VERSION, len(self.layers), self.num_heads, self.num_kv_heads, self.head_dim, self.heads_per_kv_head, self.first_head,
                           self.experts_per_token, self.norm, self.activation, self.part, self.gated, self.norms_after, self.final_norm,
                           self.normalize_experts, self.sum_attention, self.sum_feed_forward, self.norm_eps, self.attention_softcap)
