@@ -98,8 +98,8 @@ void judge(const Job& job, int status, const ExecuteOptions& options, const std:
 
 std::string full_disk_line(const std::string& text) {
   // Compilers run with LC_ALL=C and use these messages; strerror() may return another language.
-  for (const std::string_view command : {"No space left on device", "Disk quota exceeded", "Quota exceeded"})
-    if (const auto at = text.find(command); at != std::string::npos) {
+  for (const std::string_view message : {"No space left on device", "Disk quota exceeded", "Quota exceeded"})
+    if (const auto at = text.find(message); at != std::string::npos) {
       const auto begin = text.rfind('\n', at) + 1;  // 0 in the first line
       return text.substr(begin, text.find('\n', at) - begin);
     }

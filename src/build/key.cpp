@@ -107,9 +107,9 @@ Scanner scan(const Op& op, const Paths& paths) {
   return scanner;
 }
 
-std::string joined(const std::vector<std::string>& command) {
+std::string joined(const std::vector<std::string>& words) {
   std::string out;
-  for (const auto& word : command) out += (out.empty() ? "" : " ") + word;
+  for (const auto& word : words) out += (out.empty() ? "" : " ") + word;
   return out;
 }
 

@@ -79,8 +79,8 @@ std::string library_name(const Description& description) {
 
 std::vector<std::string> sanitizer_flags() {
   std::vector<std::string> out;
-  std::istringstream command(ANYACCEL_SANITIZE_FLAGS);
-  for (std::string word; command >> word;) out.push_back(word);
+  std::istringstream flags(ANYACCEL_SANITIZE_FLAGS);
+  for (std::string word; flags >> word;) out.push_back(word);
   return out;
 }
 

@@ -127,7 +127,7 @@ class CheckLayers(unittest.TestCase):
         self.refused("src/misc/a.cpp", "\n", "no layer")
 
     # Breaks when a layer without torch may include torch, or a kernel may include another layer.
-    def test_torch_free_rooms(self):
+    def test_folders_without_torch(self):
         self.refused("src/text/tokenizer/bad.cpp", '#include "anyaccel/accelerator.h"\n', "free of torch")
         self.refused("src/kernels/simd/bad.h", "#include <ATen/core/Tensor.h>\n", "free of torch")
         self.refused("src/kernels/simd/bad.h", '#include "anyaccel/error.h"\n', "no other layer")
