@@ -83,7 +83,7 @@ std::optional<FlagProblem> find_flag_problem(const std::vector<std::string>& fla
       continue;
     }
     if (i + 1 == flags.size()) return FlagProblem{quoted_text(flag) + " has no value", {}};
-    if (!option->good(flags[++i])) return problem_with(flag + "=" + command[i]);
+    if (!option->good(flags[++i])) return problem_with(flag + "=" + flags[i]);
   }
   return std::nullopt;
 }
