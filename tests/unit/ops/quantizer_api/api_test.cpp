@@ -17,6 +17,7 @@
 namespace anyaccel {
 namespace {
 
+namespace fp_quantizer = ops::fp_quantizer;
 namespace quantizer = ops::quantizer;
 using quantizer::QuantizationType;
 using testing::HasSubstr;
