@@ -27,7 +27,7 @@ class Config {
   explicit Config(at::IntArrayRef words) {
     constexpr std::size_t head = sizeof values / sizeof(std::int64_t),
                           each = sizeof(DecoderLayerConfig) / sizeof(std::int64_t);
-    if (words.size() >= head) std::memcpy(&values, words.data(), sizeof values);
+    if (words.size() >= head) std::memcpy(static_cast<void*>(&values), words.data(), sizeof values);
     if (words.size() < head || values.version != DecoderConfig::current_version)
       fail_argument("inference_decode", "unsupported config version",
                     words.empty() ? "no config"
@@ -41,7 +41,8 @@ class Config {
       fail_argument("inference_decode", "the length of config does not match num_layers",
                     c10::str(words.size(), " integers"), c10::str(wanted, " for ", values.num_layers, " layers"));
     layers.resize(static_cast<std::size_t>(values.num_layers));
-    if (!layers.empty()) std::memcpy(layers.data(), words.data() + head, layers.size() * sizeof layers[0]);
+    if (!layers.empty())
+      std::memcpy(static_cast<void*>(layers.data()), words.data() + head, layers.size() * sizeof layers[0]);
     check();
   }
 
