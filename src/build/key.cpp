@@ -52,7 +52,7 @@ class Scanner {
   Scanner(const Op& op, const Paths& paths) {
     roots_ = {{"op/", real(op.folder())}};
     for (const auto& folder : source_folders(paths))
-      roots_.emplace_back(folder.filename().string() + "/", real(folder));
+      roots_.emplace_back(folder.lexically_relative(paths.ops.parent_path()).string() + "/", real(folder));
     for (const auto& folder : paths.includes) roots_.emplace_back("anyaccel/", real(folder));
     search_ = {op.source_folder()};
     for (const auto& folder : op.description.includes) search_.push_back(op.folder() / folder);

@@ -51,7 +51,7 @@ const Paths& own_paths() {
 
 std::vector<fs::path> source_folders(const Paths& paths) {
   std::vector<fs::path> out{paths.ops};
-  for (const char* name : {"kernels", "io", "comm"}) out.push_back(paths.ops.parent_path() / name);
+  for (const char* name : {"kernels", "io", "comm/shm", "comm/ccl"}) out.push_back(paths.ops.parent_path() / name);
   return out;
 }
 

@@ -20,7 +20,7 @@ struct Paths {
 /// Returns the paths that belong to the library with this function. Throws `unavailable` if a folder is missing.
 const Paths& own_paths();
 
-/// The folders with sources of ops: `ops` and, next to it, kernels/, io/ and comm/.
+/// The folders with sources of ops: `ops` and, next to it, kernels/, io/, comm/shm/ and comm/ccl/.
 std::vector<std::filesystem::path> source_folders(const Paths& paths);
 
 /// The folder to which the files of `source` are relative.
