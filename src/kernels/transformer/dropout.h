@@ -1,5 +1,13 @@
-// Random numbers of dropouts: a 64-bit key for each row, two rounds of a 32-bit mixer for each element. Included by kernel files
-// inside of an unnamed namespace, under a target, behind kernels/common/host_device.h; CUDA's kernels draw the same.
+// The random numbers of dropout, for host and device: a 64-bit key per row, and two rounds of a 32-bit mixer per
+// element. A draw depends only on the key, the row and the column, so host and device drop the same elements.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/common/host_device.h"
+#include "kernels/transformer/rows.h"
+
+namespace anyaccel::ops::draws {
 
 ANYACCEL_ON_BOTH std::uint64_t mixed(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -17,22 +25,9 @@ ANYACCEL_ON_BOTH std::uint32_t mixed(std::uint32_t x) {
   return x ^ (x >> 16);
 }
 
-/// The number drawn for a column of the row with this key.
+/// The random number of a column in the row with the key high * 2^32 + low.
 ANYACCEL_ON_BOTH std::uint32_t drawn(std::uint32_t low, std::uint32_t high, std::uint32_t column) {
   return mixed(mixed(column + low) ^ high);
 }
 
-/// values[i] becomes dropout(values[i]), where i is a column.
-template <typename Value>
-inline void drop_row(const Dropout& dropout, std::int64_t row, std::int64_t columns, Value* values) {
-  const std::uint64_t key = row_key(dropout, row);
-  const auto low = static_cast<std::uint32_t>(key);
-  const auto high = static_cast<std::uint32_t>(key >> 32);
-  const std::uint32_t threshold = dropout.threshold;
-  const auto scale = static_cast<Value>(dropout.scale);
-  for (std::int64_t i = 0; i < columns; ++i) {
-    const Value factor = drawn(low, high, static_cast<std::uint32_t>(i)) >= threshold ? scale : 0;
-    const Value value = values[i] * scale;
-    values[i] = factor != 0 ? value : 0;
-  }
-}
+}  // namespace anyaccel::ops::draws
