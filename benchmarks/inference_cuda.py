@@ -6,6 +6,7 @@ import json
 
 import torch
 
+from anyaccel.ops.decoder import DecoderConfig, DecoderLayerConfig
 from on_device import seconds, with_builders
 
 SHAPES = {"4096x4096": (4096, 4096), "14336x4096": (14336, 4096), "4096x14336": (4096, 14336)}
@@ -58,10 +59,11 @@ def attention(device, synchronize):
             drawn(hidden), None, drawn(8, hidden), None, None, None]
     for length in (512, 4096, 32768):
         caches = [[drawn(1, kv_heads, length, dim)] for _ in range(2)]
+        config = DecoderConfig(heads, kv_heads, dim, gated=True, final_norm=True, layers=[DecoderLayerConfig(dim**-0.5)]).pack()
         x, logits = torch.randn(1, hidden, device=device), torch.empty(1, 8, device=device)
 
         def ours():
-            torch.ops.anyaccel.inference_decode(x, flat, *caches, [], [length - 1], [1], [heads, kv_heads, dim, 0, 0, 5, 0], [], [1e-5, 0.0, dim**-0.5], logits)
+            torch.ops.anyaccel.inference_decode(x, flat, *caches, [], [length - 1], [1], config, logits)
         query = drawn(1, heads, 1, dim)
 
         def torchs():

@@ -66,7 +66,7 @@ int run() {
   const auto teacher = random_network(2);
   Weights weights(accelerator);
   for (const auto& initial : random_network(1)) weights.add(initial);
-  anyaccel::CPUAdam adam({.lr = 3e-3, .weight_decay = 1e-4});
+  anyaccel::ops::CPUAdam adam({.lr = 3e-3, .weight_decay = 1e-4});
 
   double first = 0, last = 0, in_adam = 0;
   const auto begin = std::chrono::steady_clock::now();

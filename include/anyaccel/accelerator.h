@@ -91,7 +91,7 @@ class Accelerator {
 
   /// True when at least one device can be used. Starts nothing.
   /// torch.cuda: is_available. DeepSpeed: is_available.
-  bool is_available() const noexcept;
+  [[nodiscard]] bool is_available() const noexcept;
 
   /// torch's name for the accelerator's devices, for example "cuda", valid as a torch::Device. With an index
   /// "cuda:1", or still the plain name if names carry no index (cpu, hpu).
@@ -154,7 +154,7 @@ class Accelerator {
 
   /// State of a device's default generator, a 1-d uint8 CPU tensor.
   /// torch.cuda: get_rng_state. DeepSpeed: get_rng_state.
-  at::Tensor get_rng_state(std::optional<DeviceIndex> device_index = std::nullopt) const;
+  [[nodiscard]] at::Tensor get_rng_state(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
   /// Seeds the current device's generator.
   /// torch.cuda: manual_seed. DeepSpeed: manual_seed.
@@ -234,7 +234,11 @@ class Accelerator {
 
   /// All that the allocator counts, by torch's keys, with "host.rss.current" and "host.rss.peak".
   /// torch.cuda: memory_stats. DeepSpeed: memory_stats.
-  MemoryStatsMap memory_stats(std::optional<DeviceIndex> device_index = std::nullopt) const;
+  [[nodiscard]] MemoryStatsMap memory_stats(std::optional<DeviceIndex> device_index = std::nullopt) const;
+
+  /// The allocator's counters of memory_stats(), as a struct.
+  /// torch.cuda: -. DeepSpeed: -.
+  [[nodiscard]] MemoryStats allocator_stats(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
   /// Starts all peaks anew from the current values.
   /// torch.cuda: reset_peak_memory_stats. DeepSpeed: reset_peak_memory_stats.
@@ -273,23 +277,23 @@ class Accelerator {
   /// On cpu, where nothing needs pinning, the (contiguous) tensor itself. `invalid_argument` for
   /// tensors that are not in host memory.
   /// torch.cuda: Tensor.pin_memory. DeepSpeed: pin_memory.
-  at::Tensor pin_memory(const at::Tensor& tensor, bool make_copy = true, bool match_shape = true);
+  [[nodiscard]] at::Tensor pin_memory(const at::Tensor& tensor, bool make_copy = true, bool match_shape = true);
 
   /// An uninitialized pinned host tensor of the template's dtype. `shape` sizes may not be negative.
   /// torch.cuda: empty(pin_memory=True). DeepSpeed: pin_empty.
-  at::Tensor pin_empty(const at::Tensor& like, c10::IntArrayRef shape);
+  [[nodiscard]] at::Tensor pin_empty(const at::Tensor& like, c10::IntArrayRef shape);
 
   /// The same with the template's shape.
   /// torch.cuda: empty_like(pin_memory=True). DeepSpeed: pin_empty_like.
-  at::Tensor pin_empty_like(const at::Tensor& like);
+  [[nodiscard]] at::Tensor pin_empty_like(const at::Tensor& like);
 
   /// Copies a pinned tensor to ordinary memory; the pinned memory is free when its last tensor is.
   /// torch.cuda: -. DeepSpeed: unpin_memory.
-  at::Tensor unpin_memory(const at::Tensor& tensor);
+  [[nodiscard]] at::Tensor unpin_memory(const at::Tensor& tensor);
 
   /// True when a tensor is in pinned host memory, views too.
   /// torch.cuda: Tensor.is_pinned. DeepSpeed: is_pinned.
-  bool is_pinned(const at::Tensor& tensor) const;
+  [[nodiscard]] bool is_pinned(const at::Tensor& tensor) const;
 
   /// Bytes that register_host_memory wants its address aligned to; 1 means none.
   /// torch.cuda: -. DeepSpeed: pin_memory_alignment.
@@ -398,7 +402,7 @@ class Accelerator {
 
   /// An empty graph; `unsupported` with the reason where there are none.
   /// torch.cuda: CUDAGraph. DeepSpeed: create_graph.
-  Graph create_graph();
+  [[nodiscard]] Graph create_graph();
 
   /// Records the work of a scope: `{ auto c = accelerator.capture_to_graph(g); ...; c.end(); }`.
   /// `pool`: memory of another graph to share. `stream`: where to capture; default a side stream.
@@ -444,7 +448,7 @@ class Accelerator {
 
   /// A builder. Never null, as get_op_builder.
   /// torch.cuda: -. DeepSpeed: create_op_builder.
-  std::shared_ptr<sdk::OpBuilder> create_op_builder(const std::string& class_name) const;
+  [[nodiscard]] std::shared_ptr<sdk::OpBuilder> create_op_builder(const std::string& class_name) const;
 
   /// What a build needs to make an extension for this LibTorch.
   /// torch.cuda: utils.cpp_extension.BuildExtension. DeepSpeed: build_extension.

@@ -47,9 +47,9 @@ class GradScaler {
   explicit GradScaler(const Options& options);
 
   /// loss * scale; unchanged when disabled.
-  at::Tensor scale(const at::Tensor& loss) const;
+  [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
   /// Divides gradients by the scale in place. Returns false when any is infinite or NaN: skip the step.
-  bool unscale_(const std::vector<at::Tensor>& gradients);
+  [[nodiscard]] bool unscale_(const std::vector<at::Tensor>& gradients);
   /// Call once a step with what unscale_ returned: adapts the scale.
   void update(bool finite);
   double get_scale() const noexcept { return scale_; }

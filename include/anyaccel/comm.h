@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "anyaccel/reduce_op.h"
+
 namespace c10d {
 class Backend;
 class ProcessGroup;
@@ -21,7 +23,7 @@ class ProcessGroup;
 
 namespace anyaccel::comm {
 
-enum class ReduceOp { sum, avg, product, min, max };
+using anyaccel::ReduceOp;
 
 /// How init_process_group() makes its group. Empty parts are read from the variables that torchrun and DeepSpeed's launcher set.
 struct InitOptions {
@@ -39,12 +41,12 @@ struct InitOptions {
 };
 
 /// A collective that goes on while its caller does other things. Copies are the same operation. Used by one thread at a time.
-class Work {
+class [[nodiscard]] Work {
  public:
   /// No operation: it is done.
   Work() = default;
   /// Whether it has ended on this rank, well or not; on an accelerator with streams: whether its result is queued.
-  bool done() const;
+  [[nodiscard]] bool done() const;
   /// Returns when the result may be used, as the function without `_async` does, and throws what that would throw. Once or more; for a
   /// tensor of an accelerator in the thread whose current stream uses the result.
   void wait() const;
@@ -104,17 +106,17 @@ class ProcessGroup {
   void all_reduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::sum);
   /// The same, begun: shared memory is a thread's of the group, where the rank's own may compute meanwhile. The tensor may be neither
   /// read nor written before Work::wait(). It takes its turn in the order of calls: a later call runs after it.
-  Work all_reduce_async(const at::Tensor& tensor, ReduceOp op = ReduceOp::sum);
+  [[nodiscard]] Work all_reduce_async(const at::Tensor& tensor, ReduceOp op = ReduceOp::sum);
   /// In place on rank `destination`; the others keep theirs.
   void reduce(const at::Tensor& tensor, int destination, ReduceOp op = ReduceOp::sum);
   /// In place, from rank `source`.
   void broadcast(const at::Tensor& tensor, int source);
   /// The tensors of all ranks one after the other along the first dimension.
-  at::Tensor all_gather(const at::Tensor& input);
+  [[nodiscard]] at::Tensor all_gather(const at::Tensor& input);
   /// The same into `output`, which is contiguous and size() times as large.
   void all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input);
   /// This rank's part, along the first dimension, of the reduced tensor; the dimension is a multiple of size().
-  at::Tensor reduce_scatter(const at::Tensor& input, ReduceOp op = ReduceOp::sum);
+  [[nodiscard]] at::Tensor reduce_scatter(const at::Tensor& input, ReduceOp op = ReduceOp::sum);
   /// The same into `output`; `input` is size() times as large.
   void reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input, ReduceOp op = ReduceOp::sum);
   /// On rank `destination` the tensors of all ranks, in their order; on the others an empty list.

@@ -26,7 +26,7 @@ class Event {
   void wait(const Stream& stream) const;
   void wait() const;
   /// True when the marked work is done.
-  bool query() const;
+  [[nodiscard]] bool query() const;
   /// Blocks the host until the marked work is done.
   void synchronize() const;
   /// Milliseconds from this event to `end`. Both need timing, must be recorded and done;

@@ -22,7 +22,7 @@ class Stream {
   c10::Stream unwrap() const noexcept { return stream_; }
 
   /// True when all work queued so far is done. Always true on a synchronous device.
-  bool query() const;
+  [[nodiscard]] bool query() const;
   /// Blocks the host until the work queued so far is done; throws `device_error` where that work failed.
   void synchronize() const;
   /// Work queued on this stream from now on waits for `event`. Returns at once.

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kHint = "set ANYACCEL_OP_CACHE to a folder of yours on a disk with room";
 
-[[noreturn]] void refuse(const fs::path& folder, const std::string& what, int error = 0) {
+[[noreturn]] void fail(const fs::path& folder, const std::string& what, int error = 0) {
   throw Error(ErrorCode::io, "op cache",
               {.what = "the folder of built ops " + folder.string() + " " + what +
                        (error == 0 ? "" : std::string(": ") + std::strerror(error)),
@@ -35,7 +35,7 @@ constexpr const char* kHint = "set ANYACCEL_OP_CACHE to a folder of yours on a d
 
 void make_folder(const fs::path& folder, const fs::path& cache) {
   if (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return;
-  refuse(cache, "cannot be made", errno);
+  fail(cache, "cannot be made", errno);
 }
 
 /// As make_folder, with the folders above it. None is open to others, whatever the umask.
@@ -58,7 +58,7 @@ void flush(const fs::path& path, const fs::path& cache) {
   const int failed = descriptor < 0 ? errno : (::fsync(descriptor) == 0 ? 0 : errno);
   if (descriptor >= 0) ::close(descriptor);
   // Some file systems cannot flush a folder.
-  if (failed != 0 && failed != EINVAL && failed != EROFS) refuse(cache, "cannot be written", failed);
+  if (failed != 0 && failed != EINVAL && failed != EROFS) fail(cache, "cannot be written", failed);
 }
 
 /// For as long, what another machine may use stays.
@@ -97,16 +97,16 @@ fs::path Cache::default_folder() {
 void Cache::prepare() const {
   const auto require_trust = [&](TrustedKind kind) {
     if (const auto problem = trust_problem(folder_, kind); !problem.empty())
-      refuse(folder_, "cannot be trusted: " + problem);
+      fail(folder_, "cannot be trusted: " + problem);
   };
   // Create nothing in folders where others can place links.
   require_trust(TrustedKind::future_folder);
   make_parents(folder_.parent_path(), folder_);
   make_folder(folder_, folder_);
   struct stat info {};
-  if (::stat(folder_.c_str(), &info) != 0) refuse(folder_, "cannot be read", errno);
+  if (::stat(folder_.c_str(), &info) != 0) fail(folder_, "cannot be read", errno);
   if (S_ISDIR(info.st_mode) && info.st_uid != ::geteuid())
-    refuse(folder_, "belongs to user " + std::to_string(info.st_uid) + ", who could change what this process runs");
+    fail(folder_, "belongs to user " + std::to_string(info.st_uid) + ", who could change what this process runs");
   require_trust(TrustedKind::folder);
   make_folder(folder_ / "locks", folder_);
   make_folder(folder_ / "memo", folder_);
@@ -137,7 +137,7 @@ bool Cache::is_shared() const {
 
 void Cache::require_room() const {
   constexpr std::size_t kSmallBuild = 1 << 20;
-  if (const int error = write_error(folder_, kSmallBuild); error != 0) refuse(folder_, "cannot be written", error);
+  if (const int error = write_error(folder_, kSmallBuild); error != 0) fail(folder_, "cannot be written", error);
 }
 
 int write_error(const fs::path& folder, std::size_t bytes) noexcept try {
@@ -181,7 +181,7 @@ std::string Cache::preferred(const std::string& op, const std::string& content) 
 
 void Cache::publish(const fs::path& from, const std::string& name, bool replace) const {
   for (const auto& file : fs::directory_iterator(from)) {
-    if (::chmod(file.path().c_str(), 0600) != 0) refuse(folder_, "cannot be written", errno);
+    if (::chmod(file.path().c_str(), 0600) != 0) fail(folder_, "cannot be written", errno);
     flush(file.path(), folder_);
   }
   flush(from, folder_);
@@ -200,7 +200,7 @@ void Cache::publish(const fs::path& from, const std::string& name, bool replace)
     }
   }
   if (::rename(from.c_str(), to.c_str()) != 0 && errno != EEXIST && errno != ENOTEMPTY)
-    refuse(folder_, "cannot be written", errno);
+    fail(folder_, "cannot be written", errno);
   flush(folder_, folder_);
 }
 
@@ -295,13 +295,13 @@ std::int64_t Cache::size_limit() { return env_bytes("ANYACCEL_OP_CACHE_SIZE").va
 
 PrivateFolder::PrivateFolder(const fs::path& cache) {
   std::string name = (cache / (std::string(kPrivate) + "XXXXXX")).string();
-  if (::mkdtemp(name.data()) == nullptr) refuse(cache, "cannot be written", errno);
+  if (::mkdtemp(name.data()) == nullptr) fail(cache, "cannot be written", errno);
   path_ = name;
   // Under its name only when it is locked: others take an owner that they can lock for a dead one.
   lock_ = FileLock::exclusive(path_ / "locking", [](const auto&) {});
   std::error_code error;
   fs::rename(path_ / "locking", path_ / kOwner, error);
-  if (error) refuse(cache, "cannot be written", error.value());
+  if (error) fail(cache, "cannot be written", error.value());
 }
 
 PrivateFolder::~PrivateFolder() {

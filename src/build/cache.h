@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "build/external_dependencies.h"
 #include "build/key.h"
 #include "build/lock.h"
-#include "build/external_dependencies.h"
 
 namespace anyaccel::build {
 

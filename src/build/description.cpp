@@ -81,9 +81,9 @@ std::vector<std::string> words_of(std::string_view text) {
 }
 
 std::vector<std::string> flags_of(const Line& line, std::string_view text, FlagsOf compiler) {
-  auto words = words_of(text);
-  if (const auto problem = find_flag_problem(words, compiler)) fail(line, problem->what, problem->want);
-  return words;
+  auto flags = words_of(text);
+  if (const auto problem = find_flag_problem(flags, compiler)) fail(line, problem->what, problem->want);
+  return flags;
 }
 
 Source source_of(const Line& line) {

@@ -13,9 +13,10 @@ namespace anyaccel::build {
 
 /// What one run of the compiler makes an object of: a source, or several that it reads one after the other, and its flags.
 struct Source {
-  std::vector<std::string> files;  ///< relative to the op's folder, or if `shared` to AnyAccel's sources; at least one
+  /// At least one; relative to the op's source folder or, if `shared`, to the parent of ops/.
+  std::vector<std::string> files;
   std::vector<std::string> flags = {};
-  bool shared = false;  ///< several ops use it: `kernels/decoder/rows.cpp`, for example
+  bool shared = false;  ///< from `shared_source`: several ops use it
   bool is_cuda() const { return files.back().ends_with(".cu"); }
   std::string name() const;  ///< all files, with a blank between them
 };

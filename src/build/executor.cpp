@@ -28,28 +28,28 @@ constexpr std::uintmax_t kLittleRoom = 64 << 20;
 struct Job {
   std::string what;
   fs::path made;
-  std::vector<std::string> words;
+  std::vector<std::string> command;
   std::unique_ptr<ProgramOutput> output = std::make_unique<ProgramOutput>();
 };
 
 /// The command, without references to the private folder, which is deleted.
 std::string to_repeat(const Job& job) {
-  auto words = job.words;
-  for (auto& word : words)
+  auto command = job.command;
+  for (auto& word : command)
     if (word == job.made || word == job.made.string() + ".d") word = "/dev/null";
-  return shell_quoted(words);
+  return shell_quoted(command);
 }
 
 /// Linking needs the objects, so this returns all commands, run in a new folder.
 std::string to_repeat(const Plan& plan) {
   const auto below = plan.library.parent_path().string() + "/";
   std::string out = "cd \"$(mktemp -d)\"";
-  const auto add = [&](std::vector<std::string> words) {
-    for (auto& word : words)
+  const auto add = [&](std::vector<std::string> command) {
+    for (auto& word : command)
       if (word.starts_with(below)) word.erase(0, below.size());
-    out += " &&\n  " + shell_quoted(words);
+    out += " &&\n  " + shell_quoted(command);
   };
-  for (const auto& step : plan.steps) add(step.words);
+  for (const auto& step : plan.steps) add(step.command);
   add(plan.link);
   return out;
 }
@@ -98,8 +98,8 @@ void judge(const Job& job, int status, const ExecuteOptions& options, const std:
 
 std::string full_disk_line(const std::string& text) {
   // Compilers run with LC_ALL=C and use these messages; strerror() may return another language.
-  for (const std::string_view words : {"No space left on device", "Disk quota exceeded", "Quota exceeded"})
-    if (const auto at = text.find(words); at != std::string::npos) {
+  for (const std::string_view message : {"No space left on device", "Disk quota exceeded", "Quota exceeded"})
+    if (const auto at = text.find(message); at != std::string::npos) {
       const auto begin = text.rfind('\n', at) + 1;  // 0 in the first line
       return text.substr(begin, text.find('\n', at) - begin);
     }
@@ -109,7 +109,7 @@ std::string full_disk_line(const std::string& text) {
 void execute(const Plan& plan, const std::string& name, const ExecuteOptions& options) {
   std::vector<Job> jobs;
   for (const auto& step : plan.steps)
-    jobs.push_back({.what = "compiling " + step.source, .made = step.object, .words = step.words});
+    jobs.push_back({.what = "compiling " + step.source, .made = step.object, .command = step.command});
   Progress progress(name);
   ProcessGroup group;
   auto environment = build_environment();
@@ -119,10 +119,10 @@ void execute(const Plan& plan, const std::string& name, const ExecuteOptions& op
   const auto start = [&](const Job& job) {
     auto own = environment;
     // Its configuration may name another compiler than the one that is in the key.
-    if (job.words.size() > 1 && fs::path(job.words[0]).filename() == "ccache")
-      own.push_back("CCACHE_COMPILER=" + job.words[1]);
-    if (options.verbose) std::fprintf(stderr, "%s\n", shell_quoted(job.words).c_str());
-    return group.start(job.words, own, *job.output);
+    if (job.command.size() > 1 && fs::path(job.command[0]).filename() == "ccache")
+      own.push_back("CCACHE_COMPILER=" + job.command[1]);
+    if (options.verbose) std::fprintf(stderr, "%s\n", shell_quoted(job.command).c_str());
+    return group.start(job.command, own, *job.output);
   };
   std::map<pid_t, const Job*> running;
   std::size_t begun = 0, done = 0;
@@ -142,7 +142,7 @@ void execute(const Plan& plan, const std::string& name, const ExecuteOptions& op
     running.erase(place);
     ++done;
   }
-  const Job link{.what = "linking " + name, .made = plan.library, .words = plan.link};
+  const Job link{.what = "linking " + name, .made = plan.library, .command = plan.link};
   const auto process = start(link);
   for (;;) {
     progress.work_on("linking");

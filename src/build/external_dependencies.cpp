@@ -36,9 +36,9 @@ std::optional<ExternalFile> look_at(const fs::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
   return ExternalFile{.path = path.string(),
-                     .bytes = info.st_size,
-                     .time = info.st_mtim.tv_sec * 1'000'000'000LL + info.st_mtim.tv_nsec,
-                     .digest = {}};
+                      .bytes = info.st_size,
+                      .time = info.st_mtim.tv_sec * 1'000'000'000LL + info.st_mtim.tv_nsec,
+                      .digest = {}};
 }
 
 std::string digest_of(const fs::path& path) {
@@ -76,7 +76,7 @@ std::vector<std::string> dependencies_in(const std::string& text) {
 }
 
 std::vector<ExternalFile> external_files(const Op& op, const Paths& paths, const LibTorch* torch,
-                                       const std::vector<fs::path>& lists) {
+                                         const std::vector<fs::path>& lists) {
   std::vector<fs::path> covered{real(op.folder())};
   for (const auto& folder : source_folders(paths)) covered.push_back(real(folder));
   for (const auto& folder : paths.includes) covered.push_back(real(folder));

@@ -26,7 +26,7 @@ std::vector<std::string> dependencies_in(const std::string& text);
 /// Those of a build that no key covers, sorted: not the op's own, AnyAccel's or LibTorch's. `lists`: files that -MD wrote; a compiler that
 /// wrote none told nothing.
 std::vector<ExternalFile> external_files(const Op& op, const Paths& paths, const LibTorch* torch,
-                                       const std::vector<std::filesystem::path>& lists);
+                                         const std::vector<std::filesystem::path>& lists);
 
 /// What is no longer as it was, in words; empty when all is. A file whose size and time are the same is not read. A prebuilt library is
 /// looked at for its prefix alone, and that only where the variable is set: it must run where there are no headers.

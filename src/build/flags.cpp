@@ -65,9 +65,9 @@ bool is_linker_flag(std::string_view flag) {
 
 bool is_safe_for_nvcc(std::string_view word) { return word.find_first_of("$`") == word.npos; }
 
-std::optional<FlagProblem> find_flag_problem(const std::vector<std::string>& words, FlagsOf compiler) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string& flag = words[i];
+std::optional<FlagProblem> find_flag_problem(const std::vector<std::string>& flags, FlagsOf compiler) {
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    const std::string& flag = flags[i];
     if (compiler == FlagsOf::host) {
       if (!is_host_flag(flag)) return problem_with(flag);
       continue;
@@ -82,8 +82,8 @@ std::optional<FlagProblem> find_flag_problem(const std::vector<std::string>& wor
       if (!option->good(std::string_view(flag).substr(equals + 1))) return problem_with(flag);
       continue;
     }
-    if (i + 1 == words.size()) return FlagProblem{quoted_text(flag) + " has no value", {}};
-    if (!option->good(words[++i])) return problem_with(flag + "=" + words[i]);
+    if (i + 1 == flags.size()) return FlagProblem{quoted_text(flag) + " has no value", {}};
+    if (!option->good(flags[++i])) return problem_with(flag + "=" + flags[i]);
   }
   return std::nullopt;
 }

@@ -22,7 +22,7 @@ struct FlagProblem {
 /// Accepted flags do not run programs, do not read or write files, do not depend on the build machine, and do not relax
 /// floating-point arithmetic beyond the compiler's default. Linker flags are accepted but have no effect, because these
 /// flags are only used to compile.
-std::optional<FlagProblem> find_flag_problem(const std::vector<std::string>& words, FlagsOf compiler);
+std::optional<FlagProblem> find_flag_problem(const std::vector<std::string>& flags, FlagsOf compiler);
 
 /// True for `-l`, `-L` and `-Wl,`.
 bool is_linker_flag(std::string_view flag);

@@ -51,7 +51,8 @@ class Scanner {
  public:
   Scanner(const Op& op, const Paths& paths) {
     roots_ = {{"op/", real(op.folder())}};
-    for (const auto& folder : source_folders(paths)) roots_.emplace_back(folder.filename().string() + "/", real(folder));
+    for (const auto& folder : source_folders(paths))
+      roots_.emplace_back(folder.filename().string() + "/", real(folder));
     for (const auto& folder : paths.includes) roots_.emplace_back("anyaccel/", real(folder));
     search_ = {op.source_folder()};
     for (const auto& folder : op.description.includes) search_.push_back(op.folder() / folder);
@@ -121,7 +122,7 @@ std::string digest_of(const std::vector<std::pair<std::string, std::string>>& pa
   return hash.hex();
 }
 
-[[noreturn]] void refuse(const std::string& what, const std::string& got, const std::string& want) {
+[[noreturn]] void fail(const std::string& what, const std::string& got, const std::string& want) {
   throw Error(ErrorCode::invalid_argument, "op builders", {.what = what, .got = "'" + got + "'", .want = want});
 }
 
@@ -132,7 +133,7 @@ std::string checked_arch(const std::string& text) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '+' || c == '_';
   });
   if (!good || text.starts_with("native") || text.starts_with('-'))
-    refuse("not an instruction set", text, "a name that -march knows, not native: for example x86-64-v3");
+    fail("not an instruction set", text, "a name that -march knows, not native: for example x86-64-v3");
   return text;
 }
 
@@ -152,7 +153,7 @@ std::vector<std::string> parse_cuda_archs(const std::string& text) {
     const bool good = number.size() >= 2 && number.size() <= 4 && digits != 0 &&
                       (digits == std::string::npos ||
                        (digits + 1 == number.size() && (number[digits] == 'a' || number[digits] == 'f')));
-    if (!good) refuse("not a CUDA architecture", word, "for example 80, 9.0a or 9.0+PTX, separated by ;");
+    if (!good) fail("not a CUDA architecture", word, "for example 80, 9.0a or 9.0+PTX, separated by ;");
     number += ptx ? "+PTX" : "";
     if (std::find(out.begin(), out.end(), number) == out.end()) out.push_back(number);
     word.clear();

@@ -34,8 +34,9 @@ Target target_from_environment();
 std::vector<std::string> parse_cuda_archs(const std::string& text);
 std::string checked_arch(const std::string& text);
 
-/// The files that an op is made from: its sources and, followed through `#include`, the headers below its folder, kernels/, ops/shared/
-/// and include/anyaccel. (name in the key, path), sorted. Throws `not_found` for a source that is not there.
+/// The files that an op is built from: its sources, and the headers that they include, directly or indirectly, from the
+/// op's folder, source_folders() and include/anyaccel. Returns sorted pairs (name in the key, path). Throws `not_found`
+/// if a source is missing.
 std::vector<std::pair<std::string, std::filesystem::path>> key_files(const Op& op, const Paths& paths);
 
 /// Reads and hashes those files. `torch` is null for ops without LibTorch.

@@ -59,7 +59,7 @@ std::string version_of(const std::string& header) {
   return out;
 }
 
-[[noreturn]] void refuse(const fs::path& prefix, const std::string& what) {
+[[noreturn]] void fail(const fs::path& prefix, const std::string& what) {
   throw Error(ErrorCode::unavailable, "op builders",
               {.what = "the LibTorch in " + prefix.string() + " cannot be used: " + what,
                .hint = "set ANYACCEL_TORCH_DIR to the folder that has its include and lib"});
@@ -78,12 +78,12 @@ LibTorch read_libtorch(const fs::path& prefix) {
     if (header) out.version = version_of(*header);
     if (!out.version.empty()) break;
   }
-  if (out.version.empty()) refuse(prefix, "it has no version header");
+  if (out.version.empty()) fail(prefix, "it has no version header");
   Sha256 hash;
   for (const char* name : {"libc10.so", "libtorch_cpu.so", "libc10_cuda.so", "libtorch_cuda.so"}) {
     const auto identity = library_identity(out.libraries() / name);
     if (identity.empty() && std::string(name).find("_cuda") == std::string::npos)
-      refuse(prefix, std::string("it has no lib/") + name);
+      fail(prefix, std::string("it has no lib/") + name);
     hash.add(identity + "\n");
   }
   out.cuda = cuda_of(out);

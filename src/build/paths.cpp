@@ -18,25 +18,26 @@ fs::path own_library_folder() {
   std::error_code error;
   if (::dladdr(reinterpret_cast<void*>(&own_paths), &info) != 0 && info.dli_fname != nullptr)
     if (auto path = fs::canonical(info.dli_fname, error); !error) return path.parent_path();
-  throw Error(ErrorCode::unavailable, "op builders", {.what = "the loader does not say where our libraries lie"});
+  throw Error(ErrorCode::unavailable, "op builders",
+              {.what = "the loader does not report the path of AnyAccel's library"});
 }
 
 Paths find_paths() {
   Paths out{.libraries = own_library_folder()};
   out.prebuilt = {out.libraries / "anyaccel" / "ops", out.libraries / "ops"};
-  // lib or lib/<machine> below the prefix.
+  // The libraries are in lib or lib/<machine> of the prefix.
   for (auto prefix = out.libraries.parent_path(); prefix != prefix.parent_path(); prefix = prefix.parent_path()) {
     const auto share = prefix / ANYACCEL_DATADIR / "anyaccel";
     if (!fs::is_directory(share / "ops")) continue;
     out.ops = share / "ops";
-    // A build tree has the folder of sources as a link beside the ops.
+    // In a build tree, `include` is a link next to `ops`.
     out.includes = {fs::is_directory(share / "include") ? share / "include" : prefix / ANYACCEL_INCLUDEDIR};
     if (out.includes.front() != prefix / ANYACCEL_INCLUDEDIR) out.includes.push_back(prefix / ANYACCEL_INCLUDEDIR);
     out.includes.push_back(share);
     return out;
   }
   throw Error(ErrorCode::unavailable, "op builders",
-              {.what = "the folder with the descriptions of ops is not there",
+              {.what = "the folder with the descriptions of ops is missing",
                .got = "no " ANYACCEL_DATADIR "/anyaccel/ops above " + out.libraries.string(),
                .hint = "install AnyAccel again, or keep its lib and share folders side by side"});
 }

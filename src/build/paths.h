@@ -1,5 +1,5 @@
-// Paths of the files from which ops are built, relative to AnyAccel's libraries: the same layout in a build tree and in an
-// installation, which may be moved.
+// Paths of the files from which ops are built. They are found relative to AnyAccel's libraries, so that an installation
+// can be moved. A build tree has the same layout.
 #pragma once
 
 #include <filesystem>
@@ -11,25 +11,26 @@
 namespace anyaccel::build {
 
 struct Paths {
-  std::filesystem::path ops;                    ///< descriptions and sources, one folder per op; kernels/, io/, comm/ are next to it
-  std::vector<std::filesystem::path> includes;  ///< with anyaccel/, and the parent of `ops`
-  std::vector<std::filesystem::path> prebuilt;  ///< folders with prebuilt libraries, first match counts
-  std::filesystem::path libraries;              ///< where our own libraries lie
+  std::filesystem::path ops;  ///< descriptions and sources, one folder per op; kernels/, io/ and comm/ are next to it
+  std::vector<std::filesystem::path> includes;  ///< search path of headers: for anyaccel/ and for the sources of ops
+  std::vector<std::filesystem::path> prebuilt;  ///< folders with prebuilt libraries; the first match is used
+  std::filesystem::path libraries;              ///< folder of AnyAccel's libraries
 };
 
-/// Of the library that holds this function. Throws `unavailable` when its folders are not there.
+/// Returns the paths that belong to the library with this function. Throws `unavailable` if a folder is missing.
 const Paths& own_paths();
 
-/// The folders with sources of ops: `ops` and its neighbours kernels/, io/ and comm/.
+/// The folders with sources of ops: `ops` and, next to it, kernels/, io/ and comm/.
 std::vector<std::filesystem::path> source_folders(const Paths& paths);
 
-/// The folder to which `source` is relative.
+/// The folder to which the files of `source` are relative.
 std::filesystem::path folder_of(const Source& source, const Op& op, const Paths& paths);
 
-/// All ops of the folder, sorted by name. One that cannot be read is a warning and left out. Throws nothing of that.
+/// The paths of all descriptions (`<op>.op`) in the folders of `ops`, sorted. Folders that cannot be read are skipped.
 std::vector<std::filesystem::path> op_files(const std::filesystem::path& ops);
 
-/// LibTorch's folder as this AnyAccel was built with it; ANYACCEL_TORCH_DIR names another place of it (a moved one).
+/// Prefix of the LibTorch with which AnyAccel was built. ANYACCEL_TORCH_DIR overrides it, for example if LibTorch was
+/// moved.
 std::filesystem::path recorded_libtorch();
 
 }  // namespace anyaccel::build

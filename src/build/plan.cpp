@@ -17,8 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// nvcc starts the host compiler through a shell, which would run commands in a folder's name.
-void require_safe_for_nvcc(const std::vector<std::string>& words) {
-  for (const auto& word : words)
+void require_safe_for_nvcc(const std::vector<std::string>& command) {
+  for (const auto& word : command)
     if (!is_safe_for_nvcc(word))
       throw Error(ErrorCode::unavailable, "op builders",
                   {.what = "nvcc cannot compile with the word " + quoted_text(word) +
@@ -79,8 +79,8 @@ std::string library_name(const Description& description) {
 
 std::vector<std::string> sanitizer_flags() {
   std::vector<std::string> out;
-  std::istringstream words(ANYACCEL_SANITIZE_FLAGS);
-  for (std::string word; words >> word;) out.push_back(word);
+  std::istringstream flags(ANYACCEL_SANITIZE_FLAGS);
+  for (std::string word; flags >> word;) out.push_back(word);
   return out;
 }
 
@@ -130,21 +130,21 @@ Plan make_plan(const Op& op, const Paths& paths, const LibTorch* torch, const Ta
   for (const auto& source : op.description.sources) {
     const auto from = folder_of(source, op, paths);
     Step step{.source = source.name(), .object = folder / object_name(source, out.steps.size())};
-    if (!tools.ccache.empty()) step.words.push_back(tools.ccache);
+    if (!tools.ccache.empty()) step.command.push_back(tools.ccache);
     if (source.is_cuda()) {
-      append(step.words, {tools.nvcc, "-ccbin", tools.compiler});
+      append(step.command, {tools.nvcc, "-ccbin", tools.compiler});
     } else {
-      step.words.push_back(tools.compiler);
-      append(step.words, haste_flags(tools));
-      if (source.files.back().ends_with(".c")) append(step.words, {"-x", "c"});
+      step.command.push_back(tools.compiler);
+      append(step.command, haste_flags(tools));
+      if (source.files.back().ends_with(".c")) append(step.command, {"-x", "c"});
     }
-    append(step.words, source_flags(op, source, target));
-    append(step.words, includes);
-    append(step.words, {"-MD", "-MF", step.list().string()});
+    append(step.command, source_flags(op, source, target));
+    append(step.command, includes);
+    append(step.command, {"-MD", "-MF", step.list().string()});
     const auto path = [&](const std::string& file) { return (from / file).lexically_normal().string(); };
-    for (std::size_t i = 0; i + 1 < source.files.size(); ++i) append(step.words, {"-include", path(source.files[i])});
-    append(step.words, {"-c", path(source.files.back()), "-o", step.object.string()});
-    if (source.is_cuda()) require_safe_for_nvcc(step.words);
+    for (std::size_t i = 0; i + 1 < source.files.size(); ++i) append(step.command, {"-include", path(source.files[i])});
+    append(step.command, {"-c", path(source.files.back()), "-o", step.object.string()});
+    if (source.is_cuda()) require_safe_for_nvcc(step.command);
     out.steps.push_back(std::move(step));
   }
   out.link = {tools.compiler, "-shared", sanitizer_flags().empty() ? "-s" : "-g1",
@@ -161,18 +161,18 @@ std::vector<Question> make_questions(const Op& op, const Paths& paths, const Too
   const auto includes = include_flags(op, paths, nullptr);
   for (const auto& [header, package] : op.description.headers) {
     Question question{.what = "the header " + header, .hint = package.empty() ? "" : "install " + package};
-    question.words = {tools.compiler, "-std=c++20"};
-    append(question.words, includes);
+    question.command = {tools.compiler, "-std=c++20"};
+    append(question.command, includes);
     // Preprocessed only: reading a large header takes the compiler a second.
-    append(question.words, {"-M", "-MF", "/dev/null", "-x", "c++", "-include", header, "/dev/null"});
+    append(question.command, {"-M", "-MF", "/dev/null", "-x", "c++", "-include", header, "/dev/null"});
     out.push_back(std::move(question));
   }
   for (const auto& name : op.description.links) {
     Question question{.what = "the library " + name, .hint = "install its development package"};
-    question.words = {tools.compiler, "-shared", "-x", "c++", "/dev/null"};
+    question.command = {tools.compiler, "-shared", "-x", "c++", "/dev/null"};
     if (const auto prefix = prefix_of(op.description); !prefix.empty())
-      question.words.push_back("-L" + prefix + "/lib");
-    append(question.words, {"-l" + name, "-o", "/dev/null"});
+      question.command.push_back("-L" + prefix + "/lib");
+    append(question.command, {"-l" + name, "-o", "/dev/null"});
     out.push_back(std::move(question));
   }
   return out;

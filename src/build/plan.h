@@ -20,7 +20,7 @@ struct Step {
   std::string source;  ///< as the description has it
   std::filesystem::path object;
   std::filesystem::path list() const { return object.string() + ".d"; }  ///< of the files that it was made from
-  std::vector<std::string> words;                                        ///< words[0] is the program
+  std::vector<std::string> command;                                      ///< command[0] is the program
 };
 
 struct Plan {
@@ -54,9 +54,9 @@ Plan make_plan(const Op& op, const Paths& paths, const LibTorch* torch, const Ta
 
 /// Sources that show whether what the description needs is there: each asks for one thing. Compiled to nowhere.
 struct Question {
-  std::string what;                ///< "header hwy/highway.h"
-  std::string hint;                ///< "install libhwy-dev"
-  std::vector<std::string> words;  ///< exits with 0 when it is there
+  std::string what;                  ///< "header hwy/highway.h"
+  std::string hint;                  ///< "install libhwy-dev"
+  std::vector<std::string> command;  ///< exits with 0 when it is there
 };
 std::vector<Question> make_questions(const Op& op, const Paths& paths, const Tools& tools);
 

@@ -39,8 +39,8 @@ fs::path above_site_packages(const fs::path& path) {
 
 /// Of the virtual environment whose Python was started as this process: it knows that by its name alone, which is a link.
 fs::path environment_of_this_process() {
-  const auto words = try_read_file("/proc/self/cmdline").value_or("");
-  fs::path program = words.substr(0, words.find('\0'));
+  const auto command = try_read_file("/proc/self/cmdline").value_or("");
+  fs::path program = command.substr(0, command.find('\0'));
   if (program.has_parent_path() && program.is_relative()) {
     // As the shell saw it when the program began; a program that has gone elsewhere since is not found here.
     std::error_code error;

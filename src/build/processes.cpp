@@ -25,7 +25,7 @@ namespace anyaccel::build {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, int error) {
+[[noreturn]] void fail(const std::string& what, int error) {
   throw Error(ErrorCode::unavailable, "op builders", {.what = what + ": " + std::strerror(error)});
 }
 
@@ -43,13 +43,13 @@ struct Pipe {
   int to = -1;
   Pipe() {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) refuse("no pipe", errno);
+    if (::pipe2(ends, O_CLOEXEC) != 0) fail("no pipe", errno);
     from = ::fcntl(ends[0], F_DUPFD_CLOEXEC, 10);
     to = ::fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
     const int error = errno;
     ::close(ends[0]);
     ::close(ends[1]);
-    if (from < 0 || to < 0) close_both(), refuse("no pipe", error);
+    if (from < 0 || to < 0) close_both(), fail("no pipe", error);
   }
   ~Pipe() { close_both(); }
   Pipe(const Pipe&) = delete;
@@ -134,25 +134,25 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return out;
 }
 
-pid_t spawn(SpawnSettings& settings, pid_t group, const std::vector<std::string>& words,
+pid_t spawn(SpawnSettings& settings, pid_t group, const std::vector<std::string>& command,
             const std::vector<std::string>& environment) {
   ::posix_spawnattr_setpgroup(&settings.attributes, group);
   ::posix_spawnattr_setflags(
       &settings.attributes, static_cast<short>(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   pid_t process = 0;
-  const int error = ::posix_spawn(&process, words.at(0).c_str(), &settings.actions, &settings.attributes,
-                                  pointers(words).data(), pointers(environment).data());
-  if (error != 0) refuse("cannot start " + words.at(0), error);
+  const int error = ::posix_spawn(&process, command.at(0).c_str(), &settings.actions, &settings.attributes,
+                                  pointers(command).data(), pointers(environment).data());
+  if (error != 0) fail("cannot start " + command.at(0), error);
   return process;
 }
 
 /// `words` through the runner, which reports to `report`.
-pid_t spawn_runner(SpawnSettings& settings, pid_t group, const std::vector<std::string>& words,
+pid_t spawn_runner(SpawnSettings& settings, pid_t group, const std::vector<std::string>& command,
                    const std::vector<std::string>& environment, int report) {
-  if (::access(words.at(0).c_str(), X_OK) != 0) refuse("cannot start " + words[0], errno);
+  if (::access(command.at(0).c_str(), X_OK) != 0) fail("cannot start " + command[0], errno);
   ::posix_spawn_file_actions_adddup2(&settings.actions, report, 3);
   std::vector<std::string> all{kShell, "-c", kRunner, "anyaccel", std::to_string(::getpid())};
-  all.insert(all.end(), words.begin(), words.end());
+  all.insert(all.end(), command.begin(), command.end());
   return spawn(settings, group, all, environment);
 }
 
@@ -164,7 +164,7 @@ ProgramOutput::ProgramOutput() {
   descriptor_ = made < 0 ? -1 : ::fcntl(made, F_DUPFD_CLOEXEC, 10);
   const int error = errno;
   if (made >= 0) ::close(made);
-  if (descriptor_ < 0) refuse("no memory for the compiler's messages", error);
+  if (descriptor_ < 0) fail("no memory for the compiler's messages", error);
   // Sealed at its full size, so that endless writes fail.
   if (::ftruncate(descriptor_, kMostOutput) == 0) ::fcntl(descriptor_, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
 }
@@ -186,13 +186,13 @@ std::string ProgramOutput::text() const {
   return out;
 }
 
-Outcome run_program(const std::vector<std::string>& words, const std::vector<std::string>& environment,
+Outcome run_program(const std::vector<std::string>& command, const std::vector<std::string>& environment,
                     const std::function<void()>& waiting) {
   Pipe output, report;
   SpawnSettings settings;
   ::posix_spawn_file_actions_adddup2(&settings.actions, output.to, 1);
   ::posix_spawn_file_actions_adddup2(&settings.actions, output.to, 2);
-  const pid_t process = spawn_runner(settings, 0, words, environment, report.to);
+  const pid_t process = spawn_runner(settings, 0, command, environment, report.to);
   Pipe::close_one(output.to);
   Pipe::close_one(report.to);
   Outcome out;
@@ -203,7 +203,7 @@ Outcome run_program(const std::vector<std::string>& words, const std::vector<std
       // What a program left behind may hold its output open for ever.
       pollfd both[] = {{open ? output.from : -1, POLLIN, 0}, {reported ? -1 : report.from, POLLIN, 0}};
       const int ready = ::poll(both, 2, 100);
-      if (ready < 0 && errno != EINTR) refuse("no answer from " + words[0], errno);
+      if (ready < 0 && errno != EINTR) fail("no answer from " + command[0], errno);
       throw_if_interrupted("OpBuilder::load");
       if (waiting) waiting();
       if (ready <= 0 && !reported && is_gone(process)) reported = true, read_rest(report.from, text);
@@ -220,7 +220,7 @@ Outcome run_program(const std::vector<std::string>& words, const std::vector<std
   }
   reap(process);
   const auto status = status_in(text);
-  if (!status) throw Error(ErrorCode::interrupted, "op builders", {.what = words[0] + " was ended from outside"});
+  if (!status) throw Error(ErrorCode::interrupted, "op builders", {.what = command[0] + " was ended from outside"});
   out.status = *status;
   return out;
 }
@@ -248,13 +248,13 @@ ProcessGroup::~ProcessGroup() {
   reap(guard_);
 }
 
-pid_t ProcessGroup::start(const std::vector<std::string>& words, const std::vector<std::string>& environment,
+pid_t ProcessGroup::start(const std::vector<std::string>& command, const std::vector<std::string>& environment,
                           const ProgramOutput& output) {
   Pipe report;
   SpawnSettings settings;
   ::posix_spawn_file_actions_adddup2(&settings.actions, output.descriptor(), 1);
   ::posix_spawn_file_actions_adddup2(&settings.actions, output.descriptor(), 2);
-  const pid_t process = spawn_runner(settings, guard_, words, environment, report.to);
+  const pid_t process = spawn_runner(settings, guard_, command, environment, report.to);
   running_.push_back({process, std::exchange(report.from, -1)});
   return process;
 }

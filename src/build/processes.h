@@ -16,14 +16,14 @@ struct Outcome {
   std::string output;  ///< standard output and error
 };
 
-/// Runs a program and waits for its end. `words[0]` is its path. Throws `unavailable` if it cannot be started, and
+/// Runs a program and waits for its end. `command[0]` is its path. Throws `unavailable` if it cannot be started, and
 /// `interrupted`.
 ///
 /// Programs are children of a shell that runs a fixed script with the program as arguments and records the exit status.
 /// The status therefore survives this process's SIGCHLD settings, and threads that wait for all children. `waiting` is
 /// called about ten times a second while the program runs. If it throws, the program is killed. Only the first MiB of
 /// output is kept.
-Outcome run_program(const std::vector<std::string>& words, const std::vector<std::string>& environment,
+Outcome run_program(const std::vector<std::string>& command, const std::vector<std::string>& environment,
                     const std::function<void()>& waiting = {});
 
 /// Output of a program, up to 16 MiB. It is kept in memory, because on a full disk the message about the full disk
@@ -55,7 +55,7 @@ class ProcessGroup {
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
   /// Standard output and error go to `output`. Throws `unavailable`.
-  pid_t start(const std::vector<std::string>& words, const std::vector<std::string>& environment,
+  pid_t start(const std::vector<std::string>& command, const std::vector<std::string>& environment,
               const ProgramOutput& output);
 
   struct Ended {

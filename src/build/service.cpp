@@ -171,10 +171,10 @@ std::string questions_failed(const Op& op, const Settings& settings, const std::
   for (const auto& question : make_questions(op, settings.paths, tools)) {
     {
       const std::lock_guard lock(*mutex);
-      if (answered->count(question.words) != 0) continue;
+      if (answered->count(question.command) != 0) continue;
     }
     const auto answer =
-        run_program(question.words, build_environment(), [&] { progress.work_on("looking for " + question.what); });
+        run_program(question.command, build_environment(), [&] { progress.work_on("looking for " + question.what); });
     // The compiler writes its temporary files to TMPDIR.
     if (const auto full = full_disk_line(answer.output); !full.empty())
       return "the disk that holds " + env("TMPDIR").value_or("/tmp") + " is full: the compiler said " +
@@ -182,7 +182,7 @@ std::string questions_failed(const Op& op, const Settings& settings, const std::
     if (answer.status != 0)
       return question.what + " is not there" + (question.hint.empty() ? "" : "; " + question.hint);
     const std::lock_guard lock(*mutex);
-    answered->insert(question.words);
+    answered->insert(question.command);
   }
   return {};
 }
@@ -320,7 +320,7 @@ DryRun dry_run(const Op& op, const Settings& settings) {
              .folder = entry,
              .jobs = job_count(static_cast<int>(plan.steps.size())),
              .commands = {}};
-  for (const auto& step : plan.steps) out.commands.push_back(shell_quoted(step.words));
+  for (const auto& step : plan.steps) out.commands.push_back(shell_quoted(step.command));
   out.commands.push_back(shell_quoted(plan.link));
   return out;
 }

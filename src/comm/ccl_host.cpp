@@ -20,7 +20,7 @@ using Lists = std::vector<std::vector<at::Tensor>>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using c10d::OpType;
 
-/// Does its operation when somebody waits: the executor of the StagedBackend does so at once, and holds no lock meanwhile.
+/// Runs its operation in wait(). The executor of the StagedBackend waits at once, and does not hold a lock meanwhile.
 class LazyWork final : public c10d::Work {
  public:
   LazyWork(int rank, OpType type, std::function<void()> operation)
@@ -35,12 +35,12 @@ class LazyWork final : public c10d::Work {
 };
 
 /// Nothing for what oneCCL does not reduce with.
-std::optional<ops::CclReduce> reduction(c10d::ReduceOp::RedOpType kind) {
+std::optional<ReduceOp> reduction(c10d::ReduceOp::RedOpType kind) {
   switch (kind) {
-    case c10d::ReduceOp::SUM: return ops::CclReduce::sum;
-    case c10d::ReduceOp::PRODUCT: return ops::CclReduce::product;
-    case c10d::ReduceOp::MIN: return ops::CclReduce::min;
-    case c10d::ReduceOp::MAX: return ops::CclReduce::max;
+    case c10d::ReduceOp::SUM: return ReduceOp::sum;
+    case c10d::ReduceOp::PRODUCT: return ReduceOp::product;
+    case c10d::ReduceOp::MIN: return ReduceOp::min;
+    case c10d::ReduceOp::MAX: return ReduceOp::max;
     default: return std::nullopt;
   }
 }

@@ -34,20 +34,20 @@ at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& te
   const bool average = kind == c10d::ReduceOp::AVG;
   const bool sums = average || kind == c10d::ReduceOp::SUM;
   const bool bitwise = kind == c10d::ReduceOp::BAND || kind == c10d::ReduceOp::BOR || kind == c10d::ReduceOp::BXOR;
-  const auto refuse = [&](const std::string& what, const std::string& want) {
+  const auto fail = [&](const std::string& what, const std::string& want) {
     throw Error(ErrorCode::unsupported, operation.name,
                 {.what = what, .got = std::string("dtype ") + dtype_name(type), .want = want});
   };
   if (kind == c10d::ReduceOp::PREMUL_SUM || kind == c10d::ReduceOp::UNUSED)
-    refuse("PREMUL_SUM does not exist here", "SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR or BXOR");
+    fail("PREMUL_SUM does not exist here", "SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR or BXOR");
   if (!reducible(type))
-    refuse("this dtype cannot be reduced",
-           "float32, float64, float16, bfloat16, int8, uint8, int32, int64, bool, complex64 or complex128");
-  if (c10::isComplexType(type) && !sums) refuse("complex numbers can only be summed or averaged", "SUM or AVG");
+    fail("this dtype cannot be reduced",
+         "float32, float64, float16, bfloat16, int8, uint8, int32, int64, bool, complex64 or complex128");
+  if (c10::isComplexType(type) && !sums) fail("complex numbers can only be summed or averaged", "SUM or AVG");
   if (average && !c10::isFloatingType(type) && !c10::isComplexType(type))
-    refuse("AVG requires a floating-point dtype", "a floating dtype");
+    fail("AVG requires a floating-point dtype", "a floating dtype");
   if (bitwise && !c10::isIntegralType(type, /*includeBool=*/true))
-    refuse("bitwise reductions are for integers", "an integer dtype");
+    fail("bitwise reductions are for integers", "an integer dtype");
   auto host = operation.staging->add(tensor, use);
   if (average && use != Use::read) {
     operation.finish_on_host = [host, size = size_, before = operation.finish_on_host]() mutable {

@@ -22,8 +22,8 @@ constexpr const char* kWhere = "DataParallel";
 /// Gradients begin at whole cache lines.
 constexpr std::int64_t kLineBytes = 64;
 
-[[noreturn]] void refuse(ErrorCode code, const std::string& what, const std::string& got = {},
-                         const std::string& want = {}, const std::string& hint = {}) {
+[[noreturn]] void fail(ErrorCode code, const std::string& what, const std::string& got = {},
+                       const std::string& want = {}, const std::string& hint = {}) {
   throw Error(code, kWhere, {.what = what, .got = got, .want = want, .hint = hint});
 }
 
@@ -31,8 +31,8 @@ std::string name_of(std::size_t i) { return "parameter " + std::to_string(i); }
 
 std::int64_t bytes_of(double mib, const char* name) {
   if (!(mib > 0 && mib <= 1 << 20))
-    refuse(ErrorCode::invalid_argument, std::string(name) + " is out of range", std::to_string(mib),
-           "above 0, up to 1048576 MiB");
+    fail(ErrorCode::invalid_argument, std::string(name) + " is out of range", std::to_string(mib),
+         "above 0, up to 1048576 MiB");
   return static_cast<std::int64_t>(mib * 1024 * 1024);
 }
 
@@ -43,20 +43,20 @@ std::int64_t room_for(const at::Tensor& parameter) {
 }
 
 void check_parameters(const std::vector<at::Tensor>& parameters) {
-  if (parameters.empty()) refuse(ErrorCode::invalid_argument, "there is nothing to train");
+  if (parameters.empty()) fail(ErrorCode::invalid_argument, "there is nothing to train");
   std::set<const void*> seen;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const at::Tensor& parameter = parameters[i];
-    if (!parameter.defined()) refuse(ErrorCode::invalid_argument, name_of(i) + " is undefined");
+    if (!parameter.defined()) fail(ErrorCode::invalid_argument, name_of(i) + " is undefined");
     if (!parameter.is_floating_point() || parameter.layout() != c10::kStrided || !parameter.is_leaf() ||
         !parameter.requires_grad())
-      refuse(ErrorCode::invalid_argument, name_of(i) + " cannot be trained", c10::toString(parameter.scalar_type()),
-             "a dense floating-point leaf that requires a gradient");
+      fail(ErrorCode::invalid_argument, name_of(i) + " cannot be trained", c10::toString(parameter.scalar_type()),
+           "a dense floating-point leaf that requires a gradient");
     if (!seen.insert(parameter.unsafeGetTensorImpl()).second)
-      refuse(ErrorCode::invalid_argument, name_of(i) + " is named twice");
+      fail(ErrorCode::invalid_argument, name_of(i) + " is named twice");
     if (torch::autograd::impl::post_acc_grad_hooks(parameter))
-      refuse(ErrorCode::invalid_state, name_of(i) + " has a post-accumulate-grad hook already", {}, {},
-             "end what put it there, such as another DataParallel, first");
+      fail(ErrorCode::invalid_state, name_of(i) + " has a post-accumulate-grad hook already", {}, {},
+           "end what put it there, such as another DataParallel, first");
   }
 }
 
@@ -79,10 +79,10 @@ void check_same(ProcessGroup& group, std::int64_t count, std::int64_t mixed) {
   const auto* numbers = all.const_data_ptr<std::int64_t>();
   for (std::int64_t rank = 0; rank < group.size(); ++rank)
     if (numbers[2 * rank] != numbers[0] || numbers[2 * rank + 1] != numbers[1])
-      refuse(ErrorCode::invalid_argument,
-             "the parameters or buckets of rank " + std::to_string(rank) + " are not those of rank 0",
-             std::to_string(numbers[2 * rank]) + " parameters",
-             std::to_string(numbers[0]) + ", of the same shapes, dtypes and bucket sizes");
+      fail(ErrorCode::invalid_argument,
+           "the parameters or buckets of rank " + std::to_string(rank) + " are not those of rank 0",
+           std::to_string(numbers[2 * rank]) + " parameters",
+           std::to_string(numbers[0]) + ", of the same shapes, dtypes and bucket sizes");
 }
 
 }  // namespace
@@ -187,7 +187,7 @@ bool DataParallel::Impl::adopt(Gradient& gradient) {
   if (!now.defined()) return false;
   if (now.is_same(gradient.view)) return true;
   if (now.layout() != c10::kStrided)
-    refuse(ErrorCode::unsupported, "a gradient is sparse", c10::str(now.layout()), "a dense one");
+    fail(ErrorCode::unsupported, "a gradient is sparse", c10::str(now.layout()), "a dense one");
   gradient.view.copy_(now);
   now = gradient.view;
   return true;
@@ -198,8 +198,8 @@ void DataParallel::Impl::arrived(std::size_t i) {
   const std::lock_guard lock(mutex);
   Gradient& gradient = gradients_[i];
   if (gradient.arrived)
-    refuse(ErrorCode::invalid_state, name_of(i) + " got a second gradient before finish()", {}, {},
-           "call finish() after each backward pass, or hold a no_sync() in all but the last");
+    fail(ErrorCode::invalid_state, name_of(i) + " got a second gradient before finish()", {}, {},
+         "call finish() after each backward pass, or hold a no_sync() in all but the last");
   adopt(gradient);
   if (quiet > 0) return;
   gradient.arrived = true;
@@ -216,8 +216,8 @@ void DataParallel::Impl::send(std::size_t bucket) {
 
 void DataParallel::Impl::finish() {
   if (quiet > 0)
-    refuse(ErrorCode::invalid_state, "finish() in the scope of a no_sync()", {}, {},
-           "end that scope before the last backward pass");
+    fail(ErrorCode::invalid_state, "finish() in the scope of a no_sync()", {}, {},
+         "end that scope before the last backward pass");
   const c10::AutoGradMode no_gradient(false);
   std::vector<Gradient*> absent;
   {

@@ -25,17 +25,6 @@ c10d::ReduceOp for_backend(ReduceOp op) {
   return c10d::ReduceOp::SUM;
 }
 
-ops::ShmReduce for_memory(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::avg: return ops::ShmReduce::avg;
-    case ReduceOp::product: return ops::ShmReduce::product;
-    case ReduceOp::min: return ops::ShmReduce::min;
-    case ReduceOp::max: return ops::ShmReduce::max;
-    case ReduceOp::sum: break;
-  }
-  return ops::ShmReduce::sum;
-}
-
 /// The first dimension times or through the number of ranks.
 std::vector<std::int64_t> gathered(const at::Tensor& input, int size) {
   auto sizes = input.sizes().vec();
@@ -112,14 +101,14 @@ auto posted_all_reduce(const at::Tensor& tensor, ReduceOp op) {
 }  // namespace
 
 void ProcessGroup::all_reduce(const at::Tensor& tensor, ReduceOp op) {
-  if (auto* memory = impl_->memory_for(tensor)) return memory->all_reduce_(tensor, for_memory(op));
+  if (auto* memory = impl_->memory_for(tensor)) return memory->all_reduce_(tensor, op);
   impl_->run("all_reduce", posted_all_reduce(tensor, op));
 }
 
 Work ProcessGroup::all_reduce_async(const at::Tensor& tensor, ReduceOp op) {
   auto* const memory = tensor.is_cpu() && tensor.layout() == c10::kStrided ? impl_->memory() : nullptr;
   if (memory == nullptr) return Work(impl_->begin("all_reduce_async", tensor, posted_all_reduce(tensor, op)));
-  return Work(impl_->begin_in_memory(tensor, [memory, tensor, op] { memory->all_reduce_(tensor, for_memory(op)); }));
+  return Work(impl_->begin_in_memory(tensor, [memory, tensor, op] { memory->all_reduce_(tensor, op); }));
 }
 
 void ProcessGroup::reduce(const at::Tensor& tensor, int destination, ReduceOp op) {
@@ -170,7 +159,7 @@ at::Tensor ProcessGroup::reduce_scatter(const at::Tensor& input, ReduceOp op) {
                 {.what = "the first dimension must be a multiple of the number of ranks",
                  .got = input.dim() == 0 ? "a tensor without dimensions" : std::to_string(input.size(0)),
                  .want = "a multiple of " + std::to_string(impl_->size)});
-  if (auto* memory = impl_->memory_for(input)) return memory->reduce_scatter(input, for_memory(op));
+  if (auto* memory = impl_->memory_for(input)) return memory->reduce_scatter(input, op);
   auto sizes = input.sizes().vec();
   sizes[0] /= impl_->size;
   auto output = at::empty(sizes, input.options());
@@ -183,7 +172,7 @@ void ProcessGroup::reduce_scatter_tensor(const at::Tensor& output, const at::Ten
   if (auto* memory = impl_->memory_for(input)) {
     // In rows of ranks, whatever the shapes are.
     const auto rows = input.reshape({impl_->size, output.numel()});
-    output.copy_(memory->reduce_scatter(rows, for_memory(op)).view(output.sizes()));
+    output.copy_(memory->reduce_scatter(rows, op).view(output.sizes()));
     return;
   }
   impl_->run("reduce_scatter_tensor", [&](c10d::ProcessGroup& group) {

@@ -159,15 +159,15 @@ void Work::wait() const {
 
 std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::part(std::vector<int> places) {
   std::sort(places.begin(), places.end());
-  const auto refuse = [&](const std::string& what) {
+  const auto fail = [&](const std::string& what) {
     throw Error(ErrorCode::invalid_argument, "ProcessGroup::new_group",
                 {.what = what, .want = "different ranks of 0 to " + std::to_string(size - 1) + " with this one"});
   };
-  if (places.empty() || places.front() < 0 || places.back() >= size) refuse("a group is made of ranks of this one");
-  if (std::adjacent_find(places.begin(), places.end()) != places.end()) refuse("a rank is named twice");
+  if (places.empty() || places.front() < 0 || places.back() >= size) fail("a group is made of ranks of this one");
+  if (std::adjacent_find(places.begin(), places.end()) != places.end()) fail("a rank is named twice");
   const auto mine = std::find(places.begin(), places.end(), rank);
   if (mine == places.end())
-    refuse("rank " + std::to_string(rank) + " is not in the new group, and only its ranks make it");
+    fail("rank " + std::to_string(rank) + " is not in the new group, and only its ranks make it");
   std::string name;
   std::vector<int> of_job;
   for (const auto place : places) {

@@ -35,7 +35,7 @@ std::vector<std::unique_ptr<at::RecordFunction>>& open_ranges() {
 
 Backend::Backend(Traits traits) : traits_(std::move(traits)), device_type_(require_device_type(traits_)) {}
 
-void Backend::refuse(const char* where, const std::string& feature, const std::string& reason) const {
+void Backend::fail_unsupported(const char* where, const std::string& feature, const std::string& reason) const {
   throw Error(ErrorCode::unsupported, where,
               {.what = feature + " is not supported by the accelerator '" + traits_.name + "'" +
                        (reason.empty() ? "" : ": " + reason)});

@@ -54,6 +54,11 @@ void Accelerator::reset_max_memory_cached(std::optional<DeviceIndex> device_inde
   reset_peak_memory_stats(device_index);
 }
 
+MemoryStats Accelerator::allocator_stats(std::optional<DeviceIndex> device_index) const {
+  const auto index = checked(device_index, "allocator_stats");
+  return translated("allocator_stats", [&] { return backend_->memory_stats(index); });
+}
+
 MemoryStatsMap Accelerator::memory_stats(std::optional<DeviceIndex> device_index) const {
   const auto index = checked(device_index, "memory_stats");
   const auto stats = translated("memory_stats", [&] { return backend_->memory_stats(index); });

@@ -55,7 +55,7 @@ namespace {
 
 constexpr const char* kWhere = "load_plugin";
 
-[[noreturn]] void refuse(ErrorCode code, const FoundPlugin& plugin, const std::string& why) {
+[[noreturn]] void fail(ErrorCode code, const FoundPlugin& plugin, const std::string& why) {
   throw Error(code, kWhere, {.what = plugin.library.string() + ": " + printable_text(why, 2000)});
 }
 
@@ -67,22 +67,22 @@ void check_descriptor(const FoundPlugin& found, const anyaccel_plugin& descripto
   // What ABI 1 began with. Fields that come later are read only where struct_size says that they are there.
   constexpr std::size_t kNeeded = offsetof(anyaccel_plugin, register_plugin) + sizeof(descriptor.register_plugin);
   if (descriptor.struct_size < kNeeded || descriptor.struct_size > (1U << 16))
-    refuse(ErrorCode::version_mismatch, found,
-           "its descriptor has " + std::to_string(descriptor.struct_size) + " bytes, this AnyAccel wants at least " +
-               std::to_string(kNeeded) + "; build the plugin again with this AnyAccel's package");
+    fail(ErrorCode::version_mismatch, found,
+         "its descriptor has " + std::to_string(descriptor.struct_size) + " bytes, this AnyAccel wants at least " +
+             std::to_string(kNeeded) + "; build the plugin again with this AnyAccel's package");
   const BuildIdentity theirs{.abi = descriptor.abi_version,
                              .anyaccel = text_or_empty(descriptor.anyaccel_version),
                              .libtorch = text_or_empty(descriptor.libtorch_version),
                              .compiler_abi = text_or_empty(descriptor.compiler_abi),
                              .sanitizer = sanitizer_name(descriptor.sanitizer)};
   if (const auto problem = identity_mismatch(theirs, own_identity()); !problem.empty())
-    refuse(ErrorCode::version_mismatch, found, problem);
+    fail(ErrorCode::version_mismatch, found, problem);
   if (found.name != text_or_empty(descriptor.name))
-    refuse(ErrorCode::version_mismatch, found,
-           "it says that its name is '" + std::string(text_or_empty(descriptor.name)) + "', its text file says '" +
-               found.name + "'; the two files do not belong together");
+    fail(ErrorCode::version_mismatch, found,
+         "it says that its name is '" + std::string(text_or_empty(descriptor.name)) + "', its text file says '" +
+             found.name + "'; the two files do not belong together");
   if (descriptor.register_plugin == nullptr)
-    refuse(ErrorCode::version_mismatch, found, "its descriptor has no registering function");
+    fail(ErrorCode::version_mismatch, found, "its descriptor has no registering function");
 }
 
 LoadedPlugin load(const FoundPlugin& found) {
@@ -90,18 +90,18 @@ LoadedPlugin load(const FoundPlugin& found) {
   const DynamicLibrary library(found.library.string(), DynamicLibrary::Unload::never);
   const auto* descriptor = library.find<const anyaccel_plugin*>(ANYACCEL_PLUGIN_SYMBOL);
   if (descriptor == nullptr)
-    refuse(ErrorCode::unavailable, found,
-           "it is not a plugin: it has no symbol " ANYACCEL_PLUGIN_SYMBOL
-           "; want ANYACCEL_PLUGIN(...) in one of its sources");
+    fail(ErrorCode::unavailable, found,
+         "it is not a plugin: it has no symbol " ANYACCEL_PLUGIN_SYMBOL
+         "; want ANYACCEL_PLUGIN(...) in one of its sources");
   check_descriptor(found, *descriptor);
   auto plugin = sdk::PluginAccess::make(found);
   std::array<char, 1024> message{};
   if (descriptor->register_plugin(reinterpret_cast<anyaccel_plugin_host*>(&plugin), message.data(), message.size()) !=
       0) {
     message.back() = '\0';
-    refuse(ErrorCode::unavailable, found, std::string("its registering function failed: ") + message.data());
+    fail(ErrorCode::unavailable, found, std::string("its registering function failed: ") + message.data());
   }
-  if (!sdk::PluginAccess::has_backend(plugin)) refuse(ErrorCode::unavailable, found, "it registered no backend");
+  if (!sdk::PluginAccess::has_backend(plugin)) fail(ErrorCode::unavailable, found, "it registered no backend");
   return sdk::PluginAccess::take(plugin);
 }
 
@@ -127,7 +127,7 @@ LoadedPlugin load_plugin(const FoundPlugin& plugin, bool trial) {
     const auto prefix = std::string("[") + kWhere + "] ";
     if (problem.rfind(prefix, 0) == 0)
       throw Error(ErrorCode::unavailable, kWhere, {.what = problem.substr(prefix.size())});
-    if (!problem.empty()) refuse(ErrorCode::unavailable, plugin, problem);
+    if (!problem.empty()) fail(ErrorCode::unavailable, plugin, problem);
   }
   return load(plugin);
 }

@@ -234,7 +234,7 @@ std::string last_line(std::string text) {
 std::string ended_by(int status, const std::string& output) {
   std::string out = WIFSIGNALED(status) ? std::string("it ended its process: ") + ::strsignal(WTERMSIG(status))
                                         : std::string("it ended its process");
-  if (const auto words = last_line(output); !words.empty()) out += ", " + quoted_text(words);
+  if (const auto command = last_line(output); !command.empty()) out += ", " + quoted_text(command);
   return out;
 }
 

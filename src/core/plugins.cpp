@@ -57,7 +57,7 @@ void warn(const Known& plugin, const std::string& why) {
            "the plugin " + plugin.found.file.string() + " is skipped: " + why);
 }
 
-void refuse(Known& plugin, const std::string& why) {
+void reject(Known& plugin, const std::string& why) {
   plugin.set(PluginState::refused, why);
   warn(plugin, why);
 }
@@ -72,7 +72,7 @@ LoadedPlugin& load(Known& plugin) {
     const bool trial = !env("ANYACCEL_PLUGIN_TRIAL") || env_flag("ANYACCEL_PLUGIN_TRIAL");
     plugin.loaded = load_plugin(plugin.found, trial);
   } catch (const std::exception& error) {
-    refuse(plugin, error.what());
+    reject(plugin, error.what());
     throw;
   }
   plugin.set(PluginState::loaded, "its library is open and its backend is registered");
@@ -85,7 +85,7 @@ Result bounded(Known& plugin, const std::string& what, const std::function<Resul
   try {
     return call_with_limit<Result>("plugin", what, plugin_seconds(), work);
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::timeout) refuse(plugin, error.what());
+    if (error.code() == ErrorCode::timeout) reject(plugin, error.what());
     throw;
   }
 }
@@ -134,12 +134,12 @@ void add(const FoundPlugin& found) {
     std::string owner = "another backend";
     for (const auto& other : plugins())
       if (other.name == found.name && other.path != found.file.string()) owner = other.path;
-    return refuse(*plugin, "the name '" + found.name + "' is taken by " + owner + "; give one of the two another name");
+    return reject(*plugin, "the name '" + found.name + "' is taken by " + owner + "; give one of the two another name");
   }
   if (found.problem.empty())
     plugin->set(PluginState::found, "its text file fits; its library was not needed so far");
   else
-    refuse(*plugin, found.problem);
+    reject(*plugin, found.problem);
   // Also a refused one, so that naming it tells why.
   if (!taken && is_plugin_name(found.name) && !is_reserved_name(found.name)) register_as_backend(*plugin);
 }

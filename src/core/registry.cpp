@@ -90,9 +90,9 @@ BackendEntry registered_backend(const std::string& name) {
 
 void prepare_registry() { register_built_once(); }
 
-std::string joined(const std::vector<std::string>& words) {
+std::string joined(const std::vector<std::string>& command) {
   std::string out;
-  for (const auto& word : words) out.append(out.empty() ? "" : ", ").append(word);
+  for (const auto& word : command) out.append(out.empty() ? "" : ", ").append(word);
   return out;
 }
 

@@ -23,6 +23,6 @@ BackendVerdict probe_backend(const BackendEntry& entry) noexcept;
 void answer_probe(const std::string& name, sdk::Probe answer);
 
 /// "cpu, cuda, ..." for messages.
-std::string joined(const std::vector<std::string>& words);
+std::string joined(const std::vector<std::string>& command);
 
 }  // namespace anyaccel

@@ -24,7 +24,7 @@ struct Candidate {
 };
 
 /// A built-in backend is asked when its turn has come: some have to open a vendor's library.
-std::optional<sdk::Probe> ask(const Candidate& candidate) {
+std::optional<sdk::Probe> probe_of(const Candidate& candidate) {
   if (candidate.probe || candidate.traits.probe == nullptr) return candidate.probe;
   return candidate.traits.probe();
 }
@@ -58,7 +58,7 @@ JobAccelerator find_named(const std::string& name, std::vector<Candidate> all, b
       names.append(names.empty() ? "" : ", ").append(candidate.traits.name);
       continue;
     }
-    const auto probe = ask(candidate);
+    const auto probe = probe_of(candidate);
     if (probe && probe->device_count == 0 && !elsewhere)
       throw Error(ErrorCode::unavailable, kWhere,
                   {.what = "the accelerator '" + name + "' was named but has no devices here: " + probe->reason,
@@ -100,7 +100,7 @@ JobAccelerator find_accelerator(const std::optional<std::string>& named, bool el
   if (named) return find_named(*named, std::move(all), elsewhere);
   std::string reasons;
   for (auto& candidate : all) {
-    const auto probe = ask(candidate);
+    const auto probe = probe_of(candidate);
     if (candidate.on_cores) {
       if (!elsewhere && env_flag("ANYACCEL_STRICT"))
         throw Error(

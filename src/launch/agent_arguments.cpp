@@ -42,7 +42,7 @@ Variables passed_on(const JobInput& input) {
   return out;
 }
 
-std::vector<std::string> handed_options(const Options& options, const JobInput& input) {
+std::vector<std::string> agent_options(const Options& options, const JobInput& input) {
   std::vector<std::string> words{"--world",         format_hosts(input.hosts), "--master_addr",
                                  input.master_addr, "--master_port",           std::to_string(input.master_port)};
   const char* levels[] = {"error", "warning", "info", "debug"};

@@ -12,6 +12,6 @@ namespace anyaccel::launch {
 Variables passed_on(const JobInput& input);
 
 /// Hosts, address, options and program, as parse_options() reads them behind what says which host or rank it is.
-std::vector<std::string> handed_options(const Options& options, const JobInput& input);
+std::vector<std::string> agent_options(const Options& options, const JobInput& input);
 
 }  // namespace anyaccel::launch

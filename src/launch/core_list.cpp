@@ -14,7 +14,7 @@ namespace {
 constexpr int kHighestCpu =
     (1 << 16) - 1;  // eight times what Linux can have; keeps "0-4000000000" from filling the memory
 
-[[noreturn]] void refuse(const std::string& what, std::string_view whole) {
+[[noreturn]] void fail(const std::string& what, std::string_view whole) {
   throw Error(ErrorCode::invalid_argument, "--bind_core_list",
               {.what = what,
                .got = "\"" + std::string(whole) + "\"",
@@ -32,7 +32,7 @@ int number(std::string_view part, std::string_view whole) {
   int value = 0;
   const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), value);
   const bool digits = error == std::errc() && stop == part.data() + part.size() && part.front() != '-';
-  if (!digits || value > kHighestCpu) refuse("\"" + std::string(part) + "\" is no CPU number", whole);
+  if (!digits || value > kHighestCpu) fail("\"" + std::string(part) + "\" is no CPU number", whole);
   return value;
 }
 
@@ -52,10 +52,10 @@ topology::CpuList parse_core_list(std::string_view text) {
     const bool one = dash == std::string_view::npos;
     const int first = number(range.substr(0, dash), text);
     const int last = one ? first : number(range.substr(dash + 1), text);
-    if (last < first) refuse("the range \"" + std::string(range) + "\" ends before it begins", text);
-    if (colon != std::string_view::npos && one) refuse("a stride needs a range: \"" + std::string(part) + "\"", text);
+    if (last < first) fail("the range \"" + std::string(range) + "\" ends before it begins", text);
+    if (colon != std::string_view::npos && one) fail("a stride needs a range: \"" + std::string(part) + "\"", text);
     const int stride = colon == std::string_view::npos ? 1 : number(part.substr(colon + 1), text);
-    if (stride == 0) refuse("a stride of 0 in \"" + std::string(part) + "\"", text);
+    if (stride == 0) fail("a stride of 0 in \"" + std::string(part) + "\"", text);
     named.resize(std::max(named.size(), static_cast<std::size_t>(last) + 1));
     for (int cpu = first; cpu <= last; cpu += stride) named[static_cast<std::size_t>(cpu)] = true;
   }

@@ -17,8 +17,8 @@ constexpr std::string_view kBlanks = " \t\r\v\f";
 /// A count above this is a typing error, and would be a list of that length.
 constexpr int kMostSlots = 4096;
 
-[[noreturn]] void refuse(const std::string& what, const std::string& got = {}, const std::string& want = {},
-                         const std::string& hint = {}) {
+[[noreturn]] void fail(const std::string& what, const std::string& got = {}, const std::string& want = {},
+                       const std::string& hint = {}) {
   throw Error(ErrorCode::invalid_argument, "launch", {.what = what, .got = got, .want = want, .hint = hint});
 }
 
@@ -99,13 +99,13 @@ std::vector<Host> parse_filter(std::string_view text) {
     const auto colon = part.find(':');
     const auto name = trimmed(part.substr(0, colon));
     if (name.empty())
-      refuse("a host is missing in the filter", "'" + std::string(text) + "'", "HOST[:SLOT,...][@HOST...]");
+      fail("a host is missing in the filter", "'" + std::string(text) + "'", "HOST[:SLOT,...][@HOST...]");
     auto host = std::find_if(out.begin(), out.end(), [&](const Host& one) { return one.name == name; });
     if (host == out.end()) host = out.insert(out.end(), Host{std::string(name), {}});
     if (colon == std::string_view::npos) continue;
     for (const auto word : split(part.substr(colon + 1), ',')) {
       auto slot = slot_of(word);
-      if (!slot) refuse("a slot is missing in the filter", "'" + std::string(part) + "'", "HOST:SLOT[,SLOT...]");
+      if (!slot) fail("a slot is missing in the filter", "'" + std::string(part) + "'", "HOST:SLOT[,SLOT...]");
       if (std::find(host->slots.begin(), host->slots.end(), *slot) == host->slots.end())
         host->slots.push_back(std::move(*slot));
     }
@@ -136,20 +136,20 @@ std::vector<Host> parse_host_file(std::string_view text, const std::string& name
     constexpr std::string_view kSlots = "slots=";
     const auto slots = rest.starts_with(kSlots) ? slots_of(rest.substr(kSlots.size())) : std::nullopt;
     if (!slots)
-      refuse(where + " is not a line of a host file", quoted_text(line),
-             "`NAME slots=N`, or `NAME slots=A,B,...` for slots that have names");
+      fail(where + " is not a line of a host file", quoted_text(line),
+           "`NAME slots=N`, or `NAME slots=A,B,...` for slots that have names");
     std::string host(line.substr(0, blank));
     if (host.find_first_of("@:") != std::string::npos)
-      refuse(where + " has a host name that filters cannot express", quoted_text(host), "a name without @ and :");
+      fail(where + " has a host name that filters cannot express", quoted_text(host), "a name without @ and :");
     // A host goes to ssh and others as a word of its own.
     if (host.starts_with('-'))
-      refuse(where + " has a host name that looks like an option", quoted_text(host),
-             "a name that does not begin with -");
-    if (!known.insert(host).second) refuse(where + " repeats a host", quoted_text(host), "one line per host");
+      fail(where + " has a host name that looks like an option", quoted_text(host),
+           "a name that does not begin with -");
+    if (!known.insert(host).second) fail(where + " repeats a host", quoted_text(host), "one line per host");
     hosts.push_back({std::move(host), *slots});
   }
   if (std::all_of(hosts.begin(), hosts.end(), has_no_slot))
-    refuse("the host file " + name + " has no host with slots", {}, "lines `NAME slots=N`");
+    fail("the host file " + name + " has no host with slots", {}, "lines `NAME slots=N`");
   return hosts;
 }
 
@@ -177,12 +177,12 @@ std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include
     sort_slots(asked.slots);
     const auto found = index.find(asked.name);
     if (found == index.end())
-      refuse(std::string(keep ? "--include" : "--exclude") + " names a host that is not there", "'" + asked.name + "'",
-             hosts.size() == 1 ? "'" + hosts.front().name + "'" : "one of the host file's");
+      fail(std::string(keep ? "--include" : "--exclude") + " names a host that is not there", "'" + asked.name + "'",
+           hosts.size() == 1 ? "'" + hosts.front().name + "'" : "one of the host file's");
     const auto& there = hosts[found->second].slots;
     for (const auto& slot : asked.slots)
       if (std::find(there.begin(), there.end(), slot) == there.end())
-        refuse("host " + asked.name + " has no slot of this name", "'" + slot + "'", "one of " + joined(there));
+        fail("host " + asked.name + " has no slot of this name", "'" + slot + "'", "one of " + joined(there));
     auto& left = out[found->second].slots;
     if (keep)
       left = asked.slots.empty() ? there : asked.slots;
@@ -195,15 +195,15 @@ std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include
   }
   std::erase_if(out, has_no_slot);
   if (out.empty())
-    refuse(keep ? "--include names hosts without slots" : "--exclude leaves no slot",
-           "'" + std::string(keep ? include : exclude) + "'", "a slot that stays");
+    fail(keep ? "--include names hosts without slots" : "--exclude leaves no slot",
+         "'" + std::string(keep ? include : exclude) + "'", "a slot that stays");
   return out;
 }
 
 std::vector<Host> first_hosts(std::vector<Host> hosts, int count) {
   if (static_cast<std::size_t>(count) > hosts.size())
-    refuse("--num_nodes is more than there are hosts", std::to_string(count), std::to_string(hosts.size()) + " at most",
-           hosts.size() == 1 ? "name a host file with more (--hostfile)" : "");
+    fail("--num_nodes is more than there are hosts", std::to_string(count), std::to_string(hosts.size()) + " at most",
+         hosts.size() == 1 ? "name a host file with more (--hostfile)" : "");
   hosts.resize(static_cast<std::size_t>(count));
   return hosts;
 }
@@ -216,9 +216,10 @@ std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, FewerSlots f
     else if (fewer == FewerSlots::add && count <= kMostSlots)
       host.slots = numbered_slots(count);
     else
-      refuse("--num_accelerators exceeds the slots of " + host.name, std::to_string(count),
-             std::to_string(host.slots.size()) + " at most",
-             fewer == FewerSlots::refuse_unasked ? "add slots to the host file, or pass --oversubscribe" : "");
+      fail(
+          "--num_accelerators exceeds the slots of " + host.name, std::to_string(count),
+          std::to_string(host.slots.size()) + " at most",
+          fewer == FewerSlots::fail_unless_oversubscribed ? "add slots to the host file, or pass --oversubscribe" : "");
   }
   return hosts;
 }
@@ -227,8 +228,8 @@ void check_numbered(const std::vector<Host>& hosts, const std::string& accelerat
   for (const auto& host : hosts)
     for (const auto& slot : host.slots)
       if (!is_number(slot))
-        refuse("host " + host.name + " has a named slot, but " + accelerator + " has only numbered devices",
-               quoted_text(slot), "slots=N");
+        fail("host " + host.name + " has a named slot, but " + accelerator + " has only numbered devices",
+             quoted_text(slot), "slots=N");
 }
 
 }  // namespace anyaccel::launch

@@ -40,9 +40,9 @@ std::vector<Host> first_hosts(std::vector<Host> hosts, int count);
 
 /// What to do if a host has fewer slots than requested.
 enum class FewerSlots {
-  refuse,          ///< throw: slots are devices
-  refuse_unasked,  ///< throw, naming --oversubscribe: slots are a host file's limit for ranks that compute on cores
-  add,             ///< add slot numbers: ranks that compute on cores can share them
+  fail,                        ///< throw: slots are devices
+  fail_unless_oversubscribed,  ///< throw, naming --oversubscribe: slots are a host file's limit for ranks that compute on cores
+  add,                         ///< add slot numbers: ranks that compute on cores can share them
 };
 
 /// Returns the first `count` slots of each host. Throws `invalid_argument` for a host with fewer, unless `fewer` is

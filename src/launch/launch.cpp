@@ -175,8 +175,8 @@ Launch make_launch(const Options& options, const std::string& program) {
   input.hosts = filter_hosts(std::move(*hosts), options.include, options.exclude);
   if (options.num_nodes) input.hosts = first_hosts(std::move(input.hosts), *options.num_nodes);
   if (options.num_accelerators) {
-    const auto fewer = !cores                                ? FewerSlots::refuse
-                       : from_file && !options.oversubscribe ? FewerSlots::refuse_unasked
+    const auto fewer = !cores                                ? FewerSlots::fail
+                       : from_file && !options.oversubscribe ? FewerSlots::fail_unless_oversubscribed
                                                              : FewerSlots::add;
     input.hosts = slots_of_each(std::move(input.hosts), *options.num_accelerators, fewer);
   }

@@ -16,17 +16,17 @@ namespace {
 
 constexpr std::array<const char*, 7> kRunners{"pdsh", "ssh", "openmpi", "mpich", "impi", "mvapich", "slurm"};
 
-[[noreturn]] void refuse(const std::string& text) { throw OptionError("launch: " + text); }
+[[noreturn]] void fail(const std::string& text) { throw OptionError("launch: " + text); }
 
 int number(std::string_view name, std::string_view text, int low, int high) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < low || value > high)
-    refuse(std::string(name) + " wants a whole number" +
-           (high < std::numeric_limits<int>::max()
-                ? " from " + std::to_string(low) + " to " + std::to_string(high)
-                : (low > 0 ? ", " + std::to_string(low) + " or more" : ", not below 0")) +
-           ", not '" + std::string(text) + "'");
+    fail(std::string(name) + " wants a whole number" +
+         (high < std::numeric_limits<int>::max()
+              ? " from " + std::to_string(low) + " to " + std::to_string(high)
+              : (low > 0 ? ", " + std::to_string(low) + " or more" : ", not below 0")) +
+         ", not '" + std::string(text) + "'");
   return value;
 }
 
@@ -46,7 +46,7 @@ Runner runner(std::string_view text) {
     if (lower == kRunners[i]) return static_cast<Runner>(i);
   std::string known;
   for (const char* name : kRunners) known.append(known.empty() ? "" : ", ").append(name);
-  refuse("--launcher wants one of " + known + ", not '" + std::string(text) + "'");
+  fail("--launcher wants one of " + known + ", not '" + std::string(text) + "'");
 }
 
 LogLevel level(std::string_view text) {
@@ -56,7 +56,7 @@ LogLevel level(std::string_view text) {
                                     {"error", LogLevel::error},
                                     {"critical", LogLevel::error}})
     if (text == name) return value;
-  refuse("--log_level wants debug, info, warning, error or critical, not '" + std::string(text) + "'");
+  fail("--log_level wants debug, info, warning, error or critical, not '" + std::string(text) + "'");
 }
 
 /// An option that is not written for a reason, rather than unknown.
@@ -87,7 +87,7 @@ void flag(Options& options, std::string_view, std::string_view) {
 }
 template <std::string Options::*member>
 void text(Options& options, std::string_view name, std::string_view value) {
-  if (value.empty()) refuse(std::string(name) + " requires a value");
+  if (value.empty()) fail(std::string(name) + " requires a value");
   options.*member = value;
 }
 /// As in DeepSpeed, an empty value, for example from a script's unset variable, selects the default.
@@ -97,7 +97,7 @@ void maybe_empty(Options& options, std::string_view, std::string_view value) {
 }
 template <std::optional<std::string> Options::*member>
 void text(Options& options, std::string_view name, std::string_view value) {
-  if (value.empty()) refuse(std::string(name) + " requires a value");
+  if (value.empty()) fail(std::string(name) + " requires a value");
   options.*member = std::string(value);
 }
 template <std::optional<int> Options::*member>
@@ -185,7 +185,7 @@ constexpr Option kOptions[] = {
     {"--set", "", "NAME=VALUE", nullptr,
      [](Options& options, std::string_view, std::string_view value) {
        const auto equals = value.find('=');
-       if (equals == std::string_view::npos) refuse("--set requires NAME=VALUE");
+       if (equals == std::string_view::npos) fail("--set requires NAME=VALUE");
        set(options.variables, std::string(value.substr(0, equals)), std::string(value.substr(equals + 1)));
      }},
     {"--own_slots", "", "", nullptr, flag<&Options::own_slots>},
@@ -209,33 +209,32 @@ const Option* find(const std::string& name) {
 [[noreturn]] void refuse_unknown(std::string_view word) {
   const auto name = word.substr(0, word.find('='));
   const auto foreign = foreign_option(name);
-  if (!foreign.empty()) refuse("unknown option " + quoted_text(word) + "; " + foreign);
+  if (!foreign.empty()) fail("unknown option " + quoted_text(word) + "; " + foreign);
   std::vector<std::string_view> known;
   for (const auto& option : kOptions) {
     if (option.help == nullptr) continue;
     known.push_back(option.name);
     if (!option.also.empty()) known.push_back(option.also);
   }
-  refuse("unknown option " + quoted_text(word) + did_you_mean(name, known));
+  fail("unknown option " + quoted_text(word) + did_you_mean(name, known));
 }
 
 void check(const Options& options) {
-  if (options.module && options.no_python) refuse("--module and --no_python are mutually exclusive");
-  if (!options.include.empty() && !options.exclude.empty()) refuse("--include and --exclude are mutually exclusive");
+  if (options.module && options.no_python) fail("--module and --no_python are mutually exclusive");
+  if (!options.include.empty() && !options.exclude.empty()) fail("--include and --exclude are mutually exclusive");
   if ((options.num_nodes || options.num_accelerators) && (!options.include.empty() || !options.exclude.empty()))
-    refuse("--num_nodes and --num_accelerators cannot be used with --include or --exclude");
-  if (options.json && !options.dry_run) refuse("--json requires --dry_run");
+    fail("--num_nodes and --num_accelerators cannot be used with --include or --exclude");
+  if (options.json && !options.dry_run) fail("--json requires --dry_run");
   if (options.topology_file && !options.dry_run)
-    refuse("--topology requires --dry_run: ranks run on the machine that is here");
+    fail("--topology requires --dry_run: ranks run on the machine that is here");
   if (options.node_rank && !options.no_ssh)
-    refuse("--node_rank requires --no_ssh: otherwise all hosts are started from here");
-  if (options.force_multi && options.no_ssh) refuse("--force_multi and --no_ssh are mutually exclusive");
+    fail("--node_rank requires --no_ssh: otherwise all hosts are started from here");
+  if (options.force_multi && options.no_ssh) fail("--force_multi and --no_ssh are mutually exclusive");
   if (options.no_ssh && options.runner && *options.runner != Runner::ssh && *options.runner != Runner::pdsh)
-    refuse("--no_ssh and --launcher " + std::string(to_string(*options.runner)) +
-           " are mutually exclusive: either this launcher starts the ranks or that one");
+    fail("--no_ssh and --launcher " + std::string(to_string(*options.runner)) +
+         " are mutually exclusive: either this launcher starts the ranks or that one");
   if (options.log_folder && options.prefix_output)
-    refuse(
-        "--prefix_output and --enable_each_rank_log are mutually exclusive: a rank's file has only that rank's lines");
+    fail("--prefix_output and --enable_each_rank_log are mutually exclusive: a rank's file has only that rank's lines");
 }
 
 }  // namespace
@@ -255,7 +254,7 @@ Options parse_options(std::span<const char* const> words) {
     const auto equals = word.starts_with("--") ? word.find('=') : std::string_view::npos;
     const auto name = with_underscores(word.substr(0, equals));
     for (const auto& refused : kRefused)
-      if (refused.name == name) refuse(name + " is not supported: " + refused.reason);
+      if (refused.name == name) fail(name + " is not supported: " + refused.reason);
     const Option* option = find(name);
     // -Hfile, as argparse has it.
     const bool joined = option == nullptr && !word.starts_with("--") && word.size() > 2;
@@ -265,21 +264,21 @@ Options parse_options(std::span<const char* const> words) {
     if (joined) option = find(std::string(word.substr(0, 2)));
     if (option == nullptr || (joined && option->value.empty())) refuse_unknown(word);
     if (option->value.empty()) {
-      if (equals != std::string_view::npos) refuse(name + " takes no value");
+      if (equals != std::string_view::npos) fail(name + " takes no value");
       option->set(options, option->name, "");
     } else if (equals != std::string_view::npos || joined) {
       option->set(options, option->name, word.substr(joined ? 2 : equals + 1));
     } else if (i + 1 < words.size()) {
       option->set(options, option->name, words[++i]);
     } else {
-      refuse(name + " requires a value (" + std::string(option->value) + ")");
+      fail(name + " requires a value (" + std::string(option->value) + ")");
     }
     if (options.help) return options;
   }
   if (i == words.size() && options.rank_agent) return options;
-  if (i == words.size()) refuse("no program was given; write `anyaccel launch [OPTION]... PROGRAM [ARGUMENT]...`");
+  if (i == words.size()) fail("no program was given; write `anyaccel launch [OPTION]... PROGRAM [ARGUMENT]...`");
   options.program = words[i];
-  if (options.program.empty()) refuse("the program's name is empty");
+  if (options.program.empty()) fail("the program's name is empty");
   options.arguments.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
   check(options);
   return options;

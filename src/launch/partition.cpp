@@ -10,10 +10,10 @@ namespace {
 using Key = int Place::*;
 using Keys = std::vector<Key>;
 
-std::vector<Share> groups_by(const std::vector<Place>& places, const Share& cores, Key key) {
-  std::vector<Share> groups;
+std::vector<CoreIndices> groups_by(const std::vector<Place>& places, const CoreIndices& cores, Key key) {
+  std::vector<CoreIndices> groups;
   for (const std::size_t core : cores) {
-    const auto same = [&](const Share& group) { return places[group.front()].*key == places[core].*key; };
+    const auto same = [&](const CoreIndices& group) { return places[group.front()].*key == places[core].*key; };
     const auto found = std::find_if(groups.begin(), groups.end(), same);
     if (found == groups.end())
       groups.push_back({core});
@@ -24,7 +24,7 @@ std::vector<Share> groups_by(const std::vector<Place>& places, const Share& core
 }
 
 /// Joins neighbouring groups to `ranks` shares, as even as whole groups allow: least sum of squares, the larger ones first.
-std::vector<Share> join(const std::vector<Share>& groups, std::size_t ranks) {
+std::vector<CoreIndices> join(const std::vector<CoreIndices>& groups, std::size_t ranks) {
   const std::size_t count = groups.size();
   std::vector<double> before(count + 1, 0);
   for (std::size_t i = 0; i < count; ++i) before[i + 1] = before[i] + static_cast<double>(groups[i].size());
@@ -42,7 +42,7 @@ std::vector<Share> join(const std::vector<Share>& groups, std::size_t ranks) {
         cost[r][k] = total;
         cut[r][k] = j;
       }
-  std::vector<Share> shares(ranks);
+  std::vector<CoreIndices> shares(ranks);
   for (std::size_t r = ranks, k = count; r > 0; --r) {
     for (std::size_t i = cut[r][k]; i < k; ++i)
       shares[r - 1].insert(shares[r - 1].end(), groups[i].begin(), groups[i].end());
@@ -51,7 +51,8 @@ std::vector<Share> join(const std::vector<Share>& groups, std::size_t ranks) {
   return shares;
 }
 
-std::vector<Share> deal_by(const std::vector<Place>& places, const Share& cores, int ranks, const Keys& keys) {
+std::vector<CoreIndices> deal_by(const std::vector<Place>& places, const CoreIndices& cores, int ranks,
+                                 const Keys& keys) {
   if (ranks == 1) return {cores};
   if (keys.empty()) return deal_evenly(cores, ranks);
   const auto groups = groups_by(places, cores, keys.front());
@@ -59,7 +60,7 @@ std::vector<Share> deal_by(const std::vector<Place>& places, const Share& cores,
   std::vector<int> sizes;
   for (const auto& group : groups) sizes.push_back(static_cast<int>(group.size()));
   const auto counts = apportion(ranks, sizes);
-  std::vector<Share> shares;
+  std::vector<CoreIndices> shares;
   for (std::size_t i = 0; i < groups.size(); ++i)
     for (auto& share : deal_by(places, groups[i], counts[i], {keys.begin() + 1, keys.end()}))
       shares.push_back(std::move(share));
@@ -67,7 +68,7 @@ std::vector<Share> deal_by(const std::vector<Place>& places, const Share& cores,
 }
 
 /// True when no node has cores in two packages.
-bool nodes_inside_packages(const std::vector<Place>& places, const Share& cores) {
+bool nodes_inside_packages(const std::vector<Place>& places, const CoreIndices& cores) {
   for (const auto& group : groups_by(places, cores, &Place::node))
     for (const std::size_t core : group)
       if (places[core].package != places[group.front()].package) return false;
@@ -89,8 +90,8 @@ std::vector<int> apportion(int count, const std::vector<int>& sizes) {
   return parts;
 }
 
-std::vector<Share> deal_evenly(const Share& cores, int ranks) {
-  std::vector<Share> shares;
+std::vector<CoreIndices> deal_evenly(const CoreIndices& cores, int ranks) {
+  std::vector<CoreIndices> shares;
   const auto count = static_cast<std::size_t>(ranks);
   auto from = cores.begin();
   for (std::size_t i = 0; i < count; ++i) {
@@ -101,7 +102,7 @@ std::vector<Share> deal_evenly(const Share& cores, int ranks) {
   return shares;
 }
 
-std::vector<Share> deal(const std::vector<Place>& places, const Share& cores, int ranks) {
+std::vector<CoreIndices> deal(const std::vector<Place>& places, const CoreIndices& cores, int ranks) {
   // Nodes are inside packages, or packages inside nodes where the firmware tells of one node for all: then nodes alone count.
   const auto all = nodes_inside_packages(places, cores)
                        ? std::vector<Keys>{{&Place::package, &Place::node}, {&Place::package}}

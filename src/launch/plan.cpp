@@ -24,8 +24,8 @@ int default_ranks(const Cores& cores, std::size_t free) {
 }
 
 /// Everybody has one, some have the same.
-std::vector<Share> deal_shared(const Share& cores, int ranks) {
-  std::vector<Share> shares;
+std::vector<CoreIndices> deal_shared(const CoreIndices& cores, int ranks) {
+  std::vector<CoreIndices> shares;
   for (std::size_t r = 0, count = static_cast<std::size_t>(ranks); r < count; ++r)
     shares.push_back({cores[r * cores.size() / count]});
   return shares;
@@ -40,9 +40,9 @@ int device_node(const Machine& machine, const PlanOptions& options, std::size_t 
 }
 
 /// Ranks next to their devices; the others on what is left. Empty when no rank's place is known or the rest is too small.
-std::vector<Share> deal_by_device(const Machine& machine, const Cores& cores, const PlanOptions& options, int ranks,
-                                  std::vector<std::string>& notes) {
-  std::map<int, Share> free;
+std::vector<CoreIndices> deal_by_device(const Machine& machine, const Cores& cores, const PlanOptions& options,
+                                        int ranks, std::vector<std::string>& notes) {
+  std::map<int, CoreIndices> free;
   for (const std::size_t core : cores.all) free[cores.places[core].node].push_back(core);
   std::map<int, std::vector<std::size_t>> placed;
   std::vector<std::size_t> others;
@@ -54,14 +54,14 @@ std::vector<Share> deal_by_device(const Machine& machine, const Cores& cores, co
   }
   std::erase_if(placed, [](const auto& entry) { return entry.second.empty(); });
   if (placed.empty()) return {};
-  Share rest;
+  CoreIndices rest;
   for (const std::size_t core : cores.all)
     if (!placed.contains(cores.places[core].node)) rest.push_back(core);
   if (rest.size() < others.size()) {
     notes.emplace_back("Ranks are not bound next to their devices: the cores there are too few.");
     return {};
   }
-  std::vector<Share> shares(static_cast<std::size_t>(ranks));
+  std::vector<CoreIndices> shares(static_cast<std::size_t>(ranks));
   for (const auto& [node, members] : placed) {
     auto dealt = deal_evenly(free[node], static_cast<int>(members.size()));
     for (std::size_t i = 0; i < members.size(); ++i) shares[members[i]] = std::move(dealt[i]);
@@ -75,7 +75,7 @@ std::vector<Share> deal_by_device(const Machine& machine, const Cores& cores, co
   return shares;
 }
 
-CpuList cpus_of(const Cores& cores, const Share& share) {
+CpuList cpus_of(const Cores& cores, const CoreIndices& share) {
   CpuList cpus;
   for (const std::size_t core : share) cpus.insert(cpus.end(), cores.cpus[core].begin(), cores.cpus[core].end());
   std::sort(cpus.begin(), cpus.end());
@@ -98,7 +98,7 @@ void choose_memory(const Machine& machine, const std::set<int>& nodes, RankPlan&
   rank.policy = rank.memory_nodes.empty() ? MemoryPolicy::none : MemoryPolicy::bind;
 }
 
-[[noreturn]] void refuse(int ranks, std::size_t free, int reserved) {
+[[noreturn]] void fail(int ranks, std::size_t free, int reserved) {
   const auto beside = reserved > 0 ? " beside " + std::to_string(reserved) + " reserved" : "";
   throw Error(ErrorCode::invalid_argument, kWhere,
               {.what = "too many ranks for the cores",
@@ -133,10 +133,10 @@ HostPlan plan_host(const Machine& machine, const PlanOptions& options) {
   const bool too_many = static_cast<std::size_t>(ranks) > free;
   const bool matters = options.bind || options.compute_on_cores;
   const bool allowed = options.oversubscribe || static_cast<std::size_t>(ranks) <= free * kRanksPerCore;
-  if (too_many && matters && !allowed) refuse(ranks, free, options.reserve_cores);
+  if (too_many && matters && !allowed) fail(ranks, free, options.reserve_cores);
 
   HostPlan plan;
-  std::vector<Share> shares, reserved;
+  std::vector<CoreIndices> shares, reserved;
   if (too_many) {
     const auto last = cores.all.begin() + static_cast<std::ptrdiff_t>(free);
     shares = deal_shared({cores.all.begin(), last}, ranks);

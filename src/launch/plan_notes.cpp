@@ -22,15 +22,15 @@ void note_threads(const Machine& machine, const Cores& cores, const PlanOptions&
 }
 
 /// Ranks that have cores on several nodes, by number.
-std::vector<int> reaching(const Cores& cores, const std::vector<Share>& shares) {
+std::vector<int> reaching(const Cores& cores, const std::vector<CoreIndices>& shares) {
   std::vector<int> ranks;
   for (std::size_t r = 0; r < shares.size(); ++r)
     if (nodes_of(cores, shares[r]).size() > 1) ranks.push_back(static_cast<int>(r));
   return ranks;
 }
 
-void note_shares(const Cores& cores, const std::vector<Share>& shares, std::vector<std::string>& notes) {
-  const auto smaller = [](const Share& a, const Share& b) { return a.size() < b.size(); };
+void note_shares(const Cores& cores, const std::vector<CoreIndices>& shares, std::vector<std::string>& notes) {
+  const auto smaller = [](const CoreIndices& a, const CoreIndices& b) { return a.size() < b.size(); };
   const auto [least, most] = std::minmax_element(shares.begin(), shares.end(), smaller);
   const auto nodes = nodes_of(cores, cores.all).size();
   const auto over = reaching(cores, shares);
@@ -49,8 +49,8 @@ void note_shares(const Cores& cores, const std::vector<Share>& shares, std::vect
 
 }  // namespace
 
-void add_notes(const Machine& machine, const Cores& cores, const PlanOptions& options, const std::vector<Share>& shares,
-               std::vector<std::string>& notes) {
+void add_notes(const Machine& machine, const Cores& cores, const PlanOptions& options,
+               const std::vector<CoreIndices>& shares, std::vector<std::string>& notes) {
   note_threads(machine, cores, options, notes);
   if (shares.size() <= cores.all.size()) note_shares(cores, shares, notes);
 }

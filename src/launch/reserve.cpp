@@ -8,7 +8,7 @@ namespace anyaccel::launch {
 namespace {
 
 /// The place in a share of the last core of the node that has most of it.
-Share::iterator last_of_fullest(const Cores& cores, Share& share) {
+CoreIndices::iterator last_of_fullest(const Cores& cores, CoreIndices& share) {
   std::map<int, int> counts;
   for (const std::size_t core : share) ++counts[cores.places[core].node];
   auto best = share.end() - 1;
@@ -19,8 +19,8 @@ Share::iterator last_of_fullest(const Cores& cores, Share& share) {
 
 }  // namespace
 
-std::vector<Share> take_reserved(const Cores& cores, std::vector<Share>& shares, int count) {
-  std::vector<Share> taken(shares.size());
+std::vector<CoreIndices> take_reserved(const Cores& cores, std::vector<CoreIndices>& shares, int count) {
+  std::vector<CoreIndices> taken(shares.size());
   for (; count > 0; --count) {
     std::size_t most = 0;
     for (std::size_t r = 1; r < shares.size(); ++r)

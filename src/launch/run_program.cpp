@@ -10,14 +10,14 @@
 
 namespace anyaccel::launch {
 
-std::pair<std::string, int> output_of(const std::vector<std::string>& words, AskErrors errors) {
+std::pair<std::string, int> output_of(const std::vector<std::string>& words, StandardError errors) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return {{}, -1};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  if (errors == AskErrors::dropped)
+  if (errors == StandardError::dropped)
     ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   std::vector<char*> pointers;
   for (const auto& word : words) pointers.push_back(const_cast<char*>(word.c_str()));

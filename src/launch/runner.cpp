@@ -11,9 +11,9 @@
 #include "anyaccel/error.h"
 #include "base/env.h"
 #include "base/program.h"
-#include "launch/run_program.h"
 #include "launch/agent_arguments.h"
 #include "launch/rank_agent.h"
+#include "launch/run_program.h"
 #include "launch/ssh.h"
 
 namespace anyaccel::launch {
@@ -145,7 +145,7 @@ std::string find_runner(Runner runner) {
   if (runner == Runner::mvapich && !find_program("mpiname")) return {};
   for (const char* name : one.programs) {
     if (!find_program(name)) continue;
-    const auto text = output_of({name, "--version"}, AskErrors::dropped).first;
+    const auto text = output_of({name, "--version"}, StandardError::dropped).first;
     for (const char* says : one.says)
       if (text.find(says) != std::string::npos) return name;
   }
@@ -193,7 +193,7 @@ Job runner_job(const Options& options, const JobInput& input, const std::string&
   for (const auto& [name, value] : passed_on(input)) append(job_words, {"--set", assignment(name, value)});
   if (input.own_slots) job_words.emplace_back("--own_slots");
   if (!input.device_nodes.empty()) job_words.emplace_back("--slot_nodes");
-  append(job_words, handed_options(options, input));
+  append(job_words, agent_options(options, input));
   set(rank.environment, kJobVariable, format_words(job_words));
   if (options.ssh_port && one.ssh_arguments != nullptr) {
     const auto before = env(one.ssh_arguments);

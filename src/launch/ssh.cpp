@@ -9,9 +9,9 @@
 #include "anyaccel/error.h"
 #include "base/env.h"
 #include "base/shell.h"
-#include "launch/run_program.h"
 #include "launch/agent_arguments.h"
 #include "launch/pdsh.h"
+#include "launch/run_program.h"
 
 namespace anyaccel::launch {
 
@@ -77,7 +77,7 @@ std::string remote_command(const Options& options, const JobInput& input, std::s
   for (const auto& [name, value] : passed_on(input)) words.push_back(assignment(name, value));
   words.insert(words.end(), {program, "launch", "--agent", "--silence", std::to_string(silence_of_connections()),
                              "--no_ssh", "--node_rank", std::to_string(host)});
-  for (auto& word : handed_options(options, input)) words.push_back(std::move(word));
+  for (auto& word : agent_options(options, input)) words.push_back(std::move(word));
   return "cd " + shell_quoted({std::filesystem::current_path().string()}) + " && exec " + shell_quoted(words);
 }
 

@@ -52,7 +52,7 @@ Cores usable_cores(const Machine& machine, const PlanOptions& options) {
   return cores;
 }
 
-std::set<int> nodes_of(const Cores& cores, const Share& share) {
+std::set<int> nodes_of(const Cores& cores, const CoreIndices& share) {
   std::set<int> nodes;
   for (const std::size_t core : share)
     if (cores.places[core].node >= 0) nodes.insert(cores.places[core].node);

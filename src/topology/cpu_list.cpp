@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kHighestCpu = 1 << 20;  // keeps "0-4000000000" from filling the memory
 
-[[noreturn]] void refuse(std::string_view text) {
+[[noreturn]] void fail(std::string_view text) {
   throw Error(ErrorCode::invalid_argument, "cpu list",
               {.what = "not a list of CPU numbers", .got = std::string(text), .want = "for example 0-3,8"});
 }
@@ -20,7 +20,7 @@ constexpr int kHighestCpu = 1 << 20;  // keeps "0-4000000000" from filling the m
 int number(std::string_view part, std::string_view whole) {
   int value = 0;
   const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-  if (error != std::errc() || stop != part.data() + part.size() || value < 0 || value > kHighestCpu) refuse(whole);
+  if (error != std::errc() || stop != part.data() + part.size() || value < 0 || value > kHighestCpu) fail(whole);
   return value;
 }
 
@@ -36,11 +36,11 @@ CpuList parse_cpu_list(std::string_view text) {
     const auto dash = part.find('-');
     const int first = number(part.substr(0, dash), text);
     const int last = dash == std::string_view::npos ? first : number(part.substr(dash + 1), text);
-    if (last < first) refuse(text);
+    if (last < first) fail(text);
     for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
-    if (rest.empty()) refuse(text);
+    if (rest.empty()) fail(text);
   }
   std::sort(cpus.begin(), cpus.end());
   cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());

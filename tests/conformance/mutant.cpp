@@ -156,7 +156,7 @@ class Mutant final : public sdk::Backend {
       for (DeviceIndex other = 0; other < inner_.device_count(); ++other) inner_.reset_peak_memory_stats(other);
   }
   void empty_cache() override {
-    if (is("empty_cache_throws")) refuse("empty_cache", "giving memory back");
+    if (is("empty_cache_throws")) fail_unsupported("empty_cache", "giving memory back");
     if (!is("empty_cache_keeps")) inner_.empty_cache();
   }
   c10::Allocator* host_allocator() const override {
@@ -168,7 +168,7 @@ class Mutant final : public sdk::Backend {
     return inner_.register_host_memory(address, bytes);
   }
   void unregister_host_memory(void* address) override {
-    if (is("unregister_throws")) refuse("unregister_host_memory", "unregistering memory");
+    if (is("unregister_throws")) fail_unsupported("unregister_host_memory", "unregistering memory");
     inner_.unregister_host_memory(address);
   }
 

@@ -1,10 +1,12 @@
 """A small decoder of any kind as `inference_decode` takes it, and as plain torch computes it in double, on the accelerator that DS_ACCELERATOR names."""
 
+import dataclasses
 import math
 
 import torch
 
 import anyaccel
+from anyaccel.ops import decoder
 
 accelerator = anyaccel.get_accelerator()
 DEVICE = accelerator.current_device_name()
@@ -12,7 +14,6 @@ torch.set_num_threads(2)
 accelerator.create_op_builder("DecoderInferenceBuilder").load()
 decode = torch.ops.anyaccel.inference_decode
 
-NORMS = ("rms", "rms_plus_one", "layer")
 GATES = {"silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
          "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"), "relu": torch.relu,
          "relu2": lambda x: torch.relu(x).square()}
@@ -52,10 +53,10 @@ class Model:
         self.head = self.linear(vocab, hidden)
         self.windows = [window if i % 2 == 0 else 0 for i in range(layers)]
         self.scales = [1 / math.sqrt(dim) / (i + 1) for i in range(layers)]
-        self.flags = gated + 2 * norms_after + 4 + 8 * normalize
-        self.sizes = [heads, kv_heads, dim, NORMS.index(norm), list(GATES).index(gate), self.flags, per_token]
-        if group_heads:
-            self.sizes += [group_heads, first_head]
+        self.config = decoder.DecoderConfig(
+            heads, kv_heads, dim, group_heads, first_head if group_heads else 0, per_token, decoder.Norm[norm.upper()], decoder.Activation[gate.upper()],
+            gated=gated, norms_after=norms_after, final_norm=True, normalize_experts=normalize, norm_eps=1e-5, attention_softcap=softcap,
+            layers=[decoder.DecoderLayerConfig(*layer) for layer in zip(self.scales, self.windows)])
         self.key_heads = [(first_head + head) // (group_heads or heads // kv_heads) for head in range(heads)]
 
     def draw(self, *shape):
@@ -115,6 +116,10 @@ class Model:
         out["experts"] = [self.tensor(self.draw(*shape) if experts else None) for shape in shapes]
         return out
 
+    def config_of(self, *layers, **changes):
+        """Return the configuration of `layers` only, with `changes` applied."""
+        return dataclasses.replace(self.config, layers=[self.config.layers[i] for i in layers], **changes)
+
     def caches(self, capacity):
         return [torch.zeros(1, self.kv_heads, capacity, self.dim, dtype=self.dtype, device=DEVICE) for _ in range(self.layers)]
 
@@ -132,7 +137,7 @@ class Model:
         logits = torch.full((len(count) if last_only else len(x), self.vocab), 7.0, device=DEVICE)
         angles = [torch.cat(each) for each in zip(*(self.angles(*place) for place in zip(past, count)))]
         decode(rows, self.flat, keys, values, angles, past, count,
-               self.sizes, self.windows if self.window else [], [1e-5, self.softcap, *self.scales], logits)
+               self.config.pack(), logits)
         return logits.cpu()
 
     def normed(self, x, norm):

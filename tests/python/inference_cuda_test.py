@@ -32,7 +32,7 @@ def test_is_the_hosts(kind, past):
     got = model.run(x, keys, values, past)
     logits = torch.zeros(len(x), model.vocab)
     decode(x.clone(), [None if each is None else each.cpu() for each in model.flat], *on_host, [each.cpu() for each in model.angles(past, len(x))],
-           [past], [len(x)], model.sizes, model.windows if model.window else [], [1e-5, model.softcap, *model.scales], logits)
+           [past], [len(x)], model.config.pack(), logits)
     error = 2e-2 if kind.get("dtype") else 1e-3 if kind.get("bits") else 1e-4
     assert (got - logits).abs().max() <= error * logits.abs().max()
 
@@ -48,7 +48,7 @@ def test_on_another_stream():
     with accelerator.stream(stream):
         torch.cuda._sleep(20_000_000)
         rows.copy_(source)
-        decode(rows, model.flat, keys, values, angles, [100], [len(x)], model.sizes, [], [1e-5, 0.0, *model.scales], logits)
+        decode(rows, model.flat, keys, values, angles, [100], [len(x)], model.config.pack(), logits)
     stream.synchronize()
     assert torch.equal(logits.cpu(), want)
 
@@ -61,7 +61,7 @@ def test_in_a_graph(kind):
     angles = model.angles(600, len(x))
 
     def call():
-        decode(rows, model.flat, keys, values, angles, [600], [len(x)], model.sizes, [], [1e-5, 0.0, *model.scales], logits)
+        decode(rows, model.flat, keys, values, angles, [600], [len(x)], model.config.pack(), logits)
 
     call()
     want = logits.clone()
@@ -99,8 +99,8 @@ def test_products_of_models_sizes(shape, dtype):
 def test_tensors_of_two_devices():
     # breaks when a tensor of the host reaches a kernel
     model, x, (keys, values) = begin({}, 5)
-    with pytest.raises((ValueError, RuntimeError), match="another device|not where"):
+    with pytest.raises((ValueError, RuntimeError), match="another device"):
         model.flat[0] = model.flat[0].cpu()
         model.run(x, keys, values, 5)
-    with pytest.raises((ValueError, RuntimeError), match="another device|not where"):
+    with pytest.raises((ValueError, RuntimeError), match="another device"):
         linear(x, torch.zeros(8, 64, device=DEVICE), None, None, None)

@@ -111,25 +111,25 @@ def test_refusals():
             encode(x.to(DEVICE), flat, list(lengths), heads, activation, EPS)
             accelerator.synchronize()
 
-    refused("x does not fit", torch.zeros(4))
-    refused("x does not fit", torch.zeros(4, 48).double())
-    refused("x does not fit", torch.zeros(48, 4).t())
+    refused("x has the wrong shape", torch.zeros(4))
+    refused("x has the wrong shape", torch.zeros(4, 48).double())
+    refused("x has the wrong shape", torch.zeros(48, 4).t())
     for heads in (0, -1, 5, 1 << 40):
         refused("heads do not divide", heads=heads)
     for activation in (-1, 5):
-        refused("no such activation", activation=activation)
+        refused("activation is out of range", activation=activation)
     for lengths in ((3,), (5,), (4, 1), (4, 0), (-1, 5), (), (1 << 62, 1 << 62)):
-        refused("rows are not those of x", lengths=lengths)
-    refused("query, key and value does not fit", _0=torch.zeros(3, 47, 64))
-    refused("a bias does not fit", _1=torch.zeros(143))
-    refused("a norm does not fit", _4=torch.zeros(1))
-    refused("inner matrix does not fit|down projection does not fit", _7=torch.zeros(65))
-    refused("down projection does not fit", _8=torch.zeros(1, 100, 63))
+        refused("lengths does not match x", lengths=lengths)
+    refused("query, key and value has the wrong shape", _0=torch.zeros(3, 47, 64))
+    refused("a bias has the wrong shape", _1=torch.zeros(143))
+    refused("a norm has the wrong shape", _4=torch.zeros(1))
+    refused("inner matrix has the wrong shape|down projection has the wrong shape", _7=torch.zeros(65))
+    refused("down projection has the wrong shape", _8=torch.zeros(1, 100, 63))
     model.flat.pop()
-    refused("another number of weights")
+    refused("number of weights is wrong")
     for weight, out in ((torch.zeros(3), torch.zeros(1, 3, 64)), (torch.zeros(65, 3), torch.zeros(1, 3, 64)), (torch.zeros(64, 3).half(), torch.zeros(1, 3, 64)),
                         (torch.zeros(3, 64).t(), torch.zeros(1, 3, 64)), (torch.zeros(64, 3), torch.zeros(1, 3, 64).double())):
-        with pytest.raises((ValueError, RuntimeError), match="does not fit|is not a matrix"):
+        with pytest.raises((ValueError, RuntimeError), match="has the wrong shape|is not a matrix"):
             pack(weight.to(DEVICE), out.to(DEVICE))
             accelerator.synchronize()
 

@@ -131,19 +131,19 @@ def test_refusals():
         with pytest.raises((ValueError, RuntimeError), match=words):
             call(*arguments)
 
-    refused("bits cannot be had", quantize, drawn(6, 64), 3, 32)
-    refused("group does not fit", quantize, drawn(6, 64), 4, 48)
-    refused("group does not fit", quantize, drawn(6, 64), 4, 0)
-    refused("weight does not fit", quantize, drawn(64), 4, 32)
-    refused("weight does not fit", quantize, drawn(64, 6).t(), 4, 32)
+    refused("unsupported bits", quantize, drawn(6, 64), 3, 32)
+    refused("group is out of range", quantize, drawn(6, 64), 4, 48)
+    refused("group is out of range", quantize, drawn(6, 64), 4, 0)
+    refused("weight is not a contiguous matrix", quantize, drawn(64), 4, 32)
+    refused("weight is not a contiguous matrix", quantize, drawn(64, 6).t(), 4, 32)
     refused("dtype", quantize, drawn(6, 64).double(), 4, 32)
-    refused("no such rows", dequantize, made, scales, None, 5, 2, torch.float32)
-    refused("no such rows", dequantize, made, scales, None, -1, 2, torch.float32)
-    refused("no such rows", dequantize, made, scales, None, 1 << 62, 1 << 62, torch.float32)
+    refused("rows are out of range", dequantize, made, scales, None, 5, 2, torch.float32)
+    refused("rows are out of range", dequantize, made, scales, None, -1, 2, torch.float32)
+    refused("rows are out of range", dequantize, made, scales, None, 1 << 62, 1 << 62, torch.float32)
     refused("dtype", dequantize, made, scales, None, 0, 6, torch.int32)
     refused("scales", linear, drawn(2, 64), made)
-    refused("x does not fit", linear, drawn(2, 63), made, scales)
-    refused("bias does not fit", linear, drawn(2, 64), made, scales, None, drawn(5))
+    refused("x has the wrong shape", linear, drawn(2, 63), made, scales)
+    refused("bias has the wrong shape", linear, drawn(2, 64), made, scales, None, drawn(5))
 
 
 def test_sums_of_nothing():

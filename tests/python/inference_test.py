@@ -1,5 +1,6 @@
 """The op that takes few tokens through a decoder, against plain torch in double, on the accelerator that DS_ACCELERATOR names."""
 
+import dataclasses
 import math
 
 import pytest
@@ -115,12 +116,12 @@ def test_halves_are_the_whole(kind):
         for half in (1, 2):
             change = torch.full_like(rows, 7)
             before = rows.clone()
-            decode(rows, model.flat[i * slots:(i + 1) * slots] + [None] * 6, halves_keys[i:i + 1], halves_values[i:i + 1], model.angles(0, 3), [0], [3], model.sizes, [],
-                   [1e-5, 0.0, model.scales[i]], None, change, half)
+            decode(rows, model.flat[i * slots:(i + 1) * slots] + [None] * 6, halves_keys[i:i + 1], halves_values[i:i + 1], model.angles(0, 3), [0], [3],
+                   model.config_of(i, part=half, attention_softcap=0.0).pack(), None, change)
             assert torch.equal(rows, before)
             rows += change
     # without layers no position is looked at
-    decode(rows, model.flat[-6:], [], [], [], [(1 << 63) - 1], [3], model.sizes, [], [1e-5, 0.0], logits)
+    decode(rows, model.flat[-6:], [], [], [], [(1 << 63) - 1], [3], model.config_of(attention_softcap=0.0).pack(), logits)
     torch.testing.assert_close(logits.cpu(), want, rtol=1e-5, atol=1e-5)
     assert all(torch.equal(a, b) for a, b in zip(keys + values, halves_keys + halves_values))
 
@@ -143,82 +144,90 @@ def test_refusals():
     def refused(words, change, rows=x, past=0, capacity=4, model=model):
         keys, values = model.caches(capacity), model.caches(capacity)
         flat = list(model.flat)
-        arguments = {"flat": flat, "keys": keys, "values": values, "sizes": list(model.sizes), "numbers": [1e-5, 0.0, 0.2, 0.2],
-                     "logits": torch.zeros(len(rows), model.vocab, device=DEVICE), "angles": model.angles(past, len(rows)), "windows": [],
-                     "past": [past], "rows": [len(rows)], "sum_group": "", "sums": 0}
+        arguments = {"flat": flat, "keys": keys, "values": values, "config": dataclasses.replace(model.config, layers=list(model.config.layers)), "packed": None,
+                     "logits": torch.zeros(len(rows), model.vocab, device=DEVICE), "angles": model.angles(past, len(rows)), 
+                     "past": [past], "rows": [len(rows)], "sum_group": ""}
         change(arguments)
         with pytest.raises((ValueError, RuntimeError), match=words):
             decode(rows.to(DEVICE), arguments["flat"], arguments["keys"], arguments["values"], arguments["angles"], arguments["past"], arguments["rows"],
-                   arguments["sizes"], arguments["windows"], arguments["numbers"], arguments["logits"],
-                   sum_group=arguments["sum_group"], sums=arguments["sums"])
+                   arguments["packed"] or arguments["config"].pack(), arguments["logits"], sum_group=arguments["sum_group"])
             accelerator.synchronize()
 
-    refused("no room", lambda a: None, past=3)
-    refused("no room", lambda a: None, past=-1)
-    refused("x does not fit", lambda a: None, rows=torch.randn(513, model.hidden), capacity=600)
-    refused("x does not fit", lambda a: None, rows=x.double())
-    refused("another number of weights", lambda a: a["flat"].pop())
+    refused("positions are out of range", lambda a: None, past=3)
+    refused("positions are out of range", lambda a: None, past=-1)
+    refused("x has the wrong shape or dtype", lambda a: None, rows=torch.randn(513, model.hidden), capacity=600)
+    refused("x has the wrong shape or dtype", lambda a: None, rows=x.double())
+    refused("number of weights is wrong", lambda a: a["flat"].pop())
     refused("number of inputs", lambda a: a["flat"].__setitem__(2, torch.zeros(128, 63, device=DEVICE)))
     refused("number of outputs", lambda a: a["flat"].__setitem__(2, torch.zeros(127, 64, device=DEVICE)))
-    refused("another size", lambda a: a["flat"].__setitem__(0, torch.zeros(63, device=DEVICE)))
-    refused("has gaps", lambda a: a["flat"].__setitem__(2, torch.zeros(64, 128, device=DEVICE).t()))
+    refused("wrong size", lambda a: a["flat"].__setitem__(0, torch.zeros(63, device=DEVICE)))
+    refused("not contiguous", lambda a: a["flat"].__setitem__(2, torch.zeros(64, 128, device=DEVICE).t()))
     refused("scales", lambda a: a["flat"].__setitem__(2, torch.zeros(128, 64, dtype=torch.int8, device=DEVICE)))
     refused("dtype", lambda a: a["flat"].__setitem__(2, torch.zeros(128, 64, dtype=torch.float64, device=DEVICE)))
-    refused("cache has another shape", lambda a: a["keys"].__setitem__(1, torch.zeros(1, 2, 3, 16, device=DEVICE)))
+    refused("cache has the wrong shape", lambda a: a["keys"].__setitem__(1, torch.zeros(1, 2, 3, 16, device=DEVICE)))
     refused("differ in dtype", lambda a: a["keys"].__setitem__(0, a["keys"][0].half()))
-    refused("divide", lambda a: a["sizes"].__setitem__(1, 3))
-    refused("out of range", lambda a: a["sizes"].__setitem__(2, 1 << 40))
-    for group, first in ((4, 0), (3, 3), (1, 0), (2, -1), (0, 0), (1 << 40, 0)):  # 4 heads, 2 key heads
-        refused("heads do not fit|out of range", lambda a: a["sizes"].extend([group, first]))
-    refused("no such sums", lambda a: a.update(sums=1))
-    refused("no such sums", lambda a: a.update(sums=4, sum_group="x"))
-    refused("no such sums", lambda a: a.update(sum_group="x"))
-    refused("not loaded|no group", lambda a: a.update(sums=3, sum_group="x"))
-    refused("lists", lambda a: a["numbers"].pop())
-    refused("lists", lambda a: a["past"].append(0))
-    refused("lists", lambda a: a.update(past=[0, 0], rows=[1, 1]))
-    refused("lists", lambda a: a["values"].pop())
+    def configured(**values):
+        return lambda a: [setattr(a["config"], name, value) for name, value in values.items()]
+
+    refused("divide", configured(num_kv_heads=3))
+    refused("head_dim is out of range", configured(head_dim=513))
+    for group, first in ((4, 0), (3, 3), (1, 0), (2, -1), (0, 1), (1 << 30, 0)):  # 4 heads, 2 key heads
+        refused("number of key heads|out of range", configured(heads_per_kv_head=group, first_head=first))
+    for name in ("norm", "activation", "part"):
+        refused(f"{name} is out of range", configured(**{name: 9}))
+    refused("flag is out of range", configured(gated=2))
+    refused("part requires a single layer", configured(part=1))
+    refused("sums contradict", configured(sum_attention=1))
+    refused("sums contradict", lambda a: a.update(sum_group="x"))
+    refused("not loaded|no group", lambda a: (configured(sum_attention=1, sum_feed_forward=1)(a), a.update(sum_group="x")))
+    refused("unsupported config version", lambda a: a.update(packed=[0]))
+    refused("unsupported config version", lambda a: a.update(packed=[word + 1 if i == 0 else word for i, word in enumerate(a["config"].pack())]))
+    refused("does not match num_layers", lambda a: a.update(packed=a["config"].pack()[:-1]))
+    refused("lengths of the lists", lambda a: a["config"].layers.clear())
+    refused("lengths of the lists", lambda a: a["past"].append(0))
+    refused("lengths of the lists", lambda a: a.update(past=[0, 0], rows=[1, 1]))
+    refused("lengths of the lists", lambda a: a["values"].pop())
 
     def two(past=(0, 0), count=(1, 1), capacity=4):
-        """Another sequence behind the first one."""
+        """Add a second sequence."""
         def change(a):
             a.update(past=list(past), rows=list(count), keys=a["keys"] + model.caches(capacity), values=a["values"] + model.caches(capacity))
         return change
 
     for count in ((1, 2), (2, 0), (0, 2), (-1, 3), (3, -1), (1 << 62, -(1 << 62) + 2)):
-        refused("rows are not those of x", two(count=count))
+        refused("rows does not match x", two(count=count))
     for past, capacity in ((-1, 4), (4, 4), (2, 2), (1 << 62, 4), ((1 << 63) - 1, 4), (0, 0)):
-        refused("no room", two(past=(0, past), capacity=capacity))
-    refused("rows are not those of x", lambda a: a.update(past=[], rows=[], keys=[], values=[]))
+        refused("positions are out of range", two(past=(0, past), capacity=capacity))
+    refused("rows does not match x", lambda a: a.update(past=[], rows=[], keys=[], values=[]))
     nothing = torch.zeros(1, 0, 1 << 58, 16, device=DEVICE)  # as many elements as a cache that has overflowed
-    refused("cache has another shape", lambda a: a.update(keys=[nothing] * 2, values=[nothing] * 2, past=[1 << 40]))
+    refused("cache has the wrong shape", lambda a: a.update(keys=[nothing] * 2, values=[nothing] * 2, past=[1 << 40]))
     second = model.caches(5)
-    refused("cache has another shape", lambda a: (two()(a), a["keys"].__setitem__(3, second[0])))
-    refused("cache has another shape", lambda a: (two()(a), a["values"].__setitem__(2, second[0])))
+    refused("cache has the wrong shape", lambda a: (two()(a), a["keys"].__setitem__(3, second[0])))
+    refused("cache has the wrong shape", lambda a: (two()(a), a["values"].__setitem__(2, second[0])))
     refused("angles", lambda a: a["angles"].pop())
-    refused("x does not fit", lambda a: a.update(keys=[], values=[], numbers=[1e-5, 0.0], flat=[None] * 6), rows=torch.zeros(2, 0))
-    refused("out of range", lambda a: a["sizes"].__setitem__(6, -1))
+    refused("x has the wrong shape or dtype", lambda a: a.update(keys=[], values=[], flat=[None] * 6), rows=torch.zeros(2, 0))
+    refused("out of range", configured(experts_per_token=-1))
 
     moe = Model(experts=4, per_token=2)
     router, first, second = range(40, 43)
     zeros = lambda *shape, **more: torch.zeros(*shape, device=DEVICE, **more)
-    for words, place, tensor in (("do not fit", router, zeros(1, 64)), ("do not fit", router, zeros(4, 64, 1)), ("router", router, zeros(4, 63)),
-                                 ("router", router, zeros(64, 4).t()), ("first matrix, or two", router, None), ("no router", router, None),
+    for words, place, tensor in (("experts do not match", router, zeros(1, 64)), ("experts do not match", router, zeros(4, 64, 1)), ("router", router, zeros(4, 63)),
+                                 ("router", router, zeros(64, 4).t()), ("either a dense", router, None), ("no router", router, None),
                                  ("first matrix", first, None), ("first matrix", first, zeros(4, 95, 64)), ("first matrix", first, zeros(3, 96, 64)),
-                                 ("first matrix", first, zeros(4, 96, 63)), ("first matrix", first, zeros(4 * 96, 64)), ("has gaps", first, zeros(4, 64, 96).mT),
-                                 ("dtype", first, zeros(4, 96, 64, dtype=torch.int8)), ("do not fit", second, None), ("second matrix", second, zeros(5, 64, 48)),
-                                 ("second matrix", second, zeros(4, 63, 48)), ("first matrix", second, zeros(4, 64, 49)), ("do not fit", second, zeros(4, 64, 0)),
-                                 ("first matrix, or two", 26, zeros(96, 64))):
+                                 ("first matrix", first, zeros(4, 96, 63)), ("first matrix", first, zeros(4 * 96, 64)), ("not contiguous", first, zeros(4, 64, 96).mT),
+                                 ("dtype", first, zeros(4, 96, 64, dtype=torch.int8)), ("experts do not match", second, None), ("second matrix", second, zeros(5, 64, 48)),
+                                 ("second matrix", second, zeros(4, 63, 48)), ("first matrix", second, zeros(4, 64, 49)), ("experts do not match", second, zeros(4, 64, 0)),
+                                 ("either a dense", 26, zeros(96, 64))):
         def change(a):
             a["flat"][place] = tensor
-            if words == "first matrix, or two" and tensor is None:
+            if words == "either a dense" and tensor is None:
                 a["flat"][first] = a["flat"][second] = None
             if place == 26:
                 a["flat"][34] = zeros(64, 48)
         refused(words, change, model=moe)
     for taken in (0, 5, 1 << 15):
-        refused("do not fit", lambda a: a["sizes"].__setitem__(6, taken), model=moe)
-    refused("do not fit", lambda a: a["sizes"].__setitem__(5, 4), model=moe)
+        refused("experts do not match", configured(experts_per_token=taken), model=moe)
+    refused("experts do not match", configured(gated=False), model=moe)
     refused("too many rows for experts", lambda a: None, model=moe, rows=torch.randn(17, 64), capacity=40)
     refused("logits", lambda a: a.__setitem__("logits", torch.zeros(2, 40, device=DEVICE)))
 
@@ -227,6 +236,6 @@ def test_schema():
     # breaks when the schema says otherwise what changes, or there is no meta kernel
     model = Model(layers=1)
     keys, values = model.caches(4), model.caches(4)
-    arguments = (torch.randn(2, model.hidden, device=DEVICE), model.flat, keys, values, model.angles(0, 2), [0], [2], model.sizes, [],
-                 [1e-5, 0.0, 0.25], torch.zeros(2, model.vocab, device=DEVICE))
+    arguments = (torch.randn(2, model.hidden, device=DEVICE), model.flat, keys, values, model.angles(0, 2), [0], [2], model.config.pack(),
+                 torch.zeros(2, model.vocab, device=DEVICE))
     torch.library.opcheck(decode.default, arguments, test_utils=("test_schema", "test_faketensor"))

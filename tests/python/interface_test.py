@@ -216,6 +216,7 @@ CHECKS = {
     "memory_allocated": lambda a: check_allocated(a, a.memory_allocated),
     "memory_cached": lambda a: check_allocated(a, a.memory_cached),
     "memory_reserved": lambda a: check_allocated(a, a.memory_reserved),
+    "allocator_stats": lambda a: check_allocated(a, lambda device_index=0: a.allocator_stats(device_index).allocated_bytes.current),
     "memory_stats": lambda a: check_allocated(a, lambda device_index=0: a.memory_stats(device_index)["allocated_bytes.all.current"]),
     "on_accelerator": lambda a: a.on_accelerator(tensor=torch.ones(1)) is True,
     "op_builder_dir": lambda a: isinstance(a.op_builder_dir(), str),

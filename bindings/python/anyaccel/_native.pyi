@@ -29,6 +29,20 @@ class MemoryStat(_Record):
     @property
     def peak(self) -> int: ...
 
+class MemoryStats(_Record):
+    """Counters of one device's allocator."""
+
+    @property
+    def allocated_bytes(self) -> MemoryStat: ...
+    @property
+    def reserved_bytes(self) -> MemoryStat: ...
+    @property
+    def allocation_count(self) -> MemoryStat: ...
+    @property
+    def num_alloc_retries(self) -> int: ...
+    @property
+    def num_ooms(self) -> int: ...
+
 class HostMemoryStats(_Record):
     """What is known of pinned host memory, in bytes."""
 

@@ -11,11 +11,11 @@ from .errors import make_error
 # Whether torch was imported before AnyAccel. torch looks for CUDA while it is imported and remembers the answer.
 imported_before = "torch" in sys.modules
 
-# Device types that torch's own Python code names. torch.manual_seed() seeds these and PrivateUse1.
+# Device types that torch.manual_seed() seeds by name. It also seeds PrivateUse1.
 SEEDED_BY_NAME = ("cuda", "mps", "xpu", "mtia")
 # Of those, the types for which torch.manual_seed() calls the module's manual_seed(), not manual_seed_all().
 SEEDED_BY_MANUAL_SEED = ("mps",)
-# The types for which `import torch` remembers whether the device is there.
+# Types for which `import torch` caches whether a device is available.
 DETECTED_BY_IMPORT = ("cuda",)
 
 

@@ -11,7 +11,7 @@ import signal
 
 import torch
 
-from . import get_accelerator
+from ._native import get_accelerator
 
 # (grade, function), in order.
 CASES = []

@@ -80,8 +80,7 @@ def functions_of(name, library, namespace):
 
 
 def _gives(cls, name):
-    from .op_builder import OpBuilder
-    return getattr(cls, name) is not getattr(OpBuilder, name)
+    return getattr(cls, name) is not getattr(cls._base, name)
 
 
 def _prefixed(builder, ending):

@@ -42,7 +42,7 @@ class OpBuilder(_native.OpBuilder):
     def __init__(self, name: "str | None" = None, *, accelerator: "Accelerator | None" = None, class_name: "str | None" = None) -> None:
         """`name` overrides NAME, as in DeepSpeed's builders. `accelerator` defaults to the process's accelerator."""
         if accelerator is None:
-            from . import get_accelerator
+            from ._native import get_accelerator
             accelerator = get_accelerator()
         if not isinstance(accelerator, _native.Accelerator):
             accelerator = accelerator._all()  # of a user's class
@@ -183,6 +183,9 @@ class OpBuilder(_native.OpBuilder):
     def is_sycl_enabled() -> bool:
         """Return whether DeepSpeed's SYCL translator is installed."""
         return shutil.which("c2s") is not None
+
+
+OpBuilder._base = OpBuilder  # extension_op compares methods with it
 
 
 def functions_of(name):

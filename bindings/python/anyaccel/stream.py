@@ -63,10 +63,9 @@ class Stream(torch.Stream):
         return super().record_event(event)
 
     def __enter__(self) -> "Stream":
-        from .accelerator import get_accelerator
         if not hasattr(self, "_scopes"):
             self._scopes = []
-        self._scopes.append(get_accelerator().stream(self).__enter__())
+        self._scopes.append(_native.get_accelerator().stream(self).__enter__())
         return self
 
     def __exit__(self, *exception: object) -> None:

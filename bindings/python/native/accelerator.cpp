@@ -166,6 +166,7 @@ void bind_memory(Class& c) {
       .def("max_memory_cached", &Accelerator::max_memory_cached, index_argument())
       .def("reset_max_memory_cached", &Accelerator::reset_max_memory_cached, index_argument())
       .def("memory_stats", &Accelerator::memory_stats, index_argument())
+      .def("allocator_stats", &Accelerator::allocator_stats, index_argument())
       .def("reset_peak_memory_stats", &Accelerator::reset_peak_memory_stats, index_argument())
       .def("memory_reserved", &Accelerator::memory_reserved, index_argument())
       .def("max_memory_reserved", &Accelerator::max_memory_reserved, index_argument())

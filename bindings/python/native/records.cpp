@@ -57,6 +57,12 @@ void bind_records(py::module_& module) {
   Record<MemoryStat>(module, "MemoryStat", "A number and its peak since the last reset.")
       .field("current", &MemoryStat::current)
       .field("peak", &MemoryStat::peak);
+  Record<MemoryStats>(module, "MemoryStats", "Counters of one device's allocator.")
+      .field("allocated_bytes", &MemoryStats::allocated_bytes)
+      .field("reserved_bytes", &MemoryStats::reserved_bytes)
+      .field("allocation_count", &MemoryStats::allocation_count)
+      .field("num_alloc_retries", &MemoryStats::num_alloc_retries)
+      .field("num_ooms", &MemoryStats::num_ooms);
   Record<HostMemoryStats>(module, "HostMemoryStats", "What is known of pinned host memory, in bytes.")
       .field("allocated_bytes", &HostMemoryStats::allocated_bytes)
       .field("reserved_bytes", &HostMemoryStats::reserved_bytes)

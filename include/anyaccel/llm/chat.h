@@ -25,7 +25,7 @@ class ChatTemplate {
   /// Reads chat_template.jinja, or else what tokenizer_config.json says, and the special tokens' names. Nothing when the
   /// folder has no template. Throws `corrupt` for what is no template and `unsupported` for what is outside the subset; both
   /// name the construct and its line.
-  static std::optional<ChatTemplate> load(const std::filesystem::path& folder);
+  [[nodiscard]] static std::optional<ChatTemplate> load(const std::filesystem::path& folder);
   /// The same from a text. `special_tokens` are variables: {"bos_token", "<s>"}, ...
   static ChatTemplate parse(std::string_view text, const std::map<std::string, std::string>& special_tokens = {});
 

@@ -28,12 +28,12 @@ class Embedder {
   /// config_sentence_transformers.json. Without those: the mean of all tokens, not normalized. `dtype`: what to compute in.
   /// Throws `not_found`, `io`, `corrupt` naming file and key or tensor, or `unsupported` naming the family, pooling, module
   /// or option that is not there.
-  static Embedder load(const std::filesystem::path& folder, c10::ScalarType dtype = c10::kFloat);
+  [[nodiscard]] static Embedder load(const std::filesystem::path& folder, c10::ScalarType dtype = c10::kFloat);
 
   /// A float32 host tensor [texts, dimension()], row by row in the order of `texts`. Of a text that is longer than
   /// max_tokens() the beginning counts. A text's vector does not depend on those beside it but for the rounding of products of
   /// other shapes. Throws `invalid_argument` for a batch size below 1, or a text without any token.
-  at::Tensor embed(const std::vector<std::string>& texts, const EmbedOptions& options = {}) const;
+  [[nodiscard]] at::Tensor embed(const std::vector<std::string>& texts, const EmbedOptions& options = {}) const;
 
   /// Values of a vector.
   std::int64_t dimension() const noexcept;

@@ -1,7 +1,6 @@
 // Continuing a sequence with a model.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -13,6 +12,7 @@
 
 #include "anyaccel/error.h"
 #include "anyaccel/llm/model.h"
+#include "anyaccel/llm/stop_condition.h"
 #include "anyaccel/llm/tokenizer.h"
 
 namespace anyaccel::llm {
@@ -71,11 +71,11 @@ struct GenerateResult {
 
 /// Generates after `prompt`. `tokenizer` may be null: then there is no text and stop strings are `invalid_argument`.
 /// `on_text` gets the text in pieces of whole UTF-8 characters, as soon as no stop string can begin in them;
-/// `stop` ends generation when it becomes true. Throws `invalid_argument` for an empty prompt, unknown ids, a prompt that
-/// is longer than the context, or options out of range.
+/// When `stop` requests it, generation ends with FinishReason::interrupted. Throws `invalid_argument` for an empty
+/// prompt, unknown ids, a prompt that is longer than the context, or options out of range.
 GenerateResult generate(const Model& model, const Tokenizer* tokenizer, const std::vector<std::int64_t>& prompt,
                         const GenerateOptions& options, const std::function<void(std::string_view)>& on_text = {},
-                        const std::atomic<bool>* stop = nullptr);
+                        StopCondition stop = {});
 
 /// The same with one model again and again. What the last prompt and answer computed is kept: a prompt that begins as they
 /// do, as a conversation's next one, costs only what is new. Copies nothing but the model's handle. Not thread-safe.
@@ -88,8 +88,7 @@ class Generator {
   Generator& operator=(Generator&&) noexcept;
   /// As the function of the same name.
   GenerateResult generate(const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
-                          const std::function<void(std::string_view)>& on_text = {},
-                          const std::atomic<bool>* stop = nullptr);
+                          const std::function<void(std::string_view)>& on_text = {}, StopCondition stop = {});
 
  private:
   struct Data;
@@ -104,14 +103,14 @@ struct BatchResult {
 
 /// Generates after each of several prompts, up to `batch_size` of them in each pass of the model; a new one begins when one
 /// ends. Prompt i draws with the seed `options.sampling.seed` + i, so its text does not depend on the others, apart from how
-/// logits of more rows are rounded; where the op `inference_decode` does the model, they have the same bits. `on_result` gets each
-/// prompt's number and result, in the order of the prompts. When `stop` becomes true those that are being generated end as
-/// interrupted, and those that have not begun get no result.
-/// With `batch_size` 1, or with speculation, one prompt follows the other as with a Generator. Throws for what is wrong with
-/// the options; what is wrong with a prompt is its result's error.
+/// logits of more rows are rounded; with the op `inference_decode`, they have the same bits. `on_result` gets each
+/// prompt's number and result, in the order of the prompts. When a stop is requested, prompts in progress end as
+/// `interrupted`, and prompts that have not begun get no result. With `batch_size` 1, or with speculation, one prompt
+/// follows the other as with a Generator. Throws for what is wrong with the options; what is wrong with a prompt is its
+/// result's error.
 void generate_batch(const Model& model, const Tokenizer* tokenizer,
                     const std::vector<std::vector<std::int64_t>>& prompts, const GenerateOptions& options,
                     std::int64_t batch_size, const std::function<void(std::size_t, BatchResult)>& on_result,
-                    const std::atomic<bool>* stop = nullptr);
+                    StopCondition stop = {});
 
 }  // namespace anyaccel::llm

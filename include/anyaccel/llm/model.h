@@ -31,25 +31,25 @@ class Model {
  public:
   /// Reads a Hugging Face folder: config.json and model.safetensors, whole or in shards. `dtype`: what to compute in.
   /// Throws `not_found`, `io`, `unsupported` naming what is not Llama, or `corrupt` naming file and tensor.
-  static Model load(const std::filesystem::path& folder, c10::ScalarType dtype = c10::kFloat);
+  [[nodiscard]] static Model load(const std::filesystem::path& folder, c10::ScalarType dtype = c10::kFloat);
   /// The same, with weights as integers if wanted: a half or a quarter of bfloat16's bytes, which is what a new token waits for.
   /// Embedding, norms, biases and experts stay in `dtype`. Throws `invalid_argument` for other bits or groups, or a
   /// checkpoint whose weights are integers already. Such ones are read as they are: GPTQ and AWQ ("gemm") of 4 bits, GPTQ
   /// of 8, compressed-tensors of 4 and 8. Where inputs that are no neighbours share a scale, a group is no multiple of 32,
   /// or 8 bits have zeros, they become `dtype`.
-  static Model load(const std::filesystem::path& folder, const LoadOptions& options);
+  [[nodiscard]] static Model load(const std::filesystem::path& folder, const LoadOptions& options);
   /// The same by all ranks of a job together, as the launcher's variables name them: each reads and holds its part of the
   /// weights, and logits() and generate() are calls of all ranks with the same arguments and results. `plan_file`: a JSON
   /// object of patterns of names to column, row, vocabulary or replicated; empty: what config.json says, or none.
   /// Throws what comm::init_process_group() throws too, and `invalid_argument` naming the weight that cannot be split.
-  static Model load_parallel(const std::filesystem::path& folder, c10::ScalarType dtype = c10::kFloat,
-                             const std::filesystem::path& plan_file = {});
+  [[nodiscard]] static Model load_parallel(const std::filesystem::path& folder, c10::ScalarType dtype = c10::kFloat,
+                                           const std::filesystem::path& plan_file = {});
   /// The same, with weights as integers if wanted or if the checkpoint has them so: each rank has those that one rank
   /// alone would have, where its part of the inputs begins and ends between groups. The feed-forward part is cut so; after
   /// attention, where heads are cut, a rank's part has groups of 64 or 32 if these fit, and is `dtype` if not or if a
   /// `group` was asked for. A checkpoint's groups are divided instead. Each rank keeps a file of its own in the cache.
-  static Model load_parallel(const std::filesystem::path& folder, const LoadOptions& options,
-                             const std::filesystem::path& plan_file = {});
+  [[nodiscard]] static Model load_parallel(const std::filesystem::path& folder, const LoadOptions& options,
+                                           const std::filesystem::path& plan_file = {});
   /// New float32 weights drawn from `seed`; the same ones on every accelerator.
   static Model create(const ModelConfig& config, std::uint64_t seed);
 
@@ -67,7 +67,7 @@ class Model {
 
   /// Logits [time, vocab] of a sequence, float32 on the host. `invalid_argument` for an empty sequence, ids outside the
   /// vocabulary, or more than the context.
-  at::Tensor logits(const std::vector<std::int64_t>& ids) const;
+  [[nodiscard]] at::Tensor logits(const std::vector<std::int64_t>& ids) const;
   /// `unsupported` for a part of a model, or integers. Writes config.json and model.safetensors into a folder; existing files are replaced once the new ones are complete.
   void save(const std::filesystem::path& folder) const;
 

@@ -17,7 +17,7 @@ namespace anyaccel::llm {
 class Tokenizer {
  public:
   /// Reads a folder's tokenizer.json. Throws `not_found`, `corrupt`, or `unsupported` naming the construct.
-  static Tokenizer load(const std::filesystem::path& folder);
+  [[nodiscard]] static Tokenizer load(const std::filesystem::path& folder);
   /// The byte vocabulary that our training writes: id = byte, and 256 = <|endoftext|>.
   static Tokenizer bytes();
 

@@ -3,7 +3,6 @@
 
 #include <c10/core/ScalarType.h>
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "anyaccel/llm/config.h"
+#include "anyaccel/llm/stop_condition.h"
 
 namespace anyaccel::llm {
 
@@ -108,10 +108,10 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   const TrainInfo& info() const;
-  /// Trains, saves and evaluates. `stop`: when it becomes true the step is finished, a checkpoint saved, and the result
-  /// says `interrupted`. Throws `io` when saving fails; an older checkpoint in `out` is then still whole. Ranks return together; one that is
-  /// gone is `unavailable` on the others. Held-out figures are rank 0's alone.
-  TrainResult run(const std::function<void(const TrainStep&)>& on_step = {}, const std::atomic<bool>* stop = nullptr);
+  /// Trains, saves and evaluates. When `stop` requests it, training finishes the current step, saves a checkpoint and
+  /// returns an `interrupted` result. Throws `io` if saving fails; an older checkpoint in `out` then remains intact.
+  /// All ranks return together. If a rank dies, the others throw `unavailable`. Only rank 0 has held-out losses.
+  TrainResult run(const std::function<void(const TrainStep&)>& on_step = {}, StopCondition stop = {});
 
  private:
   struct Impl;

@@ -12,12 +12,12 @@
 namespace anyaccel::ops {
 
 /// One read or write that was started by itself. Copies are the same request. Thread-safe.
-class AsyncIORequest {
+class [[nodiscard]] AsyncIORequest {
  public:
   /// Returns when it is done; reads are in the tensor then. Throws `io` (full disk, failing disk, a file that ended before the
   /// range did: the message has path and place), `interrupted` after cancel(), `invalid_state` after fork().
   void wait();
-  bool done() const;
+  [[nodiscard]] bool done() const;
   /// Blocks that the system has not begun are given up; those under way end by themselves, and until then memory is kept.
   void cancel();
 
@@ -88,13 +88,15 @@ class AsyncIOHandle {
   void close();
 
   /// Requests that are waited for by themselves; wait() above does not count them.
-  AsyncIORequest start_read(const at::Tensor& buffer, const std::string& filename, std::int64_t file_offset = 0);
-  AsyncIORequest start_write(const at::Tensor& buffer, const std::string& filename, std::int64_t file_offset = 0);
+  [[nodiscard]] AsyncIORequest start_read(const at::Tensor& buffer, const std::string& filename,
+                                          std::int64_t file_offset = 0);
+  [[nodiscard]] AsyncIORequest start_write(const at::Tensor& buffer, const std::string& filename,
+                                           std::int64_t file_offset = 0);
 
   /// As PinHandle's. Transfers to and from such tensors need no copy.
-  at::Tensor new_cpu_locked_tensor(std::int64_t elements, const at::Tensor& example);
+  [[nodiscard]] at::Tensor new_cpu_locked_tensor(std::int64_t elements, const at::Tensor& example);
   bool free_cpu_locked_tensor(const at::Tensor& locked);
-  bool is_pinned(const at::Tensor& buffer) const;
+  [[nodiscard]] bool is_pinned(const at::Tensor& buffer) const;
 
  private:
   c10::IValue object_;

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/reduce_op.h"
+
 namespace c10d {
 class Store;
 }
 
 namespace anyaccel::ops {
-
-enum class CclReduce { sum, avg, product, min, max };
 
 /// A group of ranks that exchanges tensors through oneCCL (the op `CCLCommBuilder`, which is built where oneCCL is). comm.h has it as a
 /// backend of torch.distributed's kind, "ccl". Several objects may be used side by side, for groups that overlap too.
@@ -38,15 +38,15 @@ class CCLComm {
   CCLComm& operator=(const CCLComm&) = delete;
 
   /// In place.
-  void all_reduce_(const at::Tensor& tensor, CclReduce reduce = CclReduce::sum);
+  void all_reduce_(const at::Tensor& tensor, ReduceOp reduce = ReduceOp::sum);
   /// In place on rank `destination`; the others keep theirs.
-  void reduce_(const at::Tensor& tensor, std::int64_t destination, CclReduce reduce = CclReduce::sum);
+  void reduce_(const at::Tensor& tensor, std::int64_t destination, ReduceOp reduce = ReduceOp::sum);
   /// In place, from rank `source`.
   void broadcast_(const at::Tensor& tensor, std::int64_t source);
   /// The tensors of all ranks one after the other along the first dimension.
   at::Tensor all_gather(const at::Tensor& tensor);
   /// This rank's part, along the first dimension, of the reduced tensor; the dimension is a multiple of the number of ranks.
-  at::Tensor reduce_scatter(const at::Tensor& tensor, CclReduce reduce = CclReduce::sum);
+  at::Tensor reduce_scatter(const at::Tensor& tensor, ReduceOp reduce = ReduceOp::sum);
   /// Rows of the first dimension, `input_splits[i]` of them to rank i and `output_splits[i]` from it; empty: as many for each.
   at::Tensor all_to_all(const at::Tensor& tensor, const std::vector<std::int64_t>& output_splits = {},
                         const std::vector<std::int64_t>& input_splits = {});

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace anyaccel {
+namespace anyaccel::ops {
 
 /// As DeepSpeedCPUAdagrad's. Decay is 0 or more.
 struct CPUAdagradOptions {
@@ -48,4 +48,4 @@ class CPUAdagrad {
   std::int64_t id_;
 };
 
-}  // namespace anyaccel
+}  // namespace anyaccel::ops

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace anyaccel {
+namespace anyaccel::ops {
 
 /// As torch.optim.AdamW's and DeepSpeedCPUAdam's.
 struct CPUAdamOptions {
@@ -57,4 +57,4 @@ class CPUAdam {
   std::int64_t id_;
 };
 
-}  // namespace anyaccel
+}  // namespace anyaccel::ops

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace anyaccel {
+namespace anyaccel::ops {
 
 /// As DeepSpeedCPULion's. Decay is 0 or more.
 struct CPULionOptions {
@@ -49,4 +49,4 @@ class CPULion {
   std::int64_t id_;
 };
 
-}  // namespace anyaccel
+}  // namespace anyaccel::ops

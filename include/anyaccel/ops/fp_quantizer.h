@@ -13,7 +13,7 @@
 ///
 /// All functions: the first call loads the op, which may compile it: `build_failed` or `unavailable` when that cannot be. What does not
 /// fit is `invalid_argument`; then nothing was changed. Threads may call at once, for different results.
-namespace anyaccel::fp_quantizer {
+namespace anyaccel::ops::fp_quantizer {
 
 /// Bytes of a group's row.
 constexpr std::int64_t row_bytes(std::int64_t group_size, std::int64_t q_bits) { return group_size * q_bits / 8 + 4; }
@@ -33,4 +33,4 @@ void dequantize(const at::Tensor& val, const at::Tensor& val_q, std::int64_t gro
 void selective_dequantize(const at::Tensor& val, const at::Tensor& val_q, const at::Tensor& indexes,
                           std::int64_t group_size, std::int64_t q_mantisa_bits, std::int64_t q_exponent_bits);
 
-}  // namespace anyaccel::fp_quantizer
+}  // namespace anyaccel::ops::fp_quantizer

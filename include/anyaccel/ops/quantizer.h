@@ -9,7 +9,7 @@
 /// All functions: groups are of successive elements, in the tensor's order. `num_bits` is 8 or 4; int4 are two to a byte, the first in
 /// the upper four bits, and their groups have an even number of elements. The first call loads the op, which may compile it: `build_failed`
 /// or `unavailable` when that cannot be. What does not fit is `invalid_argument`; inputs are never changed. Threads may call at once.
-namespace anyaccel::quantizer {
+namespace anyaccel::ops::quantizer {
 
 enum class QuantizationType { symmetric, asymmetric };
 
@@ -44,4 +44,4 @@ Quantized quantized_reduction(const Quantized& inputs, std::int64_t in_groups, s
 at::Tensor dequantize_to_half(const at::Tensor& codes, const at::Tensor& scale, const at::Tensor& min_value,
                               std::int64_t num_group, std::int64_t group_size, std::int64_t num_bits);
 
-}  // namespace anyaccel::quantizer
+}  // namespace anyaccel::ops::quantizer

@@ -9,13 +9,13 @@
 #include <cstdint>
 #include <string>
 
+#include "anyaccel/reduce_op.h"
+
 namespace c10d {
 class ProcessGroup;
 }
 
 namespace anyaccel::ops {
-
-enum class ShmReduce { sum, avg, product, min, max };
 
 /// The ranks of a process group, which reduce and exchange tensors through memory that they share; where they share none
 /// (several nodes), through the process group, with the reason in reason(). Several objects may be used side by side, for groups
@@ -45,17 +45,17 @@ class ShareMemComm {
   const std::string& name() const noexcept { return name_; }
 
   /// In place.
-  void all_reduce_(const at::Tensor& tensor, ShmReduce reduce = ShmReduce::sum);
-  at::Tensor all_reduce(const at::Tensor& tensor, ShmReduce reduce = ShmReduce::sum);
+  void all_reduce_(const at::Tensor& tensor, ReduceOp reduce = ReduceOp::sum);
+  at::Tensor all_reduce(const at::Tensor& tensor, ReduceOp reduce = ReduceOp::sum);
   /// `count` elements at addresses of host memory, without a tensor and torch's dispatcher, which for a few KiB take longer than
   /// the reduction. `in` may be `out`; other overlaps may not be.
   void all_reduce(const void* in, void* out, std::int64_t count, c10::ScalarType dtype,
-                  ShmReduce reduce = ShmReduce::sum);
+                  ReduceOp reduce = ReduceOp::sum);
   /// The tensors of all ranks one after the other along the first dimension.
   at::Tensor all_gather(const at::Tensor& tensor);
   /// This rank's part, along the first dimension, of the reduced tensor. `invalid_argument` when the dimension is no multiple of the
   /// number of ranks.
-  at::Tensor reduce_scatter(const at::Tensor& tensor, ShmReduce reduce = ShmReduce::sum);
+  at::Tensor reduce_scatter(const at::Tensor& tensor, ReduceOp reduce = ReduceOp::sum);
   /// In place, from the rank `source` of the group. Returns when all ranks have called it.
   void broadcast_(const at::Tensor& tensor, std::int64_t source);
   void barrier();

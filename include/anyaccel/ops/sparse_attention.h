@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace anyaccel {
+namespace anyaccel::ops {
 
 /// Which blocks of keys each block of queries sees. Errors of constructors and make_layout() are `invalid_argument`. Objects do
 /// not change and may be used by several threads.
@@ -183,4 +183,4 @@ class SparseSelfAttention {
 std::pair<at::Tensor, std::int64_t> pad_to_block_size(const at::Tensor& tensor, std::int64_t block, std::int64_t dim,
                                                       double value = 0);
 
-}  // namespace anyaccel
+}  // namespace anyaccel::ops

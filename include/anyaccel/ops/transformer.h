@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace anyaccel {
+namespace anyaccel::ops {
 
 /// Options of a layer.
 struct TransformerConfig {
@@ -79,4 +79,4 @@ class TransformerLayer {
 using DeepSpeedTransformerConfig = TransformerConfig;
 using DeepSpeedTransformerLayer = TransformerLayer;
 
-}  // namespace anyaccel
+}  // namespace anyaccel::ops

@@ -167,7 +167,8 @@ class Backend : public DeviceInterface,
 
  protected:
   /// Throws `unsupported` in the words "`feature` is not supported by the <name> accelerator".
-  [[noreturn]] void refuse(const char* where, const std::string& feature, const std::string& reason = {}) const;
+  [[noreturn]] void fail_unsupported(const char* where, const std::string& feature,
+                                     const std::string& reason = {}) const;
   /// A constructor may adapt its traits to the machine (the cpu's communication backend).
   Traits traits_;
 

@@ -134,14 +134,15 @@ MemoryStats CpuBackend::memory_stats(DeviceIndex /*index*/) const {
     stats.allocated_bytes = stats.reserved_bytes = process_memory_.read();
     return stats;
   }
-  if (!counts_allocations()) refuse("memory_stats", "counting host tensors", "this program has set its own allocator");
+  if (!counts_allocations())
+    fail_unsupported("memory_stats", "counting host tensors", "this program has set its own allocator");
   return counted_memory();
 }
 
 MemoryInfo CpuBackend::memory_info(DeviceIndex index) const {
   const auto amount = topology::usable_memory(devices_[static_cast<std::size_t>(index)].memory_nodes);
   if (amount.total == topology::MemoryAmount::unlimited)
-    refuse("memory_info", "asking for the memory", "/proc/meminfo cannot be read");
+    fail_unsupported("memory_info", "asking for the memory", "/proc/meminfo cannot be read");
   return {.free = amount.available, .total = amount.total};
 }
 

@@ -127,7 +127,8 @@ MemoryInfo CudaBackend::memory_info(DeviceIndex index) const {
 // As torch.cuda.cudart().cudaHostRegister.
 bool CudaBackend::register_host_memory(void* address, std::size_t bytes) {
   start();
-  if (!driver_runs()) refuse("register_host_memory", "registering host memory", "the CUDA driver is not loaded");
+  if (!driver_runs())
+    fail_unsupported("register_host_memory", "registering host memory", "the CUDA driver is not loaded");
   const auto reason = driver_register_host(address, bytes, current_device());
   if (reason.empty()) return true;
   throw Error(ErrorCode::device_error, "register_host_memory",
@@ -146,7 +147,7 @@ std::shared_ptr<sdk::GraphImpl> CudaBackend::new_graph() {
   const auto& library = GraphLibrary::instance();
   if (library.without_cuda)
     if (auto graph = torch_parts::make_graph(device_type())) return graph;
-  if (!library.reason.empty()) refuse("create_graph", "capturing graphs", library.reason);
+  if (!library.reason.empty()) fail_unsupported("create_graph", "capturing graphs", library.reason);
   start();
   return std::shared_ptr<sdk::GraphImpl>(library.create());
 }

@@ -13,7 +13,7 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) {
+[[noreturn]] void fail(const std::string& text) {
   throw Error(
       ErrorCode::invalid_argument, "SIM_FAULTS",
       {.what = "not a fault",
@@ -28,7 +28,7 @@ Number read_number(const std::string& text, const std::string& whole) {
   Number number{};
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end || !(number >= Number{})) refuse(whole);
+  if (error != std::errc() || stop != end || !(number >= Number{})) fail(whole);
   return number;
 }
 
@@ -45,9 +45,9 @@ void read_kind(const std::string& text, const std::string& whole, Fault& fault) 
   else if (kind == "slow")
     fault.kind = FaultKind::slow;
   else
-    refuse(whole);
+    fail(whole);
   const bool takes_value = fault.kind == FaultKind::kernel || fault.kind == FaultKind::slow;
-  if (value.empty() ? fault.kind == FaultKind::slow || equals != std::string::npos : !takes_value) refuse(whole);
+  if (value.empty() ? fault.kind == FaultKind::slow || equals != std::string::npos : !takes_value) fail(whole);
   if (fault.kind == FaultKind::kernel) fault.op = value;
   if (fault.kind == FaultKind::slow) fault.delay_us = read_microseconds("SIM_FAULTS", value);
 }
@@ -60,12 +60,12 @@ Fault parse_fault(const std::string& whole) {
     text.resize(slash);
   }
   const auto when = text.find_first_of("@%");
-  if (when == std::string::npos) refuse(whole);
+  if (when == std::string::npos) fail(whole);
   read_kind(text.substr(0, when), whole, fault);
   auto number = text.substr(when + 1);
   if (text[when] == '%') {
     fault.probability = read_number<double>(number, whole);
-    if (fault.probability <= 0 || fault.probability > 1) refuse(whole);
+    if (fault.probability <= 0 || fault.probability > 1) fail(whole);
     return fault;
   }
   if (!number.empty() && number.back() == '+') {
@@ -73,7 +73,7 @@ Fault parse_fault(const std::string& whole) {
     number.pop_back();
   }
   fault.at = read_number<std::uint64_t>(number, whole);
-  if (fault.at == 0) refuse(whole);
+  if (fault.at == 0) fail(whole);
   return fault;
 }
 

@@ -18,7 +18,7 @@ constexpr int kMostDevices = 16;
 constexpr std::int64_t kLeastMemory = 1 << 20;
 constexpr std::int64_t kMostMemory = 1LL << 42;
 
-[[noreturn]] void refuse(const char* where, const std::string& what, const std::string& got, const std::string& want) {
+[[noreturn]] void fail(const char* where, const std::string& what, const std::string& got, const std::string& want) {
   throw Error(ErrorCode::invalid_argument, where, {.what = what, .got = quoted_text(got), .want = want});
 }
 
@@ -46,8 +46,8 @@ std::int64_t read_bytes(const char* where, const std::string& text) {
       const double bytes = amount->number * static_cast<double>(1ULL << shift);
       if (amount->unit == name && bytes <= static_cast<double>(kMostMemory)) return static_cast<std::int64_t>(bytes);
     }
-  refuse(where, "not a size of memory", text,
-         "a number above 0 with B, KiB, MiB, GiB or TiB, such as 512MiB, up to 4TiB");
+  fail(where, "not a size of memory", text,
+       "a number above 0 with B, KiB, MiB, GiB or TiB, such as 512MiB, up to 4TiB");
 }
 
 /// One name of each type is torch's own ("Float"); the others are those of Python.
@@ -100,20 +100,20 @@ double read_microseconds(const char* where, const std::string& text) {
   if (amount && amount->unit == "ms") scale = 1e3;
   if (amount && amount->unit == "s") scale = 1e6;
   if (scale == 0 || amount->number < 0 || amount->number * scale > 60e6)
-    refuse(where, "not a time", text, "a number with ns, us, ms or s, such as 20us, up to 60s");
+    fail(where, "not a time", text, "a number with ns, us, ms or s, such as 20us, up to 60s");
   return amount->number * scale;
 }
 
 void check(const Options& options) {
   if (options.devices < 1 || options.devices > kMostDevices)
-    refuse("SIM_DEVICES", "not a number of devices", std::to_string(options.devices),
-           "1 to " + std::to_string(kMostDevices));
+    fail("SIM_DEVICES", "not a number of devices", std::to_string(options.devices),
+         "1 to " + std::to_string(kMostDevices));
   if (options.memory < kLeastMemory || options.memory > kMostMemory)
-    refuse("SIM_MEMORY", "not a size of memory", std::to_string(options.memory), "1MiB to 4TiB");
+    fail("SIM_MEMORY", "not a size of memory", std::to_string(options.memory), "1MiB to 4TiB");
   if (!(options.latency_us >= 0 && options.latency_us <= 60e6))
-    refuse("SIM_LATENCY", "not a time", std::to_string(options.latency_us), "0 to 60s");
+    fail("SIM_LATENCY", "not a time", std::to_string(options.latency_us), "0 to 60s");
   if (!options.check.empty() && options.check != "report" && options.check != "abort")
-    refuse("SIM_CHECK", "no such way to check", options.check, "report, abort, or off");
+    fail("SIM_CHECK", "no such way to check", options.check, "report, abort, or off");
   dtype_bits(options);
   parse_faults(options.faults);
 }
@@ -123,8 +123,7 @@ std::uint64_t dtype_bits(const Options& options) {
   std::uint64_t bits = 0;
   for (const auto& name : options.dtypes) {
     const auto dtype = read_dtype(name);
-    if (!dtype)
-      refuse("SIM_DTYPES", "no such data type", name, "names of torch's types, such as float32,bfloat16,int64");
+    if (!dtype) fail("SIM_DTYPES", "no such data type", name, "names of torch's types, such as float32,bfloat16,int64");
     bits |= 1ULL << static_cast<unsigned>(*dtype);
   }
   return bits;

@@ -107,8 +107,8 @@ std::shared_ptr<EventImpl> TorchBackend::new_event(DeviceIndex /*index*/, bool e
 std::shared_ptr<GraphImpl> TorchBackend::new_graph() {
   start();
   if (auto graph = torch_parts::make_graph(device_type())) return graph;
-  refuse("create_graph", "capturing graphs",
-         "the LibTorch of this process (" TORCH_VERSION ") has no graph registered for this device type");
+  fail_unsupported("create_graph", "capturing graphs",
+                   "the LibTorch of this process (" TORCH_VERSION ") has no graph registered for this device type");
 }
 
 bool TorchBackend::is_current_stream_capturing() const {

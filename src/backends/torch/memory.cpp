@@ -16,7 +16,8 @@ MemoryStat stat(const c10::CachingAllocator::StatArray& array) { return {array[k
 MemoryStats TorchBackend::memory_stats(DeviceIndex index) const {
   start();
   auto* allocator = device_allocator(device_type());
-  if (allocator == nullptr) refuse("memory_stats", "counting allocated memory", "its allocator keeps no statistics");
+  if (allocator == nullptr)
+    fail_unsupported("memory_stats", "counting allocated memory", "its allocator keeps no statistics");
   const auto stats = allocator->getDeviceStats(static_cast<c10::DeviceIndex>(index));
   return {.allocated_bytes = stat(stats.allocated_bytes),
           .reserved_bytes = stat(stats.reserved_bytes),
@@ -28,7 +29,8 @@ MemoryStats TorchBackend::memory_stats(DeviceIndex index) const {
 MemoryInfo TorchBackend::memory_info(DeviceIndex index) const {
   start();
   auto* allocator = device_allocator(device_type());
-  if (allocator == nullptr) refuse("memory_info", "asking for a device's memory", "its allocator does not say");
+  if (allocator == nullptr)
+    fail_unsupported("memory_info", "asking for a device's memory", "its allocator does not say");
   const auto [free, total] = allocator->getMemoryInfo(static_cast<c10::DeviceIndex>(index));
   return {.free = static_cast<std::int64_t>(free), .total = static_cast<std::int64_t>(total)};
 }
@@ -37,7 +39,7 @@ void TorchBackend::reset_peak_memory_stats(DeviceIndex index) {
   start();
   auto* allocator = device_allocator(device_type());
   if (allocator == nullptr)
-    refuse("reset_peak_memory_stats", "counting allocated memory", "its allocator keeps no statistics");
+    fail_unsupported("reset_peak_memory_stats", "counting allocated memory", "its allocator keeps no statistics");
   allocator->resetPeakStats(static_cast<c10::DeviceIndex>(index));
 }
 

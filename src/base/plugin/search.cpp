@@ -31,20 +31,20 @@ std::string text_file_problem(const fs::path& path) {
 
 /// Fills in all that the text file and the library's headers tell; throws what is wrong.
 void examine(FoundPlugin& plugin) {
-  const auto refuse = [&](std::string problem) { plugin.problem = std::move(problem); };
-  if (auto problem = text_file_problem(plugin.file); !problem.empty()) return refuse(problem);
+  const auto reject = [&](std::string problem) { plugin.problem = std::move(problem); };
+  if (auto problem = text_file_problem(plugin.file); !problem.empty()) return reject(problem);
   const auto file = parse_plugin_file(read_file(plugin.file));
   plugin.name = file.name;
   plugin.library = plugin.file.parent_path() / file.library;
   if (is_reserved_name(file.name))
-    return refuse("the name '" + file.name + "' is AnyAccel's own or torch's; give the plugin another one");
-  if (auto problem = identity_mismatch(file.build, own_identity()); !problem.empty()) return refuse(problem);
+    return reject("the name '" + file.name + "' is AnyAccel's own or torch's; give the plugin another one");
+  if (auto problem = identity_mismatch(file.build, own_identity()); !problem.empty()) return reject(problem);
   plugin.described = plugin_traits(file);
-  if (auto problem = trust_problem(plugin.library, TrustedKind::file); !problem.empty()) return refuse(problem);
+  if (auto problem = trust_problem(plugin.library, TrustedKind::file); !problem.empty()) return reject(problem);
   // Nor may a library be directly in a folder such as /tmp.
   const auto real = fs::canonical(plugin.library);
-  if (auto problem = trust_problem(real.parent_path(), TrustedKind::folder); !problem.empty()) return refuse(problem);
-  if (auto problem = library_problem(real); !problem.empty()) refuse(plugin.library.string() + ": " + problem);
+  if (auto problem = trust_problem(real.parent_path(), TrustedKind::folder); !problem.empty()) return reject(problem);
+  if (auto problem = library_problem(real); !problem.empty()) reject(plugin.library.string() + ": " + problem);
 }
 
 FoundPlugin look_at(const fs::path& path) {
@@ -59,17 +59,17 @@ FoundPlugin look_at(const fs::path& path) {
 
 void search(const PluginFolder& where, std::vector<FoundPlugin>& out) {
   const auto& folder = where.path;
-  const auto refuse = [&](std::string problem) { out.push_back({.file = folder, .problem = std::move(problem)}); };
+  const auto reject = [&](std::string problem) { out.push_back({.file = folder, .problem = std::move(problem)}); };
   if (!folder.is_absolute())
-    return refuse("'" + folder.string() + "' is relative: what it means depends on where the program was started; " +
+    return reject("'" + folder.string() + "' is relative: what it means depends on where the program was started; " +
                   "give an absolute path");
   std::error_code error;
   if (!where.required && !fs::exists(folder, error)) return;
-  if (auto problem = trust_problem(folder, TrustedKind::folder); !problem.empty()) return refuse(problem);
+  if (auto problem = trust_problem(folder, TrustedKind::folder); !problem.empty()) return reject(problem);
   std::vector<fs::path> files;
   for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::end(entry); entry.increment(error))
     if (entry->path().extension() == kPluginSuffix) files.push_back(entry->path());
-  if (error) return refuse(folder.string() + " cannot be searched: " + error.message());
+  if (error) return reject(folder.string() + " cannot be searched: " + error.message());
   std::sort(files.begin(), files.end());
   for (const auto& file : files) out.push_back(look_at(file));
 }

@@ -71,7 +71,7 @@ class Conversation {
   }
 
   /// Prints the answer as it comes; it and the question are kept when there is one.
-  void answer(const std::string& question, const std::atomic<bool>* stop) {
+  void answer(const std::string& question, const llm::StopCondition& stop) {
     auto messages = messages_;
     messages.push_back({.role = "user", .content = question});
     const auto prompt = tokenizer_.encode(template_.apply(messages), /*add_special_tokens=*/false);

@@ -31,7 +31,7 @@ constexpr const char* kHelp =
 /// The template's own name; it occurs in no other meaning there.
 constexpr std::string_view kTemplate = "hostcard";
 
-[[noreturn]] void refuse(const std::string& what, const std::string& got, const std::string& want) {
+[[noreturn]] void fail(const std::string& what, const std::string& got, const std::string& want) {
   throw Error(ErrorCode::invalid_argument, kWhere, {.what = what, .got = quoted_text(got), .want = want});
 }
 
@@ -39,17 +39,17 @@ void check_name(const std::string& name) {
   const bool letters = std::all_of(name.begin(), name.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
   // torch's device names have no digits; C++ keeps names with "__" for itself.
   if (!is_plugin_name(name) || !letters || name.back() == '_' || name.find("__") != std::string::npos)
-    refuse("not a name for a backend", name, "2 to 32 of a-z, with single '_' inside, for example mycard");
-  if (is_reserved_name(name)) refuse("this name is AnyAccel's own or torch's", name, "another one");
+    fail("not a name for a backend", name, "2 to 32 of a-z, with single '_' inside, for example mycard");
+  if (is_reserved_name(name)) fail("this name is AnyAccel's own or torch's", name, "another one");
 }
 
 void check_folder(const fs::path& folder) {
   std::error_code error;
   const auto status = fs::symlink_status(folder, error);
   if (status.type() == fs::file_type::not_found) return;
-  if (!fs::is_directory(folder, error)) refuse("the path exists but is not a folder", folder.string(), "a new folder");
+  if (!fs::is_directory(folder, error)) fail("the path exists but is not a folder", folder.string(), "a new folder");
   if (!fs::is_empty(folder, error) || error)
-    refuse("the folder is not empty, and nothing is overwritten", folder.string(), "a new folder or an empty one");
+    fail("the folder is not empty, and nothing is overwritten", folder.string(), "a new folder or an empty one");
 }
 
 fs::path find_template() {

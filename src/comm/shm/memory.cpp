@@ -241,17 +241,17 @@ Memory Memory::file(const std::string& folder, std::size_t bytes) {
 }
 
 Memory Memory::open(const std::string& path, std::size_t bytes) {
-  const auto refuse = [&](const std::string& got) {
+  const auto fail = [&](const std::string& got) {
     throw Error(ErrorCode::unavailable, kWhere, {.what = "memory of another rank cannot be opened", .got = got});
   };
   Descriptor made(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
-  if (made.number < 0) refuse(path + ": " + std::strerror(errno));
+  if (made.number < 0) fail(path + ": " + std::strerror(errno));
   struct stat about {};
-  if (::fstat(made.number, &about) != 0) refuse(std::strerror(errno));
-  if (!S_ISREG(about.st_mode)) refuse(path + " is not shared memory");
-  if (about.st_uid != ::geteuid()) refuse(path + " belongs to user " + std::to_string(about.st_uid));
-  if ((about.st_mode & 07777) != (S_IRUSR | S_IWUSR)) refuse(path + " may be opened by others");
-  if (static_cast<unsigned long long>(about.st_size) != bytes) refuse(path + " has another size");
+  if (::fstat(made.number, &about) != 0) fail(std::strerror(errno));
+  if (!S_ISREG(about.st_mode)) fail(path + " is not shared memory");
+  if (about.st_uid != ::geteuid()) fail(path + " belongs to user " + std::to_string(about.st_uid));
+  if ((about.st_mode & 07777) != (S_IRUSR | S_IWUSR)) fail(path + " may be opened by others");
+  if (static_cast<unsigned long long>(about.st_size) != bytes) fail(path + " has another size");
   return {made.release(), path, bytes, false};
 }
 

@@ -66,7 +66,7 @@ Pool& Pool::shared() {
 
 void* Pool::allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  if (bytes > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max() / 2)) refuse(bytes, ENOMEM);
+  if (bytes > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max() / 2)) fail(bytes, ENOMEM);
   const auto size = whole_pages(bytes);
   std::unique_lock lock(mutex_);
   const int node = system_->current_node();
@@ -121,7 +121,7 @@ std::uintptr_t Pool::lock_new(std::unique_lock<std::mutex>& lock, std::size_t si
     return statistics_.limit > 0 && statistics_.held_bytes + more > statistics_.limit;
   };
   if (over(bytes)) trim_locked();
-  if (over(bytes)) refuse(size, 0);
+  if (over(bytes)) fail(size, 0);
   // It counts from now on, so that threads cannot pass the limit together.
   statistics_.held_bytes += bytes;
   lock.unlock();
@@ -142,7 +142,7 @@ std::uintptr_t Pool::lock_new(std::unique_lock<std::mutex>& lock, std::size_t si
   };
   if (block.error != 0 || refused) {
     give_back();
-    refuse(size, block.error);
+    fail(size, block.error);
   }
   const auto key = reinterpret_cast<std::uintptr_t>(block.address);
   try {
@@ -159,7 +159,7 @@ std::uintptr_t Pool::lock_new(std::unique_lock<std::mutex>& lock, std::size_t si
   return key;
 }
 
-void Pool::refuse(std::size_t bytes, int error) const {
+void Pool::fail(std::size_t bytes, int error) const {
   const auto held = " while " + in_bytes(statistics_.held_bytes) + " are pinned here";
   if (error == 0)
     throw Error(ErrorCode::out_of_memory, kWhere,

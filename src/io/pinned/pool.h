@@ -77,7 +77,7 @@ class Pool {
   New ask_system(std::size_t size, int node) noexcept;
   std::uintptr_t lock_new(std::unique_lock<std::mutex>& lock, std::size_t size, int node);
   void trim_locked();
-  [[noreturn]] void refuse(std::size_t bytes, int error) const;
+  [[noreturn]] void fail(std::size_t bytes, int error) const;
 
   std::unique_ptr<System> system_;
   mutable std::mutex mutex_;

@@ -14,11 +14,11 @@ namespace anyaccel::ops {
 /// Of one pass; each thread has a Team of its own.
 struct TeamShared {
   /// Tasks are dealt in so many stretches; where there are more threads, some share one.
-  static constexpr int most_stretches = 64;
+  static constexpr int max_stretches = 64;
   struct alignas(64) Stretch {
     std::atomic<std::int64_t> next{0};
   };
-  Stretch stretches[most_stretches];
+  Stretch stretches[max_stretches];
   alignas(64) std::atomic<int> arrived{0};
   alignas(64) std::atomic<unsigned> generation{0};
   std::exception_ptr failure;  ///< of alone(), of its thread
@@ -28,10 +28,7 @@ struct TeamShared {
 class Team {
  public:
   Team(TeamShared& shared, int thread, int threads) noexcept
-      : shared_(shared),
-        thread_(thread),
-        threads_(threads),
-        stretches_(std::min(threads, TeamShared::most_stretches)) {}
+      : shared_(shared), thread_(thread), threads_(threads), stretches_(std::min(threads, TeamShared::max_stretches)) {}
 
   int thread() const noexcept { return thread_; }
   int threads() const noexcept { return threads_; }
@@ -77,9 +74,9 @@ class Team {
   }
 
   /// What this thread will read next: asked for while it waits for the others.
-  void soon(const void* begin, std::int64_t bytes) noexcept {
+  void prefetch(const void* begin, std::int64_t bytes) noexcept {
     soon_ = static_cast<const char*>(begin);
-    soon_end_ = soon_ + std::min(bytes, most_soon);
+    soon_end_ = soon_ + std::min(bytes, max_prefetches);
   }
 
   /// Asks for a little of that; false when all is on its way.
@@ -122,7 +119,7 @@ class Team {
 #endif
   }
 
-  static constexpr std::int64_t most_soon = 512 * 1024;  // of a second-level cache
+  static constexpr std::int64_t max_prefetches = 512 * 1024;  // of a second-level cache
 
   TeamShared& shared_;
   int thread_, threads_, stretches_, turn_ = 0;

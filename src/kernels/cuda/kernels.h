@@ -1,4 +1,5 @@
-// What the CUDA kernels of the optimizers share beside kernels/optimizer/multi_tensor.h, and others use of it. nvcc takes seconds for such a source: it sees no torch.
+// Launch helpers of the CUDA kernels. Sources with kernels do not include torch, so that nvcc compiles each one in
+// seconds.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -40,9 +41,9 @@ struct BlockThreads {
 };
 
 /// Work beyond what a grid holds is the same blocks' next one.
-constexpr std::int64_t most_blocks = 1 << 20;
+constexpr std::int64_t max_blocks = 1 << 20;
 inline unsigned blocks_for(std::int64_t count) {
-  return static_cast<unsigned>(count < most_blocks ? count : most_blocks);
+  return static_cast<unsigned>(count < max_blocks ? count : max_blocks);
 }
 inline unsigned blocks_of_elements(std::int64_t size) { return blocks_for((size + chunk_threads - 1) / chunk_threads); }
 

@@ -23,9 +23,9 @@ std::int64_t bytes_of(const Matrix& m) {
   return m.inputs / 2;
 }
 
-std::int64_t outputs_of(const std::vector<Part>& parts) {
+std::int64_t outputs_of(const std::vector<Linear>& parts) {
   std::int64_t sum = 0;
-  for (const Part& part : parts) sum += part.matrix.outputs;
+  for (const Linear& part : parts) sum += part.matrix.outputs;
   return sum;
 }
 
@@ -34,7 +34,7 @@ std::int64_t outputs_of(const std::vector<Part>& parts) {
 std::int64_t task_outputs(const Matrix& m, std::int64_t threads, std::int64_t times) {
   const std::int64_t by_size = task_bytes / std::max<std::int64_t>(1, bytes_of(m) * times);
   const std::int64_t by_threads = m.outputs / (4 * threads);
-  return std::clamp(std::min(by_size, by_threads) / 16 * 16, std::int64_t{16}, most_task_outputs);
+  return std::clamp(std::min(by_size, by_threads) / 16 * 16, std::int64_t{16}, max_task_outputs);
 }
 
 DecoderPlan::DecoderPlan(const Decoder& d) {
@@ -44,13 +44,13 @@ DecoderPlan::DecoderPlan(const Decoder& d) {
   qkv_columns = d.layers.empty() ? 0 : outputs_of(d.layers[0].qkv);
   mixed_columns = d.heads * d.head_dim;
   const std::int64_t pairs = rows * d.experts_per_token;
-  std::int64_t most_inner = rows * d.inner, most_routed = 0, most_prepared = 0, most_gathered = 0;
+  std::int64_t max_inner = rows * d.inner, max_routed = 0, max_prepared = 0, max_gathered = 0;
   const auto prepare = [&](const Matrix& m, std::int64_t count) {
-    most_prepared = std::max(most_prepared, count * prepared_bytes(m.format, m.inputs));
+    max_prepared = std::max(max_prepared, count * prepared_bytes(m.format, m.inputs));
   };
   for (const DecoderLayer& layer : d.layers) {
-    for (const Part& part : layer.qkv) prepare(part.matrix, rows);
-    for (const Part& part : layer.up) prepare(part.matrix, rows);
+    for (const Linear& part : layer.qkv) prepare(part.matrix, rows);
+    for (const Linear& part : layer.up) prepare(part.matrix, rows);
     prepare(layer.output.matrix, rows);
     prepare(layer.down.matrix, rows);
     const Experts& experts = layer.experts;
@@ -58,9 +58,9 @@ DecoderPlan::DecoderPlan(const Decoder& d) {
     prepare(experts.router.matrix, rows);
     prepare(experts.gate_up, rows);
     prepare(experts.down, pairs);
-    most_inner = std::max(most_inner, pairs * experts.down.inputs);
-    most_routed = std::max(most_routed, rows * experts.router.matrix.outputs);
-    most_gathered = std::max(most_gathered, rows * prepared_bytes(experts.gate_up.format, experts.gate_up.inputs));
+    max_inner = std::max(max_inner, pairs * experts.down.inputs);
+    max_routed = std::max(max_routed, rows * experts.router.matrix.outputs);
+    max_gathered = std::max(max_gathered, rows * prepared_bytes(experts.gate_up.format, experts.gate_up.inputs));
   }
   prepare(d.head.matrix, rows);
   const auto place = [](std::int64_t& at, std::int64_t bytes) {
@@ -71,14 +71,14 @@ DecoderPlan::DecoderPlan(const Decoder& d) {
   shared = own = 0;
   qkv = place(shared, rows * qkv_columns * 4);
   mixed = place(shared, rows * mixed_columns * 4);
-  inner = place(shared, most_inner * 4);
+  inner = place(shared, max_inner * 4);
   change = place(shared, rows * d.hidden * 4);
-  routed = place(shared, most_routed * 4);
+  routed = place(shared, max_routed * 4);
   normed = place(own, rows * d.hidden * 4);
-  prepared = place(own, most_prepared);
+  prepared = place(own, max_prepared);
   scores = place(own, (seen + 128) * 4);
-  products = place(own, 2 * rows * most_task_outputs * 4);
-  gathered = place(own, most_gathered);
+  products = place(own, 2 * rows * max_task_outputs * 4);
+  gathered = place(own, max_gathered);
   chosen = place(own, pairs * static_cast<std::int64_t>(sizeof(Chosen)));
   groups = place(own, (pairs + 1) * 4);
 }
@@ -131,10 +131,10 @@ void DecoderPass::logits() {
   project({&d_.head, 1}, logits_, false);
 }
 
-void DecoderPass::soon(const Matrix& matrix) {
+void DecoderPass::prefetch(const Matrix& matrix) {
   const std::int64_t threads = team_.threads(), row = bytes_of(matrix);
   const std::int64_t begin = matrix.outputs * team_.thread() / threads;
-  team_.soon(static_cast<const char*>(matrix.weight) + begin * row, matrix.outputs / threads * row);
+  team_.prefetch(static_cast<const char*>(matrix.weight) + begin * row, matrix.outputs / threads * row);
 }
 
 void DecoderPass::prepare_for(const Matrix& matrix, const Matrix*& last, const float* from) {
@@ -154,7 +154,7 @@ void DecoderPass::project(Parts parts, float* to, bool add, const float* from) {
   const Matrix* last = from ? nullptr : &parts.first[0].matrix;
   team_.tasks(count, [&](std::int64_t task) {
     std::int64_t column = 0;
-    for (const Part* part = parts.first;; ++part) {
+    for (const Linear* part = parts.first;; ++part) {
       const Matrix& m = part->matrix;
       const std::int64_t step = task_outputs(m, team_.threads());
       const std::int64_t tasks = (m.outputs + step - 1) / step;
@@ -171,7 +171,7 @@ void DecoderPass::project(Parts parts, float* to, bool add, const float* from) {
   });
 }
 
-void DecoderPass::products(const Part& part, std::int64_t begin, std::int64_t end, float* to, std::int64_t to_row,
+void DecoderPass::products(const Linear& part, std::int64_t begin, std::int64_t end, float* to, std::int64_t to_row,
                            bool add) {
   const std::int64_t n = end - begin;
   if (!add && !part.bias.data) return multiply_rows(isa_, part.matrix, prepared_, rows_, begin, end, to, to_row);
@@ -186,7 +186,7 @@ void DecoderPass::products(const Part& part, std::int64_t begin, std::int64_t en
   }
 }
 
-bool DecoderPass::add_change(const Part& part, const float* from, const Norm& norm) {
+bool DecoderPass::add_change(const Linear& part, const float* from, const Norm& norm) {
   prepare(part.matrix, from);
   project({&part, 1}, target(), adds());
   return finish_change(norm);
@@ -219,7 +219,7 @@ void DecoderPass::position_head(const DecoderLayer& layer, const Norm& norm, std
 bool DecoderPass::attention(const DecoderLayer& layer) {
   sums_ = d_.sum.add_up && d_.sum.attention;
   norm_rows(layer.input_norm);
-  soon(layer.output.matrix);
+  prefetch(layer.output.matrix);
   project({layer.qkv.data(), layer.qkv.size()}, qkv_, false, normed_);
   team_.tasks(rows_ * d_.kv_heads, [&](std::int64_t task) {
     const std::int64_t row = task / d_.kv_heads, head = task % d_.kv_heads;
@@ -242,7 +242,7 @@ bool DecoderPass::attention(const DecoderLayer& layer) {
                 layer.window > 0 ? std::max<std::int64_t>(0, end - layer.window) : 0, end, layer.scale, d_.softcap},
                query, scores_, mixed_ + row * plan_.mixed_columns + head * d_.head_dim);
   });
-  if (!layer.up.empty()) soon(layer.up[0].matrix);
+  if (!layer.up.empty()) prefetch(layer.up[0].matrix);
   return add_change(layer.output, mixed_, layer.after_attention);
 }
 
@@ -250,14 +250,14 @@ bool DecoderPass::feed_forward(const DecoderLayer& layer) {
   sums_ = d_.sum.add_up && d_.sum.feed_forward;
   if (layer.experts.router.matrix.outputs) return experts(layer);
   norm_rows(layer.post_norm);
-  soon(layer.down.matrix);
-  const Part& gate = layer.up[0];
-  const std::int64_t step = std::min(task_outputs(gate.matrix, team_.threads()), most_task_outputs);
+  prefetch(layer.down.matrix);
+  const Linear& gate = layer.up[0];
+  const std::int64_t step = std::min(task_outputs(gate.matrix, team_.threads()), max_task_outputs);
   const Matrix* last = nullptr;
   prepare_for(gate.matrix, last, normed_);
   team_.tasks((d_.inner + step - 1) / step, [&](std::int64_t task) {
     const std::int64_t begin = task * step, end = std::min(d_.inner, begin + step), n = end - begin;
-    float* const other = products_ + rows_ * most_task_outputs;
+    float* const other = products_ + rows_ * max_task_outputs;
     if (d_.gated) {
       prepare_for(layer.up[1].matrix, last, normed_);
       multiply_rows(isa_, layer.up[1].matrix, prepared_, rows_, begin, end, other, n);
@@ -272,7 +272,7 @@ bool DecoderPass::feed_forward(const DecoderLayer& layer) {
       std::memcpy(inner_ + r * d_.inner + begin, a, static_cast<std::size_t>(n) * 4);
     }
   });
-  soon(*next_);
+  prefetch(*next_);
   return add_change(layer.down, inner_, layer.after_feed_forward);
 }
 

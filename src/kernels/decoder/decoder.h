@@ -9,7 +9,7 @@
 namespace anyaccel::ops {
 
 /// A projection; its parts lie one behind the other in the results, so that checkpoints' matrices need not be put together.
-struct Part {
+struct Linear {
   Matrix matrix;
   Values bias;
 };
@@ -21,15 +21,15 @@ struct Cache {
 
 /// Feed-forward parts of which each row takes a few, in place of `up` and `down`. Matrices of floats.
 struct Experts {
-  Part router;     ///< an output for each expert; none: the layer has no experts
+  Linear router;   ///< an output for each expert; none: the layer has no experts
   Matrix gate_up;  ///< [experts * 2 * inner][hidden]: of each expert the gate, then what it multiplies
   Matrix down;     ///< [experts * hidden][inner]
 };
 
 struct DecoderLayer {
-  std::vector<Part> qkv;  ///< query, key, value together: heads + 2 * kv_heads heads
-  std::vector<Part> up;   ///< the gate and what it multiplies, or the one part in front of the activation
-  Part output, down;
+  std::vector<Linear> qkv;  ///< query, key, value together: heads + 2 * kv_heads heads
+  std::vector<Linear> up;   ///< the gate and what it multiplies, or the one part in front of the activation
+  Linear output, down;
   Experts experts;
   Norm input_norm, post_norm;
   Norm query_norm, key_norm;                 ///< of each head, where the model has them (`head_norms`)
@@ -65,7 +65,7 @@ struct Decoder {
   std::vector<Segment> segments;   ///< one behind the other, at most most_rows rows in all
   std::vector<DecoderLayer> layers;
   Norm final_norm;  ///< weight and bias null, kind rms and eps negative: none
-  Part head;        ///< no outputs: the rows are left as they come out of the layers
+  Linear head;      ///< no outputs: the rows are left as they come out of the layers
   bool last_only;   ///< logits of each segment's last row alone
   RankSum sum;
 
@@ -76,8 +76,8 @@ struct Decoder {
 enum class Half { whole, attention, feed_forward };
 
 /// Rows that one pass takes.
-constexpr std::int64_t most_rows = 16;
-constexpr std::int64_t most_head_dim = 512;
+constexpr std::int64_t max_rows = 16;
+constexpr std::int64_t max_head_dim = 512;
 
 /// Bytes that a pass needs for so many threads.
 std::int64_t decoder_scratch(const Decoder& decoder, std::int64_t threads);

@@ -4,13 +4,13 @@
 
 #include <array>
 
+#include "kernels/common/team.h"
 #include "kernels/decoder/choose_experts.h"
 #include "kernels/decoder/decoder.h"
-#include "kernels/common/team.h"
 
 namespace anyaccel::ops {
 
-constexpr std::int64_t most_task_outputs = 256;
+constexpr std::int64_t max_task_outputs = 256;
 
 /// Outputs that one task of a product takes, where each of them is read from `times` matrices.
 std::int64_t task_outputs(const Matrix& m, std::int64_t threads, std::int64_t times = 1);
@@ -32,7 +32,7 @@ class DecoderPass {
 
  private:
   struct Parts {
-    const Part* first;
+    const Linear* first;
     std::size_t count;
   };
   /// The rows of one expert: chosen_[begin, end).
@@ -57,17 +57,17 @@ class DecoderPass {
   void norm_rows(const Norm& norm);
   void prepare(const Matrix& matrix, const float* from) { prepare_rows(isa_, matrix, from, rows_, prepared_); }
   /// This matrix is the next one: a thread may ask for its part of it while it waits.
-  void soon(const Matrix& matrix);
+  void prefetch(const Matrix& matrix);
   /// Prepares again where a part reads rows in another form.
   void prepare_for(const Matrix& matrix, const Matrix*& last, const float* from);
   /// to[rows][outputs of all parts] (+)= prepared rows times the parts.
   void project(Parts parts, float* to, bool add, const float* from = nullptr);
-  void products(const Part& part, std::int64_t begin, std::int64_t end, float* to, std::int64_t to_row, bool add);
+  void products(const Linear& part, std::int64_t begin, std::int64_t end, float* to, std::int64_t to_row, bool add);
   /// Where what a half of a layer gives goes, and whether it is added there.
   float* target() const { return half_ != Half::whole ? out_ : adds() ? x_ : change_; }
   bool adds() const { return half_ == Half::whole && !d_.norms_after && !sums_; }
   /// x += part(from), of all ranks, normed where the model has norms behind.
-  bool add_change(const Part& part, const float* from, const Norm& norm);
+  bool add_change(const Linear& part, const float* from, const Norm& norm);
   /// What there is left to do once target() is written.
   bool finish_change(const Norm& norm);
 
@@ -100,7 +100,7 @@ class DecoderPass {
   Chosen* chosen_;
   std::int32_t* groups_;  ///< where each begins in chosen_, and the end of the last one
   std::int64_t group_count_ = 0;
-  std::array<std::size_t, most_rows> segment_of_{};
+  std::array<std::size_t, max_rows> segment_of_{};
 };
 
 }  // namespace anyaccel::ops

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/common/team.h"
 #include "kernels/decoder/panel_shares.h"
 #include "kernels/decoder/panels.h"
-#include "kernels/common/team.h"
 
 namespace anyaccel::ops {
 namespace {
@@ -107,7 +107,7 @@ class Pass {
   template <typename Finish>
   void project(const PackedMatrix& m, const float* from, const PackedMatrix* next, const Finish& finish) {
     const std::int64_t panels = pieces(m.outputs, panel_outputs), size = m.inputs * panel_outputs;
-    if (next) soon(*next);
+    if (next) prefetch(*next);
     const Values bias{const_cast<float*>(m.bias), Element::f32};
     team_.tasks(shares_.count(panels), [&](std::int64_t task) {
       const PanelShare share = shares_.of(task, panels);
@@ -139,9 +139,9 @@ class Pass {
   }
 
   /// This matrix is the next one: a thread may ask for its first panel while it waits.
-  void soon(const PackedMatrix& m) {
+  void prefetch(const PackedMatrix& m) {
     const std::int64_t panels = pieces(m.outputs, panel_outputs), size = m.inputs * panel_outputs;
-    team_.soon(m.panels + panels * team_.thread() / team_.threads() * size, size * 4);
+    team_.prefetch(m.panels + panels * team_.thread() / team_.threads() * size, size * 4);
   }
 
   void attention() {

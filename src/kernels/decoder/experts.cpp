@@ -74,7 +74,7 @@ void DecoderPass::expert_inner(const Experts& experts) {
     if (gathered != of.expert) rows = rows_of(of, experts.gate_up);
     gathered = of.expert;
     const std::int64_t begin = task % pieces * step, end = std::min(inner, begin + step), n = end - begin;
-    float* const other = products_ + rows_ * most_task_outputs;
+    float* const other = products_ + rows_ * max_task_outputs;
     const Matrix gate = outputs_of(experts.gate_up, of.expert * two, inner);
     const Matrix up = outputs_of(experts.gate_up, of.expert * two + inner, inner);
     multiply_rows(isa_, gate, rows, of.end - of.begin, begin, end, products_, n);
@@ -92,7 +92,7 @@ void DecoderPass::expert_outer(const Experts& experts) {
   const std::int64_t hidden = d_.hidden, bytes = prepared_bytes(experts.down.format, experts.down.inputs);
   prepare_rows(isa_, experts.down, inner_, groups_[group_count_], prepared_);
   const std::int64_t step = task_outputs(outputs_of(experts.down, 0, hidden), team_.threads(), group_count_);
-  float* const sums = products_ + rows_ * most_task_outputs;
+  float* const sums = products_ + rows_ * max_task_outputs;
   team_.tasks(pieces_of(hidden, step), [&](std::int64_t task) {
     const std::int64_t begin = task * step, end = std::min(hidden, begin + step), n = end - begin;
     std::fill(sums, sums + rows_ * n, 0.0F);

@@ -13,7 +13,7 @@ ANYACCEL_ISA_BEGIN
 namespace {
 
 constexpr std::int64_t word_block = 128;  // inputs that share a scale of the row
-constexpr float greatest_word = 32767;
+constexpr float max_int16 = 32767;
 
 #if ANYACCEL_WIDTH == 16
 struct Words {
@@ -136,7 +136,7 @@ inline __attribute__((always_inline)) Words add8(Words sum, const std::int8_t* w
 
 /// The greatest magnitude of a word_block. Magnitudes compare like their bits, and a maximum of integers can be taken
 /// in any order.
-inline float greatest_magnitude(const float* from) {
+inline float abs_max(const float* from) {
   std::int32_t lanes[16] = {};
   for (int i = 0; i < word_block; i += 16)
     for (int lane = 0; lane < 16; ++lane) {

@@ -93,13 +93,13 @@ inline __attribute__((always_inline)) void int8_tile(const Matrix& m, std::int64
   const auto* w = static_cast<const std::int8_t*>(m.weight) + output * inputs;
   StepScales<outputs, block> scales(m, output, x);
   Vec sum[4] = {Vec::of(0), Vec::of(0), Vec::of(0), Vec::of(0)};
-  Ahead<> ahead(w, outputs * inputs, outputs * block);
+  Prefetcher<> prefetcher(w, outputs * inputs, outputs * block);
   scales_ahead(m.scales + output * groups, outputs * groups);
   for (std::int64_t first = 0, i = 0; first < steps; first += scales.most) {
     const std::int64_t count = steps - first < scales.most ? steps - first : scales.most;
     scales.fill(first, count);
     for (std::int64_t k = 0; k < count; ++k, i += block, w += block) {
-      ahead.step();
+      prefetcher.step();
       const Words start = start8<block>(x.sums, i);
       const Step8<block> words(x.words, i);
       for (int o = 0; o < outputs; ++o) {
@@ -135,14 +135,14 @@ inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64
       sum[o] = Vec::fma(exact.floats(), scales.of(o, k, i, two), sum[o]);
     }
   };
-  Ahead</*near=*/true> ahead(w, outputs * row, outputs * step4 / 2);
+  Prefetcher</*near=*/true> prefetcher(w, outputs * row, outputs * step4 / 2);
   scales_ahead(m.scales + output * groups, outputs * groups);
   for (std::int64_t first = 0, i = 0; first < steps; first += scales.most) {
     const std::int64_t count = steps - first < scales.most ? steps - first : scales.most;
     scales.fill(first, count);
     std::int64_t k = 0;
     for (; k + blocks <= count; k += blocks, i += step4, w += step4 / 2) {
-      ahead.step();
+      prefetcher.step();
       step(i, w, row, k, paired);
       scales.next(blocks);
       if (asymmetric && (paired || --left == 0)) {
@@ -233,9 +233,9 @@ inline void prepare_words(bool planes, const float* from, std::int64_t inputs, v
     float values[word_block];
     if (count < word_block) __builtin_memset(values, 0, sizeof values);
     __builtin_memcpy(values, from + begin, static_cast<unsigned long>(count) * 4);
-    const float greatest = greatest_magnitude(values);
-    const float inverse = greatest > 0 ? greatest_word / greatest : 0;
-    scales[begin / word_block] = greatest / greatest_word;
+    const float greatest = abs_max(values);
+    const float inverse = greatest > 0 ? max_int16 / greatest : 0;
+    scales[begin / word_block] = greatest / max_int16;
     std::int16_t here[word_block];
     rounded_words(values, inverse, here);
     place_words(format, planes, here, begin, words, sums);

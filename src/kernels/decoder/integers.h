@@ -1,8 +1,8 @@
 // Integer matrices made from floats, and floats from them, over plain arrays. Formats: `Matrix`. Nothing here knows torch.
 #pragma once
 
-#include "kernels/simd/element.h"
 #include "kernels/decoder/matrix.h"
+#include "kernels/simd/element.h"
 
 namespace anyaccel::ops {
 

@@ -2,8 +2,8 @@
 // goes through all rows. Over plain arrays; nothing here knows torch.
 #pragma once
 
-#include "kernels/simd/element.h"
 #include "kernels/decoder/matrix.h"
+#include "kernels/simd/element.h"
 
 namespace anyaccel::ops {
 

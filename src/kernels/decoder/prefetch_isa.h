@@ -18,10 +18,10 @@ namespace {
 /// latency, and would evict lines before they are used. If a step computes so much per byte that the second-level cache
 /// is too slow as well, `near` prefetches from there into the first-level cache.
 template <bool near = false>
-class Ahead {
+class Prefetcher {
  public:
   /// For a tile of `bytes` at `weights`, read in steps of `step_bytes`.
-  Ahead(const void* weights, std::int64_t bytes, std::int64_t step_bytes)
+  Prefetcher(const void* weights, std::int64_t bytes, std::int64_t step_bytes)
       : far_(static_cast<const char*>(weights) + (bytes > far ? bytes : far)),
         near_(near && bytes <= first_level ? static_cast<const char*>(weights) + first_level : nullptr),
         step_(step_bytes) {}

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/common/team.h"
 #include "kernels/decoder/panel_shares.h"
 #include "kernels/decoder/panels.h"
-#include "kernels/common/team.h"
 
 namespace anyaccel::ops {
 namespace {
 
-constexpr std::int64_t most_scores = 256 * 1024;  // of a block of queries: 1 MiB
-constexpr std::int64_t most_block = 64;           // queries of a block, of all heads that share a key
+constexpr std::int64_t max_scores = 256 * 1024;  // of a block of queries: 1 MiB
+constexpr std::int64_t max_block = 64;           // queries of a block, of all heads that share a key
 
 std::int64_t rounded(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
 std::int64_t pieces(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
@@ -32,10 +32,10 @@ struct Plan {
       seen = std::max(seen, each.past + each.rows);
     }
     if (!d.layers.empty())
-      for (const Part& part : d.layers[0].qkv) qkv_columns += part.matrix.outputs;
+      for (const Linear& part : d.layers[0].qkv) qkv_columns += part.matrix.outputs;
     mixed_columns = d.heads * d.head_dim;
     const std::int64_t queries = std::min(d.heads, d.group);
-    block = std::max<std::int64_t>(1, std::min(most_block, most_scores / rounded(seen, panel_outputs)) / queries);
+    block = std::max<std::int64_t>(1, std::min(max_block, max_scores / rounded(seen, panel_outputs)) / queries);
     const std::int64_t wide_inputs = std::max({d.hidden, mixed_columns, d.inner, seen, d.head_dim});
     normed_row = wide_row_bytes(wide, d.hidden);
     mixed_row = wide_row_bytes(wide, mixed_columns);
@@ -56,8 +56,8 @@ struct Plan {
     change = place(shared, d.norms_after || d.sum.add_up ? rows * d.hidden * 4 : 0);
     // A thread is at a product or at attention, never at both.
     const std::int64_t attending = block * queries * (query_row + shares_row + (scores_row + dim + 1) * 4);
-    const std::int64_t head = d.hidden * most_rows * 4 + most_rows * prepared_bytes(Format::f32, d.hidden) +
-                              most_rows * prepared_bytes(Format::int4, d.hidden) + 256;
+    const std::int64_t head = d.hidden * max_rows * 4 + max_rows * prepared_bytes(Format::f32, d.hidden) +
+                              max_rows * prepared_bytes(Format::int4, d.hidden) + 256;
     panel = place(own, panel_bytes(wide, wide_inputs));
     widened = place(own, panel_scratch_bytes(wide_inputs));
     products = place(own, std::max({2 * rows * panel_outputs * 4, attending + 512, head}));
@@ -102,13 +102,13 @@ class Pass {
 
   /// finish(row, column, count, values) with the products of each row and piece of all parts' outputs, biases added.
   template <typename Finish>
-  void project(const Part* parts, std::size_t count, const char* x, std::int64_t x_row, const Finish& finish) {
+  void project(const Linear* parts, std::size_t count, const char* x, std::int64_t x_row, const Finish& finish) {
     std::int64_t panels = 0;
     for (std::size_t i = 0; i < count; ++i) panels += pieces(parts[i].matrix.outputs, panel_outputs);
     team_.tasks(shares().count(panels), [&](std::int64_t task) {
       const PanelShare share = shares().of(task, panels);
       std::int64_t at = share.panel, column = 0;
-      const Part* part = parts;
+      const Linear* part = parts;
       for (; at >= pieces(part->matrix.outputs, panel_outputs); ++part) {
         at -= pieces(part->matrix.outputs, panel_outputs);
         column += part->matrix.outputs;
@@ -131,7 +131,7 @@ class Pass {
   }
 
   /// x += part(rows), of all ranks where they add up, normed where the model has norms behind. False when they could not.
-  bool add_change(const Part& part, const char* rows, std::int64_t row, const Norm& norm, bool split) {
+  bool add_change(const Linear& part, const char* rows, std::int64_t row, const Norm& norm, bool split) {
     const bool sums = split && d_.sum.add_up;
     float* const to = half_ != Half::whole ? out_ : d_.norms_after || sums ? change_ : x_;
     const bool add = to == x_;
@@ -252,7 +252,7 @@ class Pass {
   void put_mixed(std::int64_t row, std::int64_t head, const float* values) {
     char* const to = mixed_ + row * plan_.mixed_row;
     const std::int64_t size = plan_.wide == Wide::bf16 ? 2 : 4, bytes = d_.head_dim * size;
-    alignas(64) char wide[most_head_dim * 4 + 64];
+    alignas(64) char wide[max_head_dim * 4 + 64];
     widen_row(isa_, plan_.wide, values, d_.head_dim, wide);
     std::memcpy(to + head * bytes, wide, static_cast<std::size_t>(bytes));
     if (head == d_.heads - 1) {
@@ -263,7 +263,7 @@ class Pass {
 
   bool feed_forward(const DecoderLayer& layer) {
     norm_rows(layer.post_norm);
-    const Part& gate = layer.up[0];
+    const Linear& gate = layer.up[0];
     const std::int64_t panels = pieces(d_.inner, panel_outputs), size = plan_.wide == Wide::bf16 ? 2 : 4;
     team_.tasks(shares().count(panels), [&](std::int64_t task) {
       const PanelShare share = shares().of(task, panels);
@@ -304,10 +304,10 @@ class Pass {
     const Matrix& m = d_.head.matrix;
     const auto segments = static_cast<std::int64_t>(d_.segments.size());
     float* const normed = products_;
-    char* const prepared = reinterpret_cast<char*>(products_ + rounded(most_rows * d_.hidden, 16));
+    char* const prepared = reinterpret_cast<char*>(products_ + rounded(max_rows * d_.hidden, 16));
     constexpr std::int64_t step = 64;
-    for (std::int64_t first = 0; first < segments; first += most_rows) {
-      const std::int64_t count = std::min(most_rows, segments - first);
+    for (std::int64_t first = 0; first < segments; first += max_rows) {
+      const std::int64_t count = std::min(max_rows, segments - first);
       for (std::int64_t i = 0; i < count; ++i) {
         const Segment& segment = d_.segments[static_cast<std::size_t>(first + i)];
         const float* const row = x_ + (segment.begin + segment.rows - 1) * d_.hidden;

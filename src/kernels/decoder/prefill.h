@@ -7,7 +7,7 @@
 namespace anyaccel::ops {
 
 /// Rows of one pass; of a longer prompt the passes follow each other.
-constexpr std::int64_t most_prefill_rows = 512;
+constexpr std::int64_t max_prefill_rows = 512;
 
 /// As decoder_scratch() and run_decoder(), for up to most_prefill_rows.
 std::int64_t prefill_scratch(Isa isa, const Decoder& decoder, std::int64_t threads);

@@ -54,9 +54,9 @@ inline __attribute__((always_inline)) void float_tile(const T* w, std::int64_t i
   };
   std::int64_t i = 0;
   constexpr std::int64_t element = sizeof(T);
-  Ahead<> ahead(w, outputs * inputs * element, outputs * pair * element);
+  Prefetcher<> prefetcher(w, outputs * inputs * element, outputs * pair * element);
   for (; i + pair <= inputs; i += pair) {
-    ahead.step();
+    prefetcher.step();
     step(w + i, inputs, i);
   }
   if (i < inputs) {

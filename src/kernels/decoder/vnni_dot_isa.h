@@ -15,7 +15,7 @@ ANYACCEL_ISA_BEGIN
 namespace {
 
 constexpr std::int64_t word_block = 128;
-constexpr float greatest_word = 32767;
+constexpr float max_int16 = 32767;
 
 struct Words {
   __m512i x;
@@ -95,7 +95,7 @@ inline __attribute__((always_inline)) Words add8(Words sum, const std::int8_t* w
   return {joined_bytes(upper, lower)};
 }
 
-inline float greatest_magnitude(const float* from) {
+inline float abs_max(const float* from) {
   __m512i most = _mm512_setzero_si512();
   for (int i = 0; i < word_block; i += 16)
     most = _mm512_max_epi32(most, _mm512_and_si512(_mm512_loadu_si512(from + i), _mm512_set1_epi32(0x7fffffff)));

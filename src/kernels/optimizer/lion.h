@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "kernels/simd/isa.h"
 #include "kernels/optimizer/one_state.h"
+#include "kernels/simd/isa.h"
 
 namespace anyaccel::ops {
 

@@ -6,15 +6,15 @@
 namespace anyaccel::ops {
 namespace {
 
-constexpr int least = 0x2c00, most = 0x4f00;       // 1/16 and 28 as halves
-constexpr int least_normal = 0x3400, rebias = 48;  // 1/4; 12 exponents with two bits of mantissa behind
+constexpr int least = 0x2c00, most = 0x4f00;     // 1/16 and 28 as halves
+constexpr int min_normal = 0x3400, rebias = 48;  // 1/4; 12 exponents with two bits of mantissa behind
 
 /// -1 where a half is out of range.
 int six_of(int half) {
   const int sign = half >> 15 << 5, size = half & 0x7fff;
   if (size == 0) return sign;
   if (size < least || size > most) return -1;
-  if (size >= least_normal) return sign | ((size >> 8) - rebias);
+  if (size >= min_normal) return sign | ((size >> 8) - rebias);
   return sign | (((size >> 8 & 3) | 4) >> (13 - (size >> 10)));
 }
 

@@ -29,7 +29,7 @@ inline __m512i joined_words(__m512i first, __m512i second, bool upper) {
 // ---- Numbers to codes
 
 /// The bits of the greatest magnitude as a float.
-inline std::int32_t greatest_magnitude(const Bf16* from, std::int64_t count) {
+inline std::int32_t abs_max(const Bf16* from, std::int64_t count) {
   __m512i most[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
   std::int64_t i = 0;
   for (; i + 64 <= count; i += 64)
@@ -85,7 +85,7 @@ inline __attribute__((always_inline)) __m512i word_codes(const T* from, __m512 f
   const Scaled y = scaled<format>(from, factor);
   // Wraps around for magnitudes that use `small`.
   const __m512i based = _mm512_sub_epi16(y.upper, words_of((rebias_of(f) << lost) - (1 << lost >> 1)));
-  const __mmask32 normal = _mm512_cmpge_epu16_mask(y.upper, words_of(least_normal_of(f) >> 16));
+  const __mmask32 normal = _mm512_cmpge_epu16_mask(y.upper, words_of(min_normal_of(f) >> 16));
   const __m512i code = _mm512_mask_srli_epi16(y.small, normal, based, lost);
   constexpr unsigned sign_place = 16 - f.bits;
   const __m512i sign = _mm512_srli_epi16(y.sign, sign_place);

@@ -20,7 +20,7 @@ constexpr int lost_bits_of(FloatFormat f) { return 23 - f.mantissa; }
 /// What a float's bits without these are too many: those of the exponents' other bias.
 constexpr std::int32_t rebias_of(FloatFormat f) { return (127 - bias_of(f)) << f.mantissa; }
 /// Bits of the least normal number as a float.
-constexpr std::int32_t least_normal_of(FloatFormat f) { return (128 - bias_of(f)) << 23; }
+constexpr std::int32_t min_normal_of(FloatFormat f) { return (128 - bias_of(f)) << 23; }
 /// 2^n, for n between -126 and 127.
 constexpr float power_of_2(int n) {
   float out = 1;

@@ -71,7 +71,7 @@ void encode_groups(const ToFloatsJob& job, std::int64_t begin, std::int64_t end,
   for (std::int64_t group = begin; group < end; ++group) {
     const T* const first = from + group * job.group;
     std::uint8_t* const row = job.to + group * bytes;
-    const FloatScale scale = float_scale(greatest_magnitude(first, job.group), greatest_of(f));
+    const FloatScale scale = float_scale(abs_max(first, job.group), greatest_of(f));
     if (scale.flat)
       __builtin_memset(row, 0, static_cast<std::size_t>(bytes - 4));
     else if (job.stochastic)

@@ -48,13 +48,13 @@ inline __attribute__((always_inline)) Ints codes_of(Vec y, std::uint64_t key, st
     const Words random =
         mixed(mixed(places() + (place + static_cast<std::uint32_t>(key))) ^ static_cast<std::uint32_t>(key >> 32));
     const Ints normal = ((size + as<Ints>(random >> (9 + f.mantissa))) >> lost_bits_of(f)) - rebias_of(f);
-    const Ints code = size < least_normal_of(f) ? small_codes_of<format>(size, random) : normal;
+    const Ints code = size < min_normal_of(f) ? small_codes_of<format>(size, random) : normal;
     return lesser(code, all(size_mask_of(f))) | sign;
   }
   const Ints normal = ((size + (1 << (lost_bits_of(f) - 1))) >> lost_bits_of(f)) - rebias_of(f);
   const Vec shift = Vec::of(small_shift_of(f));
   const Ints small = lane_bits(vec_of(as<Floats>(size)) + shift) - lane_bits(shift);
-  return (size < least_normal_of(f) ? small : normal) | sign;
+  return (size < min_normal_of(f) ? small : normal) | sign;
 }
 
 /// float_of_code() for a vector. Bits above the code must be 0.
@@ -70,7 +70,7 @@ inline __attribute__((always_inline)) Vec numbers_of(Ints code) {
 
 /// The bits of the greatest magnitude as a float.
 template <typename T>
-inline std::int32_t greatest_magnitude(const T* from, std::int64_t count) {
+inline std::int32_t abs_max(const T* from, std::int64_t count) {
   return range_of<T, true>(from, count).high;
 }
 

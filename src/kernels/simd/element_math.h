@@ -4,9 +4,9 @@
 
 #include <cmath>
 
+#include "kernels/common/host_device.h"
 #include "kernels/optimizer/adam.h"
 #include "kernels/optimizer/lion.h"
-#include "kernels/common/host_device.h"
 
 namespace anyaccel::ops {
 

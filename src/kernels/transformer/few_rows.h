@@ -15,7 +15,7 @@ struct FewRows {
 };
 
 /// More rows than these are faster in a general product.
-constexpr std::int64_t most_few_rows = 64;
+constexpr std::int64_t max_few_rows = 64;
 /// Outputs that one forward call does, and the unit of the backward call's inputs.
 constexpr std::int64_t few_rows_outputs = 32;
 

@@ -44,7 +44,7 @@ void pack(const FewRows& p, const float* from, std::int64_t begin, std::int64_t 
 }
 
 void forward(const FewRows& p, const float* packed, const float* bias, std::int64_t output, float* to) {
-  alignas(64) float products[few_rows_outputs * most_few_rows];
+  alignas(64) float products[few_rows_outputs * max_few_rows];
   const std::int64_t rows = padded_rows(p);
   multiply<false, false>({few_rows_outputs, rows, p.inputs, p.weight + output * p.inputs, p.inputs, packed, rows,
                           products, rows, nullptr, 1, 0, 0});

@@ -17,7 +17,7 @@ struct TurnedProduct {
 };
 
 /// More rows than these take longer than a general product.
-constexpr std::int64_t most_turned_rows = 4;
+constexpr std::int64_t max_turned_rows = 4;
 
 /// Inputs whose sums are made apart, so that a row's bits depend neither on threads nor on the rows beside it.
 constexpr std::int64_t turned_part(std::int64_t inputs) {

@@ -3,10 +3,10 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
+#include "anyaccel/ops/call.h"
 #include "llm/embed/bert.h"
 #include "llm/model/activation.h"
 #include "llm/support/large_pages.h"
-#include "anyaccel/ops/call.h"
 
 namespace anyaccel::llm {
 

@@ -44,7 +44,7 @@ class InOrder {
 
 struct Running {
   std::size_t prompt;
-  Answer answer;
+  Generation answer;
   KvCache cache;
   std::vector<std::int64_t> next;  ///< that its model has not seen
 };
@@ -64,7 +64,7 @@ class Batch {
   void begin(std::size_t prompt, const std::vector<std::int64_t>& ids) {
     const ModelState& state = *model_.state();
     try {
-      Answer answer(state.config, tokenizer_, ids, options_of(options_, prompt), {});
+      Generation answer(state.config, tokenizer_, ids, options_of(options_, prompt), {});
       if (answer.ended()) return results_.add(prompt, {answer.finish(), std::nullopt});
       const std::int64_t capacity = static_cast<std::int64_t>(ids.size()) + answer.left();
       running_.push_back({prompt, std::move(answer), KvCache(state.local, 1, capacity, state.dtype), ids});
@@ -130,7 +130,7 @@ class Batch {
 
 void one_by_one(const Model& model, const Tokenizer* tokenizer, const std::vector<std::vector<std::int64_t>>& prompts,
                 const GenerateOptions& options, InOrder& results, const std::function<bool()>& stopped,
-                const std::atomic<bool>* stop) {
+                StopCondition stop) {
   Generator generator(model, tokenizer);
   for (std::size_t i = 0; i < prompts.size() && !stopped(); ++i) {
     try {
@@ -147,18 +147,18 @@ void one_by_one(const Model& model, const Tokenizer* tokenizer, const std::vecto
 void generate_batch(const Model& model, const Tokenizer* tokenizer,
                     const std::vector<std::vector<std::int64_t>>& prompts, const GenerateOptions& options,
                     std::int64_t batch_size, const std::function<void(std::size_t, BatchResult)>& on_result,
-                    const std::atomic<bool>* stop) {
+                    StopCondition stop) {
   const c10::AutoGradMode no_gradient(false);
   if (batch_size < 1) {
     throw Error(ErrorCode::invalid_argument, "generate",
                 {.what = "option batch-size is out of range", .got = std::to_string(batch_size), .want = "1 or more"});
   }
   // Wrong options are the caller's, not one prompt's.
-  Answer(model.config(), tokenizer, {0}, options, {});
+  Generation(model.config(), tokenizer, {0}, options, {});
   Shards* shards = model.state()->weights.shards.get();
   const std::function<bool()> stopped = [&] {
-    const bool own = stop && stop->load();
-    return stop && shards ? shards->any(own) : own;
+    const bool own = stop.stop_requested();
+    return stop.stop_possible() && shards ? shards->any(own) : own;
   };
   InOrder results(on_result);
   if (batch_size == 1 || options.speculation.tokens != 0) {

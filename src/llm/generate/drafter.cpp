@@ -38,7 +38,7 @@ std::vector<std::int64_t> look_up(std::span<const std::int64_t> history, std::in
   return {};
 }
 
-Guesser::Guesser(const Speculation& speculation) : tokens_(speculation.tokens) {
+Drafter::Drafter(const Speculation& speculation) : tokens_(speculation.tokens) {
   if (tokens_ < 0 || tokens_ > kMostGuesses) {
     throw Error(ErrorCode::invalid_argument, "generate",
                 {.what = "the number of tokens guessed at a time is out of range",
@@ -48,14 +48,14 @@ Guesser::Guesser(const Speculation& speculation) : tokens_(speculation.tokens) {
   if (speculation.draft && tokens_ > 0) draft_.emplace(*speculation.draft);
 }
 
-std::vector<std::int64_t> Guesser::guess(const ModelConfig& config, std::span<const std::int64_t> history,
+std::vector<std::int64_t> Drafter::guess(const ModelConfig& config, std::span<const std::int64_t> history,
                                          std::int64_t most, const Sampler& sampler) {
   most = within_rotation(config, static_cast<std::int64_t>(history.size()), std::min(most, tokens_));
   if (most <= 0) return {};
   return draft_ ? ask_draft(config, history, most, sampler.fork()) : look_up(history, most);
 }
 
-std::vector<std::int64_t> Guesser::ask_draft(const ModelConfig& config, std::span<const std::int64_t> history,
+std::vector<std::int64_t> Drafter::ask_draft(const ModelConfig& config, std::span<const std::int64_t> history,
                                              std::int64_t most, Sampler sampler) {
   const ModelConfig& own = draft_->model().config();
   const auto size = static_cast<std::int64_t>(history.size());

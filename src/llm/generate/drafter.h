@@ -12,10 +12,10 @@
 namespace anyaccel::llm {
 
 /// Guesses as Speculation says. Wrong guesses cost time and change nothing. Not thread-safe.
-class Guesser {
+class Drafter {
  public:
   /// Throws `invalid_argument` for options out of range.
-  explicit Guesser(const Speculation& speculation);
+  explicit Drafter(const Speculation& speculation);
 
   /// At most `most` tokens after `history`, for a model of `config`. `sampler`: what the model's tokens will be chosen by;
   /// a draft model's are chosen by the same draws.

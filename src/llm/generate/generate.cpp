@@ -3,8 +3,8 @@
 #include <c10/core/GradMode.h>
 
 #include "base/untrusted_text.h"
-#include "llm/generate/generation.h"
 #include "llm/generate/drafter.h"
+#include "llm/generate/generation.h"
 #include "llm/generate/sequence.h"
 #include "llm/model/state.h"
 #include "llm/parallel/shards.h"
@@ -34,8 +34,7 @@ Generator::Generator(Generator&&) noexcept = default;
 Generator& Generator::operator=(Generator&&) noexcept = default;
 
 GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
-                                   const std::function<void(std::string_view)>& on_text,
-                                   const std::atomic<bool>* stop) {
+                                   const std::function<void(std::string_view)>& on_text, StopCondition stop) {
   const c10::AutoGradMode no_gradient(false);
   Sequence& sequence = data_->sequence;
   const Model& model = sequence.model();
@@ -44,15 +43,15 @@ GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt, cons
                 {.what = "a draft model beside a model that several ranks hold together",
                  .hint = "guess by prompt lookup, or use one rank"});
   }
-  Guesser guesser(options.speculation);
-  Answer answer(model.config(), data_->tokenizer, prompt, options, on_text);
+  Drafter guesser(options.speculation);
+  Generation answer(model.config(), data_->tokenizer, prompt, options, on_text);
   if (answer.ended()) return answer.finish();
   const std::int64_t cached = sequence.begin(prompt, static_cast<std::int64_t>(prompt.size()) + answer.left());
   answer.result().cached_tokens = cached;
   Shards* shards = model.state()->weights.shards.get();
   const auto wanted_to_stop = [&] {
-    const bool stopped = stop && stop->load();
-    return stop && shards ? shards->any(stopped) : stopped;
+    const bool stopped = stop.stop_requested();
+    return stop.stop_possible() && shards ? shards->any(stopped) : stopped;
   };
   at::Tensor logits =
       sequence.append(std::span<const std::int64_t>(prompt).subspan(static_cast<std::size_t>(cached)), true);
@@ -79,7 +78,7 @@ GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt, cons
 
 GenerateResult generate(const Model& model, const Tokenizer* tokenizer, const std::vector<std::int64_t>& prompt,
                         const GenerateOptions& options, const std::function<void(std::string_view)>& on_text,
-                        const std::atomic<bool>* stop) {
+                        StopCondition stop) {
   return Generator(model, tokenizer).generate(prompt, options, on_text, stop);
 }
 

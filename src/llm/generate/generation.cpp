@@ -25,8 +25,8 @@ void check(const Tokenizer* tokenizer, const GenerateOptions& options) {
 
 }  // namespace
 
-Answer::Answer(const ModelConfig& config, const Tokenizer* tokenizer, const std::vector<std::int64_t>& prompt,
-               const GenerateOptions& options, const std::function<void(std::string_view)>& on_text)
+Generation::Generation(const ModelConfig& config, const Tokenizer* tokenizer, const std::vector<std::int64_t>& prompt,
+                       const GenerateOptions& options, const std::function<void(std::string_view)>& on_text)
     : end_ids_(config.eos_token_ids),
       tokenizer_(tokenizer),
       sampler_(options.sampling),
@@ -41,7 +41,7 @@ Answer::Answer(const ModelConfig& config, const Tokenizer* tokenizer, const std:
   result_.finish = limit_ < options.max_new_tokens ? FinishReason::context : FinishReason::length;
 }
 
-std::int64_t Answer::take(std::span<const float> logits) {
+std::int64_t Generation::take(std::span<const float> logits) {
   const bool first = first_ == begin_;
   if (first) result_.prefill_seconds = Seconds((first_ = Clock::now()) - begin_).count();
   const std::int64_t id = sampler_.choose(logits, history_);
@@ -62,12 +62,12 @@ std::int64_t Answer::take(std::span<const float> logits) {
   return id;
 }
 
-void Answer::interrupt() {
+void Generation::interrupt() {
   result_.finish = FinishReason::interrupted;
   ended_ = true;
 }
 
-GenerateResult Answer::finish() {
+GenerateResult Generation::finish() {
   if (result_.finish != FinishReason::stop) text_.finish();
   result_.text = text_.text();
   result_.decode_seconds = Seconds(Clock::now() - first_).count();

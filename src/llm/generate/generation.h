@@ -14,11 +14,11 @@
 namespace anyaccel::llm {
 
 /// Takes tokens from logits until there is a reason to end. Not thread-safe; `tokenizer` lives as long.
-class Answer {
+class Generation {
  public:
   /// Time counts from here. Throws as generate() does for prompt and options.
-  Answer(const ModelConfig& config, const Tokenizer* tokenizer, const std::vector<std::int64_t>& prompt,
-         const GenerateOptions& options, const std::function<void(std::string_view)>& on_text);
+  Generation(const ModelConfig& config, const Tokenizer* tokenizer, const std::vector<std::int64_t>& prompt,
+             const GenerateOptions& options, const std::function<void(std::string_view)>& on_text);
 
   /// Chooses a token after history() and returns it. Not after it ended.
   std::int64_t take(std::span<const float> logits);

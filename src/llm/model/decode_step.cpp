@@ -8,24 +8,21 @@
 #include <cmath>
 
 #include "anyaccel/accelerator.h"
+#include "anyaccel/ops/call.h"
 #include "base/log.h"
 #include "llm/model/activation.h"
 #include "llm/model/llama.h"
 #include "llm/parallel/shards.h"
-#include "anyaccel/ops/call.h"
 
 namespace anyaccel::llm {
 
 namespace {
 
-constexpr std::int64_t most_head_dim = 512;
-
 constexpr int behind_layers = 6;  // a norm and the head
 constexpr const char* op_builder = "DecoderInferenceBuilder";
 using Decode = void(const at::Tensor&, const c10::List<std::optional<at::Tensor>>&, at::TensorList, at::TensorList,
-                    at::TensorList, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef,
-                    at::ArrayRef<double>, const std::optional<at::Tensor>&, const std::optional<at::Tensor>&,
-                    std::int64_t, const std::string&, std::int64_t);
+                    at::TensorList, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, const std::optional<at::Tensor>&,
+                    const std::optional<at::Tensor>&, const std::string&);
 
 const c10::TypedOperatorHandle<Decode>& decode_op() {
   static const auto op = ops::load_op<Decode>(op_builder, "inference_decode");
@@ -35,11 +32,31 @@ const c10::TypedOperatorHandle<Decode>& decode_op() {
 bool known(const ModelConfig& config) {
   const bool experts = !config.expert_layers.empty();
   const bool known_experts = config.gated && config.expert_size > 0;
-  return config.norms_before && (!experts || known_experts) && config.head_dim <= most_head_dim;
+  return config.norms_before && (!experts || known_experts) && config.head_dim <= ops::max_decode_head_dim;
 }
 
-/// Kinds as the op counts them.
-std::int64_t norm_kind(const ModelConfig& config) { return config.layer_norm ? 2 : config.norm_plus_one ? 1 : 0; }
+ops::DecoderConfig op_config(const ModelConfig& config) {
+  using Norm = ops::DecoderConfig::Norm;
+  const auto narrow = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
+  ops::DecoderConfig out;
+  out.num_heads = narrow(config.num_heads);
+  out.num_kv_heads = narrow(config.num_kv_heads);
+  out.head_dim = narrow(config.head_dim);
+  if (config.head_group > 0) {
+    out.heads_per_kv_head = narrow(config.head_group);
+    out.first_head = narrow(config.first_head);
+  }
+  out.experts_per_token = config.expert_layers.empty() ? 0 : narrow(config.experts_per_token);
+  out.norm = config.layer_norm ? Norm::layer : config.norm_plus_one ? Norm::rms_plus_one : Norm::rms;
+  out.activation = static_cast<ops::DecoderConfig::Activation>(op_activation(config.activation));
+  out.gated = config.gated;
+  out.norms_after = config.norms_after;
+  out.final_norm = config.final_norm;
+  out.normalize_experts = config.normalize_experts;
+  out.norm_eps = config.rms_norm_eps;
+  out.attention_softcap = config.attention_softcap;
+  return out;
+}
 
 class Slots {
  public:
@@ -122,26 +139,19 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
   }
   for (List* last : {&step->weights_, &step->last_})
     Slots(*last).add(weights.norm).add(weights.norm_bias).linear(weights.head, weights.head_scales, {});
-  step->sizes_ = {config.num_heads,
-                  config.num_kv_heads,
-                  config.head_dim,
-                  norm_kind(config),
-                  op_activation(config.activation),
-                  (config.gated ? 1 : 0) + (config.norms_after ? 2 : 0) + (config.final_norm ? 4 : 0) +
-                      (config.normalize_experts ? 8 : 0),
-                  config.expert_layers.empty() ? 0 : config.experts_per_token};
-  if (config.head_group > 0) step->sizes_.insert(step->sizes_.end(), {config.head_group, config.first_head});
-  step->windows_ = config.windows;
-  step->numbers_ = {config.rms_norm_eps, config.attention_softcap};
+  step->config_ = op_config(config);
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     const double scale =
         config.attention_scale > 0 ? config.attention_scale : 1 / std::sqrt(static_cast<double>(config.head_dim));
-    step->numbers_.push_back(config.scale_by_layer ? scale / static_cast<double>(i + 1) : scale);
+    step->layer_configs_.push_back(
+        {.attention_scale = config.scale_by_layer ? scale / static_cast<double>(i + 1) : scale,
+         .window = config.windows.empty() ? 0 : config.windows[static_cast<std::size_t>(i)]});
   }
+  step->packed_ = ops::pack_decoder_config(step->config_, step->layer_configs_);
   step->outputs_ = weights.head.size(0);
   const auto rows = ops::load_op<std::int64_t(c10::ScalarType)>(op_builder, "inference_decode_rows").call(type);
   // Devices have products of many rows that read no weight twice.
-  step->prompt_rows_ = first.is_cpu() && rows > most_rows && config.num_experts == 0 ? rows : 0;
+  step->prompt_rows_ = first.is_cpu() && rows > max_rows && config.num_experts == 0 ? rows : 0;
   step->rotates_ = !config.learned_positions;
   step->window_angles_ = step->rotates_ && std::any_of(config.windows.begin(), config.windows.end(),
                                                        [](std::int64_t window) { return window > 0; });
@@ -202,8 +212,15 @@ at::Tensor DecodeStep::run_whole(const at::Tensor& x, RopeTables& rope, const st
   }
   const at::Tensor logits =
       at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
-  decode_op().call(rows.x, weights_, keys, values, angles(rope, segments), rows.past, rows.rows, sizes_, windows_,
-                   numbers_, logits, std::nullopt, 0, group, sums);
+  std::vector<std::int64_t> summing;
+  if (sums) {
+    ops::DecoderConfig config = config_;
+    config.sum_attention = (sums & 1) != 0;
+    config.sum_feed_forward = (sums & 2) != 0;
+    summing = ops::pack_decoder_config(config, layer_configs_);
+  }
+  decode_op().call(rows.x, weights_, keys, values, angles(rope, segments), rows.past, rows.rows,
+                   sums ? summing : packed_, logits, std::nullopt, group);
   return logits.unsqueeze(0);
 }
 
@@ -218,19 +235,19 @@ at::Tensor DecodeStep::run_halves(const at::Tensor& x, RopeTables& rope, const s
       keys.push_back(segment.cache->keys()[i]);
       values.push_back(segment.cache->values()[i]);
     }
-    const double numbers[] = {numbers_[0], numbers_[1], numbers_[2 + i]};
-    const at::IntArrayRef window = windows_.empty() ? at::IntArrayRef() : at::IntArrayRef(windows_[i]);
-    for (const std::int64_t half : {1, 2}) {
-      decode_op().call(rows.x, layers_[i], keys, values, turns, rows.past, rows.rows, sizes_, window, numbers,
-                       std::nullopt, change, half, {}, 0);
-      rows.x.add_(half == 1 ? shards.after_attention(change) : shards.after_feed_forward(change));
+    using Part = ops::DecoderConfig::Part;
+    for (const Part part : {Part::attention, Part::feed_forward}) {
+      ops::DecoderConfig config = config_;
+      config.part = part;
+      decode_op().call(rows.x, layers_[i], keys, values, turns, rows.past, rows.rows,
+                       ops::pack_decoder_config(config, {layer_configs_[i]}), std::nullopt, change, {});
+      rows.x.add_(part == Part::attention ? shards.after_attention(change) : shards.after_feed_forward(change));
     }
   }
   const at::Tensor logits =
       at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
-  const double numbers[] = {numbers_[0], numbers_[1]};
-  decode_op().call(rows.x, last_, {}, {}, {}, rows.past, rows.rows, sizes_, {}, numbers, logits, std::nullopt, 0, {},
-                   0);
+  decode_op().call(rows.x, last_, {}, {}, {}, rows.past, rows.rows, ops::pack_decoder_config(config_, {}), logits,
+                   std::nullopt, {});
   return logits.unsqueeze(0);
 }
 

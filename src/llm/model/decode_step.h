@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "anyaccel/llm/config.h"
+#include "anyaccel/ops/decoder.h"
 
 namespace anyaccel::llm {
 
@@ -29,8 +30,8 @@ class DecodeStep {
   static const DecodeStep* of(const Weights& weights, const ModelConfig& config);
 
   /// New tokens of all sequences together that a pass takes and that have the same bits together and alone.
-  static constexpr std::int64_t most_rows = 16;
-  static bool takes(std::int64_t rows) { return rows <= most_rows; }
+  static constexpr std::int64_t max_rows = ops::max_decode_rows;
+  static bool takes(std::int64_t rows) { return rows <= max_rows; }
   /// New tokens of one sequence that a pass of many can go this way with; 0: prompts go another way.
   std::int64_t prompt_rows() const { return prompt_rows_; }
 
@@ -58,8 +59,9 @@ class DecodeStep {
   List weights_;              ///< of all layers, then what comes behind them
   std::vector<List> layers_;  ///< where ranks hold the model together: of each layer alone
   List last_;                 ///< what comes behind them
-  std::vector<std::int64_t> sizes_, windows_;
-  std::vector<double> numbers_;
+  ops::DecoderConfig config_;
+  std::vector<ops::DecoderLayerConfig> layer_configs_;
+  std::vector<std::int64_t> packed_;  ///< config_ and layer_configs_, without sums
   std::int64_t outputs_ = 0, prompt_rows_ = 0;
   bool rotates_ = true, window_angles_ = false;
 };

@@ -21,7 +21,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr std::int64_t least_step = 256;  // of the reach; longer sequences take an eighth of themselves
+constexpr std::int64_t min_step = 256;  // of the reach; longer sequences take an eighth of themselves
 
 std::string text_of(const std::exception& error) {
   const auto* torchs = dynamic_cast<const c10::Error*>(&error);
@@ -102,7 +102,7 @@ bool GraphStep::takes(const Weights& weights, const ModelConfig& config, std::in
 
 std::int64_t GraphStep::reach_of(std::int64_t length, std::int64_t capacity) {
   const auto eighth = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(length)) / 8);
-  const std::int64_t step = std::max(least_step, eighth);
+  const std::int64_t step = std::max(min_step, eighth);
   return std::min(capacity, (length + step - 1) / step * step);
 }
 

@@ -31,7 +31,7 @@ std::optional<at::Tensor> maybe(const at::Tensor& bias) {
 }
 
 /// The tokens of one sequence in a pass.
-struct Part {
+struct BatchSequence {
   KvCache* cache;                  ///< null: none, for a sequence from its beginning
   std::int64_t past, begin, time;  ///< of the sequence; `begin`: column of its first new token
   Masks masks;
@@ -111,7 +111,7 @@ at::Tensor for_heads(const ModelConfig& config, const at::Tensor& shared) {
 
 /// What one sequence's new tokens see, [batch, heads, time, head_dim].
 at::Tensor attend(const ModelConfig& config, const at::Tensor& query, at::Tensor key, at::Tensor value,
-                  std::int64_t index, Part& part) {
+                  std::int64_t index, BatchSequence& part) {
   const std::int64_t window = config.windows.empty() ? 0 : config.windows[static_cast<std::size_t>(index)];
   if (part.next) {
     const auto [keys, values, mask] = part.next->append(*part.cache, index, key, value, window);
@@ -131,7 +131,7 @@ at::Tensor attend(const ModelConfig& config, const at::Tensor& query, at::Tensor
 }
 
 at::Tensor attention(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x, const at::Tensor& cos,
-                     const at::Tensor& sin, std::int64_t index, std::vector<Part>& parts) {
+                     const at::Tensor& sin, std::int64_t index, std::vector<BatchSequence>& parts) {
   at::Tensor qkv = layer.qkv.defined() ? linear(x, layer.qkv, layer.qkv_scales, layer.qkv_bias)
                                        : linear(x, layer.qkv_parts, layer.qkv_bias);
   if (config.query_key_norm) qkv = normalize_heads(layer, config, qkv);
@@ -139,7 +139,7 @@ at::Tensor attention(const LayerWeights& layer, const ModelConfig& config, const
                                        ? split_heads(qkv, config)
                                        : rotary_split(qkv, cos, sin, config.num_heads, config.num_kv_heads);
   std::vector<at::Tensor> mixed;
-  for (Part& part : parts) {
+  for (BatchSequence& part : parts) {
     const auto own = [&](const at::Tensor& all) {
       return parts.size() == 1 ? all : all.narrow(2, part.begin, part.time);
     };
@@ -162,9 +162,9 @@ at::Tensor feed_forward(const LayerWeights& layer, const ModelConfig& config, co
 
 /// Cosines and sines of all parts' positions, one part's after the other.
 template <typename Rows>
-Rotation rotation_of(const std::vector<Part>& parts, Rows rows) {
+Rotation rotation_of(const std::vector<BatchSequence>& parts, Rows rows) {
   std::vector<at::Tensor> cosines, sines;
-  for (const Part& part : parts) {
+  for (const BatchSequence& part : parts) {
     auto [cos, sin] = rows(part);
     cosines.push_back(std::move(cos));
     sines.push_back(std::move(sin));
@@ -173,14 +173,14 @@ Rotation rotation_of(const std::vector<Part>& parts, Rows rows) {
 }
 
 at::Tensor embed(const Weights& weights, const ModelConfig& config, const at::Tensor& ids,
-                 const std::vector<Part>& parts) {
+                 const std::vector<BatchSequence>& parts) {
   at::Tensor x = weights.shards ? weights.shards->embed(weights.embedding, ids) : at::embedding(weights.embedding, ids);
   // As a tensor: the factor is rounded to the model's dtype, as transformers does.
   if (config.embedding_scale != 1.0) x = x.mul(at::full({}, config.embedding_scale, x.options()));
   if (weights.project_in.defined()) x = at::linear(x, weights.project_in);
   if (!config.learned_positions) return x;
   std::vector<at::Tensor> rows;
-  for (const Part& part : parts) {
+  for (const BatchSequence& part : parts) {
     rows.push_back(part.next ? part.next->row(weights.positions, config.position_offset)
                              : weights.positions.narrow(0, config.position_offset + part.past, part.time));
   }
@@ -197,12 +197,13 @@ at::Tensor last_logits(const Weights& weights, const ModelConfig& config, const 
 
 /// The values behind the last layer, [batch, time, hidden].
 at::Tensor run_layers(const Weights& weights, const ModelConfig& config, RopeTables& rope, const at::Tensor& ids,
-                      std::vector<Part>& parts, const DropoutMasks* masks) {
+                      std::vector<BatchSequence>& parts, const DropoutMasks* masks) {
   Rotation rotation, window_rotation;
   if (!config.learned_positions) {
-    rotation = rotation_of(
-        parts, [&](const Part& part) { return part.next ? part.next->rotation() : rope.rows(part.past, part.time); });
-    window_rotation = rotation_of(parts, [&](const Part& part) {
+    rotation = rotation_of(parts, [&](const BatchSequence& part) {
+      return part.next ? part.next->rotation() : rope.rows(part.past, part.time);
+    });
+    window_rotation = rotation_of(parts, [&](const BatchSequence& part) {
       return part.next ? part.next->window_rotation() : rope.window_rows(part.past, part.time);
     });
   }
@@ -230,14 +231,14 @@ at::Tensor run_layers(const Weights& weights, const ModelConfig& config, RopeTab
     x = x.add(change);
     if (!config.norms_before) x = post_norm(x);
   }
-  for (const Part& part : parts) {
+  for (const BatchSequence& part : parts) {
     if (part.cache && !part.next) part.cache->advance(part.time);
   }
   return x;
 }
 
-std::vector<Part> parts_of(const std::vector<Segment>& segments, c10::Device device) {
-  std::vector<Part> parts;
+std::vector<BatchSequence> parts_of(const std::vector<Segment>& segments, c10::Device device) {
+  std::vector<BatchSequence> parts;
   std::int64_t begin = 0;
   for (const Segment& segment : segments) {
     const std::int64_t past = segment.cache->length();
@@ -287,10 +288,10 @@ at::Tensor run_segments(const DecodeStep* step, const Weights& weights, const Mo
     return run_step(*step, weights, config, rope, ids, segments, /*last_only=*/true);
   if (segments.size() == 1 && takes_prompt(step, config, ids.size(1)))
     return run_pieces(*step, weights, config, rope, ids, *segments[0].cache, /*last_only=*/true, step->prompt_rows());
-  std::vector<Part> parts = parts_of(segments, ids.device());
+  std::vector<BatchSequence> parts = parts_of(segments, ids.device());
   const at::Tensor rows = run_layers(weights, config, rope, ids, parts, nullptr);
   std::vector<at::Tensor> last;
-  for (const Part& part : parts) last.push_back(rows.narrow(1, part.begin + part.time - 1, 1));
+  for (const BatchSequence& part : parts) last.push_back(rows.narrow(1, part.begin + part.time - 1, 1));
   return last_logits(weights, config, joined(last, 1));
 }
 
@@ -326,14 +327,14 @@ at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, Rope
   if (const DecodeStep* step = alone ? step_of(weights, config) : nullptr) {
     // Guesses that are checked: each has the bits that it would have one by one, however many they are.
     if (cache && (!last_only || DecodeStep::takes(time)))
-      return run_pieces(*step, weights, config, rope, ids, *cache, last_only, DecodeStep::most_rows);
+      return run_pieces(*step, weights, config, rope, ids, *cache, last_only, DecodeStep::max_rows);
     if (takes_prompt(step, config, time)) {
       std::optional<KvCache> own;
       if (!cache) own.emplace(config, 1, time, weights.embedding.scalar_type());
       return run_pieces(*step, weights, config, rope, ids, cache ? *cache : *own, last_only, step->prompt_rows());
     }
   }
-  std::vector<Part> parts = {{cache, past, 0, time, Masks(past, time, ids.device())}};
+  std::vector<BatchSequence> parts = {{cache, past, 0, time, Masks(past, time, ids.device())}};
   if (alone && cache && time == 1 && GraphStep::takes(weights, config, past)) {
     const auto pass = [&](NextToken& next, const at::Tensor& id) {
       parts[0].next = &next;

@@ -21,7 +21,7 @@
 namespace anyaccel::llm {
 namespace {
 
-[[noreturn]] void refuse(const char* where, std::string what, std::string got, std::string want) {
+[[noreturn]] void fail(const char* where, std::string what, std::string got, std::string want) {
   throw Error(ErrorCode::invalid_argument, where,
               {.what = std::move(what), .got = std::move(got), .want = std::move(want)});
 }
@@ -33,7 +33,7 @@ std::string shape_of(const at::Tensor& tensor) {
 }
 
 void check_range(const char* name, double value, bool good, const char* want) {
-  if (!good) refuse("AdamW", std::string(name) + " is out of range", std::to_string(value), want);
+  if (!good) fail("AdamW", std::string(name) + " is out of range", std::to_string(value), want);
 }
 
 void check_options(const AdamWOptions& o) {
@@ -47,13 +47,13 @@ void check_options(const AdamWOptions& o) {
 
 void check_parameter(const at::Tensor& parameter, std::size_t i, const at::Tensor& first) {
   const std::string name = "parameter " + std::to_string(i);
-  if (!parameter.defined()) refuse("AdamW", name + " is undefined", "", "a tensor");
+  if (!parameter.defined()) fail("AdamW", name + " is undefined", "", "a tensor");
   if (!parameter.is_floating_point() || parameter.layout() != c10::kStrided || !parameter.is_leaf()) {
-    refuse("AdamW", name + " cannot be trained", c10::toString(parameter.scalar_type()),
-           "a dense floating point leaf tensor");
+    fail("AdamW", name + " cannot be trained", c10::toString(parameter.scalar_type()),
+         "a dense floating point leaf tensor");
   }
   if (parameter.device() != first.device()) {
-    refuse("AdamW", name + " is on another device than parameter 0", parameter.device().str(), first.device().str());
+    fail("AdamW", name + " is on another device than parameter 0", parameter.device().str(), first.device().str());
   }
 }
 
@@ -75,10 +75,10 @@ at::Tensor bias_correction(double beta, const at::Tensor& step) {
 AdamW::AdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options, const std::vector<bool>& decay)
     : parameters_(std::move(parameters)), options_(options) {
   check_options(options);
-  if (parameters_.empty()) refuse("AdamW", "there is nothing to train", "no parameters", "at least one");
+  if (parameters_.empty()) fail("AdamW", "there is nothing to train", "no parameters", "at least one");
   if (!decay.empty() && decay.size() != parameters_.size()) {
-    refuse("AdamW", "the decay mask has another length than the parameters", std::to_string(decay.size()),
-           std::to_string(parameters_.size()));
+    fail("AdamW", "the decay mask has another length than the parameters", std::to_string(decay.size()),
+         std::to_string(parameters_.size()));
   }
   const c10::AutoGradMode no_grad(false);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -160,7 +160,7 @@ at::Tensor AdamW::gradient_norm() const {
 }
 
 void AdamW::clip_gradients(const at::Tensor& norm, double max_norm) {
-  if (!(max_norm > 0)) refuse("AdamW::clip_grad_norm", "max_norm is out of range", std::to_string(max_norm), "> 0");
+  if (!(max_norm > 0)) fail("AdamW::clip_grad_norm", "max_norm is out of range", std::to_string(max_norm), "> 0");
   const c10::AutoGradMode no_grad(false);
   const auto grads = gradients();
   if (grads.empty()) return;
@@ -195,16 +195,16 @@ void AdamW::set_lr(double lr) {
 
 void AdamW::load_state(const State& state) {
   const auto check = [](const std::string& name, const at::Tensor& mine, const at::Tensor& given) {
-    if (!given.defined()) refuse("AdamW::load_state", name + " is undefined", "", "a tensor");
+    if (!given.defined()) fail("AdamW::load_state", name + " is undefined", "", "a tensor");
     if (mine.sizes() != given.sizes()) {
-      refuse("AdamW::load_state", name + " has another shape", shape_of(given), shape_of(mine));
+      fail("AdamW::load_state", name + " has another shape", shape_of(given), shape_of(mine));
     }
   };
   const auto count = parameters_.size();
   if (state.exp_avg.size() != count || state.exp_avg_sq.size() != count) {
-    refuse("AdamW::load_state", "the state is of another number of parameters",
-           std::to_string(state.exp_avg.size()) + " and " + std::to_string(state.exp_avg_sq.size()),
-           std::to_string(count));
+    fail("AdamW::load_state", "the state is of another number of parameters",
+         std::to_string(state.exp_avg.size()) + " and " + std::to_string(state.exp_avg_sq.size()),
+         std::to_string(count));
   }
   check("step", state_.step, state.step);
   check("lr", state_.lr, state.lr);

@@ -65,7 +65,7 @@ void derive_block(const std::vector<ModuleLayer>& layers, std::size_t row, std::
   rules[row] = {layers[row].name, ModuleStyle::row, 1, unit};
 }
 
-[[noreturn]] void refuse(const ModuleLayer& layer, const std::string& what, std::string got, std::string want) {
+[[noreturn]] void fail(const ModuleLayer& layer, const std::string& what, std::string got, std::string want) {
   throw Error(ErrorCode::invalid_argument, "tensor_parallel",
               {.what = "layer " + layer.name + " " + what, .got = std::move(got), .want = std::move(want)});
 }
@@ -78,21 +78,21 @@ ModulePart part_of(const ModuleLayer& layer, const ModuleRule& rule, int rank, i
   ModulePart part{.style = rule.style};
   if (rule.style == ModuleStyle::replicated) return part;
   if (layer.embedding != (rule.style == ModuleStyle::vocabulary) || (layer.embedding && !can_split(layer, ranks))) {
-    refuse(layer, "cannot be split so", to_string(rule.style),
-           layer.embedding ? "vocabulary (without max_norm, padding_idx below the ranks' sizes) or replicated"
-                           : "column, gathered, row or replicated");
+    fail(layer, "cannot be split so", to_string(rule.style),
+         layer.embedding ? "vocabulary (without max_norm, padding_idx below the ranks' sizes) or replicated"
+                         : "column, gathered, row or replicated");
   }
   part.dim = rule.style == ModuleStyle::row ? 1 : 0;
   const int fused = rule.style == ModuleStyle::column ? rule.fused : 1;
   const std::int64_t size = layer.shape[part.dim];
   if (fused < 1 || rule.unit < 1 || size % (fused * rule.unit) != 0) {
-    refuse(layer, "has a size that its rule does not divide", std::to_string(size),
-           "a multiple of " + std::to_string(fused) + " parts of units of " + std::to_string(rule.unit));
+    fail(layer, "has a size that its rule does not divide", std::to_string(size),
+         "a multiple of " + std::to_string(fused) + " parts of units of " + std::to_string(rule.unit));
   }
   const std::int64_t units = size / fused / rule.unit;
   if (units < ranks) {
-    refuse(layer, "has nothing for some of the ranks", std::to_string(ranks) + " ranks",
-           "at most " + std::to_string(units));
+    fail(layer, "has nothing for some of the ranks", std::to_string(ranks) + " ranks",
+         "at most " + std::to_string(units));
   }
   const Slice mine = balanced(units, rank, ranks);
   for (int i = 0; i < fused; ++i) part.slices.push_back({(i * units + mine.begin) * rule.unit, mine.count * rule.unit});

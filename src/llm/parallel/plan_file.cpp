@@ -73,7 +73,7 @@ std::vector<PlannedTensor> parallel_plan(const std::filesystem::path& folder, in
   std::vector<PlannedTensor> out;
   for (int rank = 0; rank < ranks; ++rank) {
     const ParallelPlan plan = make_plan(config, shapes, rank, ranks, rules, group);
-    const auto forms = planned_forms(plan, stored, options);
+    const auto forms = planned_formats(plan, stored, options);
     for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
       const TensorPlan& tensor = plan.tensors[i];
       if (rank == 0) out.push_back({tensor.name, to_string(tensor.style), tensor.shape, {}, {}, {}});

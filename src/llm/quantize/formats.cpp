@@ -30,8 +30,8 @@ std::vector<WeightPiece> WeightPieces::take(const at::Tensor& matrix) {
   return found == places_.end() ? std::vector<WeightPiece>() : std::exchange(pieces_[found->second], {});
 }
 
-std::optional<IntegerForm> stored_form(const StoredWeights& stored, const std::vector<WeightPiece>& pieces) {
-  std::optional<IntegerForm> out;
+std::optional<IntegerFormat> stored_format(const StoredWeights& stored, const std::vector<WeightPiece>& pieces) {
+  std::optional<IntegerFormat> out;
   for (const WeightPiece& piece : pieces) {
     const auto form = stored.form(piece.part);
     if (!form || (out && *out != *form)) return std::nullopt;
@@ -40,8 +40,8 @@ std::optional<IntegerForm> stored_form(const StoredWeights& stored, const std::v
   return out;
 }
 
-std::optional<IntegerForm> wanted_form(const at::Tensor& matrix, const std::vector<WeightPiece>& pieces,
-                                       const LoadOptions& options) {
+std::optional<IntegerFormat> requested_format(const at::Tensor& matrix, const std::vector<WeightPiece>& pieces,
+                                              const LoadOptions& options) {
   const TensorPlan& part = pieces.front().part;
   const std::int64_t inputs = matrix.size(1);
   const bool cut = part.style == ShardStyle::row && !part.parts.empty();
@@ -52,7 +52,7 @@ std::optional<IntegerForm> wanted_form(const at::Tensor& matrix, const std::vect
     if (options.group != 0) return std::nullopt;
     group = inputs % 64 == 0 ? 64 : inputs % 32 == 0 ? 32 : 0;
   }
-  return group == 0 ? std::nullopt : std::optional(IntegerForm{options.bits, group});
+  return group == 0 ? std::nullopt : std::optional(IntegerFormat{options.bits, group});
 }
 
 std::int64_t inner_group(const ModelConfig& config, const std::vector<TensorShape>& shapes, const StoredWeights& stored,
@@ -68,16 +68,16 @@ std::int64_t inner_group(const ModelConfig& config, const std::vector<TensorShap
   return 0;
 }
 
-std::map<std::string, IntegerForm> planned_forms(const ParallelPlan& plan, const StoredWeights& stored,
-                                                 const LoadOptions& options) {
-  std::map<std::string, IntegerForm> out;
+std::map<std::string, IntegerFormat> planned_formats(const ParallelPlan& plan, const StoredWeights& stored,
+                                                     const LoadOptions& options) {
+  std::map<std::string, IntegerFormat> out;
   if (!options.bits && !stored.quantized()) return out;
   Weights weights = make_weights(plan.local, c10::kFloat, c10::Device(c10::kMeta));
   WeightPieces all(weights, plan.local, &plan);
   each_matrix(weights, [&](const std::string&, at::Tensor& weight, Scales&) {
     if (weight.is_same(weights.embedding)) return;  // a tied head's integers are beside the tensor of this name
     const std::vector<WeightPiece> pieces = all.take(weight);
-    const auto form = options.bits ? wanted_form(weight, pieces, options) : stored_form(stored, pieces);
+    const auto form = options.bits ? requested_format(weight, pieces, options) : stored_format(stored, pieces);
     for (const WeightPiece& piece : pieces) {
       if (form) out[piece.part.name] = *form;
     }

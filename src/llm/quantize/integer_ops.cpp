@@ -2,8 +2,8 @@
 
 #include <tuple>
 
-#include "base/log.h"
 #include "anyaccel/ops/call.h"
+#include "base/log.h"
 
 namespace anyaccel::llm {
 
@@ -11,11 +11,11 @@ namespace {
 
 constexpr const char* op_builder = "DecoderInferenceBuilder";
 
-using Given = std::optional<at::Tensor>;
+using Arguments = std::optional<at::Tensor>;
 using Quantize = std::tuple<at::Tensor, at::Tensor>(const at::Tensor&, std::int64_t, std::int64_t);
-using Dequantize = at::Tensor(const at::Tensor&, const at::Tensor&, const Given&, std::int64_t, std::int64_t,
+using Dequantize = at::Tensor(const at::Tensor&, const at::Tensor&, const Arguments&, std::int64_t, std::int64_t,
                               c10::ScalarType);
-using Linear = at::Tensor(const at::Tensor&, const at::Tensor&, const Given&, const Given&, const Given&);
+using Linear = at::Tensor(const at::Tensor&, const at::Tensor&, const Arguments&, const Arguments&, const Arguments&);
 
 struct IntegerOps {
   c10::TypedOperatorHandle<Quantize> quantize = ops::load_op<Quantize>(op_builder, "inference_quantize");
@@ -35,7 +35,7 @@ const std::optional<IntegerOps>& integer_ops() {
   return made;
 }
 
-Given maybe(const at::Tensor& tensor) { return tensor.defined() ? Given(tensor) : std::nullopt; }
+Arguments maybe(const at::Tensor& tensor) { return tensor.defined() ? Arguments(tensor) : std::nullopt; }
 
 }  // namespace
 

@@ -19,10 +19,10 @@ struct Scales {
 };
 
 /// What a matrix of integers is made as: 8 or 4 bits, and how many inputs share a scale.
-struct IntegerForm {
+struct IntegerFormat {
   int bits = 0;
   std::int64_t group = 0;
-  bool operator==(const IntegerForm&) const = default;
+  bool operator==(const IntegerFormat&) const = default;
 };
 
 struct QuantizedMatrix {

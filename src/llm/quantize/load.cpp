@@ -78,7 +78,7 @@ void load(Weights& weights, const ModelConfig& config, const StoredWeights& stor
   each_matrix(weights, [&](const std::string&, at::Tensor& weight, Scales& scales) {
     if (!stored.quantized() || weight.is_same(weights.embedding)) return;
     const std::vector<WeightPiece> pieces = all.take(weight);
-    if (!stored_form(stored, pieces)) {
+    if (!stored_format(stored, pieces)) {
       for (const WeightPiece& piece : pieces) copy_floats(stored, piece);
       return;
     }

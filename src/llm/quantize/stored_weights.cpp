@@ -309,12 +309,12 @@ at::Tensor StoredWeights::floats(const TensorPlan& part) const {
       .view({from.outputs, from.inputs});
 }
 
-std::optional<IntegerForm> StoredWeights::form(const TensorPlan& part) const {
+std::optional<IntegerFormat> StoredWeights::form(const TensorPlan& part) const {
   if (!is_integer(part.name)) return std::nullopt;
   const Plain from = plain(part, Depth::zeros);
   if (from.order.defined() || group_size(from.inputs, from.group) == 0) return std::nullopt;
   if (from.bits == 8 && !from.zeros.eq(128).all().item<bool>()) return std::nullopt;
-  return IntegerForm{from.bits, from.group};
+  return IntegerFormat{from.bits, from.group};
 }
 
 QuantizedMatrix StoredWeights::integers(const TensorPlan& part) const {

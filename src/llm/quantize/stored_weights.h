@@ -36,7 +36,7 @@ class StoredWeights {
   at::Tensor floats(const TensorPlan& part) const;
   /// How it is multiplied with. Nothing where it has no such form: it is floats, inputs that are no neighbours share a scale, a group is no
   /// multiple of 32, or 8 bits do not hold a value less its zero. Groups are narrower than the file's where the part ends within one.
-  std::optional<IntegerForm> form(const TensorPlan& part) const;
+  std::optional<IntegerFormat> form(const TensorPlan& part) const;
   /// The matrix of that form; zeros are always there with 4 bits.
   QuantizedMatrix integers(const TensorPlan& part) const;
 

@@ -33,7 +33,7 @@ void quantize(Weights& weights, const ModelConfig& config, const LoadOptions& op
   WeightPieces all(weights, config, plan);
   each_matrix(weights, [&](const std::string&, at::Tensor& weight, Scales& scales) {
     const std::vector<WeightPiece> pieces = all.take(weight);
-    const auto form = wanted_form(weight, pieces, options);
+    const auto form = requested_format(weight, pieces, options);
     if (!form) return;
     QuantizedMatrix made = quantize(weight, form->bits, form->group);
     weight = made.weight;  // the floats go with it and the pieces, unless the embedding is the same tensor

@@ -5,8 +5,8 @@
 #include "llm/checkpoint/checkpoint.h"
 #include "llm/checkpoint/config_json.h"
 #include "llm/data/corpus.h"
-#include "text/tokenizer/tokenizer_json.h"
 #include "llm/train/state.h"
+#include "text/tokenizer/tokenizer_json.h"
 
 namespace anyaccel::llm {
 

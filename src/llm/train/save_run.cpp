@@ -3,8 +3,8 @@
 #include "anyaccel/llm/tokenizer.h"
 #include "base/file_group.h"
 #include "llm/checkpoint/checkpoint.h"
-#include "text/json.h"
 #include "llm/train/state.h"
+#include "text/json.h"
 
 namespace anyaccel::llm {
 

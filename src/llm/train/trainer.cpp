@@ -11,7 +11,6 @@
 #include "anyaccel/data_parallel.h"
 #include "base/log.h"
 #include "llm/data/corpus.h"
-#include "text/tokenizer/text_vocabulary.h"
 #include "llm/train/bigram_start.h"
 #include "llm/train/evaluate.h"
 #include "llm/train/options.h"
@@ -19,6 +18,7 @@
 #include "llm/train/schedule.h"
 #include "llm/train/state.h"
 #include "llm/train/step.h"
+#include "text/tokenizer/text_vocabulary.h"
 
 namespace anyaccel::llm {
 
@@ -300,7 +300,7 @@ Trainer::~Trainer() = default;
 
 const TrainInfo& Trainer::info() const { return impl_->info; }
 
-TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, const std::atomic<bool>* stop) {
+TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, StopCondition stop) {
   Impl& run = *impl_;
   Progress& progress = run.progress;
   const TrainOptions& options = run.options;
@@ -319,7 +319,7 @@ TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, c
     const StepOutcome outcome = run.runner->run(batch, masks, lr);
     ++progress.step;
     const StepNews news =
-        run.ranks.exchange(outcome.loss, run.part, before + seconds_since(begin), stop && stop->load());
+        run.ranks.exchange(outcome.loss, run.part, before + seconds_since(begin), stop.stop_requested());
     progress.seconds = news.seconds;
     const double rate = tokens / seconds_since(step_begin);
     smoothed = smoothed == 0 ? rate : 0.9 * smoothed + 0.1 * rate;
@@ -337,7 +337,7 @@ TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, c
       report.seconds_left = run.seconds_left(smoothed / tokens);
       on_step(report);
     }
-    result.interrupted = news.stop || (run.ranks.size() == 1 && stop && stop->load());
+    result.interrupted = news.stop || (run.ranks.size() == 1 && stop.stop_requested());
     if (result.interrupted) break;
     if (options.save_every > 0 && progress.step % options.save_every == 0) run.save();
   }

@@ -10,8 +10,8 @@
 #include <sstream>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "anyaccel/ops/ccl_comm.h"
 #include "anyaccel/ops/call.h"
+#include "anyaccel/ops/ccl_comm.h"
 
 namespace anyaccel::ops {
 
@@ -22,11 +22,6 @@ using at::Tensor;
 template <typename Signature>
 c10::TypedOperatorHandle<Signature> ccl_op(const char* name) {
   return load_op<Signature>("CCLCommBuilder", name);
-}
-
-const char* name_of(CclReduce reduce) {
-  static constexpr const char* kNames[] = {"sum", "avg", "product", "min", "max"};
-  return kNames[static_cast<int>(reduce)];
 }
 
 /// What a rank tells the others: why it cannot, or that it can, in which process, and rank 0 the address, too.
@@ -130,16 +125,16 @@ CCLComm::~CCLComm() {
   op.call(name_);
 }
 
-void CCLComm::all_reduce_(const Tensor& tensor, CclReduce reduce) {
+void CCLComm::all_reduce_(const Tensor& tensor, ReduceOp reduce) {
   static const auto op =
       ccl_op<void(const Tensor&, const std::string&, const std::string&, const std::string&)>("ccl_all_reduce_");
-  op.call(tensor, name_of(reduce), name_, "");
+  op.call(tensor, to_string(reduce), name_, "");
 }
 
-void CCLComm::reduce_(const Tensor& tensor, std::int64_t destination, CclReduce reduce) {
+void CCLComm::reduce_(const Tensor& tensor, std::int64_t destination, ReduceOp reduce) {
   static const auto op =
       ccl_op<void(const Tensor&, std::int64_t, const std::string&, const std::string&)>("ccl_reduce_");
-  op.call(tensor, destination, name_of(reduce), name_);
+  op.call(tensor, destination, to_string(reduce), name_);
 }
 
 void CCLComm::broadcast_(const Tensor& tensor, std::int64_t source) {
@@ -152,9 +147,9 @@ Tensor CCLComm::all_gather(const Tensor& tensor) {
   return op.call(tensor, name_);
 }
 
-Tensor CCLComm::reduce_scatter(const Tensor& tensor, CclReduce reduce) {
+Tensor CCLComm::reduce_scatter(const Tensor& tensor, ReduceOp reduce) {
   static const auto op = ccl_op<Tensor(const Tensor&, const std::string&, const std::string&)>("ccl_reduce_scatter");
-  return op.call(tensor, name_of(reduce), name_);
+  return op.call(tensor, to_string(reduce), name_);
 }
 
 Tensor CCLComm::all_to_all(const Tensor& tensor, const std::vector<std::int64_t>& output_splits,

@@ -176,17 +176,17 @@ Tensor all_to_all(const Tensor& self, c10::IntArrayRef output_splits, c10::IntAr
                   const std::string& name) {
   constexpr const char* kWhere = "ccl_all_to_all";
   const auto comm = find_comm(name);
-  const auto refuse = [&](const std::string& what) {
+  const auto fail_argument = [&](const std::string& what) {
     throw Error(ErrorCode::invalid_argument, kWhere, {.what = what, .want = std::to_string(comm->size) + " splits"});
   };
-  if (self.dim() == 0) refuse("a tensor without dimensions has no rows");
+  if (self.dim() == 0) fail_argument("a tensor without dimensions has no rows");
   const auto from = rows_of(self.size(0), input_splits, comm->size);
   const auto to = rows_of(self.size(0), output_splits, comm->size);
   for (const auto* splits : {&from, &to})
     if (std::ssize(*splits) != comm->size || *std::min_element(splits->begin(), splits->end()) < 0)
-      refuse("there must be a number of rows for each rank");
+      fail_argument("there must be a number of rows for each rank");
   if (std::accumulate(from.begin(), from.end(), std::int64_t{0}) != self.size(0))
-    refuse("the input's splits do not make up its first dimension");
+    fail_argument("the input's splits do not make up its first dimension");
   const auto plain = host(self);
   auto sizes = self.sizes().vec();
   sizes[0] = std::accumulate(to.begin(), to.end(), std::int64_t{0});

@@ -2,11 +2,9 @@
 
 #include "anyaccel/ops/call.h"
 
-namespace anyaccel {
+namespace anyaccel::ops {
 
 namespace {
-
-using namespace ops;
 
 using Create = void(std::int64_t, double, double, double, bool);
 using Destroy = void(std::int64_t);
@@ -35,4 +33,4 @@ void CPUAdagrad::step(at::TensorList params, at::TensorList grads, at::TensorLis
   ++steps_;
 }
 
-}  // namespace anyaccel
+}  // namespace anyaccel::ops

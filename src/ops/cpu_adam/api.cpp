@@ -1,11 +1,9 @@
-#include "anyaccel/ops/cpu_adam.h"
 #include "anyaccel/ops/call.h"
+#include "anyaccel/ops/cpu_adam.h"
 
-namespace anyaccel {
+namespace anyaccel::ops {
 
 namespace {
-
-using namespace ops;
 
 using Create = void(std::int64_t, double, double, double, double, double, bool, bool);
 using Destroy = void(std::int64_t);
@@ -54,4 +52,4 @@ void CPUAdam::rollback(at::TensorList params, at::TensorList grads, at::TensorLi
   --steps_;
 }
 
-}  // namespace anyaccel
+}  // namespace anyaccel::ops

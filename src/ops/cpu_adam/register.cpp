@@ -14,9 +14,9 @@ OptimizerIds<bool>& optimizers() {  // what is kept: whether the decay is decoup
   return *instance;
 }
 
-void one(const char* where, AdamKernel kernel, bool on_host, std::int64_t id, const AdamNumbers& given,
+void one(const char* where, AdamKernel kernel, bool on_host, std::int64_t id, const AdamNumbers& arguments,
          const at::Tensor& params, const at::Tensor& grads, const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) {
-  AdamNumbers numbers = given;
+  AdamNumbers numbers = arguments;
   numbers.options.decoupled = optimizers().get(where, id);
   check_numbers(where, numbers);
   const AdamArrays arrays = adam_arrays(where, params, grads, exp_avg, exp_avg_sq, on_host);
@@ -97,7 +97,7 @@ void zenflow_adam_register_group(std::int64_t handle, const at::Tensor& param, c
   if (stale && stale->defined()) {
     check_beside(where, "stale", *stale, param, true);
     if (stale->scalar_type() != param.scalar_type())
-      refuse(where, "the dtype of stale differs from the parameters'", words(*stale), words(param));
+      fail_argument(where, "the dtype of stale differs from the parameters'", words(*stale), words(param));
     group.stale = stale->mutable_data_ptr();
   }
   group.owner = std::make_shared<std::vector<at::Tensor>>(std::vector<at::Tensor>{
@@ -112,7 +112,8 @@ void zenflow_adam_submit(std::int64_t control, std::int64_t now_state, std::int6
   const std::size_t groups = lr.size();
   if (beta1.size() != groups || beta2.size() != groups || eps.size() != groups || weight_decay.size() != groups ||
       bias_correction.size() != groups)
-    refuse(where, "the lists differ in length", "other lengths than lr's " + std::to_string(groups), "equal lengths");
+    fail_argument(where, "the lists differ in length", "other lengths than lr's " + std::to_string(groups),
+                  "equal lengths");
   std::vector<AdamOptions> options;
   for (std::size_t i = 0; i < groups; ++i) {
     options.push_back({lr[i], beta1[i], beta2[i], eps[i], weight_decay[i], bias_correction[i] != 0});

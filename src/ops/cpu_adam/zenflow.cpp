@@ -79,11 +79,11 @@ bool next_step(Control& control) {
 
 Control* control_at(const char* where, std::int64_t address, bool initialised = true) {
   if (address == 0 || address % alignof(Control) != 0)
-    refuse(where, "this cannot be the address of a control block", std::to_string(address),
-           "that of zenflow_adam_ctrl_size() bytes, aligned to 8");
+    fail_argument(where, "this cannot be the address of a control block", std::to_string(address),
+                  "that of zenflow_adam_ctrl_size() bytes, aligned to 8");
   auto* control = reinterpret_cast<Control*>(address);
   if (initialised && control->magic != control_magic)
-    refuse(where, "the control block is not initialised", "other bytes", "zenflow_adam_ctrl_init() first");
+    fail_argument(where, "the control block is not initialised", "other bytes", "zenflow_adam_ctrl_init() first");
   return control;
 }
 
@@ -109,17 +109,19 @@ std::shared_ptr<Optimizer> find(const char* where, std::int64_t handle) {
   const std::lock_guard lock(handles().mutex);
   const auto place = handles().optimizers.find(handle);
   if (place == handles().optimizers.end())
-    refuse(where, "there is no pool of this handle", std::to_string(handle), "one that zenflow_adam_create() gave");
+    fail_argument(where, "there is no pool of this handle", std::to_string(handle),
+                  "one that zenflow_adam_create() gave");
   return place->second;
 }
 
 void work(Optimizer& optimizer, const Control& control) {
   for (std::size_t i = 0; i < optimizer.groups.size(); ++i) {
     const ZenflowGroup& group = optimizer.groups[i];
-    const GroupNumbers& given = control.numbers[i];
-    const AdamConstants constants = adam_constants(
-        {given.lr, given.beta1, given.beta2, given.eps, given.weight_decay, given.bias_correction, optimizer.decoupled},
-        control.step);
+    const GroupNumbers& arguments = control.numbers[i];
+    const AdamConstants constants =
+        adam_constants({arguments.lr, arguments.beta1, arguments.beta2, arguments.eps, arguments.weight_decay,
+                        arguments.bias_correction, optimizer.decoupled},
+                       control.step);
     const AdamArrays& arrays = group.arrays[control.now_state];
     const int bytes = size_of(arrays.param);
     optimizer.pool.run(group.size, [&](std::int64_t begin, std::int64_t end) {
@@ -144,7 +146,7 @@ void zenflow_register(std::int64_t handle, ZenflowGroup group) {
   constexpr const char* where = "zenflow_adam_register_group";
   const auto optimizer = find(where, handle);
   if (static_cast<std::int64_t>(optimizer->groups.size()) == max_groups)
-    refuse(where, "there are too many groups", "one more", "at most " + std::to_string(max_groups));
+    fail_argument(where, "there are too many groups", "one more", "at most " + std::to_string(max_groups));
   optimizer->groups.push_back(std::move(group));
 }
 
@@ -163,14 +165,15 @@ void zenflow_control_init(std::int64_t address, std::int64_t groups) {
   constexpr const char* where = "zenflow_adam_ctrl_init";
   Control* control = control_at(where, address, false);
   if (groups < 0 || groups > max_groups)
-    refuse(where, "the number of groups is out of range", std::to_string(groups), "0 to " + std::to_string(max_groups));
+    fail_argument(where, "the number of groups is out of range", std::to_string(groups),
+                  "0 to " + std::to_string(max_groups));
   control->groups = groups;
   control->trainer = getpid();
   control->trainer_start = start_of(control->trainer);
   control->asked = false;
   control->command = Command::step;
   if (sem_init(&control->ready, 1, 0) != 0 || sem_init(&control->done, 1, 0) != 0)
-    refuse(where, "the system gives no semaphore", std::strerror(errno), "one shared between processes");
+    fail_argument(where, "the system gives no semaphore", std::strerror(errno), "one shared between processes");
   control->magic = control_magic;
 }
 
@@ -179,8 +182,8 @@ void zenflow_run_worker(std::int64_t handle, std::int64_t address) {
   const auto optimizer = find(where, handle);
   Control* control = control_at(where, address);
   if (static_cast<std::int64_t>(optimizer->groups.size()) != control->groups)
-    refuse(where, "the groups are not those of the control block", std::to_string(optimizer->groups.size()),
-           std::to_string(control->groups), "register each group first");
+    fail_argument(where, "the groups are not those of the control block", std::to_string(optimizer->groups.size()),
+                  std::to_string(control->groups), "register each group first");
   while (next_step(*control)) {
     if (control->command == Command::exit) return;
     work(*optimizer, *control);
@@ -195,12 +198,13 @@ void zenflow_submit(std::int64_t address, std::int64_t now_state, std::int64_t s
   constexpr const char* where = "zenflow_adam_submit";
   Control* control = control_at(where, address);
   if (static_cast<std::int64_t>(options.size()) != control->groups)
-    refuse(where, "the numbers are not for all groups", std::to_string(options.size()),
-           std::to_string(control->groups));
-  if (now_state != 0 && now_state != 1) refuse(where, "now_state is out of range", std::to_string(now_state), "0 or 1");
+    fail_argument(where, "the numbers are not for all groups", std::to_string(options.size()),
+                  std::to_string(control->groups));
+  if (now_state != 0 && now_state != 1)
+    fail_argument(where, "now_state is out of range", std::to_string(now_state), "0 or 1");
   if (control->asked.exchange(true))
-    refuse(where, "the step before is not done yet, or was not waited for", "a second step", "one after another",
-           "call zenflow_adam_wait() until it is true");
+    fail_argument(where, "the step before is not done yet, or was not waited for", "a second step", "one after another",
+                  "call zenflow_adam_wait() until it is true");
   for (std::size_t i = 0; i < options.size(); ++i) {
     const AdamOptions& o = options[i];
     control->numbers[i] = {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, o.bias_correction};
@@ -238,7 +242,7 @@ void zenflow_control_exit(std::int64_t address) {
 #else
 namespace {
 [[noreturn]] void not_here() {
-  refuse("zenflow_adam", "ZenFlow needs semaphores shared between processes", "this system", "Linux");
+  fail_argument("zenflow_adam", "ZenFlow needs semaphores shared between processes", "this system", "Linux");
 }
 }  // namespace
 

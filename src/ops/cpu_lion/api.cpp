@@ -2,11 +2,9 @@
 
 #include "anyaccel/ops/call.h"
 
-namespace anyaccel {
+namespace anyaccel::ops {
 
 namespace {
-
-using namespace ops;
 
 using Create = void(std::int64_t, double, double, double, double, bool);
 using Destroy = void(std::int64_t);
@@ -36,4 +34,4 @@ void CPULion::step(at::TensorList params, at::TensorList grads, at::TensorList e
   ++steps_;
 }
 
-}  // namespace anyaccel
+}  // namespace anyaccel::ops

@@ -1,5 +1,5 @@
-// Tensors of a decoder as the kernels see them, checked: whatever is given, nothing outside of a tensor is read or written. All of them lie
-// on one device, whatever that is.
+// Checks the arguments of inference_decode and converts them for the kernels. After the checks, no arguments can make
+// the kernels access memory outside of the tensors. All tensors must be on one device, of any kind.
 #pragma once
 
 #include <optional>
@@ -8,37 +8,40 @@
 
 #include "ATen/core/List.h"
 #include "ATen/core/Tensor.h"
-#include "ops/shared/host_tensors.h"
 #include "kernels/decoder/decoder.h"
+#include "ops/shared/host_tensors.h"
 
 namespace anyaccel::ops {
 
 using at::Tensor;
 using OptionalTensors = c10::List<std::optional<Tensor>>;
 
-/// What a decoder is made of; `decoder` looks into these tensors.
-struct DecoderGiven {
+/// The op's arguments. The decoder made from them points into these tensors.
+struct DecoderArguments {
   const Tensor& x;
   const OptionalTensors& weights;
   at::TensorList keys, values;  ///< of the first segment's layers, then of the second one's, ...
   at::TensorList angles;
   at::IntArrayRef past, rows;  ///< of each segment
-  at::IntArrayRef sizes, windows;
-  at::ArrayRef<double> numbers;
+  at::IntArrayRef config;      ///< result of pack_decoder_config()
   const std::optional<Tensor>& logits;
   const std::optional<Tensor>& change;
-  std::int64_t half;
-  const std::string& sum_group;  ///< of `shm_comm_init`; empty: this rank's parts are all
-  std::int64_t sums;
+  const std::string& sum_group;  ///< name of a group of `shm_comm_init`; empty: no all-reduce
 };
 
-/// Throws c10::ValueError naming what does not fit.
-Decoder make_decoder(const DecoderGiven& given);
+/// The arguments in the form that the kernels take.
+struct DecoderCall {
+  Decoder decoder;
+  Half half;
+};
 
-/// A tensor without gaps, on the device of `first`.
+/// Throws c10::ValueError, which names the argument, if an argument is invalid.
+DecoderCall make_decoder(const DecoderArguments& arguments);
+
+/// Throws c10::ValueError unless the tensor is contiguous and on the device of `first`.
 void check_whole(const char* where, const char* name, const Tensor& tensor, const Tensor& first);
 
-/// A weight [outputs, inputs], with scales and zeros where it is integer, on the device of `first`.
+/// A weight [outputs, inputs], with scales and zeros if it is an integer tensor, on the device of `first`.
 Matrix make_matrix(const char* where, const char* name, const Tensor& weight, const std::optional<Tensor>& scales,
                    const std::optional<Tensor>& zeros, const Tensor& first);
 

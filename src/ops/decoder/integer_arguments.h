@@ -1,4 +1,4 @@
-// What the ops on integer matrices are given and give, checked, on any device.
+// Checked arguments and results of the ops on integer matrices, on any device.
 #pragma once
 
 #include <tuple>
@@ -7,29 +7,30 @@
 
 namespace anyaccel::ops {
 
-using Given = std::optional<Tensor>;
+using Arguments = std::optional<Tensor>;
 
-/// An integer matrix and the scales that it needs, not filled; throws c10::ValueError where it cannot be had of `weight`.
+/// Uninitialized integer matrix and scales for `weight`. Throws c10::ValueError if `weight` cannot be quantized this
+/// way.
 std::tuple<Tensor, Tensor> quantized_like(const Tensor& weight, std::int64_t bits, std::int64_t group);
 
-/// `count` rows as floats, not filled.
+/// Uninitialized tensor for `count` rows of floats.
 Tensor dequantized_like(const Tensor& weight, std::int64_t count, at::ScalarType dtype);
-/// The matrix whose rows [begin, begin + count) are asked for.
-Matrix dequantize_given(const Tensor& weight, const Tensor& scales, const Given& zeros, std::int64_t begin,
-                        std::int64_t count);
+/// The matrix of `weight`, which must have the rows [begin, begin + count).
+Matrix dequantize_arguments(const Tensor& weight, const Tensor& scales, const Arguments& zeros, std::int64_t begin,
+                            std::int64_t count);
 
-/// [..., outputs] of x's dtype, not filled.
+/// Uninitialized tensor [..., outputs] of x's dtype.
 Tensor product_like(const Tensor& x, const Tensor& weight);
 
 /// x weight^T, in float32 until the bias is added.
-struct LinearGiven {
+struct LinearArguments {
   Matrix matrix;
   Tensor x, out;  ///< float32
   std::int64_t rows;
 };
-LinearGiven linear_given(const Tensor& x, const Tensor& weight, const Given& scales, const Given& zeros,
-                         const Given& bias);
+LinearArguments linear_arguments(const Tensor& x, const Tensor& weight, const Arguments& scales, const Arguments& zeros,
+                                 const Arguments& bias);
 /// The result in the dtype of `x`.
-Tensor linear_result(const LinearGiven& given, const Tensor& x, const Given& bias);
+Tensor linear_result(const LinearArguments& arguments, const Tensor& x, const Arguments& bias);
 
 }  // namespace anyaccel::ops

@@ -1,8 +1,8 @@
 // Registers torch.ops.anyaccel.inference_pack and inference_encode: schemas, checks, threads, meta kernels.
-#include "ops/decoder/arguments.h"
-#include "ops/shared/empty.h"
 #include "kernels/decoder/encoder.h"
 #include "kernels/decoder/panels.h"
+#include "ops/decoder/arguments.h"
+#include "ops/shared/empty.h"
 #include "ops/shared/tasks.h"
 #include "torch/library.h"
 
@@ -21,7 +21,8 @@ Tensor scratch_of(std::int64_t bytes) { return empty({bytes + 64}, at::TensorOpt
 void check_floats(const char* op, const char* name, const Tensor& tensor, at::IntArrayRef sizes) {
   check_on_host(op, name, tensor);
   if (tensor.scalar_type() != at::kFloat || tensor.sizes() != sizes || !tensor.is_contiguous())
-    refuse(op, std::string(name) + " does not fit", words(tensor), c10::str("contiguous float32 ", sizes));
+    fail_argument(op, std::string(name) + " has the wrong shape or dtype", words(tensor),
+                  c10::str("contiguous float32 ", sizes));
 }
 
 std::vector<std::int64_t> packed_sizes(std::int64_t outputs, std::int64_t inputs) {
@@ -30,7 +31,7 @@ std::vector<std::int64_t> packed_sizes(std::int64_t outputs, std::int64_t inputs
 
 void pack(const Tensor& weight, const Tensor& packed) {
   constexpr const char* op = "inference_pack";
-  if (weight.dim() != 2) refuse(op, "weight is not a matrix", words(weight), "[outputs, inputs]");
+  if (weight.dim() != 2) fail_argument(op, "weight is not a matrix", words(weight), "[outputs, inputs]");
   const std::int64_t outputs = weight.size(0), inputs = weight.size(1);
   check_floats(op, "weight", weight, {outputs, inputs});
   check_floats(op, "packed", packed, packed_sizes(outputs, inputs));
@@ -57,16 +58,16 @@ PackedMatrix packed_matrix(const char* name, const Tensor& panels, const Tensor&
 Encoder make_encoder(const Tensor& x, at::TensorList weights, at::IntArrayRef lengths, std::int64_t heads,
                      std::int64_t activation, double eps) {
   constexpr const char* op = "inference_encode";
-  if (x.dim() != 2) refuse(op, "x does not fit", words(x), "float32 [rows of all texts, hidden]");
+  if (x.dim() != 2) fail_argument(op, "x has the wrong shape", words(x), "float32 [rows of all texts, hidden]");
   Encoder e;
   e.hidden = x.size(1);
   check_floats(op, "x", x, {x.size(0), e.hidden});
   if (heads < 1 || e.hidden < 1 || e.hidden % heads)
-    refuse(op, "heads do not divide hidden", std::to_string(heads), "a divisor of " + std::to_string(e.hidden));
+    fail_argument(op, "heads do not divide hidden", std::to_string(heads), "a divisor of " + std::to_string(e.hidden));
   e.heads = heads;
   if (activation < 0 || activation > 4)
-    refuse(op, "there is no such activation", std::to_string(activation),
-           "0 silu, 1 gelu, 2 gelu with tanh, 3 relu or 4 relu2");
+    fail_argument(op, "activation is out of range", std::to_string(activation),
+                  "0 silu, 1 gelu, 2 gelu with tanh, 3 relu or 4 relu2");
   e.gate = static_cast<Gate>(activation);
   std::int64_t left = x.size(0);
   for (const std::int64_t length : lengths) {
@@ -75,9 +76,10 @@ Encoder make_encoder(const Tensor& x, at::TensorList weights, at::IntArrayRef le
     left -= length;
   }
   if (left != 0 || e.lengths.size() != lengths.size())
-    refuse(op, "the texts' rows are not those of x", c10::str(lengths), std::to_string(x.size(0)) + " in all");
+    fail_argument(op, "lengths does not match x", c10::str(lengths),
+                  "positive numbers with the sum " + std::to_string(x.size(0)));
   if (weights.size() % weights_of_layer)
-    refuse(op, "there is another number of weights", std::to_string(weights.size()), "12 of each layer");
+    fail_argument(op, "the number of weights is wrong", std::to_string(weights.size()), "12 for each layer");
   if (!weights.empty() && weights[7].dim() == 1) e.inner = weights[7].size(0);
   const auto norm = [&](std::size_t at) {
     const auto values = [&](const Tensor& tensor) {

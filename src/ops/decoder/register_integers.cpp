@@ -1,8 +1,8 @@
 // Registers torch.ops.anyaccel.inference_quantize, inference_dequantize and inference_linear: schemas, checks, threads, meta kernels.
+#include "kernels/common/team.h"
+#include "kernels/decoder/integers.h"
 #include "ops/decoder/integer_arguments.h"
 #include "ops/shared/empty.h"
-#include "kernels/decoder/integers.h"
-#include "kernels/common/team.h"
 #include "ops/shared/tasks.h"
 #include "torch/library.h"
 
@@ -42,9 +42,9 @@ std::tuple<Tensor, Tensor> quantize_meta(const Tensor& weight, std::int64_t bits
   return quantized_like(weight, bits, group);
 }
 
-Tensor dequantize(const Tensor& weight, const Tensor& scales, const Given& zeros, std::int64_t begin,
+Tensor dequantize(const Tensor& weight, const Tensor& scales, const Arguments& zeros, std::int64_t begin,
                   std::int64_t count, at::ScalarType dtype) {
-  const Matrix m = dequantize_given(weight, scales, zeros, begin, count);
+  const Matrix m = dequantize_arguments(weight, scales, zeros, begin, count);
   const Tensor out = dequantized_like(weight, count, dtype);
   const Element type = element_of("inference_dequantize", "the result", out);
   auto* to = static_cast<char*>(out.mutable_data_ptr());
@@ -56,15 +56,16 @@ Tensor dequantize(const Tensor& weight, const Tensor& scales, const Given& zeros
   return out;
 }
 
-Tensor dequantize_meta(const Tensor& weight, const Tensor&, const Given&, std::int64_t, std::int64_t count,
+Tensor dequantize_meta(const Tensor& weight, const Tensor&, const Arguments&, std::int64_t, std::int64_t count,
                        at::ScalarType dtype) {
   return dequantized_like(weight, count, dtype);
 }
 
-Tensor linear(const Tensor& given_x, const Tensor& weight, const Given& scales, const Given& zeros, const Given& bias) {
-  const LinearGiven given = linear_given(given_x, weight, scales, zeros, bias);
-  const Matrix& m = given.matrix;
-  const std::int64_t rows = given.rows;
+Tensor linear(const Tensor& given_x, const Tensor& weight, const Arguments& scales, const Arguments& zeros,
+              const Arguments& bias) {
+  const LinearArguments arguments = linear_arguments(given_x, weight, scales, zeros, bias);
+  const Matrix& m = arguments.matrix;
+  const std::int64_t rows = arguments.rows;
   const std::int64_t row_bytes = prepared_bytes(m.format, m.inputs);
   const std::int64_t row_of_weight = weight.size(1) * static_cast<std::int64_t>(weight.element_size());
   const std::int64_t allowed = task_threads(), by_threads = m.outputs / (4 * allowed);
@@ -76,8 +77,8 @@ Tensor linear(const Tensor& given_x, const Tensor& weight, const Given& scales, 
       empty({(alone ? threads : std::min(rows, rows_at_once)) * row_bytes + 64}, at::TensorOptions(at::kByte));
   auto address = reinterpret_cast<std::uintptr_t>(scratch.mutable_data_ptr());
   auto* const prepared = reinterpret_cast<char*>((address + 63) / 64 * 64);
-  const auto* from = given.x.const_data_ptr<float>();
-  auto* to = given.out.mutable_data_ptr<float>();
+  const auto* from = arguments.x.const_data_ptr<float>();
+  auto* to = arguments.out.mutable_data_ptr<float>();
   const Isa isa = best_isa();
   // Stretches of a team: where tasks lie next to another thread's, what is asked for ahead at each one's end is read twice.
   run_team(threads, [&](Team& team) {
@@ -97,10 +98,10 @@ Tensor linear(const Tensor& given_x, const Tensor& weight, const Given& scales, 
       row + count < rows ? team.tasks(tasks, products) : team.last_tasks(tasks, products);
     }
   });
-  return linear_result(given, given_x, bias);
+  return linear_result(arguments, given_x, bias);
 }
 
-Tensor linear_meta(const Tensor& x, const Tensor& weight, const Given&, const Given&, const Given&) {
+Tensor linear_meta(const Tensor& x, const Tensor& weight, const Arguments&, const Arguments&, const Arguments&) {
   return product_like(x, weight);
 }
 

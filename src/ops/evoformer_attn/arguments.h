@@ -13,9 +13,9 @@ namespace anyaccel::ops {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-inline bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
+inline bool is_given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
 
-struct EvoformerGiven {
+struct EvoformerArguments {
   const Tensor &q, &k, &v;
   const OptionalTensor &bias1, &bias2;
   std::optional<double> scale;
@@ -28,30 +28,31 @@ struct EvoformerGiven {
 constexpr const char* evoformer_where = "evoformer_attention";
 
 /// For shapes that may be symbols, too.
-inline void check_kinds(const EvoformerGiven& g) {
+inline void check_kinds(const EvoformerArguments& g) {
   constexpr const char* where = evoformer_where;
-  if (g.q.dim() < 4) refuse(where, "the query does not fit", words(g.q), "[..., entries, length, heads, head dim]");
+  if (g.q.dim() < 4)
+    fail_argument(where, "the query does not fit", words(g.q), "[..., entries, length, heads, head dim]");
   if (g.q.scalar_type() != at::kDouble) element_of(where, "the query", g.q);
   const auto check = [&](const char* name, const Tensor& tensor) {
     if (tensor.scalar_type() != g.q.scalar_type() || tensor.dim() != g.q.dim() || tensor.device() != g.q.device())
-      refuse(where, std::string(name) + " differs from the query in dtype, dimensions or device", words(tensor),
-             words(g.q));
+      fail_argument(where, std::string(name) + " differs from the query in dtype, dimensions or device", words(tensor),
+                    words(g.q));
   };
   check("the key", g.k);
   check("the value", g.v);
-  if (given(g.bias1)) check("bias1", *g.bias1);
-  if (given(g.bias2)) check("bias2", *g.bias2);
+  if (is_given(g.bias1)) check("bias1", *g.bias1);
+  if (is_given(g.bias2)) check("bias2", *g.bias2);
   if (g.scale && !std::isfinite(*g.scale))
-    refuse(where, "the scale is not finite", std::to_string(*g.scale), "a finite number");
+    fail_argument(where, "the scale is not finite", std::to_string(*g.scale), "a finite number");
 }
 
-inline void check_given(const EvoformerGiven& g) {
+inline void check_arguments(const EvoformerArguments& g) {
   check_kinds(g);
   constexpr const char* where = evoformer_where;
   const std::int64_t dims = g.q.dim(), keys = g.k.size(-3);
   const auto check = [&](const char* name, const Tensor& tensor, const std::vector<std::int64_t>& want) {
     if (tensor.sizes() != at::IntArrayRef(want))
-      refuse(where, std::string(name) + " has another shape", words(tensor), c10::str(want));
+      fail_argument(where, std::string(name) + " has another shape", words(tensor), c10::str(want));
   };
   std::vector<std::int64_t> sizes = g.q.sizes().vec();
   const auto at = [&](std::int64_t last) -> std::int64_t& { return sizes[static_cast<std::size_t>(dims - last)]; };
@@ -60,11 +61,11 @@ inline void check_given(const EvoformerGiven& g) {
   check("the value", g.v, sizes);
   at(3) = at(2) = 1;
   at(1) = keys;
-  if (given(g.bias1)) check("bias1", *g.bias1, sizes);
+  if (is_given(g.bias1)) check("bias1", *g.bias1, sizes);
   at(4) = 1;
   at(3) = g.q.size(-2);
   at(2) = g.q.size(-3);
-  if (given(g.bias2)) check("bias2", *g.bias2, sizes);
+  if (is_given(g.bias2)) check("bias2", *g.bias2, sizes);
 }
 
 /// A tensor as [batch, entries, ...], the last three dimensions as they are, the last one in one piece.
@@ -94,8 +95,9 @@ inline void check_lse(const Tensor& lse, const EvoformerSizes& sizes, at::Scalar
   if (lse.scalar_type() != type || lse.dim() != 3 || lse.size(0) != sizes.batch * sizes.entries ||
       lse.size(1) != sizes.heads || lse.size(2) < sizes.queries || (lse.size(2) > 1 && lse.stride(2) != 1) ||
       lse.device() != q.device())
-    refuse(evoformer_where, "lse does not fit", words(lse),
-           c10::str(type, " [", sizes.batch * sizes.entries, ", ", sizes.heads, ", ", sizes.queries, " or more]"));
+    fail_argument(
+        evoformer_where, "lse does not fit", words(lse),
+        c10::str(type, " [", sizes.batch * sizes.entries, ", ", sizes.heads, ", ", sizes.queries, " or more]"));
 }
 
 /// DeepSpeed's lse is longer than the queries; what is over says that nothing may be seen there.
@@ -107,8 +109,8 @@ inline void fill_end(const Tensor& lse, std::int64_t queries) {
 inline void check_result(const char* name, const Tensor& tensor, const Tensor& like, at::ScalarType type) {
   if (tensor.sizes() != like.sizes() || tensor.scalar_type() != type || !tensor.is_contiguous() ||
       tensor.device() != like.device())
-    refuse(evoformer_where, std::string(name) + " does not fit", words(tensor),
-           c10::str("contiguous ", type, " ", like.sizes()));
+    fail_argument(evoformer_where, std::string(name) + " does not fit", words(tensor),
+                  c10::str("contiguous ", type, " ", like.sizes()));
 }
 
 /// Arithmetic, lse and the biases' gradients are of this type.
@@ -120,17 +122,18 @@ struct EvoformerBackward {
   const OptionalTensor &dbias1, &dbias2;
 };
 
-inline void check_backward(const EvoformerGiven& g, const EvoformerBackward& b) {
+inline void check_backward(const EvoformerArguments& g, const EvoformerBackward& b) {
   if (b.grad.sizes() != g.q.sizes() || b.grad.scalar_type() != g.q.scalar_type() || b.out.sizes() != g.q.sizes() ||
       b.out.scalar_type() != g.q.scalar_type())
-    refuse(evoformer_where, "the gradient or the result does not fit", words(b.grad) + " and " + words(b.out),
-           words(g.q));
+    fail_argument(evoformer_where, "the gradient or the result does not fit", words(b.grad) + " and " + words(b.out),
+                  words(g.q));
   check_result("dq", b.dq, g.q, g.q.scalar_type());
   check_result("dk", b.dk, g.k, g.q.scalar_type());
   check_result("dv", b.dv, g.v, g.q.scalar_type());
   const auto check = [&](const char* name, const OptionalTensor& grad, const OptionalTensor& bias) {
-    if (!given(grad)) return;
-    if (!given(bias)) refuse(evoformer_where, std::string("there is no bias for ") + name, words(*grad), "none");
+    if (!is_given(grad)) return;
+    if (!is_given(bias))
+      fail_argument(evoformer_where, std::string("there is no bias for ") + name, words(*grad), "none");
     check_result(name, *grad, *bias, real_type(g.q));
   };
   check("dbias1", b.dbias1, g.bias1);

@@ -56,14 +56,14 @@ void forward_into_meta(GIVEN, const Tensor&, const Tensor&) { check_kinds({PASSE
 Grads backward(BACKWARD, bool bias1_grad, bool bias2_grad) {
   check_kinds({q, k, v, bias1, bias2, scale});
   const auto zeros = [&](bool wanted, const OptionalTensor& bias) -> OptionalTensor {
-    if (!wanted || !given(bias)) return std::nullopt;
+    if (!wanted || !is_given(bias)) return std::nullopt;
     return at::zeros_symint(bias->sym_sizes(), bias->options().dtype(real_type(q)));
   };
   const Tensor dq = contiguous_like(q), dk = contiguous_like(k), dv = contiguous_like(v);
   const OptionalTensor dbias1 = zeros(bias1_grad, bias1), dbias2 = zeros(bias2_grad, bias2);
   call_backward_into(BACKWARD_PASSED, dq, dk, dv, dbias1, dbias2);
   const auto narrow = [&](const OptionalTensor& wide) {
-    return given(wide) ? wide->to(q.scalar_type()) : at::empty({0}, q.options());
+    return is_given(wide) ? wide->to(q.scalar_type()) : at::empty({0}, q.options());
   };
   return {dq, dk, dv, narrow(dbias1), narrow(dbias2)};
 }
@@ -85,11 +85,11 @@ class Attention : public torch::autograd::Function<Attention> {
  public:
   static Tensor forward(torch::autograd::AutogradContext* context, GIVEN) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const auto wants = [](const OptionalTensor& bias) { return given(bias) && bias->requires_grad(); };
+    const auto wants = [](const OptionalTensor& bias) { return is_given(bias) && bias->requires_grad(); };
     context->saved_data["bias1_grad"] = wants(bias1);
     context->saved_data["bias2_grad"] = wants(bias2);
     context->saved_data["scale"] = scale;
-    const auto or_none = [](const OptionalTensor& tensor) { return given(tensor) ? *tensor : Tensor(); };
+    const auto or_none = [](const OptionalTensor& tensor) { return is_given(tensor) ? *tensor : Tensor(); };
     auto [out, lse] = call_forward(PASSED);
     context->save_for_backward({q, k, v, out, lse, or_none(bias1), or_none(bias2)});
     return out;
@@ -116,8 +116,8 @@ void refuse_gradients(std::initializer_list<const Tensor*> tensors) {
   if (!c10::GradMode::is_enabled()) return;
   for (const Tensor* tensor : tensors)
     if (tensor->defined() && tensor->requires_grad())
-      refuse(evoformer_where, "a tensor wants a gradient", "requires_grad", "none where results are written in place",
-             "use evoformer_attention, or torch.no_grad()");
+      fail_argument(evoformer_where, "a tensor wants a gradient", "requires_grad",
+                    "none where results are written in place", "use evoformer_attention, or torch.no_grad()");
 }
 
 /// Where a device falls back to the CPU the kernel has counted the change for a copy alone.

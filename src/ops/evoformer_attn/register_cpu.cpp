@@ -1,7 +1,7 @@
 // The kernels of attention with the biases of an Evoformer block on host memory: threads, and gradients that heads share.
 #include "ATen/TensorOperators.h"
-#include "ops/evoformer_attn/arguments.h"
 #include "kernels/attention/evoformer.h"
+#include "ops/evoformer_attn/arguments.h"
 #include "ops/shared/empty.h"
 #include "ops/shared/scratch.h"
 #include "torch/library.h"
@@ -15,12 +15,13 @@ struct Heads {
   std::int64_t size = 0;
   char* at = nullptr;
 
-  explicit Heads(const Tensor& given) : tensor(five(given)), size(static_cast<std::int64_t>(tensor.element_size())) {
+  explicit Heads(const Tensor& arguments)
+      : tensor(five(arguments)), size(static_cast<std::int64_t>(tensor.element_size())) {
     // Written to only where the caller has seen to it.
     at = static_cast<char*>(const_cast<void*>(tensor.const_data_ptr()));
   }
   explicit Heads(const OptionalTensor& optional) {
-    if (given(optional)) *this = Heads(*optional);
+    if (is_given(optional)) *this = Heads(*optional);
   }
   explicit operator bool() const { return tensor.defined(); }
 
@@ -43,7 +44,7 @@ struct Call {
   EvoformerSizes sizes;
   T scale;
 
-  Call(const EvoformerGiven& g, const Tensor& result, const Tensor& sums)
+  Call(const EvoformerArguments& g, const Tensor& result, const Tensor& sums)
       : q(g.q),
         k(g.k),
         v(g.v),
@@ -75,10 +76,10 @@ struct Call {
   }
 };
 
-void check_on_host(const EvoformerGiven& g) { ops::check_on_host(evoformer_where, "the query", g.q); }
+void check_on_host(const EvoformerArguments& g) { ops::check_on_host(evoformer_where, "the query", g.q); }
 
 template <typename T, typename Forward>
-void forward_as(const EvoformerGiven& g, const Tensor& out, const Tensor& lse, const Forward& forward) {
+void forward_as(const EvoformerArguments& g, const Tensor& out, const Tensor& lse, const Forward& forward) {
   const Call<T> call(g, out, lse);
   const EvoformerSizes& sizes = call.sizes;
   const ScratchMemory<T> scratch(evoformer_forward_scratch(sizes.keys, sizes.dim));
@@ -96,8 +97,8 @@ void forward_as(const EvoformerGiven& g, const Tensor& out, const Tensor& lse, c
 
 void forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const OptionalTensor& bias1,
                  const OptionalTensor& bias2, std::optional<double> scale, const Tensor& out, const Tensor& lse) {
-  const EvoformerGiven g{q, k, v, bias1, bias2, scale};
-  check_given(g);
+  const EvoformerArguments g{q, k, v, bias1, bias2, scale};
+  check_arguments(g);
   check_on_host(g);
   check_result("the result", out, q, q.scalar_type());
   const EvoformerSizes sizes(five(q), five(k));
@@ -130,22 +131,24 @@ struct Division {
 };
 
 template <typename T, typename Backward>
-void backward_as(const EvoformerGiven& g, const EvoformerBackward& b, const Backward& backward) {
+void backward_as(const EvoformerArguments& g, const EvoformerBackward& b, const Backward& backward) {
   const Call<T> call(g, b.out, b.lse);
   const EvoformerSizes& sizes = call.sizes;
   const Heads grad(b.grad), dq(b.dq), dk(b.dk), dv(b.dv);
   const auto options = g.q.options().dtype(real_type(g.q)).requires_grad(false);
   // Each head's share of the gradient of bias1; they are added up afterwards, in one order.
   Tensor shares;
-  if (given(b.dbias1)) shares = empty({sizes.batch, sizes.entries, sizes.heads, sizes.keys}, options);
+  if (is_given(b.dbias1)) shares = empty({sizes.batch, sizes.entries, sizes.heads, sizes.keys}, options);
   const ScratchMemory<T> scratch(evoformer_backward_scratch(sizes.keys, sizes.dim));
-  const Division parts(sizes, scratch.threads(), given(b.dbias2));
+  const Division parts(sizes, scratch.threads(), is_given(b.dbias2));
   Tensor copies;
-  const bool copied = given(b.dbias2) && parts.groups > 1;
+  const bool copied = is_given(b.dbias2) && parts.groups > 1;
   const std::int64_t square = sizes.queries * sizes.keys;
   if (copied) copies = empty({parts.groups, sizes.batch, sizes.heads, sizes.queries, sizes.keys}, options).zero_();
   T* const share = shares.defined() ? shares.mutable_data_ptr<T>() : nullptr;
-  T* const dbias2 = copied ? copies.mutable_data_ptr<T>() : given(b.dbias2) ? b.dbias2->mutable_data_ptr<T>() : nullptr;
+  T* const dbias2 = copied               ? copies.mutable_data_ptr<T>()
+                    : is_given(b.dbias2) ? b.dbias2->mutable_data_ptr<T>()
+                                         : nullptr;
   parallel_tasks(parts.slices * parts.groups, scratch.threads(), [&](std::int64_t task, std::int64_t thread) {
     const std::int64_t slice = task / parts.groups, group = task % parts.groups;
     for (std::int64_t entry = parts.begin(group); entry < parts.begin(group + 1); ++entry) {
@@ -172,15 +175,15 @@ void backward_cpu(const Tensor& grad, const Tensor& q, const Tensor& k, const Te
                   const Tensor& lse, const OptionalTensor& bias1, const OptionalTensor& bias2,
                   std::optional<double> scale, const Tensor& dq, const Tensor& dk, const Tensor& dv,
                   const OptionalTensor& dbias1, const OptionalTensor& dbias2) {
-  const EvoformerGiven g{q, k, v, bias1, bias2, scale};
+  const EvoformerArguments g{q, k, v, bias1, bias2, scale};
   const EvoformerBackward b{grad, out, lse, dq, dk, dv, dbias1, dbias2};
-  check_given(g);
+  check_arguments(g);
   check_on_host(g);
   check_backward(g, b);
   check_lse(lse, EvoformerSizes(five(q), five(k)), real_type(q), q);
   for (const Tensor* tensor : {&dq, &dk, &dv}) changed_memory(*tensor);
   for (const OptionalTensor* tensor : {&dbias1, &dbias2})
-    if (given(*tensor)) changed_memory(**tensor);
+    if (is_given(*tensor)) changed_memory(**tensor);
   if (q.scalar_type() == at::kDouble)
     return backward_as<double>(g, b, [](const auto&... arguments) { evoformer_backward(arguments...); });
   const Isa isa = best_isa();

@@ -12,8 +12,8 @@ namespace {
 /// Keeps the tensors that a launch looks into, in the order of memory that kernels want.
 class Launch {
  public:
-  Launch(const EvoformerGiven& g, const Tensor& out, const Tensor& lse)
-      : given_(g), q_(five(g.q)), k_(five(g.k)), sizes_(q_, k_), out_(out), lse_(lse) {}
+  Launch(const EvoformerArguments& g, const Tensor& out, const Tensor& lse)
+      : arguments_(g), q_(five(g.q)), k_(five(g.k)), sizes_(q_, k_), out_(out), lse_(lse) {}
 
   const EvoformerSizes& sizes() const { return sizes_; }
 
@@ -22,10 +22,10 @@ class Launch {
     EvoformerLaunch<Real> out{};
     out.q = array<const void*>(q_);
     out.k = array<const void*>(k_);
-    out.v = array<const void*>(five(given_.v));
-    if (given(given_.bias1)) out.bias1 = array<const void*>(five(*given_.bias1));
-    if (given(given_.bias2)) {
-      const Tensor bias = kept(five(*given_.bias2));
+    out.v = array<const void*>(five(arguments_.v));
+    if (is_given(arguments_.bias1)) out.bias1 = array<const void*>(five(*arguments_.bias1));
+    if (is_given(arguments_.bias2)) {
+      const Tensor bias = kept(five(*arguments_.bias2));
       out.bias2 = {bias.const_data_ptr(), step(bias, 0), 0, bias.stride(3), step(bias, 2)};
     }
     out.out = array<void*>(five(out_));
@@ -37,7 +37,7 @@ class Launch {
     out.keys = sizes_.keys;
     out.heads = sizes_.heads;
     out.dim = sizes_.dim;
-    out.scale = static_cast<Real>(given_.factor());
+    out.scale = static_cast<Real>(arguments_.factor());
     return out;
   }
 
@@ -48,8 +48,8 @@ class Launch {
     out.dq = array<void*>(five(b.dq));
     out.dk = array<void*>(five(b.dk));
     out.dv = array<void*>(five(b.dv));
-    if (given(b.dbias1)) out.dbias1 = b.dbias1->mutable_data_ptr<Real>();
-    if (given(b.dbias2)) out.dbias2 = b.dbias2->mutable_data_ptr<Real>();
+    if (is_given(b.dbias1)) out.dbias1 = b.dbias1->mutable_data_ptr<Real>();
+    if (is_given(b.dbias2)) out.dbias2 = b.dbias2->mutable_data_ptr<Real>();
     out.rows = rows.mutable_data_ptr<Real>();
     return out;
   }
@@ -67,7 +67,7 @@ class Launch {
             step(tensor, 3)};
   }
 
-  const EvoformerGiven& given_;
+  const EvoformerArguments& arguments_;
   Tensor q_, k_;
   EvoformerSizes sizes_;
   const Tensor &out_, &lse_;
@@ -76,8 +76,8 @@ class Launch {
 
 void forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const OptionalTensor& bias1,
                   const OptionalTensor& bias2, std::optional<double> scale, const Tensor& out, const Tensor& lse) {
-  const EvoformerGiven g{q, k, v, bias1, bias2, scale};
-  check_given(g);
+  const EvoformerArguments g{q, k, v, bias1, bias2, scale};
+  check_arguments(g);
   check_result("the result", out, q, q.scalar_type());
   const c10::DeviceGuard guard(q.device());
   Launch launch(g, out, lse);
@@ -96,16 +96,16 @@ void backward_cuda(const Tensor& grad, const Tensor& q, const Tensor& k, const T
                    const Tensor& lse, const OptionalTensor& bias1, const OptionalTensor& bias2,
                    std::optional<double> scale, const Tensor& dq, const Tensor& dk, const Tensor& dv,
                    const OptionalTensor& dbias1, const OptionalTensor& dbias2) {
-  const EvoformerGiven g{q, k, v, bias1, bias2, scale};
+  const EvoformerArguments g{q, k, v, bias1, bias2, scale};
   const EvoformerBackward b{grad, out, lse, dq, dk, dv, dbias1, dbias2};
-  check_given(g);
+  check_arguments(g);
   check_backward(g, b);
   const c10::DeviceGuard guard(q.device());
   Launch launch(g, out, lse);
   check_lse(lse, launch.sizes(), real_type(q), q);
   for (const Tensor* tensor : {&dq, &dk, &dv}) changed_memory(*tensor);
   for (const OptionalTensor* tensor : {&dbias1, &dbias2})
-    if (given(*tensor)) changed_memory(**tensor);
+    if (is_given(*tensor)) changed_memory(**tensor);
   // Freed when it is still to be used: torch's allocator gives it to later work of this stream only.
   const Tensor rows = empty({3, launch.sizes().all_heads(), launch.sizes().queries},
                             q.options().dtype(real_type(q)).requires_grad(false));

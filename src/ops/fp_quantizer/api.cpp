@@ -2,7 +2,7 @@
 
 #include "anyaccel/ops/call.h"
 
-namespace anyaccel::fp_quantizer {
+namespace anyaccel::ops::fp_quantizer {
 
 namespace {
 
@@ -38,4 +38,4 @@ void selective_dequantize(const at::Tensor& val, const at::Tensor& val_q, const 
           [&] { op.call(val, val_q, indexes, group_size, q_mantisa_bits, q_exponent_bits); });
 }
 
-}  // namespace anyaccel::fp_quantizer
+}  // namespace anyaccel::ops::fp_quantizer

@@ -10,47 +10,50 @@ FloatFormat format_of(const char* op, std::int64_t bits, std::int64_t mantissa) 
   if (bits == 12 && mantissa == 4) mantissa = 7;
   for (const FloatFormat& format : float_formats)
     if (format.bits == bits && format.mantissa == mantissa) return format;
-  refuse(op, "there is no such format",
-         std::to_string(bits) + " bits with " + std::to_string(mantissa) + " of mantissa",
-         "8 with 3 or 2, 12 with 7, 6 with 2, or 4 with 1");
+  fail_argument(op, "there is no such format",
+                std::to_string(bits) + " bits with " + std::to_string(mantissa) + " of mantissa",
+                "8 with 3 or 2, 12 with 7, 6 with 2, or 4 with 1");
 }
 
 void check_group(const char* op, std::int64_t group, FloatFormat format) {
   if (group < 1 || group > std::numeric_limits<std::int32_t>::max() || group * format.bits % 8 != 0)
-    refuse(op, "the group size does not fit", std::to_string(group),
-           "1 to 2147483647 elements, of which " + std::to_string(format.bits) + "-bit codes are whole bytes");
+    fail_argument(op, "the group size does not fit", std::to_string(group),
+                  "1 to 2147483647 elements, of which " + std::to_string(format.bits) + "-bit codes are whole bytes");
 }
 
 void check_size(const char* op, const char* name, const Tensor& tensor, std::int64_t size, const std::string& why) {
   if (tensor.numel() != size)
-    refuse(op, std::string(name) + " has another size", words(tensor), std::to_string(size) + why);
+    fail_argument(op, std::string(name) + " has another size", words(tensor), std::to_string(size) + why);
 }
 
 void check_bytes(const char* op, const char* name, const Tensor& tensor) {
-  if (tensor.scalar_type() != at::kByte) refuse(op, std::string(name) + " are not bytes", words(tensor), "uint8");
+  if (tensor.scalar_type() != at::kByte)
+    fail_argument(op, std::string(name) + " are not bytes", words(tensor), "uint8");
 }
 
 /// Groups of a tensor of numbers.
 std::int64_t groups_of(const char* op, const Tensor& val, std::int64_t group) {
   if (val.numel() % group != 0)
-    refuse(op, "the values are not whole groups", words(val), "a multiple of " + std::to_string(group));
+    fail_argument(op, "the values are not whole groups", words(val), "a multiple of " + std::to_string(group));
   return val.numel() / group;
 }
 
-Changed changed(const Tensor& given) {
-  if (!given.is_inference()) given.unsafeGetTensorImpl()->bump_version();
-  return {given, given.is_contiguous() ? given : empty(given.sizes(), given.options().requires_grad(false))};
+Changed changed(const Tensor& arguments) {
+  if (!arguments.is_inference()) arguments.unsafeGetTensorImpl()->bump_version();
+  return {arguments,
+          arguments.is_contiguous() ? arguments : empty(arguments.sizes(), arguments.options().requires_grad(false))};
 }
 
-FromFloatsGiven rows_given(const char* op, const Tensor& val, const Tensor& val_q, std::int64_t group,
-                           std::int64_t mantissa, std::int64_t exponent) {
+FromFloatsArguments rows_arguments(const char* op, const Tensor& val, const Tensor& val_q, std::int64_t group,
+                                   std::int64_t mantissa, std::int64_t exponent) {
   check_dense_on(op, "the result", val, val);
   check_dense_on(op, "the codes", val_q, val);
   const Element element = element_of(op, "the result", val);
   check_bytes(op, "the codes", val_q);
   if (mantissa < 0 || mantissa > 23 || exponent < 0 || exponent > 23)
-    refuse(op, "there is no such format", std::to_string(mantissa) + " and " + std::to_string(exponent) + " bits",
-           "those of mantissa and exponent that quantize() had");
+    fail_argument(op, "there is no such format",
+                  std::to_string(mantissa) + " and " + std::to_string(exponent) + " bits",
+                  "those of mantissa and exponent that quantize() had");
   const FloatFormat format = format_of(op, mantissa + exponent + 1, mantissa);
   check_group(op, group, format);
   const std::int64_t groups = groups_of(op, val, group);
@@ -58,20 +61,20 @@ FromFloatsGiven rows_given(const char* op, const Tensor& val, const Tensor& val_
 }
 
 /// When all checks are done.
-void take_memory(FromFloatsGiven& given, const Tensor& val) {
-  given.out = changed(val);
-  given.job.from = given.from.const_data_ptr<std::uint8_t>();
-  given.job.to = given.out.dense.mutable_data_ptr();
+void take_memory(FromFloatsArguments& arguments, const Tensor& val) {
+  arguments.out = changed(val);
+  arguments.job.from = arguments.from.const_data_ptr<std::uint8_t>();
+  arguments.job.to = arguments.out.dense.mutable_data_ptr();
 }
 
 }  // namespace
 
 void Changed::finish() const {
-  if (!dense.is_same(given)) given.copy_(dense);
+  if (!dense.is_same(arguments)) arguments.copy_(dense);
 }
 
-ToFloatsGiven to_floats_given(const char* op, const Tensor& out, const Tensor& val, std::int64_t group,
-                              std::int64_t bits, std::int64_t mantissa, bool stochastic, std::int64_t seed) {
+ToFloatsArguments to_floats_arguments(const char* op, const Tensor& out, const Tensor& val, std::int64_t group,
+                                      std::int64_t bits, std::int64_t mantissa, bool stochastic, std::int64_t seed) {
   check_dense_on(op, "the input", val, val);
   check_dense_on(op, "the result", out, val);
   const Element element = element_of(op, "the input", val);
@@ -81,39 +84,40 @@ ToFloatsGiven to_floats_given(const char* op, const Tensor& out, const Tensor& v
   const std::int64_t groups = groups_of(op, val, group), bytes = row_bytes(format, group);
   check_size(op, "the result", out, groups * bytes,
              ": for each of " + std::to_string(groups) + " groups its codes and 4 bytes");
-  ToFloatsGiven given{{}, val.contiguous(), {}, groups};
-  given.out = changed(out);
-  given.job = {.from = given.from.const_data_ptr(),
-               .element = element,
-               .format = format,
-               .group = group,
-               .to = given.out.dense.mutable_data_ptr<std::uint8_t>(),
-               .stochastic = stochastic,
-               .seed = static_cast<std::uint64_t>(seed)};
-  return given;
+  ToFloatsArguments arguments{{}, val.contiguous(), {}, groups};
+  arguments.out = changed(out);
+  arguments.job = {.from = arguments.from.const_data_ptr(),
+                   .element = element,
+                   .format = format,
+                   .group = group,
+                   .to = arguments.out.dense.mutable_data_ptr<std::uint8_t>(),
+                   .stochastic = stochastic,
+                   .seed = static_cast<std::uint64_t>(seed)};
+  return arguments;
 }
 
-FromFloatsGiven from_floats_given(const char* op, const Tensor& val, const Tensor& val_q, std::int64_t group,
-                                  std::int64_t mantissa, std::int64_t exponent) {
-  FromFloatsGiven out = rows_given(op, val, val_q, group, mantissa, exponent);
+FromFloatsArguments from_floats_arguments(const char* op, const Tensor& val, const Tensor& val_q, std::int64_t group,
+                                          std::int64_t mantissa, std::int64_t exponent) {
+  FromFloatsArguments out = rows_arguments(op, val, val_q, group, mantissa, exponent);
   check_size(op, "the codes", val_q, out.groups * row_bytes(out.job.format, group),
              ": for each of " + std::to_string(out.groups) + " groups its codes and 4 bytes");
   take_memory(out, val);
   return out;
 }
 
-SelectGiven select_given(const char* op, const Tensor& val, const Tensor& val_q, const Tensor& indexes,
-                         std::int64_t group, std::int64_t mantissa, std::int64_t exponent) {
-  SelectGiven out{rows_given(op, val, val_q, group, mantissa, exponent), {}, 0, 0};
+SelectArguments select_arguments(const char* op, const Tensor& val, const Tensor& val_q, const Tensor& indexes,
+                                 std::int64_t group, std::int64_t mantissa, std::int64_t exponent) {
+  SelectArguments out{rows_arguments(op, val, val_q, group, mantissa, exponent), {}, 0, 0};
   check_dense_on(op, "the indexes", indexes, val);
   if (indexes.dim() != 1 || (indexes.scalar_type() != at::kInt && indexes.scalar_type() != at::kLong))
-    refuse(op, "the indexes do not fit", words(indexes), "one dimension of int32 or int64");
+    fail_argument(op, "the indexes do not fit", words(indexes), "one dimension of int32 or int64");
   const std::int64_t count = indexes.size(0), bytes = row_bytes(out.rows.job.format, group);
   if (count == 0 ? out.rows.groups != 0 : out.rows.groups % count != 0)
-    refuse(op, "the result is not as many whole groups for each index", words(val),
-           "a multiple of " + std::to_string(count) + " groups of " + std::to_string(group));
+    fail_argument(op, "the result is not as many whole groups for each index", words(val),
+                  "a multiple of " + std::to_string(count) + " groups of " + std::to_string(group));
   if (val_q.numel() % bytes != 0)
-    refuse(op, "the codes are not whole groups", words(val_q), "a multiple of " + std::to_string(bytes) + " bytes");
+    fail_argument(op, "the codes are not whole groups", words(val_q),
+                  "a multiple of " + std::to_string(bytes) + " bytes");
   out.rows_of_index = count == 0 ? 0 : out.rows.groups / count;
   out.all = val_q.numel() / bytes;
   out.indexes = indexes.contiguous();

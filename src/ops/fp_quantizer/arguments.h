@@ -11,35 +11,35 @@ using at::Tensor;
 
 /// What an op changes: the kernels fill `dense`, which is the caller's tensor, or one that finish() copies there.
 struct Changed {
-  Tensor given, dense;
+  Tensor arguments, dense;
   void finish() const;
 };
 
-struct ToFloatsGiven {
+struct ToFloatsArguments {
   Changed out;
   Tensor from;
   ToFloatsJob job;
   std::int64_t groups;
 };
-ToFloatsGiven to_floats_given(const char* op, const Tensor& out, const Tensor& val, std::int64_t group,
-                              std::int64_t bits, std::int64_t mantissa, bool stochastic, std::int64_t seed);
+ToFloatsArguments to_floats_arguments(const char* op, const Tensor& out, const Tensor& val, std::int64_t group,
+                                      std::int64_t bits, std::int64_t mantissa, bool stochastic, std::int64_t seed);
 
-struct FromFloatsGiven {
+struct FromFloatsArguments {
   Changed out;
   Tensor from;
   FromFloatsJob job;
   std::int64_t groups;  ///< of the result
 };
-FromFloatsGiven from_floats_given(const char* op, const Tensor& val, const Tensor& val_q, std::int64_t group,
-                                  std::int64_t mantissa, std::int64_t exponent);
+FromFloatsArguments from_floats_arguments(const char* op, const Tensor& val, const Tensor& val_q, std::int64_t group,
+                                          std::int64_t mantissa, std::int64_t exponent);
 
 /// As many groups for each of the indexes; `all` are those that there are to choose from.
-struct SelectGiven {
-  FromFloatsGiven rows;
+struct SelectArguments {
+  FromFloatsArguments rows;
   Tensor indexes;
   std::int64_t rows_of_index, all;
 };
-SelectGiven select_given(const char* op, const Tensor& val, const Tensor& val_q, const Tensor& indexes,
-                         std::int64_t group, std::int64_t mantissa, std::int64_t exponent);
+SelectArguments select_arguments(const char* op, const Tensor& val, const Tensor& val_q, const Tensor& indexes,
+                                 std::int64_t group, std::int64_t mantissa, std::int64_t exponent);
 
 }  // namespace anyaccel::ops

@@ -1,6 +1,6 @@
 // Registers torch.ops.anyaccel.fp_quantizer_*: schemas, kernels for tensors in host memory, and for shapes alone.
-#include "ops/fp_quantizer/arguments.h"
 #include "kernels/common/large_pages.h"
+#include "ops/fp_quantizer/arguments.h"
 #include "ops/shared/tasks.h"
 #include "torch/library.h"
 
@@ -26,22 +26,24 @@ void wish_large_pages(const Tensor& tensor) {
 
 void quantize(const Tensor& out, const Tensor& val, std::int64_t group, std::int64_t bits, std::int64_t mantissa,
               bool stochastic, std::int64_t seed) {
-  const auto given = to_floats_given("fp_quantizer_quantize", out, val, group, bits, mantissa, stochastic, seed);
-  wish_large_pages(given.out.dense);
+  const auto arguments =
+      to_floats_arguments("fp_quantizer_quantize", out, val, group, bits, mantissa, stochastic, seed);
+  wish_large_pages(arguments.out.dense);
   const Isa isa = best_isa();
-  in_groups(given.groups, group, [&](std::int64_t begin, std::int64_t end) { to_floats(isa, given.job, begin, end); });
-  given.out.finish();
+  in_groups(arguments.groups, group,
+            [&](std::int64_t begin, std::int64_t end) { to_floats(isa, arguments.job, begin, end); });
+  arguments.out.finish();
 }
 
 void dequantize(const Tensor& val, const Tensor& val_q, std::int64_t group, std::int64_t mantissa,
                 std::int64_t exponent) {
-  auto given = from_floats_given("fp_quantizer_dequantize", val, val_q, group, mantissa, exponent);
-  wish_large_pages(given.out.dense);
-  given.job.past_caches = static_cast<std::int64_t>(given.out.dense.nbytes()) >= beyond_caches;
+  auto arguments = from_floats_arguments("fp_quantizer_dequantize", val, val_q, group, mantissa, exponent);
+  wish_large_pages(arguments.out.dense);
+  arguments.job.past_caches = static_cast<std::int64_t>(arguments.out.dense.nbytes()) >= beyond_caches;
   const Isa isa = best_isa();
-  in_groups(given.groups, group,
-            [&](std::int64_t begin, std::int64_t end) { from_floats(isa, given.job, begin, begin, end - begin); });
-  given.out.finish();
+  in_groups(arguments.groups, group,
+            [&](std::int64_t begin, std::int64_t end) { from_floats(isa, arguments.job, begin, begin, end - begin); });
+  arguments.out.finish();
 }
 
 std::int64_t index_at(const Tensor& indexes, std::int64_t i) {
@@ -52,18 +54,18 @@ std::int64_t index_at(const Tensor& indexes, std::int64_t i) {
 void select(const Tensor& val, const Tensor& val_q, const Tensor& indexes, std::int64_t group, std::int64_t mantissa,
             std::int64_t exponent) {
   constexpr const char* op = "fp_quantizer_selective_dequantize";
-  const auto given = select_given(op, val, val_q, indexes, group, mantissa, exponent);
-  const std::int64_t rows = given.rows_of_index, choices = rows == 0 ? 0 : given.all / rows;
-  for (std::int64_t i = 0; rows > 0 && i < given.indexes.numel(); ++i)
-    if (const std::int64_t index = index_at(given.indexes, i); index < 0 || index >= choices)
-      refuse(op, "an index is out of range", std::to_string(index),
-             "0 or more, and less than " + std::to_string(choices));
+  const auto arguments = select_arguments(op, val, val_q, indexes, group, mantissa, exponent);
+  const std::int64_t rows = arguments.rows_of_index, choices = rows == 0 ? 0 : arguments.all / rows;
+  for (std::int64_t i = 0; rows > 0 && i < arguments.indexes.numel(); ++i)
+    if (const std::int64_t index = index_at(arguments.indexes, i); index < 0 || index >= choices)
+      fail_argument(op, "an index is out of range", std::to_string(index),
+                    "0 or more, and less than " + std::to_string(choices));
   const Isa isa = best_isa();
-  in_groups(given.rows.groups, group, [&](std::int64_t begin, std::int64_t end) {
+  in_groups(arguments.rows.groups, group, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t at = begin; at < end; ++at)
-      from_floats(isa, given.rows.job, index_at(given.indexes, at / rows) * rows + at % rows, at, 1);
+      from_floats(isa, arguments.rows.job, index_at(arguments.indexes, at / rows) * rows + at % rows, at, 1);
   });
-  given.rows.out.finish();
+  arguments.rows.out.finish();
 }
 
 // Nothing is made: for shapes alone there is nothing to do.

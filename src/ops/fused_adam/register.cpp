@@ -12,7 +12,7 @@ void multi_tensor_adam(std::int64_t /*chunk_size*/, const at::Tensor& /*noop_fla
                        std::int64_t bias_correction, double weight_decay) {
   constexpr const char* where = "multi_tensor_adam";
   if (mode != 0 && mode != 1)
-    refuse(where, "the mode is out of range", std::to_string(mode), "0 (L2 decay) or 1 (decoupled decay)");
+    fail_argument(where, "the mode is out of range", std::to_string(mode), "0 (L2 decay) or 1 (decoupled decay)");
   adam_step_lists(where, adam_update, {step, {lr, beta1, beta2, eps, weight_decay, bias_correction != 0, mode == 1}},
                   params, grads, exp_avg, exp_avg_sq, on_host);
 }

@@ -1,6 +1,6 @@
 // Registers torch.ops.anyaccel.multi_tensor_adam for tensors on CUDA devices. Not run on hardware.
-#include "ops/shared/adam_step.h"
 #include "kernels/optimizer/cuda_optimizers.h"
+#include "ops/shared/adam_step.h"
 #include "ops/shared/device_tensors.h"
 #include "torch/library.h"
 
@@ -14,7 +14,7 @@ void multi_tensor_adam_cuda(std::int64_t chunk_size, const at::Tensor& /*noop_fl
   constexpr const char* where = "multi_tensor_adam";
   check_chunk_size(where, chunk_size);
   if (mode != 0 && mode != 1)
-    refuse(where, "the mode is out of range", std::to_string(mode), "0 (L2 decay) or 1 (decoupled decay)");
+    fail_argument(where, "the mode is out of range", std::to_string(mode), "0 (L2 decay) or 1 (decoupled decay)");
   const AdamNumbers numbers = {step, {lr, beta1, beta2, eps, weight_decay, bias_correction != 0, mode == 1}};
   check_numbers(where, numbers);
   check_equal_lengths(where, params, {grads, exp_avg, exp_avg_sq});

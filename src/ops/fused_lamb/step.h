@@ -24,10 +24,10 @@ inline void check_lamb_numbers(const char* where, const LambNumbers& n) {
   check_not_negative(where, "decay", n.decay);
   check_number(where, "grad_scale", n.grad_scale, static_cast<float>(n.grad_scale) != 0, "not 0, also as a float");
   if (!(n.min_coeff <= n.max_coeff))
-    refuse(where, "min_coeff is above max_coeff", c10::str(n.min_coeff, " and ", n.max_coeff),
-           "min_coeff <= max_coeff");
+    fail_argument(where, "min_coeff is above max_coeff", c10::str(n.min_coeff, " and ", n.max_coeff),
+                  "min_coeff <= max_coeff");
   if (n.mode != 0 && n.mode != 1)
-    refuse(where, "the mode is out of range", std::to_string(n.mode), "0 (eps below the root) or 1 (beside it)");
+    fail_argument(where, "the mode is out of range", std::to_string(n.mode), "0 (eps below the root) or 1 (beside it)");
 }
 
 inline LambConstants lamb_constants(const LambNumbers& n) {
@@ -72,7 +72,8 @@ LambArrays lamb_checked(const char* where, const LambTensors& t, bool meta, cons
   out.param = element_of(where, "p", t.p);
   out.grad = out.param == Element::f32 ? element_of(where, "g", t.g) : element_beside(where, "g", t.g, out.param);
   out.state = element_beside(where, "m", t.m, out.param);
-  if (t.v.scalar_type() != t.m.scalar_type()) refuse(where, "the dtypes of m and v differ", words(t.v), words(t.m));
+  if (t.v.scalar_type() != t.m.scalar_type())
+    fail_argument(where, "the dtypes of m and v differ", words(t.v), words(t.m));
   if (meta || t.p_copy.numel() == 0) return out;
   check("p_copy", t.p_copy);
   out.copied = element_of(where, "p_copy", t.p_copy);

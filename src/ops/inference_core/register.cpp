@@ -27,7 +27,7 @@ Tensor wide(const Tensor& x) { return x.scalar_type() == at::kDouble ? x : x.to(
 
 void check_like(const char* where, const Tensor& out, const Tensor& x) {
   if (out.dim() != x.dim() || out.scalar_type() != x.scalar_type() || out.sym_sizes() != x.sym_sizes())
-    refuse(where, "the result does not fit", words(out), words(x));
+    fail_argument(where, "the result does not fit", words(out), words(x));
 }
 
 Tensor normalized(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
@@ -82,7 +82,7 @@ Tensor activated(const char* where, const Tensor& x, Activation activation) {
     case Activation::siglu: return at::silu(x);
     case Activation::identity: return x;
   }
-  refuse(where, "there is no such activation", std::to_string(static_cast<std::int64_t>(activation)), "0 to 6");
+  fail_argument(where, "there is no such activation", std::to_string(static_cast<std::int64_t>(activation)), "0 to 6");
 }
 
 Tensor with_bias(const Tensor& x, const OptionalTensor& bias) {
@@ -93,7 +93,8 @@ void bias_activation(const Tensor& x, const OptionalTensor& bias, std::int64_t a
   constexpr const char* where = "bias_activation";
   const auto kind = static_cast<Activation>(activation);
   if (kind == Activation::geglu || kind == Activation::reglu || kind == Activation::siglu)
-    refuse(where, "the activation has a gate", std::to_string(activation), "0, 1, 2 or 6", "use gated_activation");
+    fail_argument(where, "the activation has a gate", std::to_string(activation), "0, 1, 2 or 6",
+                  "use gated_activation");
   x.copy_(activated(where, with_bias(x, bias), kind));
 }
 
@@ -101,9 +102,10 @@ void gated_activation(const Tensor& out, const Tensor& x, const OptionalTensor& 
   constexpr const char* where = "gated_activation";
   const auto kind = static_cast<Activation>(activation);
   if (kind != Activation::geglu && kind != Activation::reglu && kind != Activation::siglu)
-    refuse(where, "the activation has no gate", std::to_string(activation), "3, 4 or 5");
+    fail_argument(where, "the activation has no gate", std::to_string(activation), "3, 4 or 5");
   if (x.dim() != out.dim() || x.dim() < 1 || x.sym_size(-1) != out.sym_size(-1) * 2)
-    refuse(where, "input and result do not fit", c10::str(words(x), " and ", words(out)), "twice as many channels");
+    fail_argument(where, "input and result do not fit", c10::str(words(x), " and ", words(out)),
+                  "twice as many channels");
   const Tensor sum = with_bias(x, bias);
   // A channel's gate stands before it.
   out.copy_(activated(where, sum.slice(-1, 0, std::nullopt, 2), kind) * sum.slice(-1, 1, std::nullopt, 2));
@@ -113,8 +115,8 @@ void blas_linear(const Tensor& out, const Tensor& x, const Tensor& weights) {
   if (weights.dim() != 2 || x.dim() < 2 || out.dim() < 2 || x.sym_size(-1) != weights.sym_size(1) ||
       out.sym_size(-1) != weights.sym_size(0) || x.scalar_type() != weights.scalar_type() ||
       out.sym_numel() * weights.sym_size(1) != x.sym_numel() * weights.sym_size(0))
-    refuse("blas_linear", "the tensors do not fit", c10::str(words(out), ", ", words(x), ", ", words(weights)),
-           "[*, outputs], [*, inputs] and [outputs, inputs] of one dtype");
+    fail_argument("blas_linear", "the tensors do not fit", c10::str(words(out), ", ", words(x), ", ", words(weights)),
+                  "[*, outputs], [*, inputs] and [outputs, inputs] of one dtype");
   if (x.dim() == 2 && out.dim() == 2 && out.scalar_type() == x.scalar_type())
     at::mm_out(const_cast<Tensor&>(out), x, weights.t());
   else
@@ -124,9 +126,9 @@ void blas_linear(const Tensor& out, const Tensor& x, const Tensor& weights) {
 /// A word for each of few sequences: weights are read at the memory's speed.
 void blas_linear_cpu(const Tensor& out, const Tensor& x, const Tensor& weights) {
   const auto type = weights.scalar_type();
-  const bool few = weights.dim() == 2 && weights.is_contiguous() && weights.numel() >= least_few_rows_weights &&
+  const bool few = weights.dim() == 2 && weights.is_contiguous() && weights.numel() >= min_few_rows_weights &&
                    (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) && x.scalar_type() == type &&
-                   x.dim() > 1 && x.size(-1) == weights.size(1) && x.numel() <= most_few_wide_rows * weights.size(1) &&
+                   x.dim() > 1 && x.size(-1) == weights.size(1) && x.numel() <= max_few_wide_rows * weights.size(1) &&
                    out.dim() > 1 && out.size(-1) == weights.size(0) &&
                    out.numel() * weights.size(1) == x.numel() * weights.size(0);
   if (!few) return blas_linear(out, x, weights);

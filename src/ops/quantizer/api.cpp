@@ -4,7 +4,7 @@
 
 #include "anyaccel/ops/call.h"
 
-namespace anyaccel::quantizer {
+namespace anyaccel::ops::quantizer {
 
 namespace {
 
@@ -65,4 +65,4 @@ at::Tensor dequantize_to_half(const at::Tensor& codes, const at::Tensor& scale, 
                  [&] { return op.call(codes, scale, min_value, num_group, group_size, num_bits); });
 }
 
-}  // namespace anyaccel::quantizer
+}  // namespace anyaccel::ops::quantizer

@@ -8,19 +8,19 @@ namespace {
 /// Elements of a group; whole bytes of them.
 std::int64_t check_groups(const char* op, const char* name, std::int64_t size, std::int64_t groups, std::int64_t bits) {
   if (groups < 0 || (groups == 0 ? size != 0 : size % groups != 0))
-    refuse(op, std::string(name) + " does not divide the elements", std::to_string(groups),
-           "a divisor of " + std::to_string(size));
+    fail_argument(op, std::string(name) + " does not divide the elements", std::to_string(groups),
+                  "a divisor of " + std::to_string(size));
   const std::int64_t group = groups == 0 ? 0 : size / groups;
   if (bits == 4 && group % 2 != 0)
-    refuse(op, "a group of 4-bit codes has no whole bytes", std::to_string(group) + " elements", "an even number",
-           "choose " + std::string(name) + " so that it is even");
+    fail_argument(op, "a group of 4-bit codes has no whole bytes", std::to_string(group) + " elements",
+                  "an even number", "choose " + std::string(name) + " so that it is even");
   return group;
 }
 
 Tensor check_codes(const char* op, const Tensor& data) {
   check_dense_on(op, "the data", data, data);
   if (data.scalar_type() != at::kChar && data.scalar_type() != at::kByte)
-    refuse(op, "the data are not codes", words(data), "int8 or uint8");
+    fail_argument(op, "the data are not codes", words(data), "int8 or uint8");
   return data.contiguous();
 }
 
@@ -28,8 +28,8 @@ Tensor check_params(const char* op, const char* name, const Tensor& params, cons
                     at::ScalarType dtype) {
   check_dense_on(op, name, params, data);
   if (params.scalar_type() != dtype || params.numel() != count)
-    refuse(op, std::string(name) + " do not fit the groups", words(params),
-           std::to_string(count) + " of " + c10::toString(dtype));
+    fail_argument(op, std::string(name) + " do not fit the groups", words(params),
+                  std::to_string(count) + " of " + c10::toString(dtype));
   return params.contiguous();
 }
 
@@ -37,14 +37,14 @@ const std::int8_t* codes_of(const Tensor& data) { return static_cast<const std::
 
 std::int64_t width_of(bool asymmetric) { return asymmetric ? 2 : 1; }
 
-QuantizeGiven quantize_into(const char* op, const Tensor& input, std::int64_t groups, std::int64_t bits,
-                            bool asymmetric, at::IntArrayRef sizes) {
+QuantizeArguments quantize_into(const char* op, const Tensor& input, std::int64_t groups, std::int64_t bits,
+                                bool asymmetric, at::IntArrayRef sizes) {
   const auto options = input.options().requires_grad(false);
-  QuantizeGiven out{empty(sizes, options.dtype(at::kChar)),
-                    empty({groups, width_of(asymmetric)}, options.dtype(at::kFloat)),
-                    input.contiguous(),
-                    {},
-                    groups};
+  QuantizeArguments out{empty(sizes, options.dtype(at::kChar)),
+                        empty({groups, width_of(asymmetric)}, options.dtype(at::kFloat)),
+                        input.contiguous(),
+                        {},
+                        groups};
   out.job = {.from = out.from.const_data_ptr(),
              .element = element_of(op, "the input", input),
              .bits = static_cast<int>(bits),
@@ -66,34 +66,34 @@ void check_input(const char* op, const Tensor& input, std::int64_t groups, std::
 }  // namespace
 
 void check_bits(const char* op, std::int64_t bits) {
-  if (bits != 4 && bits != 8) refuse(op, "num_bits cannot be had", std::to_string(bits), "4 or 8");
+  if (bits != 4 && bits != 8) fail_argument(op, "unsupported num_bits", std::to_string(bits), "4 or 8");
 }
 
-QuantizeGiven quantize_given(const char* op, const Tensor& input, std::int64_t groups, std::int64_t bits,
-                             bool asymmetric) {
+QuantizeArguments quantize_arguments(const char* op, const Tensor& input, std::int64_t groups, std::int64_t bits,
+                                     bool asymmetric) {
   check_input(op, input, groups, bits);
   auto sizes = input.sizes().vec();
   if (bits == 4) {
     if (sizes.empty() || sizes.back() % 2 != 0)
-      refuse(op, "two 4-bit codes are a byte of the last dimension", words(input), "an even last dimension");
+      fail_argument(op, "two 4-bit codes are a byte of the last dimension", words(input), "an even last dimension");
     sizes.back() /= 2;
   }
   return quantize_into(op, input, groups, bits, asymmetric, sizes);
 }
 
-QuantizeGiven swizzle_given(const char* op, const Tensor& input, std::int64_t groups, std::int64_t bits,
-                            bool asymmetric, const Partitions& partitions) {
+QuantizeArguments swizzle_arguments(const char* op, const Tensor& input, std::int64_t groups, std::int64_t bits,
+                                    bool asymmetric, const Partitions& partitions) {
   check_input(op, input, groups, bits);
   std::int64_t contiguous = groups;
   for (const auto& [name, count] : {std::pair("nodes", partitions.nodes),
                                     {"devices_per_node", partitions.devices},
                                     {"pipeline_size", partitions.slices}}) {
     if (count < 1 || contiguous % count != 0)
-      refuse(op, std::string(name) + " does not divide the groups", std::to_string(count),
-             "a divisor of " + std::to_string(contiguous), "groups are shared by nodes, devices and slices");
+      fail_argument(op, std::string(name) + " does not divide the groups", std::to_string(count),
+                    "a divisor of " + std::to_string(contiguous), "groups are shared by nodes, devices and slices");
     contiguous /= count;
   }
-  QuantizeGiven out = quantize_into(op, input, groups, bits, asymmetric, {input.numel() * bits / 8});
+  QuantizeArguments out = quantize_into(op, input, groups, bits, asymmetric, {input.numel() * bits / 8});
   out.job.order = {.contiguous = contiguous,
                    .slices = partitions.slices,
                    .nodes = partitions.nodes,
@@ -102,20 +102,20 @@ QuantizeGiven swizzle_given(const char* op, const Tensor& input, std::int64_t gr
   return out;
 }
 
-DequantizeGiven dequantize_given(const char* op, const Tensor& data, const Tensor& params, std::int64_t groups,
-                                 std::int64_t bits, bool asymmetric, at::ScalarType dtype) {
+DequantizeArguments dequantize_arguments(const char* op, const Tensor& data, const Tensor& params, std::int64_t groups,
+                                         std::int64_t bits, bool asymmetric, at::ScalarType dtype) {
   check_bits(op, bits);
-  DequantizeGiven out{{}, check_codes(op, data), {}, {}};
+  DequantizeArguments out{{}, check_codes(op, data), {}, {}};
   auto sizes = data.sizes().vec();
   if (bits == 4) {
-    if (sizes.empty()) refuse(op, "4-bit codes have no last dimension", words(data), "at least one dimension");
+    if (sizes.empty()) fail_argument(op, "4-bit codes have no last dimension", words(data), "at least one dimension");
     sizes.back() *= 2;
   }
   const std::int64_t size = data.numel() * 8 / bits;
   const std::int64_t group = check_groups(op, "groups", size, groups, bits);
   out.params = check_params(op, "the parameters", params, data, groups * width_of(asymmetric), at::kFloat);
   if (dtype != at::kFloat && dtype != at::kHalf && dtype != at::kBFloat16)
-    refuse(op, "there are no values of this dtype", c10::toString(dtype), "float32, float16 or bfloat16");
+    fail_argument(op, "there are no values of this dtype", c10::toString(dtype), "float32, float16 or bfloat16");
   out.out = empty(sizes, data.options().dtype(dtype));
   out.job = {.from = codes_of(out.from),
              .bits = static_cast<int>(bits),
@@ -128,15 +128,15 @@ DequantizeGiven dequantize_given(const char* op, const Tensor& data, const Tenso
   return out;
 }
 
-ReduceGiven reduce_given(const char* op, const Tensor& data, const Tensor& params, std::int64_t in_groups,
-                         std::int64_t out_groups, std::int64_t bits, bool asymmetric, std::int64_t devices) {
+ReduceArguments reduce_arguments(const char* op, const Tensor& data, const Tensor& params, std::int64_t in_groups,
+                                 std::int64_t out_groups, std::int64_t bits, bool asymmetric, std::int64_t devices) {
   check_bits(op, bits);
-  ReduceGiven out{{}, {}, check_codes(op, data), {}, {}, out_groups};
+  ReduceArguments out{{}, {}, check_codes(op, data), {}, {}, out_groups};
   auto sizes = data.sizes().vec();
   if (devices < 1 || sizes.empty() || sizes.back() % devices != 0 || in_groups % devices != 0)
-    refuse(op, "the data or their groups are not so many devices'",
-           words(data) + " in " + std::to_string(in_groups) + " groups",
-           "a last dimension and groups that devices_per_node, " + std::to_string(devices) + ", divides");
+    fail_argument(op, "the data or their groups are not so many devices'",
+                  words(data) + " in " + std::to_string(in_groups) + " groups",
+                  "a last dimension and groups that devices_per_node, " + std::to_string(devices) + ", divides");
   sizes.back() /= devices;
   const std::int64_t size = data.numel() / devices * 8 / bits;
   const std::int64_t in_group = check_groups(op, "in_groups of a device", size, in_groups / devices, bits);
@@ -157,15 +157,16 @@ ReduceGiven reduce_given(const char* op, const Tensor& data, const Tensor& param
   return out;
 }
 
-DequantizeHalfGiven dequantize_half_given(const char* op, const Tensor& data, const Tensor& scale, const Tensor& least,
-                                          std::int64_t groups, std::int64_t group, std::int64_t bits) {
+DequantizeHalfArguments dequantize_half_arguments(const char* op, const Tensor& data, const Tensor& scale,
+                                                  const Tensor& least, std::int64_t groups, std::int64_t group,
+                                                  std::int64_t bits) {
   check_bits(op, bits);
-  DequantizeHalfGiven out{{}, check_codes(op, data), {}, {}, {}};
+  DequantizeHalfArguments out{{}, check_codes(op, data), {}, {}, {}};
   const std::int64_t size = data.numel() * 8 / bits;
   if (check_groups(op, "num_group", size, groups, bits) != group && groups != 0)
-    refuse(op, "the data are not so many groups", words(data),
-           std::to_string(groups) + " groups of " + std::to_string(group) + " elements");
-  if (group < 0) refuse(op, "group_size is out of range", std::to_string(group), "0 or more");
+    fail_argument(op, "the data are not so many groups", words(data),
+                  std::to_string(groups) + " groups of " + std::to_string(group) + " elements");
+  if (group < 0) fail_argument(op, "group_size is out of range", std::to_string(group), "0 or more");
   out.scales = check_params(op, "the scales", scale, data, groups, at::kHalf);
   out.least = check_params(op, "the least values", least, data, groups, at::kHalf);
   out.out = empty({groups, group}, data.options().dtype(at::kHalf));

@@ -12,43 +12,44 @@ namespace anyaccel::ops {
 using at::Tensor;
 
 /// Codes and parameters that a job fills, and the tensors that it reads. `groups` are those that it makes.
-struct QuantizeGiven {
+struct QuantizeArguments {
   Tensor codes, params, from;
   QuantizeJob job;
   std::int64_t groups;
 };
-QuantizeGiven quantize_given(const char* op, const Tensor& input, std::int64_t groups, std::int64_t bits,
-                             bool asymmetric);
+QuantizeArguments quantize_arguments(const char* op, const Tensor& input, std::int64_t groups, std::int64_t bits,
+                                     bool asymmetric);
 
 /// How groups are swizzled.
 struct Partitions {
   std::int64_t slices, nodes, devices;
 };
 /// Codes are one long row, in swizzled order.
-QuantizeGiven swizzle_given(const char* op, const Tensor& input, std::int64_t groups, std::int64_t bits,
-                            bool asymmetric, const Partitions& partitions);
+QuantizeArguments swizzle_arguments(const char* op, const Tensor& input, std::int64_t groups, std::int64_t bits,
+                                    bool asymmetric, const Partitions& partitions);
 
-struct DequantizeGiven {
+struct DequantizeArguments {
   Tensor out, from, params;
   DequantizeJob job;
 };
-DequantizeGiven dequantize_given(const char* op, const Tensor& data, const Tensor& params, std::int64_t groups,
-                                 std::int64_t bits, bool asymmetric, at::ScalarType dtype);
+DequantizeArguments dequantize_arguments(const char* op, const Tensor& data, const Tensor& params, std::int64_t groups,
+                                         std::int64_t bits, bool asymmetric, at::ScalarType dtype);
 
-struct ReduceGiven {
+struct ReduceArguments {
   Tensor codes, params, from, from_params;
   ReduceJob job;
   std::int64_t groups;
 };
-ReduceGiven reduce_given(const char* op, const Tensor& data, const Tensor& params, std::int64_t in_groups,
-                         std::int64_t out_groups, std::int64_t bits, bool asymmetric, std::int64_t devices);
+ReduceArguments reduce_arguments(const char* op, const Tensor& data, const Tensor& params, std::int64_t in_groups,
+                                 std::int64_t out_groups, std::int64_t bits, bool asymmetric, std::int64_t devices);
 
-struct DequantizeHalfGiven {
+struct DequantizeHalfArguments {
   Tensor out, from, scales, least;
   DequantizeHalfJob job;
 };
-DequantizeHalfGiven dequantize_half_given(const char* op, const Tensor& data, const Tensor& scale, const Tensor& least,
-                                          std::int64_t groups, std::int64_t group, std::int64_t bits);
+DequantizeHalfArguments dequantize_half_arguments(const char* op, const Tensor& data, const Tensor& scale,
+                                                  const Tensor& least, std::int64_t groups, std::int64_t group,
+                                                  std::int64_t bits);
 
 void check_bits(const char* op, std::int64_t bits);
 

@@ -1,9 +1,9 @@
 // Registers torch.ops.anyaccel.quantizer_*: schemas, kernels for tensors in host memory, and for shapes alone.
 #include <tuple>
 
+#include "kernels/common/large_pages.h"
 #include "ops/quantizer/arguments.h"
 #include "ops/shared/empty.h"
-#include "kernels/common/large_pages.h"
 #include "ops/shared/tasks.h"
 #include "torch/library.h"
 
@@ -46,60 +46,62 @@ void quantize_large_groups(Isa isa, const QuantizeJob& job, std::int64_t groups)
   }
 }
 
-Pair quantize_on_host(const QuantizeGiven& given) {
-  wish_large_pages(given.job.to, static_cast<std::int64_t>(given.codes.nbytes()));
+Pair quantize_on_host(const QuantizeArguments& arguments) {
+  wish_large_pages(arguments.job.to, static_cast<std::int64_t>(arguments.codes.nbytes()));
   const Isa isa = best_isa();
   const std::int64_t threads = task_threads();
-  if (threads > 1 && given.groups < 4 * threads && given.job.group > 4 * task_elements)
-    quantize_large_groups(isa, given.job, given.groups);
+  if (threads > 1 && arguments.groups < 4 * threads && arguments.job.group > 4 * task_elements)
+    quantize_large_groups(isa, arguments.job, arguments.groups);
   else
-    in_pieces(given.groups, groups_of_task(given.job.group),
-              [&](std::int64_t begin, std::int64_t end) { quantize_groups(isa, given.job, begin, end); });
-  return {given.codes, given.params};
+    in_pieces(arguments.groups, groups_of_task(arguments.job.group),
+              [&](std::int64_t begin, std::int64_t end) { quantize_groups(isa, arguments.job, begin, end); });
+  return {arguments.codes, arguments.params};
 }
 
 Pair quantize(const Tensor& input, std::int64_t groups, std::int64_t bits, bool asymmetric) {
-  return quantize_on_host(quantize_given("quantizer_quantize", input, groups, bits, asymmetric));
+  return quantize_on_host(quantize_arguments("quantizer_quantize", input, groups, bits, asymmetric));
 }
 
 Pair swizzle(const Tensor& input, std::int64_t groups, std::int64_t bits, bool asymmetric, std::int64_t slices,
              std::int64_t nodes, std::int64_t devices) {
   return quantize_on_host(
-      swizzle_given("quantizer_swizzle", input, groups, bits, asymmetric, {slices, nodes, devices}));
+      swizzle_arguments("quantizer_swizzle", input, groups, bits, asymmetric, {slices, nodes, devices}));
 }
 
 Tensor dequantize(const Tensor& data, const Tensor& params, std::int64_t groups, std::int64_t bits, bool asymmetric,
                   at::ScalarType dtype) {
-  auto given = dequantize_given("quantizer_dequantize", data, params, groups, bits, asymmetric, dtype);
-  const auto bytes = static_cast<std::int64_t>(given.out.nbytes());
-  wish_large_pages(given.job.to, bytes);
-  given.job.past_caches = bytes >= beyond_caches;
+  auto arguments = dequantize_arguments("quantizer_dequantize", data, params, groups, bits, asymmetric, dtype);
+  const auto bytes = static_cast<std::int64_t>(arguments.out.nbytes());
+  wish_large_pages(arguments.job.to, bytes);
+  arguments.job.past_caches = bytes >= beyond_caches;
   const Isa isa = best_isa();
-  in_pieces(given.out.numel(), task_elements,
-            [&](std::int64_t begin, std::int64_t end) { dequantize_part(isa, given.job, begin, end); });
-  return given.out;
+  in_pieces(arguments.out.numel(), task_elements,
+            [&](std::int64_t begin, std::int64_t end) { dequantize_part(isa, arguments.job, begin, end); });
+  return arguments.out;
 }
 
 Pair reduce(const Tensor& data, const Tensor& params, std::int64_t in_groups, std::int64_t out_groups,
             std::int64_t bits, bool asymmetric, std::int64_t devices) {
-  const auto given = reduce_given("quantizer_reduce", data, params, in_groups, out_groups, bits, asymmetric, devices);
+  const auto arguments =
+      reduce_arguments("quantizer_reduce", data, params, in_groups, out_groups, bits, asymmetric, devices);
   const Isa isa = best_isa();
-  const std::int64_t threads = task_threads(), step = groups_of_task(given.job.group);
+  const std::int64_t threads = task_threads(), step = groups_of_task(arguments.job.group);
   std::vector<float> scratch(static_cast<std::size_t>(threads * reduce_scratch));
-  parallel_tasks((given.groups + step - 1) / step, threads, [&](std::int64_t task, std::int64_t thread) {
-    reduce_groups(isa, given.job, task * step, std::min(given.groups, (task + 1) * step),
+  parallel_tasks((arguments.groups + step - 1) / step, threads, [&](std::int64_t task, std::int64_t thread) {
+    reduce_groups(isa, arguments.job, task * step, std::min(arguments.groups, (task + 1) * step),
                   scratch.data() + thread * reduce_scratch);
   });
-  return {given.codes, given.params};
+  return {arguments.codes, arguments.params};
 }
 
 Tensor dequantize_half(const Tensor& data, const Tensor& scale, const Tensor& least, std::int64_t groups,
                        std::int64_t group, std::int64_t bits) {
-  const auto given = dequantize_half_given("quantizer_dequantize_half", data, scale, least, groups, group, bits);
+  const auto arguments =
+      dequantize_half_arguments("quantizer_dequantize_half", data, scale, least, groups, group, bits);
   const Isa isa = best_isa();
-  in_pieces(given.out.numel(), task_elements,
-            [&](std::int64_t begin, std::int64_t end) { dequantize_half_part(isa, given.job, begin, end); });
-  return given.out;
+  in_pieces(arguments.out.numel(), task_elements,
+            [&](std::int64_t begin, std::int64_t end) { dequantize_half_part(isa, arguments.job, begin, end); });
+  return arguments.out;
 }
 
 // Shapes alone, which may be symbols.
@@ -137,7 +139,7 @@ Pair reduce_meta(const Tensor& data, const Tensor&, std::int64_t, std::int64_t o
   check_bits("quantizer_reduce", bits);
   auto sizes = data.sym_sizes().vec();
   if (sizes.empty() || devices < 1)
-    refuse("quantizer_reduce", "the data are not so many devices'", std::to_string(devices), "1 or more");
+    fail_argument("quantizer_reduce", "the data are not so many devices'", std::to_string(devices), "1 or more");
   sizes.back() = sizes.back() / devices;
   return shapes_of_codes(data, sizes, out_groups, asymmetric);
 }

@@ -11,49 +11,49 @@ namespace {
 
 using Pair = std::tuple<Tensor, Tensor>;
 
-Pair quantize_on(const char* op, const QuantizeGiven& given) {
-  check_launch(op, cuda_quantize(given.job, given.groups, current_stream(given.from.device())));
-  return {given.codes, given.params};
+Pair quantize_on(const char* op, const QuantizeArguments& arguments) {
+  check_launch(op, cuda_quantize(arguments.job, arguments.groups, current_stream(arguments.from.device())));
+  return {arguments.codes, arguments.params};
 }
 
 Pair quantize(const Tensor& input, std::int64_t groups, std::int64_t bits, bool asymmetric) {
   constexpr const char* op = "quantizer_quantize";
   const c10::DeviceGuard guard(input.device());
-  return quantize_on(op, quantize_given(op, input, groups, bits, asymmetric));
+  return quantize_on(op, quantize_arguments(op, input, groups, bits, asymmetric));
 }
 
 Pair swizzle(const Tensor& input, std::int64_t groups, std::int64_t bits, bool asymmetric, std::int64_t slices,
              std::int64_t nodes, std::int64_t devices) {
   constexpr const char* op = "quantizer_swizzle";
   const c10::DeviceGuard guard(input.device());
-  return quantize_on(op, swizzle_given(op, input, groups, bits, asymmetric, {slices, nodes, devices}));
+  return quantize_on(op, swizzle_arguments(op, input, groups, bits, asymmetric, {slices, nodes, devices}));
 }
 
 Tensor dequantize(const Tensor& data, const Tensor& params, std::int64_t groups, std::int64_t bits, bool asymmetric,
                   at::ScalarType dtype) {
   constexpr const char* op = "quantizer_dequantize";
   const c10::DeviceGuard guard(data.device());
-  const auto given = dequantize_given(op, data, params, groups, bits, asymmetric, dtype);
-  check_launch(op, cuda_dequantize(given.job, given.out.numel(), current_stream(data.device())));
-  return given.out;
+  const auto arguments = dequantize_arguments(op, data, params, groups, bits, asymmetric, dtype);
+  check_launch(op, cuda_dequantize(arguments.job, arguments.out.numel(), current_stream(data.device())));
+  return arguments.out;
 }
 
 Pair reduce(const Tensor& data, const Tensor& params, std::int64_t in_groups, std::int64_t out_groups,
             std::int64_t bits, bool asymmetric, std::int64_t devices) {
   constexpr const char* op = "quantizer_reduce";
   const c10::DeviceGuard guard(data.device());
-  const auto given = reduce_given(op, data, params, in_groups, out_groups, bits, asymmetric, devices);
-  check_launch(op, cuda_reduce(given.job, given.groups, current_stream(data.device())));
-  return {given.codes, given.params};
+  const auto arguments = reduce_arguments(op, data, params, in_groups, out_groups, bits, asymmetric, devices);
+  check_launch(op, cuda_reduce(arguments.job, arguments.groups, current_stream(data.device())));
+  return {arguments.codes, arguments.params};
 }
 
 Tensor dequantize_half(const Tensor& data, const Tensor& scale, const Tensor& least, std::int64_t groups,
                        std::int64_t group, std::int64_t bits) {
   constexpr const char* op = "quantizer_dequantize_half";
   const c10::DeviceGuard guard(data.device());
-  const auto given = dequantize_half_given(op, data, scale, least, groups, group, bits);
-  check_launch(op, cuda_dequantize_half(given.job, given.out.numel(), current_stream(data.device())));
-  return given.out;
+  const auto arguments = dequantize_half_arguments(op, data, scale, least, groups, group, bits);
+  check_launch(op, cuda_dequantize_half(arguments.job, arguments.out.numel(), current_stream(data.device())));
+  return arguments.out;
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, CUDA, m) {

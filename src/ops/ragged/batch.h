@@ -39,8 +39,8 @@ class RaggedBatch {
     for (std::int64_t i = 0; i < count_; ++i)
       if (sequences_[i].first < 0 || sequences_[i].tokens < 0 || sequences_[i].seen < 0 ||
           std::int64_t{sequences_[i].first} + sequences_[i].tokens > tokens_)
-        refuse(where, "a sequence is not in the batch",
-               c10::str(sequences_[i].tokens, " tokens at ", sequences_[i].first), c10::str("within ", tokens_));
+        fail_argument(where, "a sequence is not in the batch",
+                      c10::str(sequences_[i].tokens, " tokens at ", sequences_[i].first), c10::str("within ", tokens_));
   }
   void set_blocks(const Tensor& pointers) {
     check(pointers, at::kLong, count_, "the lists of blocks");
@@ -53,15 +53,15 @@ class RaggedBatch {
   void check_rows(const Tensor& tensor, const char* name) const {
     check_on_host(where_, name, tensor);
     if (tensor.dim() < 1 || tensor.size(0) < tokens_)
-      refuse(where_, std::string(name) + " has too few rows", words(tensor), c10::str(tokens_, " tokens"));
+      fail_argument(where_, std::string(name) + " has too few rows", words(tensor), c10::str(tokens_, " tokens"));
   }
 
  private:
   void check(const Tensor& tensor, at::ScalarType type, std::int64_t least, const char* name) const {
     check_on_host(where_, name, tensor);
     if (tensor.scalar_type() != type || !tensor.is_contiguous() || tensor.numel() < least)
-      refuse(where_, std::string(name) + " do not fit", words(tensor),
-             c10::str("contiguous ", type, ", ", least, " or more"));
+      fail_argument(where_, std::string(name) + " do not fit", words(tensor),
+                    c10::str("contiguous ", type, ", ", least, " or more"));
   }
 
   const char* where_;
@@ -76,13 +76,13 @@ struct BlockedCache {
     check_on_host(where, "the cache", cache);
     if (cache.dim() != 5 || cache.size(1) < 1 || cache.size(4) < 1 || cache.size(2) != 2 || cache.stride(4) != 1 ||
         cache.stride(3) != cache.size(4) || cache.scalar_type() != like.scalar_type())
-      refuse(where, "the cache does not fit", words(cache),
-             c10::str("[blocks, block size, 2, heads, head dim] of ", like.scalar_type()));
+      fail_argument(where, "the cache does not fit", words(cache),
+                    c10::str("[blocks, block size, 2, heads, head dim] of ", like.scalar_type()));
     block = cache.size(1), heads = cache.size(3), dim = cache.size(4);
   }
   void check(const char* where, std::int64_t number) const {
     if (number < 0 || number >= tensor.size(0))
-      refuse(where, "there is no such block", std::to_string(number), c10::str("0 to ", tensor.size(0) - 1));
+      fail_argument(where, "there is no such block", std::to_string(number), c10::str("0 to ", tensor.size(0) - 1));
   }
   /// Elements before a token's keys (0) or values (1).
   std::int64_t at(const std::int32_t* blocks, std::int64_t place, int part) const {

@@ -8,7 +8,8 @@ namespace {
 void kv_rotary(const Tensor& cache, const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t rotary_dim,
                double theta, const Tensor& metadata, const Tensor& sequences, const Tensor&, const Tensor& kv_ptrs) {
   if (!(theta > 0))
-    refuse("kv_rotary_embeddings", "the rotation's base is out of range", std::to_string(theta), "a positive number");
+    fail_argument("kv_rotary_embeddings", "the rotation's base is out of range", std::to_string(theta),
+                  "a positive number");
   keep_keys("kv_rotary_embeddings", cache, q, k, v, rotary_dim, theta, {}, metadata, sequences, kv_ptrs);
 }
 
@@ -25,8 +26,8 @@ void kv_copy(const Tensor& cache, const Tensor& q, const Tensor& k, const Tensor
 }
 
 /// What an op does to shapes: it changes what it is given.
-template <typename... Given>
-void nothing(Given...) {}
+template <typename... Arguments>
+void nothing(Arguments...) {}
 
 #define OP(name) "ragged_" name
 #define BATCH "Tensor batch_metadata, Tensor seq_metadata, Tensor tokens_to_seq, Tensor kv_ptrs"

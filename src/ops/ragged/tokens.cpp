@@ -22,8 +22,8 @@ void ragged_embed(const Tensor& out, const Tensor& ids, const Tensor& weight, co
       out.scalar_type() != weight.scalar_type() ||
       (placed && (positions->dim() != 2 || positions->size(1) != weight.size(1) || positions->size(0) == 0 ||
                   positions->scalar_type() != weight.scalar_type())))
-    refuse(where, "the tensors do not fit", c10::str(words(out), ", ", words(weight)),
-           "[tokens, channels] and [words, channels]");
+    fail_argument(where, "the tensors do not fit", c10::str(words(out), ", ", words(weight)),
+                  "[tokens, channels] and [words, channels]");
   const Tensor rows = weight.contiguous(), places = placed ? positions->contiguous() : Tensor(),
                words_at = ids.to(at::kLong).contiguous();
   const std::int64_t channels = weight.size(1);
@@ -55,7 +55,7 @@ void gather_for_logits(const Tensor& last, const Tensor& all, const Tensor& meta
   const RaggedBatch batch(where, metadata, sequences);
   batch.check_rows(all, "the activations");
   if (last.dim() != 2 || all.dim() != 2 || last.size(0) < batch.count() || last.size(1) != all.size(1))
-    refuse(where, "the result does not fit", words(last), c10::str("[", batch.count(), ", ", all.size(1), "]"));
+    fail_argument(where, "the result does not fit", words(last), c10::str("[", batch.count(), ", ", all.size(1), "]"));
   for (std::int64_t i = 0; i < batch.count(); ++i)
     if (batch.sequence(i).tokens > 0)
       last.select(0, i).copy_(all.select(0, batch.sequence(i).first + batch.sequence(i).tokens - 1));
@@ -86,26 +86,26 @@ void keep_keys(const char* where, const Tensor& cache, const Tensor& q, const Te
     batch.check_rows(*each, "queries, keys or values");
     if (each->dim() != 2 || each->stride(1) != 1 || each->size(1) % to.dim != 0 ||
         each->scalar_type() != q.scalar_type() || (each != &q && each->size(1) != to.heads * to.dim))
-      refuse(where, "queries, keys or values do not fit", words(*each),
-             "[tokens, heads * head dim] as the cache has them");
+      fail_argument(where, "queries, keys or values do not fit", words(*each),
+                    "[tokens, heads * head dim] as the cache has them");
   }
   const std::int64_t heads = q.size(1) / to.dim, half = rotary_dim / 2;
   if (rotary_dim < 0 || rotary_dim > to.dim || rotary_dim % 2 != 0)
-    refuse(where, "the rotated dimensions are out of range", std::to_string(rotary_dim),
-           c10::str("an even number, at most ", to.dim));
+    fail_argument(where, "the rotated dimensions are out of range", std::to_string(rotary_dim),
+                  c10::str("an even number, at most ", to.dim));
   std::vector<float> steps(static_cast<std::size_t>(half));
-  const Tensor given = frequencies && frequencies->defined() ? frequencies->to(at::kFloat).contiguous() : Tensor();
+  const Tensor arguments = frequencies && frequencies->defined() ? frequencies->to(at::kFloat).contiguous() : Tensor();
   for (std::int64_t i = 0; i < half; ++i)
     steps[static_cast<std::size_t>(i)] =
-        given.defined()
-            ? given.const_data_ptr<float>()[i]
+        arguments.defined()
+            ? arguments.const_data_ptr<float>()[i]
             : static_cast<float>(std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(rotary_dim)));
   for (std::int64_t i = 0; i < batch.count(); ++i) {
     const RaggedSequence& sequence = batch.sequence(i);
     const std::int64_t end = sequence.tokens ? std::int64_t{sequence.seen} + sequence.tokens : 0;
     if (end > to.tensor.size(0) * to.block)
-      refuse(where, "a sequence is longer than the cache", std::to_string(end),
-             c10::str("at most ", to.tensor.size(0) * to.block, " tokens"));
+      fail_argument(where, "a sequence is longer than the cache", std::to_string(end),
+                    c10::str("at most ", to.tensor.size(0) * to.block, " tokens"));
     for (std::int64_t b = sequence.seen / to.block; b * to.block < end; ++b) to.check(where, batch.blocks(i)[b]);
   }
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, q.scalar_type(), "keep_keys", [&] {

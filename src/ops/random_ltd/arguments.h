@@ -13,14 +13,16 @@ using at::Tensor;
 
 inline void check_ids(const char* where, const Tensor& ids, std::int64_t dims) {
   if ((ids.scalar_type() != at::kInt && ids.scalar_type() != at::kLong) || ids.dim() != dims)
-    refuse(where, "the token numbers do not fit", words(ids), c10::str("int32 or int64, of ", dims, " dimensions"));
+    fail_argument(where, "the token numbers do not fit", words(ids),
+                  c10::str("int32 or int64, of ", dims, " dimensions"));
 }
 
 /// Kinds alone, for shapes that may be symbols too.
 inline void check_kinds(const char* where, const Tensor& whole, const Tensor& ids) {
   check_ids(where, ids, 2);
   if (whole.dim() != 3)
-    refuse(where, "the activations do not fit", words(whole), "[batch, tokens, channels], or tokens before the batch");
+    fail_argument(where, "the activations do not fit", words(whole),
+                  "[batch, tokens, channels], or tokens before the batch");
 }
 
 /// Activations [batch, tokens, channels] (batch_first) or [tokens, batch, channels]; ids [batch, count].
@@ -28,16 +30,17 @@ inline void check_tokens(const char* where, const Tensor& whole, const Tensor& i
   check_kinds(where, whole, ids);
   const std::int64_t batch = whole.size(batch_first ? 0 : 1);
   if (ids.size(0) != batch)
-    refuse(where, "token numbers and activations differ in their batch", words(ids), c10::str("[", batch, ", count]"),
-           batch_first ? "" : "activations are [tokens, batch, channels] without batch_first");
+    fail_argument(where, "token numbers and activations differ in their batch", words(ids),
+                  c10::str("[", batch, ", count]"),
+                  batch_first ? "" : "activations are [tokens, batch, channels] without batch_first");
 }
 
 inline void check_part(const char* where, const Tensor& part, const Tensor& whole, const Tensor& ids,
                        bool batch_first) {
   if (part.scalar_type() != whole.scalar_type() || part.dim() != 3 || part.size(batch_first ? 0 : 1) != ids.size(0) ||
       part.size(batch_first ? 1 : 0) != ids.size(1) || part.size(2) != whole.size(2) || part.device() != whole.device())
-    refuse(where, "the layer's activations do not fit", words(part),
-           c10::str(words(whole), " with ", ids.size(1), " tokens for each batch entry"));
+    fail_argument(where, "the layer's activations do not fit", words(part),
+                  c10::str(words(whole), " with ", ids.size(1), " tokens for each batch entry"));
 }
 
 /// Whether the channels of each token lie in one piece.

@@ -37,7 +37,7 @@ void check_range(const char* where, const Tensor& ids, std::int64_t tokens) {
     const Id* at = ids.const_data_ptr<Id>();
     for (std::int64_t i = 0; i < ids.numel(); ++i)
       if (at[i] < 0 || at[i] >= tokens)
-        refuse(where, "there is no such token", std::to_string(at[i]), "0 to " + std::to_string(tokens - 1));
+        fail_argument(where, "there is no such token", std::to_string(at[i]), "0 to " + std::to_string(tokens - 1));
   });
 }
 
@@ -204,8 +204,8 @@ Tensor scatter_autograd(const Tensor& whole, const Tensor& part, const Tensor& i
 
 void scatter_in_place_autograd(const Tensor& whole, const Tensor& part, const Tensor& ids, bool batch_first) {
   if (c10::GradMode::is_enabled() && (whole.requires_grad() || part.requires_grad()))
-    refuse("token_scatter_", "activations want a gradient", "requires_grad", "none where tokens are scattered in place",
-           "use token_scatter, or torch.no_grad()");
+    fail_argument("token_scatter_", "activations want a gradient", "requires_grad",
+                  "none where tokens are scattered in place", "use token_scatter, or torch.no_grad()");
   const at::AutoDispatchBelowADInplaceOrView below;
   call_scatter(whole, part, ids, batch_first);
   // Where a device falls back to the CPU the kernel has counted this for a copy alone.
@@ -214,7 +214,7 @@ void scatter_in_place_autograd(const Tensor& whole, const Tensor& part, const Te
 
 void check_mask(const char* where, const Tensor& mask) {
   if (mask.dim() != 4 || mask.sym_size(2) != mask.sym_size(3))
-    refuse(where, "the mask does not fit", words(mask), "[batch, 1 or heads, tokens, tokens]");
+    fail_argument(where, "the mask does not fit", words(mask), "[batch, 1 or heads, tokens, tokens]");
 }
 
 Tensor mask_bert(const Tensor& mask, const Tensor& ids) {
@@ -222,7 +222,7 @@ Tensor mask_bert(const Tensor& mask, const Tensor& ids) {
   check_mask(where, mask);
   check_ids(where, ids, 3);
   if (ids.sym_size(1) != mask.sym_size(0))
-    refuse(where, "token numbers and mask differ in their batch", words(ids), "[layers, batch, count]");
+    fail_argument(where, "token numbers and mask differ in their batch", words(ids), "[layers, batch, count]");
   const Tensor numbers = ids.to(at::kLong);
   const auto place = at::TensorOptions(at::kLong).device(mask.device());
   const Tensor batch = at::arange(mask.sym_size(0).guard_int(__FILE__, __LINE__), place).view({-1, 1, 1, 1});
@@ -234,7 +234,7 @@ Tensor mask_gpt(const Tensor& mask, c10::SymInt count) {
   constexpr const char* where = "mask_gather_gpt";
   check_mask(where, mask);
   if (count < 0 || count > mask.sym_size(3))
-    refuse(where, "the length is out of range", c10::str(count), c10::str("0 to ", mask.sym_size(3)));
+    fail_argument(where, "the length is out of range", c10::str(count), c10::str("0 to ", mask.sym_size(3)));
   return mask.slice_symint(2, 0, count).slice_symint(3, 0, count).contiguous();
 }
 

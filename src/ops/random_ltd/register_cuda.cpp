@@ -10,7 +10,7 @@ namespace {
 
 void check_together(const char* where, const Tensor& whole, const Tensor& ids) {
   if (ids.device() != whole.device())
-    refuse(where, "the token numbers are on another device", words(ids), words(whole));
+    fail_argument(where, "the token numbers are on another device", words(ids), words(whole));
 }
 
 /// Numbers that are none cannot be refused here: that would wait for the device.

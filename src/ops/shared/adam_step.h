@@ -36,7 +36,7 @@ inline AdamArrays adam_checked(const char* where, const at::Tensor& params, cons
   out.grad = element_beside(where, "grads", grads, out.param);
   out.state = element_beside(where, "exp_avg", exp_avg, out.param);
   if (exp_avg_sq.scalar_type() != exp_avg.scalar_type())
-    refuse(where, "the dtypes of exp_avg and exp_avg_sq differ", words(exp_avg_sq), words(exp_avg));
+    fail_argument(where, "the dtypes of exp_avg and exp_avg_sq differ", words(exp_avg_sq), words(exp_avg));
   return out;
 }
 
@@ -72,8 +72,9 @@ inline void adam_run(AdamKernel kernel, const AdamNumbers& numbers, const AdamAr
 inline void adam_step_lists(const char* where, AdamKernel kernel, const AdamNumbers& numbers, at::TensorList params,
                             at::TensorList grads, at::TensorList exp_avg, at::TensorList exp_avg_sq, bool on_host) {
   if (grads.size() != params.size() || exp_avg.size() != params.size() || exp_avg_sq.size() != params.size())
-    refuse(where, "the lists differ in length",
-           c10::str(params.size(), ", ", grads.size(), ", ", exp_avg.size(), ", ", exp_avg_sq.size()), "equal lengths");
+    fail_argument(where, "the lists differ in length",
+                  c10::str(params.size(), ", ", grads.size(), ", ", exp_avg.size(), ", ", exp_avg_sq.size()),
+                  "equal lengths");
   check_numbers(where, numbers);
   std::vector<AdamArrays> arrays;
   std::vector<std::int64_t> sizes;

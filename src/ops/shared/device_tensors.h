@@ -16,28 +16,29 @@ namespace anyaccel::ops {
 /// `tensor` lies beside `params`: on its device, in its shape, without gaps.
 inline void check_on_device(const char* where, const char* name, const at::Tensor& tensor, const at::Tensor& params) {
   if (tensor.device() != params.device())
-    refuse(where, std::string(name) + " is on another device than the parameters", words(tensor), words(params));
+    fail_argument(where, std::string(name) + " is on another device than the parameters", words(tensor), words(params));
   check_shape(where, name, tensor, params);
 }
 
 /// One launch serves one device.
 inline void check_same_device(const char* where, const at::Tensor& params, const at::Tensor& first) {
   if (params.device() != first.device())
-    refuse(where, "the parameters are on several devices", words(params), words(first), "make a call for each device");
+    fail_argument(where, "the parameters are on several devices", words(params), words(first),
+                  "make a call for each device");
 }
 
 inline void check_chunk_size(const char* where, std::int64_t chunk_size) {
   // Less makes more chunks than an int counts, more overflows beside sizes.
   if (chunk_size < 256 || chunk_size > std::numeric_limits<std::int32_t>::max())
-    refuse(where, "the chunk size is out of range", std::to_string(chunk_size),
-           "256 to 2147483647, DeepSpeed gives 65536");
+    fail_argument(where, "the chunk size is out of range", std::to_string(chunk_size),
+                  "256 to 2147483647, DeepSpeed gives 65536");
 }
 
 inline void check_equal_lengths(const char* where, at::TensorList params,
                                 std::initializer_list<at::TensorList> others) {
   for (const at::TensorList& list : others)
     if (list.size() != params.size())
-      refuse(where, "the lists differ in length", std::to_string(list.size()), std::to_string(params.size()));
+      fail_argument(where, "the lists differ in length", std::to_string(list.size()), std::to_string(params.size()));
 }
 
 /// The device's own handle of the stream that is current there.

@@ -3,17 +3,17 @@
 
 #include <algorithm>
 
+#include "kernels/decoder/matrix.h"
 #include "ops/shared/empty.h"
 #include "ops/shared/host_tensors.h"
-#include "kernels/decoder/matrix.h"
 #include "ops/shared/tasks.h"
 
 namespace anyaccel::ops {
 
 /// More rows than these are faster in LibTorch's products.
-constexpr std::int64_t most_few_wide_rows = 16;
+constexpr std::int64_t max_few_wide_rows = 16;
 /// Smaller weights stay in the processor's cache, and LibTorch's product is as good.
-constexpr std::int64_t least_few_rows_weights = 1 << 16;
+constexpr std::int64_t min_few_rows_weights = 1 << 16;
 
 /// to[rows][outputs] = rows[rows][inputs] (float32) times weight [outputs, inputs]; both are contiguous and of the host.
 inline void multiply_few_rows(const at::Tensor& weight, const at::Tensor& rows, Element element, float* to) {

@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "ATen/core/Tensor.h"
-#include "ops/shared/check.h"
 #include "kernels/simd/element.h"
+#include "ops/shared/check.h"
 
 namespace anyaccel::ops {
 
@@ -26,33 +26,36 @@ inline Element element_of(std::string_view where, const char* name, const at::Te
     case at::kBFloat16: return Element::bf16;
     case at::kHalf: return Element::fp16;
     default:
-      refuse(where, std::string("the dtype of ") + name + " is not supported", words(tensor),
-             "float32, bfloat16 or float16");
+      fail_argument(where, std::string("the dtype of ") + name + " is not supported", words(tensor),
+                    "float32, bfloat16 or float16");
   }
 }
 
 /// `tensor` is in memory that this processor reads. Not asked of meta tensors.
 inline void check_on_host(std::string_view where, const char* name, const at::Tensor& tensor) {
   if (!tensor.is_cpu())
-    refuse(where, std::string(name) + " is not in host memory", words(tensor), "a tensor on the device type CPU");
+    fail_argument(where, std::string(name) + " is not in host memory", words(tensor),
+                  "a tensor on the device type CPU");
 }
 
 /// `tensor` is dense and lies where `first` does, whatever device that is.
 inline void check_dense_on(const char* where, const char* name, const at::Tensor& tensor, const at::Tensor& first) {
   if (!tensor.defined() || tensor.layout() != at::kStrided)
-    refuse(where, std::string(name) + " is not a dense tensor", words(tensor), "one");
+    fail_argument(where, std::string(name) + " is not a dense tensor", words(tensor), "one");
   if (tensor.device() != first.device())
-    refuse(where, std::string(name) + " is on another device", words(tensor), words(first));
+    fail_argument(where, std::string(name) + " is on another device", words(tensor), words(first));
 }
 
 /// `tensor` has the shape of `params`, with its elements in the same order and without gaps.
 inline void check_shape(std::string_view where, const char* name, const at::Tensor& tensor, const at::Tensor& params) {
   if (tensor.sizes() != params.sizes())
-    refuse(where, std::string("the shape of ") + name + " differs from the parameters'", words(tensor), words(params));
+    fail_argument(where, std::string("the shape of ") + name + " differs from the parameters'", words(tensor),
+                  words(params));
   if (tensor.is_contiguous() && params.is_contiguous()) return;
   if (tensor.strides() != params.strides() || !params.is_non_overlapping_and_dense())
-    refuse(where, std::string(name) + " lies otherwise in memory than the parameters, or has gaps",
-           "strides " + c10::str(tensor.strides()), "contiguous tensors", "call contiguous() and copy the result back");
+    fail_argument(where, std::string(name) + " lies otherwise in memory than the parameters, or has gaps",
+                  "strides " + c10::str(tensor.strides()), "contiguous tensors",
+                  "call contiguous() and copy the result back");
 }
 
 /// `tensor` belongs to `params`: same shape, in memory that this processor reads, with its elements in the same order and
@@ -60,7 +63,7 @@ inline void check_shape(std::string_view where, const char* name, const at::Tens
 inline void check_beside(std::string_view where, const char* name, const at::Tensor& tensor, const at::Tensor& params,
                          bool on_host) {
   if (!tensor.defined() || tensor.layout() != at::kStrided)
-    refuse(where, std::string(name) + " is not a dense tensor", words(tensor), "one like the parameters");
+    fail_argument(where, std::string(name) + " is not a dense tensor", words(tensor), "one like the parameters");
   if (!on_host) return;
   check_on_host(where, name, tensor);
   check_shape(where, name, tensor, params);
@@ -70,8 +73,8 @@ inline void check_beside(std::string_view where, const char* name, const at::Ten
 inline Element element_beside(std::string_view where, const char* name, const at::Tensor& tensor, Element params) {
   const Element element = element_of(where, name, tensor);
   if (element != Element::f32 && element != params)
-    refuse(where, std::string("the dtype of ") + name + " fits no parameters of this dtype", words(tensor),
-           "float32 or the parameters' dtype");
+    fail_argument(where, std::string("the dtype of ") + name + " fits no parameters of this dtype", words(tensor),
+                  "float32 or the parameters' dtype");
   return element;
 }
 
@@ -84,7 +87,7 @@ inline void* changed_memory(const at::Tensor& tensor) {
 
 inline void check_number(std::string_view where, const char* name, double value, bool right, const char* want) {
   if (!right || !std::isfinite(value))
-    refuse(where, std::string(name) + " is out of range", std::to_string(value), want);
+    fail_argument(where, std::string(name) + " is out of range", std::to_string(value), want);
 }
 
 inline void check_beta(std::string_view where, const char* name, double value) {
@@ -93,8 +96,8 @@ inline void check_beta(std::string_view where, const char* name, double value) {
 
 inline void check_step(std::string_view where, std::int64_t step, std::int64_t first) {
   if (step < first)
-    refuse(where, "the step is out of range", std::to_string(step),
-           std::to_string(first) + " or more, the first step is 1");
+    fail_argument(where, "the step is out of range", std::to_string(step),
+                  std::to_string(first) + " or more, the first step is 1");
 }
 
 inline void check_not_negative(std::string_view where, const char* name, double value) {

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "ops/shared/host_tensors.h"
-#include "kernels/simd/isa.h"
 #include "kernels/optimizer/one_state.h"
+#include "kernels/simd/isa.h"
+#include "ops/shared/host_tensors.h"
 #include "ops/shared/parallel.h"
 
 namespace anyaccel::ops {
@@ -42,8 +42,8 @@ template <typename Constants, typename Kernel>
 void one_state_step_lists(const OneStateNames& names, const Kernel& kernel, const Constants& constants,
                           at::TensorList params, at::TensorList grads, at::TensorList states, bool on_host) {
   if (grads.size() != params.size() || states.size() != params.size())
-    refuse(names.where, "the lists differ in length", c10::str(params.size(), ", ", grads.size(), ", ", states.size()),
-           "equal lengths");
+    fail_argument(names.where, "the lists differ in length",
+                  c10::str(params.size(), ", ", grads.size(), ", ", states.size()), "equal lengths");
   std::vector<OneStateArrays> arrays;
   std::vector<std::int64_t> sizes;
   arrays.reserve(params.size());

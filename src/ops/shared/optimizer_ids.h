@@ -30,7 +30,7 @@ class OptimizerIds {
     const std::lock_guard lock(mutex_);
     const auto place = kept_.find(id);
     if (place == kept_.end())
-      refuse(where, "there is no optimizer of this id", std::to_string(id), "one that was created");
+      fail_argument(where, "there is no optimizer of this id", std::to_string(id), "one that was created");
     return place->second;
   }
 

@@ -4,9 +4,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "anyaccel/ops/call.h"
 #include "anyaccel/ops/shm_comm.h"
 #include "ops/shm_comm/process_group.h"
-#include "anyaccel/ops/call.h"
 
 namespace anyaccel::ops {
 
@@ -26,11 +26,6 @@ using Make = at::Tensor(const at::Tensor&, const std::string&, const std::string
 template <typename Signature>
 c10::TypedOperatorHandle<Signature> shm_op(const char* name) {
   return load_op<Signature>("ShareMemCommBuilder", name);
-}
-
-const char* name_of(ShmReduce reduce) {
-  static constexpr const char* kNames[] = {"sum", "avg", "product", "min", "max"};
-  return kNames[static_cast<int>(reduce)];
 }
 
 /// The op takes the group by a name that c10d knows; this one is known to this process alone.
@@ -64,17 +59,17 @@ ShareMemComm::~ShareMemComm() {
   c10d::unregister_process_group(name_);
 }
 
-void ShareMemComm::all_reduce_(const at::Tensor& tensor, ShmReduce reduce) {
+void ShareMemComm::all_reduce_(const at::Tensor& tensor, ReduceOp reduce) {
   static const auto op = shm_op<Change>("shm_all_reduce_");
-  op.call(tensor, name_of(reduce), name_);
+  op.call(tensor, to_string(reduce), name_);
 }
 
-at::Tensor ShareMemComm::all_reduce(const at::Tensor& tensor, ShmReduce reduce) {
+at::Tensor ShareMemComm::all_reduce(const at::Tensor& tensor, ReduceOp reduce) {
   static const auto op = shm_op<Make>("shm_all_reduce");
-  return op.call(tensor, name_of(reduce), name_);
+  return op.call(tensor, to_string(reduce), name_);
 }
 
-void ShareMemComm::all_reduce(const void* in, void* out, std::int64_t count, c10::ScalarType dtype, ShmReduce reduce) {
+void ShareMemComm::all_reduce(const void* in, void* out, std::int64_t count, c10::ScalarType dtype, ReduceOp reduce) {
   reduce_at_(group_at_, in, out, count, static_cast<std::int8_t>(dtype), static_cast<int>(reduce));
 }
 
@@ -83,9 +78,9 @@ at::Tensor ShareMemComm::all_gather(const at::Tensor& tensor) {
   return op.call(tensor, name_);
 }
 
-at::Tensor ShareMemComm::reduce_scatter(const at::Tensor& tensor, ShmReduce reduce) {
+at::Tensor ShareMemComm::reduce_scatter(const at::Tensor& tensor, ReduceOp reduce) {
   static const auto op = shm_op<Make>("shm_reduce_scatter");
-  return op.call(tensor, name_of(reduce), name_);
+  return op.call(tensor, to_string(reduce), name_);
 }
 
 void ShareMemComm::broadcast_(const at::Tensor& tensor, std::int64_t source) {

@@ -1,9 +1,9 @@
 #include "ATen/ops/cat.h"
 #include "ATen/ops/full.h"
-#include "anyaccel/ops/sparse_attention.h"
 #include "anyaccel/ops/call.h"
+#include "anyaccel/ops/sparse_attention.h"
 
-namespace anyaccel {
+namespace anyaccel::ops {
 
 namespace {
 
@@ -137,4 +137,4 @@ std::pair<at::Tensor, std::int64_t> pad_to_block_size(const at::Tensor& tensor, 
   return {at::cat({tensor, at::full(sizes, value, tensor.options())}, dim), block - over};
 }
 
-}  // namespace anyaccel
+}  // namespace anyaccel::ops

@@ -23,7 +23,7 @@ constexpr const char* where = "sparse_attention";
   q, k, v, layout, block, scale, rpe, key_padding_mask, attn_mask, key_padding_mask_mode, attn_mask_mode
 
 /// What both directions are given.
-struct Given {
+struct Arguments {
   const Tensor &q, &k, &v, &layout;
   std::int64_t block;
   std::optional<double> scale;
@@ -35,56 +35,60 @@ struct Given {
   }
 };
 
-bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
+bool is_given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
 
 bool multiplies(const char* name, c10::string_view mode) {
-  if (mode != "add" && mode != "mul") refuse(where, std::string(name) + " is none", std::string(mode), "add or mul");
+  if (mode != "add" && mode != "mul")
+    fail_argument(where, std::string(name) + " is none", std::string(mode), "add or mul");
   return mode == "mul";
 }
 
 void check_broadcast(const char* name, const OptionalTensor& tensor, at::IntArrayRef full) {
-  if (!given(tensor)) return;
-  if (tensor->is_complex()) refuse(where, std::string(name) + " is complex", words(*tensor), "real numbers or bool");
+  if (!is_given(tensor)) return;
+  if (tensor->is_complex())
+    fail_argument(where, std::string(name) + " is complex", words(*tensor), "real numbers or bool");
   bool fits = tensor->dim() <= static_cast<std::int64_t>(full.size());
   for (std::int64_t i = 1; fits && i <= tensor->dim(); ++i)
     fits = tensor->size(-i) == 1 || tensor->size(-i) == full[full.size() - static_cast<std::size_t>(i)];
-  if (!fits) refuse(where, std::string(name) + " does not fit", words(*tensor), "what expands to " + c10::str(full));
+  if (!fits)
+    fail_argument(where, std::string(name) + " does not fit", words(*tensor), "what expands to " + c10::str(full));
 }
 
-void check_types(const Given& g) {
-  if (g.q.dim() != 4) refuse(where, "the query is not 4-dimensional", words(g.q), "[batch, heads, sequence, head dim]");
+void check_types(const Arguments& g) {
+  if (g.q.dim() != 4)
+    fail_argument(where, "the query is not 4-dimensional", words(g.q), "[batch, heads, sequence, head dim]");
   if (g.q.scalar_type() != at::kDouble) element_of(where, "the query", g.q);
   for (const Tensor* other : {&g.k, &g.v})
     if (other->scalar_type() != g.q.scalar_type() || other->dim() != 4)
-      refuse(where, "query, key and value differ in dtype or shape", words(*other), words(g.q));
+      fail_argument(where, "query, key and value differ in dtype or shape", words(*other), words(g.q));
   if (g.layout.dim() != 3 || c10::isComplexType(g.layout.scalar_type()) || c10::isFloatingType(g.layout.scalar_type()))
-    refuse(where, "this is not a layout", words(g.layout), "int64 or bool [heads or 1, blocks, blocks]");
+    fail_argument(where, "this is not a layout", words(g.layout), "int64 or bool [heads or 1, blocks, blocks]");
   if (g.block < 16 || g.block > 128 || g.block % 16)
-    refuse(where, "the block size is not supported", std::to_string(g.block), "a multiple of 16 from 16 to 128");
+    fail_argument(where, "the block size is not supported", std::to_string(g.block), "a multiple of 16 from 16 to 128");
   if (g.scale && !std::isfinite(*g.scale))
-    refuse(where, "the scale is not finite", std::to_string(*g.scale), "a finite number");
+    fail_argument(where, "the scale is not finite", std::to_string(*g.scale), "a finite number");
   multiplies("key_padding_mask_mode", g.key_padding_mask_mode);
   multiplies("attn_mask_mode", g.attn_mask_mode);
 }
 
-void check_sizes(const Given& g) {
+void check_sizes(const Arguments& g) {
   if (g.k.sizes() != g.q.sizes() || g.v.sizes() != g.q.sizes())
-    refuse(where, "query, key and value differ in shape", c10::str(g.k.sizes(), " and ", g.v.sizes()), words(g.q),
-           "only self-attention is supported");
+    fail_argument(where, "query, key and value differ in shape", c10::str(g.k.sizes(), " and ", g.v.sizes()),
+                  words(g.q), "only self-attention is supported");
   const std::int64_t heads = g.q.size(1), length = g.q.size(2), blocks = length / g.block;
   if (length % g.block)
-    refuse(where, "the sequence is not a whole number of blocks", std::to_string(length),
-           "a multiple of " + std::to_string(g.block), "use pad_to_block_size");
+    fail_argument(where, "the sequence is not a whole number of blocks", std::to_string(length),
+                  "a multiple of " + std::to_string(g.block), "use pad_to_block_size");
   if ((g.layout.size(0) != heads && g.layout.size(0) != 1) || g.layout.size(1) != blocks || g.layout.size(2) != blocks)
-    refuse(where, "the layout has another shape", words(g.layout),
-           c10::str("[", heads, ", ", blocks, ", ", blocks, "]"));
+    fail_argument(where, "the layout has another shape", words(g.layout),
+                  c10::str("[", heads, ", ", blocks, ", ", blocks, "]"));
   check_broadcast("rpe", g.rpe, {g.q.size(0), heads, length, length});
   check_broadcast("key_padding_mask", g.key_padding_mask, {g.q.size(0), length});
   check_broadcast("attn_mask", g.attn_mask, {length, length});
 }
 
 /// What the backward pass is given beside.
-void check_results(const Given& g, const Tensor& grad_out, const Tensor& out, const Tensor& stats) {
+void check_results(const Arguments& g, const Tensor& grad_out, const Tensor& out, const Tensor& stats) {
   const Tensor& q = g.q;
   const auto real = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   check_dense_on(where, "the gradient", grad_out, q);
@@ -92,21 +96,21 @@ void check_results(const Given& g, const Tensor& grad_out, const Tensor& out, co
   check_dense_on(where, "the softmax's sums", stats, q);
   if (grad_out.sizes() != q.sizes() || out.sizes() != q.sizes() ||
       stats.sizes() != c10::IntArrayRef({q.size(0), q.size(1), q.size(2), 2}))
-    refuse(where, "the gradient or the result has another shape",
-           c10::str(grad_out.sizes(), out.sizes(), stats.sizes()), words(q));
+    fail_argument(where, "the gradient or the result has another shape",
+                  c10::str(grad_out.sizes(), out.sizes(), stats.sizes()), words(q));
   if (grad_out.scalar_type() != q.scalar_type() || out.scalar_type() != q.scalar_type() || stats.scalar_type() != real)
-    refuse(where, "the gradient or the result has another dtype",
-           words(grad_out) + ", " + words(out) + ", " + words(stats), words(q));
+    fail_argument(where, "the gradient or the result has another dtype",
+                  words(grad_out) + ", " + words(out) + ", " + words(stats), words(q));
 }
 
-[[maybe_unused]] void check_on_host(const Given& g) {
+[[maybe_unused]] void check_on_host(const Arguments& g) {
   ops::check_on_host(where, "the query", g.q);
   ops::check_on_host(where, "the key", g.k);
   ops::check_on_host(where, "the value", g.v);
   ops::check_on_host(where, "the layout", g.layout);
-  if (given(g.rpe)) ops::check_on_host(where, "rpe", *g.rpe);
-  if (given(g.key_padding_mask)) ops::check_on_host(where, "key_padding_mask", *g.key_padding_mask);
-  if (given(g.attn_mask)) ops::check_on_host(where, "attn_mask", *g.attn_mask);
+  if (is_given(g.rpe)) ops::check_on_host(where, "rpe", *g.rpe);
+  if (is_given(g.key_padding_mask)) ops::check_on_host(where, "key_padding_mask", *g.key_padding_mask);
+  if (is_given(g.attn_mask)) ops::check_on_host(where, "attn_mask", *g.attn_mask);
 }
 
 }  // namespace

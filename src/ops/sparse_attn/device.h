@@ -3,29 +3,29 @@
 #pragma once
 
 #include "ATen/ops/ne.h"
-#include "ops/sparse_attn/arguments.h"
 #include "ops/shared/attention_tensors.h"
 #include "ops/shared/empty.h"
+#include "ops/sparse_attn/arguments.h"
 
 namespace anyaccel::ops {
 namespace {
 
-[[maybe_unused]] void check_together(const Given& g) {
+[[maybe_unused]] void check_together(const Arguments& g) {
   const auto check = [&](const char* name, const Tensor& tensor) {
     if (tensor.device() != g.q.device())
-      refuse(where, std::string(name) + " is on another device than the query", words(tensor), words(g.q));
+      fail_argument(where, std::string(name) + " is on another device than the query", words(tensor), words(g.q));
   };
   check("the key", g.k);
   check("the value", g.v);
   check("the layout", g.layout);
-  if (given(g.rpe)) check("rpe", *g.rpe);
-  if (given(g.key_padding_mask)) check("key_padding_mask", *g.key_padding_mask);
-  if (given(g.attn_mask)) check("attn_mask", *g.attn_mask);
+  if (is_given(g.rpe)) check("rpe", *g.rpe);
+  if (is_given(g.key_padding_mask)) check("key_padding_mask", *g.key_padding_mask);
+  if (is_given(g.attn_mask)) check("attn_mask", *g.attn_mask);
 }
 
 /// What a launch looks into.
 template <typename Real>
-void read_given(const Given& g, AttentionTensors<Real>& tensors) {
+void read_arguments(const Arguments& g, AttentionTensors<Real>& tensors) {
   auto& launch = tensors.launch;
   launch.q = tensors.reads(g.q);
   launch.k = tensors.reads(g.k);
@@ -36,9 +36,9 @@ void read_given(const Given& g, AttentionTensors<Real>& tensors) {
   const Tensor there = g.layout.scalar_type() == at::kBool ? g.layout : at::ne(g.layout, 0);
   launch.layout = static_cast<const unsigned char*>(tensors.kept(there.contiguous()).const_data_ptr());
   launch.layout_head = g.layout.size(0) == 1 ? 0 : launch.blocks * launch.blocks;
-  if (given(g.rpe)) launch.bias[0] = tensors.added(*g.rpe, false);
-  if (given(g.attn_mask)) launch.bias[1] = tensors.added(*g.attn_mask, g.attn_mask_mode == "mul");
-  if (given(g.key_padding_mask)) {
+  if (is_given(g.rpe)) launch.bias[0] = tensors.added(*g.rpe, false);
+  if (is_given(g.attn_mask)) launch.bias[1] = tensors.added(*g.attn_mask, g.attn_mask_mode == "mul");
+  if (is_given(g.key_padding_mask)) {
     const Tensor& mask = *g.key_padding_mask;
     launch.bias[2] =
         tensors.added(mask.dim() == 2 ? mask.unsqueeze(1).unsqueeze(1) : mask, g.key_padding_mask_mode == "mul");
@@ -46,9 +46,9 @@ void read_given(const Given& g, AttentionTensors<Real>& tensors) {
 }
 
 template <typename Real>
-std::tuple<Tensor, Tensor> forward_on_device(const Given& g, void* stream) {
+std::tuple<Tensor, Tensor> forward_on_device(const Arguments& g, void* stream) {
   AttentionTensors<Real> tensors(g.q.size(0), g.q.size(1), g.q.size(2), g.q.size(3), g.q.scalar_type());
-  read_given(g, tensors);
+  read_arguments(g, tensors);
   const Tensor out = empty(g.q.sizes(), g.q.options());
   const Tensor stats =
       empty({g.q.size(0), g.q.size(1), g.q.size(2), 2}, g.q.options().dtype(c10::CppTypeToScalarType<Real>::value));
@@ -59,10 +59,10 @@ std::tuple<Tensor, Tensor> forward_on_device(const Given& g, void* stream) {
 }
 
 template <typename Real>
-Grads backward_on_device(const Tensor& grad_out, const Given& g, const Tensor& out, const Tensor& stats, bool rpe_grad,
-                         void* stream) {
+Grads backward_on_device(const Tensor& grad_out, const Arguments& g, const Tensor& out, const Tensor& stats,
+                         bool rpe_grad, void* stream) {
   AttentionTensors<Real> tensors(g.q.size(0), g.q.size(1), g.q.size(2), g.q.size(3), g.q.scalar_type());
-  read_given(g, tensors);
+  read_arguments(g, tensors);
   auto& launch = tensors.launch;
   const auto like = [](const Tensor& tensor) { return empty(tensor.sizes(), tensor.options()); };
   const Tensor dq = like(g.q), dk = like(g.k), dv = like(g.v), sums = stats.contiguous();
@@ -87,13 +87,13 @@ Grads backward_on_device(const Tensor& grad_out, const Given& g, const Tensor& o
   return {dq, dk, dv, rpe_grad ? drpe.sum_to_size(g.rpe->sizes()).to(g.rpe->scalar_type()) : empty({0}, g.q.options())};
 }
 
-std::tuple<Tensor, Tensor> sparse_forward_on_device(const Given& g, void* stream) {
+std::tuple<Tensor, Tensor> sparse_forward_on_device(const Arguments& g, void* stream) {
   return g.q.scalar_type() == at::kDouble ? forward_on_device<double>(g, stream) : forward_on_device<float>(g, stream);
 }
 
-Grads sparse_backward_on_device(const Tensor& grad_out, const Given& g, const Tensor& out, const Tensor& stats,
+Grads sparse_backward_on_device(const Tensor& grad_out, const Arguments& g, const Tensor& out, const Tensor& stats,
                                 bool rpe_grad, void* stream) {
-  rpe_grad = rpe_grad && given(g.rpe);
+  rpe_grad = rpe_grad && is_given(g.rpe);
   return g.q.scalar_type() == at::kDouble ? backward_on_device<double>(grad_out, g, out, stats, rpe_grad, stream)
                                           : backward_on_device<float>(grad_out, g, out, stats, rpe_grad, stream);
 }

@@ -10,11 +10,11 @@
 #include "ATen/ops/where.h"
 #include "ATen/ops/zeros.h"
 #include "kernels/attention/divide.h"
-#include "ops/sparse_attn/arguments.h"
 #include "kernels/attention/sparse.h"
 #include "kernels/attention/sparse_layouts.h"
-#include "ops/sparse_attn/rpe_grad.h"
 #include "ops/shared/scratch.h"
+#include "ops/sparse_attn/arguments.h"
+#include "ops/sparse_attn/rpe_grad.h"
 #include "torch/csrc/autograd/autograd_not_implemented_fallback.h"
 #include "torch/csrc/autograd/custom_function.h"
 #include "torch/library.h"
@@ -55,17 +55,17 @@ Tensor as_rows(const Tensor& tensor) {
 template <typename T>
 class Work {
  public:
-  explicit Work(const Given& g)
+  explicit Work(const Arguments& g)
       : blocks(g.layout), q(as_rows<T>(g.q)), k(as_rows<T>(g.k)), v(as_rows<T>(g.v)), given_(g) {
     constexpr auto type = c10::CppTypeToScalarType<T>::value;
     const std::int64_t batch = q.size(0), length = q.size(2);
-    if (given(g.rpe)) rpe = g.rpe->to(type).expand({batch, q.size(1), length, length});
-    if (given(g.attn_mask)) {
+    if (is_given(g.rpe)) rpe = g.rpe->to(type).expand({batch, q.size(1), length, length});
+    if (is_given(g.attn_mask)) {
       // A mask of bool is read as it is: as floats it would take four times the memory, beside it.
       const bool as_it_is = g.attn_mask->scalar_type() == at::kBool && g.attn_mask_mode == "mul";
       attn_mask = (as_it_is ? *g.attn_mask : g.attn_mask->to(type)).expand({length, length});
     }
-    if (given(g.key_padding_mask)) {
+    if (is_given(g.key_padding_mask)) {
       key_padding = g.key_padding_mask->to(type);
       if (g.key_padding_mask_mode == "mul")
         key_padding = at::where(key_padding.eq(0), -std::numeric_limits<double>::infinity(), 0.0).to(type);
@@ -117,7 +117,7 @@ class Work {
   Tensor q, k, v, rpe, attn_mask, key_padding;
 
  private:
-  const Given& given_;
+  const Arguments& given_;
 };
 
 Tensor cut(const Tensor& rows, const Tensor& like) {
@@ -125,7 +125,7 @@ Tensor cut(const Tensor& rows, const Tensor& like) {
 }
 
 template <typename T>
-std::tuple<Tensor, Tensor> forward_as(const Given& g) {
+std::tuple<Tensor, Tensor> forward_as(const Arguments& g) {
   const Work<T> work(g);
   const std::int64_t rows = work.blocks.rows;
   Tensor out = at::empty({g.q.size(0), g.q.size(1), g.q.size(2), work.dim()}, work.q.options());
@@ -141,7 +141,7 @@ std::tuple<Tensor, Tensor> forward_as(const Given& g) {
 }
 
 template <typename T>
-Grads backward_as(const Tensor& grad_out, const Given& g, const Tensor& out, const Tensor& stats, bool rpe_grad) {
+Grads backward_as(const Tensor& grad_out, const Arguments& g, const Tensor& out, const Tensor& stats, bool rpe_grad) {
   const Work<T> work(g);
   const Tensor grad = as_rows<T>(grad_out).contiguous();
   const Tensor rows = as_rows<T>(out).contiguous();
@@ -175,7 +175,7 @@ Grads backward_as(const Tensor& grad_out, const Given& g, const Tensor& out, con
 }
 
 std::tuple<Tensor, Tensor> forward_cpu(SPARSE_ATTN_GIVEN) {
-  const Given g{SPARSE_ATTN_PASSED};
+  const Arguments g{SPARSE_ATTN_PASSED};
   check_types(g);
   check_sizes(g);
   check_on_host(g);
@@ -183,7 +183,7 @@ std::tuple<Tensor, Tensor> forward_cpu(SPARSE_ATTN_GIVEN) {
 }
 
 std::tuple<Tensor, Tensor> forward_meta(SPARSE_ATTN_GIVEN) {
-  const Given g{SPARSE_ATTN_PASSED};
+  const Arguments g{SPARSE_ATTN_PASSED};
   check_types(g);
   const auto sizes = q.sym_sizes();
   const auto type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -192,12 +192,12 @@ std::tuple<Tensor, Tensor> forward_meta(SPARSE_ATTN_GIVEN) {
 }
 
 Grads backward_cpu(const Tensor& grad_out, SPARSE_ATTN_GIVEN, const Tensor& out, const Tensor& stats, bool rpe_grad) {
-  const Given g{SPARSE_ATTN_PASSED};
+  const Arguments g{SPARSE_ATTN_PASSED};
   check_types(g);
   check_sizes(g);
   check_on_host(g);
   check_results(g, grad_out, out, stats);
-  rpe_grad = rpe_grad && given(rpe);
+  rpe_grad = rpe_grad && is_given(rpe);
   return q.scalar_type() == at::kDouble ? backward_as<double>(grad_out, g, out, stats, rpe_grad)
                                         : backward_as<float>(grad_out, g, out, stats, rpe_grad);
 }
@@ -207,7 +207,7 @@ Grads backward_meta(const Tensor&, SPARSE_ATTN_GIVEN, const Tensor&, const Tenso
   const auto like = [](const Tensor& tensor) {
     return at::empty_like(tensor, tensor.options(), at::MemoryFormat::Contiguous);
   };
-  return {like(q), like(k), like(v), rpe_grad && given(rpe) ? like(*rpe) : at::empty({0}, q.options())};
+  return {like(q), like(k), like(v), rpe_grad && is_given(rpe) ? like(*rpe) : at::empty({0}, q.options())};
 }
 
 Tensor attention(SPARSE_ATTN_GIVEN) {
@@ -225,7 +225,7 @@ class Attention : public torch::autograd::Function<Attention> {
                                .findSchemaOrThrow("anyaccel::_sparse_attention_forward", "")
                                .typed<std::tuple<Tensor, Tensor>(SPARSE_ATTN_GIVEN)>();
     auto [out, stats] = op.call(SPARSE_ATTN_PASSED);
-    const auto or_none = [](const OptionalTensor& tensor) { return given(tensor) ? *tensor : Tensor(); };
+    const auto or_none = [](const OptionalTensor& tensor) { return is_given(tensor) ? *tensor : Tensor(); };
     context->save_for_backward(
         {q, k, v, layout, or_none(rpe), or_none(key_padding_mask), or_none(attn_mask), out, stats});
     context->saved_data["block"] = block;
@@ -256,9 +256,9 @@ class Attention : public torch::autograd::Function<Attention> {
 
 Tensor attention_autograd(SPARSE_ATTN_GIVEN) {
   for (const OptionalTensor* mask : {&key_padding_mask, &attn_mask})
-    if (given(*mask) && (*mask)->requires_grad() && c10::GradMode::is_enabled())
-      refuse(where, "a mask wants a gradient", (*mask)->toString(), "a mask without requires_grad",
-             "give what is learned as rpe");
+    if (is_given(*mask) && (*mask)->requires_grad() && c10::GradMode::is_enabled())
+      fail_argument(where, "a mask wants a gradient", (*mask)->toString(), "a mask without requires_grad",
+                    "give what is learned as rpe");
   return Attention::apply(SPARSE_ATTN_PASSED);
 }
 

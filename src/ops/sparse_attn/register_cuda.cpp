@@ -6,7 +6,7 @@ namespace anyaccel::ops {
 namespace {
 
 std::tuple<Tensor, Tensor> forward_cuda(SPARSE_ATTN_GIVEN) {
-  const Given g{SPARSE_ATTN_PASSED};
+  const Arguments g{SPARSE_ATTN_PASSED};
   check_types(g);
   check_sizes(g);
   check_together(g);
@@ -15,7 +15,7 @@ std::tuple<Tensor, Tensor> forward_cuda(SPARSE_ATTN_GIVEN) {
 }
 
 Grads backward_cuda(const Tensor& grad_out, SPARSE_ATTN_GIVEN, const Tensor& out, const Tensor& stats, bool rpe_grad) {
-  const Given g{SPARSE_ATTN_PASSED};
+  const Arguments g{SPARSE_ATTN_PASSED};
   check_types(g);
   check_sizes(g);
   check_together(g);

@@ -11,7 +11,7 @@ namespace {
 template <typename T>
 class RpeGrad {
  public:
-  RpeGrad(const Given& g, bool wanted, const at::TensorOptions& options)
+  RpeGrad(const Arguments& g, bool wanted, const at::TensorOptions& options)
       : heads_(g.q.size(1)), length_(g.q.size(2)), wanted_(wanted) {
     if (!wanted) return;
     const Tensor& rpe = *g.rpe;

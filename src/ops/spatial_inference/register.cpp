@@ -2,9 +2,9 @@
 #include <vector>
 
 #include "ATen/ops/empty.h"
-#include "ops/spatial_inference/arguments.h"
 #include "kernels/spatial/bias_add.h"
 #include "ops/shared/parallel.h"
+#include "ops/spatial_inference/arguments.h"
 #include "torch/csrc/autograd/custom_function.h"
 #include "torch/library.h"
 
@@ -24,14 +24,14 @@ void add_all(const BiasTensors& t, const Repeat& repeat, const Add& add) {
   const std::int64_t period = bias_period(t.channels());
   std::vector<Real> bias(static_cast<std::size_t>(period));
   repeat(t.of(t.bias), t.of(t.other_bias), t.channels(), period, bias.data());
-  const BiasAdd<Real> given{t.of(t.activation), t.of(t.other), t.out.mutable_data_ptr(), bias.data(), period};
+  const BiasAdd<Real> arguments{t.of(t.activation), t.of(t.other), t.out.mutable_data_ptr(), bias.data(), period};
   parallel_elements(
-      &size, 1, grain, [&](std::size_t, std::int64_t begin, std::int64_t end) { add(given, begin, end); }, period);
+      &size, 1, grain, [&](std::size_t, std::int64_t begin, std::int64_t end) { add(arguments, begin, end); }, period);
 }
 
 Tensor bias_add_cpu(GIVEN) {
-  const BiasGiven g{PASSED};
-  check_bias_given(g);
+  const BiasArguments g{PASSED};
+  check_bias_arguments(g);
   check_on_host("nhwc_bias_add", "the activation", activation);
   const BiasTensors t(g);
   if (activation.scalar_type() == at::kDouble) {
@@ -54,7 +54,7 @@ Tensor bias_add_cpu(GIVEN) {
 }
 
 Tensor bias_add_meta(GIVEN) {
-  check_bias_given({PASSED});
+  check_bias_arguments({PASSED});
   return at::empty_symint(activation.sym_sizes(), activation.options(), channels_last(activation));
 }
 
@@ -69,7 +69,7 @@ class Add : public torch::autograd::Function<Add> {
   static Tensor forward(torch::autograd::AutogradContext* context, GIVEN) {
     const at::AutoDispatchBelowADInplaceOrView below;
     context->saved_data["channel"] = channel_dim(activation);
-    context->saved_data["added"] = std::int64_t{given(other)} + std::int64_t{given(other_bias)};
+    context->saved_data["added"] = std::int64_t{is_given(other)} + std::int64_t{is_given(other_bias)};
     return call(PASSED);
   }
 

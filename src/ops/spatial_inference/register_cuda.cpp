@@ -1,7 +1,7 @@
 // Registers the biases for tensors on CUDA devices. Not run on hardware.
 #include "kernels/spatial/bias_add_blocks.h"
-#include "ops/spatial_inference/arguments.h"
 #include "ops/shared/device_tensors.h"
+#include "ops/spatial_inference/arguments.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {
@@ -10,8 +10,8 @@ namespace {
 Tensor bias_add_cuda(const Tensor& activation, const Tensor& bias, const OptionalTensor& other,
                      const OptionalTensor& other_bias) {
   constexpr const char* where = "nhwc_bias_add";
-  const BiasGiven g{activation, bias, other, other_bias};
-  check_bias_given(g);
+  const BiasArguments g{activation, bias, other, other_bias};
+  check_bias_arguments(g);
   const c10::DeviceGuard guard(activation.device());
   const BiasTensors t(g);
   const bool is_double = activation.scalar_type() == at::kDouble;

@@ -4,11 +4,11 @@
 #include "ATen/ops/cat.h"
 #include "ATen/ops/empty.h"
 #include "ATen/ops/randint.h"
+#include "anyaccel/ops/call.h"
 #include "anyaccel/ops/transformer.h"
 #include "c10/core/GradMode.h"
-#include "anyaccel/ops/call.h"
 
-namespace anyaccel {
+namespace anyaccel::ops {
 namespace {
 
 using namespace ops;
@@ -129,4 +129,4 @@ void TransformerLayer::load_hugging_face(const std::map<std::string, at::Tensor>
   for (std::size_t i = 0; i < values.size(); ++i) parameters_[i].second.copy_(values[i]);
 }
 
-}  // namespace anyaccel
+}  // namespace anyaccel::ops

@@ -8,25 +8,27 @@ namespace {
 
 constexpr const char* where = "transformer_layer";
 
-void check_parameter(const TransformerGiven& g, const char* name, const Tensor& tensor, std::int64_t dim) {
+void check_parameter(const TransformerArguments& g, const char* name, const Tensor& tensor, std::int64_t dim) {
   if (tensor.scalar_type() != g.input.scalar_type() || tensor.dim() != dim)
-    refuse(where, std::string(name) + " has another dtype or number of dimensions", words(tensor),
-           c10::str(g.input.scalar_type(), " with ", dim));
+    fail_argument(where, std::string(name) + " has another dtype or number of dimensions", words(tensor),
+                  c10::str(g.input.scalar_type(), " with ", dim));
 }
 
 void check_size(const char* name, const Tensor& tensor, at::IntArrayRef sizes) {
-  if (tensor.sizes() != sizes) refuse(where, std::string(name) + " has another shape", words(tensor), c10::str(sizes));
+  if (tensor.sizes() != sizes)
+    fail_argument(where, std::string(name) + " has another shape", words(tensor), c10::str(sizes));
 }
 
-std::array<const Tensor*, 13> arguments(const TransformerGiven& g) {
+std::array<const Tensor*, 13> tensors_of(const TransformerArguments& g) {
   return {&g.input,   &g.attn_qkvw, &g.attn_qkvb, &g.attn_ow,  &g.attn_ob, &g.attn_nw, &g.attn_nb,
           &g.inter_w, &g.inter_b,   &g.output_w,  &g.output_b, &g.norm_w,  &g.norm_b};
 }
 
 }  // namespace
 
-void check_transformer(const TransformerGiven& g) {
-  if (g.input.dim() != 3) refuse(where, "the input is not 3-dimensional", words(g.input), "[batch, length, hidden]");
+void check_transformer(const TransformerArguments& g) {
+  if (g.input.dim() != 3)
+    fail_argument(where, "the input is not 3-dimensional", words(g.input), "[batch, length, hidden]");
   if (g.input.scalar_type() != at::kDouble) element_of(where, "the input", g.input);
   check_parameter(g, "attn_qkvw", g.attn_qkvw, 2);
   check_parameter(g, "attn_qkvb", g.attn_qkvb, 1);
@@ -40,25 +42,25 @@ void check_transformer(const TransformerGiven& g) {
   check_parameter(g, "output_b", g.output_b, 1);
   check_parameter(g, "norm_w", g.norm_w, 1);
   check_parameter(g, "norm_b", g.norm_b, 1);
-  if (g.heads < 1) refuse(where, "the number of heads is out of range", std::to_string(g.heads), "1 or more");
+  if (g.heads < 1) fail_argument(where, "the number of heads is out of range", std::to_string(g.heads), "1 or more");
   for (const auto& [name, ratio] : {std::pair{"attn_dropout", g.attn_dropout}, {"hidden_dropout", g.hidden_dropout}})
     check_number(where, name, ratio, ratio >= 0 && ratio < 1, "0 <= ratio < 1");
   check_not_negative(where, "eps", g.eps);
   if (g.gelu_approximate != "none" && g.gelu_approximate != "tanh")
-    refuse(where, "there is no such gelu", std::string(g.gelu_approximate), "none or tanh");
+    fail_argument(where, "there is no such gelu", std::string(g.gelu_approximate), "none or tanh");
 }
 
-void check_transformer_on_host(const TransformerGiven& g) {
-  for (const Tensor* tensor : arguments(g)) check_on_host(where, "an argument", *tensor);
+void check_transformer_on_host(const TransformerArguments& g) {
+  for (const Tensor* tensor : tensors_of(g)) check_on_host(where, "an argument", *tensor);
   if (g.has_mask()) check_on_host(where, "attention_mask", *g.attention_mask);
   check_transformer_sizes(g);
 }
 
-void check_transformer_sizes(const TransformerGiven& g) {
+void check_transformer_sizes(const TransformerArguments& g) {
   const std::int64_t hidden = g.input.size(2), inter = g.inter_w.size(0);
   if (hidden % g.heads)
-    refuse(where, "the hidden size is not a multiple of the number of heads", std::to_string(hidden),
-           "a multiple of " + std::to_string(g.heads));
+    fail_argument(where, "the hidden size is not a multiple of the number of heads", std::to_string(hidden),
+                  "a multiple of " + std::to_string(g.heads));
   check_size("attn_qkvw", g.attn_qkvw, {3 * hidden, hidden});
   check_size("attn_qkvb", g.attn_qkvb, {3 * hidden});
   check_size("attn_ow", g.attn_ow, {hidden, hidden});
@@ -72,7 +74,7 @@ void check_transformer_sizes(const TransformerGiven& g) {
                                      {"norm_w", &g.norm_w},
                                      {"norm_b", &g.norm_b}})
     check_size(name, *tensor, {hidden});
-  for (const Tensor* tensor : arguments(g)) check_dense_on(where, "an argument", *tensor, g.input);
+  for (const Tensor* tensor : tensors_of(g)) check_dense_on(where, "an argument", *tensor, g.input);
   if (!g.has_mask()) return;
   const Tensor& mask = *g.attention_mask;
   check_dense_on(where, "attention_mask", mask, g.input);
@@ -80,12 +82,12 @@ void check_transformer_sizes(const TransformerGiven& g) {
   bool fits = mask.dim() <= 4 && (at::isFloatingType(mask.scalar_type()) || mask.scalar_type() == at::kBool);
   for (std::int64_t i = 1; fits && i <= mask.dim(); ++i) fits = mask.size(-i) == 1 || mask.size(-i) == full[4 - i];
   if (!fits)
-    refuse(where, "attention_mask does not fit", words(mask),
-           c10::str("numbers to add, or bool, that expand to [", full[0], ", ", full[1], ", ", full[2], ", ", full[3],
-                    "]"));
+    fail_argument(where, "attention_mask does not fit", words(mask),
+                  c10::str("numbers to add, or bool, that expand to [", full[0], ", ", full[1], ", ", full[2], ", ",
+                           full[3], "]"));
 }
 
-void check_transformer_kept(const TransformerGiven& g, const Tensor& grad_out, const Tensor& output,
+void check_transformer_kept(const TransformerArguments& g, const Tensor& grad_out, const Tensor& output,
                             const TransformerKept& kept) {
   const std::int64_t batch = g.input.size(0), length = g.input.size(1), hidden = g.input.size(2), rows = batch * length;
   const std::int64_t inter = g.inter_w.size(0);
@@ -96,8 +98,8 @@ void check_transformer_kept(const TransformerGiven& g, const Tensor& grad_out, c
     check_dense_on(where, name, tensor, g.input);
     if (tensor.sizes() != sizes || tensor.scalar_type() != type ||
         (name != std::string_view("grad_out") && !tensor.is_contiguous()))
-      refuse(where, std::string(name) + " is not what the forward pass gave", words(tensor),
-             c10::str(type, " ", sizes));
+      fail_argument(where, std::string(name) + " is not what the forward pass gave", words(tensor),
+                    c10::str(type, " ", sizes));
   };
   check("grad_out", grad_out, {batch, length, hidden}, true, false);
   check("output", output, {batch, length, hidden}, !pre && !sums, false);

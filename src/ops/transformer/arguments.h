@@ -11,7 +11,7 @@ using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
 /// Arguments of the op in both directions; docs/ops.md has their shapes.
-struct TransformerGiven {
+struct TransformerArguments {
   const Tensor& input;
   const OptionalTensor& attention_mask;
   const Tensor &attn_qkvw, &attn_qkvb, &attn_ow, &attn_ob, &attn_nw, &attn_nb, &inter_w, &inter_b, &output_w, &output_b,
@@ -54,18 +54,18 @@ using TransformerBackward =
     std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
 /// Types, dimensions and options; what meta tensors can be asked too.
-void check_transformer(const TransformerGiven& given);
+void check_transformer(const TransformerArguments& arguments);
 /// Sizes, and that all lie where the input does.
-void check_transformer_sizes(const TransformerGiven& given);
+void check_transformer_sizes(const TransformerArguments& arguments);
 /// The same, in host memory.
-void check_transformer_on_host(const TransformerGiven& given);
+void check_transformer_on_host(const TransformerArguments& arguments);
 
 /// What the backward pass is given beside the arguments.
-void check_transformer_kept(const TransformerGiven& given, const Tensor& grad_out, const Tensor& output,
+void check_transformer_kept(const TransformerArguments& arguments, const Tensor& grad_out, const Tensor& output,
                             const TransformerKept& kept);
 
-TransformerForward transformer_forward(const TransformerGiven& given, bool keep);
-TransformerBackward transformer_backward(const TransformerGiven& given, const Tensor& grad_out, const Tensor& output,
-                                         const TransformerKept& kept);
+TransformerForward transformer_forward(const TransformerArguments& arguments, bool keep);
+TransformerBackward transformer_backward(const TransformerArguments& arguments, const Tensor& grad_out,
+                                         const Tensor& output, const TransformerKept& kept);
 
 }  // namespace anyaccel::ops

@@ -40,14 +40,14 @@ class RowSums {
 /// malloc gives them back to the system, and fetches them anew page by page; from one piece it learns how much to keep.
 class WeightGrads {
  public:
-  explicit WeightGrads(const TransformerGiven& g) {
+  explicit WeightGrads(const TransformerArguments& g) {
     std::int64_t all = 0;
     for (const Tensor* weight : {&g.attn_qkvw, &g.attn_ow, &g.inter_w, &g.output_w}) {
       // One that is dropped at once must not stay because of the others.
       if (!weight->requires_grad()) return;
       all += padded(*weight);
     }
-    if (all * g.input.element_size() <= most_bytes) block_ = empty({all}, g.input.options());
+    if (all * g.input.element_size() <= max_bytes) block_ = empty({all}, g.input.options());
   }
   Tensor of(const Tensor& weight) {
     if (!block_.defined()) return empty(weight.sizes(), weight.options());
@@ -58,7 +58,7 @@ class WeightGrads {
   }
 
  private:
-  static constexpr std::int64_t most_bytes = 32 << 20;  ///< malloc keeps nothing larger than that
+  static constexpr std::int64_t max_bytes = 32 << 20;  ///< malloc keeps nothing larger than that
   static std::int64_t padded(const Tensor& weight) { return (weight.numel() + 63) / 64 * 64; }
 
   Tensor block_;
@@ -127,7 +127,7 @@ void attention_grad(const Layer<S>& layer, const TransformerKept& kept, const Te
 }
 
 template <typename S>
-TransformerBackward backward_as(const TransformerGiven& g, const Tensor& grad_output, const Tensor& output,
+TransformerBackward backward_as(const TransformerArguments& g, const Tensor& grad_output, const Tensor& output,
                                 const TransformerKept& kept) {
   const Layer<S> layer(g);
   const std::int64_t rows = layer.rows, hidden = layer.hidden, inter = layer.inter;
@@ -200,9 +200,10 @@ TransformerBackward backward_as(const TransformerGiven& g, const Tensor& grad_ou
 
 }  // namespace
 
-TransformerBackward transformer_backward(const TransformerGiven& given, const Tensor& grad_out, const Tensor& output,
-                                         const TransformerKept& kept) {
-  return for_type(given, [&](auto element) { return backward_as<decltype(element)>(given, grad_out, output, kept); });
+TransformerBackward transformer_backward(const TransformerArguments& arguments, const Tensor& grad_out,
+                                         const Tensor& output, const TransformerKept& kept) {
+  return for_type(arguments,
+                  [&](auto element) { return backward_as<decltype(element)>(arguments, grad_out, output, kept); });
 }
 
 }  // namespace anyaccel::ops

@@ -5,8 +5,8 @@
 // used: torch's allocator gives their memory to later work of the same stream only.
 #pragma once
 
-#include "ops/shared/attention_tensors.h"
 #include "kernels/transformer/device_rows.h"
+#include "ops/shared/attention_tensors.h"
 #include "ops/transformer/passes.h"
 
 namespace anyaccel::ops {
@@ -18,7 +18,7 @@ struct DeviceLayer : LayerArguments {
   using Real = typename RealOf<S>::type;
   static constexpr const char* where = "transformer_layer";
 
-  DeviceLayer(const TransformerGiven& given, void* on) : LayerArguments(given), stream(on) {}
+  DeviceLayer(const TransformerArguments& arguments, void* on) : LayerArguments(arguments), stream(on) {}
 
   /// Query, key or value of [rows, 3 * hidden], as [batch, heads, length, head_dim].
   Tensor heads_of(const Tensor& qkv, std::int64_t which) const {
@@ -70,7 +70,7 @@ struct DeviceLayer : LayerArguments {
 };
 
 template <typename S>
-TransformerForward device_forward_as(const TransformerGiven& g, bool keep, void* stream) {
+TransformerForward device_forward_as(const TransformerArguments& g, bool keep, void* stream) {
   using Real = typename RealOf<S>::type;
   const DeviceLayer<S> layer(g, stream);
   const std::int64_t rows = layer.rows, hidden = layer.hidden, inter = layer.inter;
@@ -131,7 +131,7 @@ Tensor device_attention_grad(const DeviceLayer<S>& layer, const TransformerKept&
 }
 
 template <typename S>
-TransformerBackward device_backward_as(const TransformerGiven& g, const Tensor& grad_output, const Tensor& output,
+TransformerBackward device_backward_as(const TransformerArguments& g, const Tensor& grad_output, const Tensor& output,
                                        const TransformerKept& kept, void* stream) {
   using Real = typename RealOf<S>::type;
   const DeviceLayer<S> layer(g, stream);
@@ -189,12 +189,12 @@ TransformerBackward device_backward_as(const TransformerGiven& g, const Tensor& 
           grad_inter_w, grad_inter_b, grad_output_w, last_sums[2], norm_sums[0],   norm_sums[1]};
 }
 
-TransformerForward device_transformer_forward(const TransformerGiven& g, bool keep, void* stream) {
+TransformerForward device_transformer_forward(const TransformerArguments& g, bool keep, void* stream) {
   return for_type(g, [&](auto element) { return device_forward_as<decltype(element)>(g, keep, stream); });
 }
 
-TransformerBackward device_transformer_backward(const TransformerGiven& g, const Tensor& grad_out, const Tensor& output,
-                                                const TransformerKept& kept, void* stream) {
+TransformerBackward device_transformer_backward(const TransformerArguments& g, const Tensor& grad_out,
+                                                const Tensor& output, const TransformerKept& kept, void* stream) {
   return for_type(
       g, [&](auto element) { return device_backward_as<decltype(element)>(g, grad_out, output, kept, stream); });
 }

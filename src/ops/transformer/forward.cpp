@@ -90,12 +90,12 @@ void norm_rows(const Layer<S>& layer, const AddNorm<S>& pass, std::int64_t first
 /// Inverting a norm divides by its weight.
 void check_invertible(const char* name, const Tensor& weight) {
   if (weight.numel() && at::min(at::abs(weight)).item<double>() == 0)
-    refuse("transformer_layer", std::string("normalize_invertible wants to divide by ") + name, "a weight of 0",
-           "weights other than 0", "leave normalize_invertible off");
+    fail_argument("transformer_layer", std::string("normalize_invertible wants to divide by ") + name, "a weight of 0",
+                  "weights other than 0", "leave normalize_invertible off");
 }
 
 template <typename S>
-TransformerForward forward_as(const TransformerGiven& g, bool keep) {
+TransformerForward forward_as(const TransformerArguments& g, bool keep) {
   const Layer<S> layer(g);
   const std::int64_t rows = layer.rows, hidden = layer.hidden, inter = layer.inter;
   const bool pre = g.pre_layer_norm;
@@ -153,8 +153,8 @@ TransformerForward forward_as(const TransformerGiven& g, bool keep) {
 
 }  // namespace
 
-TransformerForward transformer_forward(const TransformerGiven& given, bool keep) {
-  return for_type(given, [&](auto element) { return forward_as<decltype(element)>(given, keep); });
+TransformerForward transformer_forward(const TransformerArguments& arguments, bool keep) {
+  return for_type(arguments, [&](auto element) { return forward_as<decltype(element)>(arguments, keep); });
 }
 
 }  // namespace anyaccel::ops

@@ -5,9 +5,9 @@
 #include <new>
 
 #include "ATen/ops/where.h"
-#include "ops/shared/tasks.h"
 #include "kernels/transformer/attention.h"
 #include "kernels/transformer/few_rows.h"
+#include "ops/shared/tasks.h"
 #include "ops/transformer/passes.h"
 
 namespace anyaccel::ops {
@@ -54,8 +54,8 @@ template <typename S>
 struct Layer : LayerArguments {
   using Real = typename RealOf<S>::type;
 
-  explicit Layer(const TransformerGiven& given)
-      : LayerArguments(given), isa(best_isa()), qkvb(g.attn_qkvb.contiguous()) {
+  explicit Layer(const TransformerArguments& arguments)
+      : LayerArguments(arguments), isa(best_isa()), qkvb(g.attn_qkvb.contiguous()) {
     if (g.has_mask()) {
       mask = *g.attention_mask;
       if (mask.scalar_type() == at::kBool) mask = at::where(mask, 0.0, -std::numeric_limits<double>::infinity());
@@ -114,7 +114,7 @@ std::optional<FewRows> few_rows(const Layer<S>& layer, const Tensor& weight) {
     const std::int64_t outputs = weight.size(0), inputs = weight.size(1);
     // Measured on x86 alone.
     const bool fast = layer.isa == Isa::avx512 || layer.isa == Isa::avx2;
-    if (fast && layer.rows > 0 && layer.rows <= most_few_rows && outputs % few_rows_outputs == 0 &&
+    if (fast && layer.rows > 0 && layer.rows <= max_few_rows && outputs % few_rows_outputs == 0 &&
         inputs % few_rows_outputs == 0 && weight.is_contiguous())
       return FewRows{layer.rows, outputs, inputs, read<float>(weight)};
   }

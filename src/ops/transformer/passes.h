@@ -7,9 +7,9 @@
 
 #include "ATen/ops/addmm.h"
 #include "ATen/ops/mm.h"
+#include "kernels/transformer/rows.h"
 #include "ops/shared/empty.h"
 #include "ops/transformer/arguments.h"
-#include "kernels/transformer/rows.h"
 
 namespace anyaccel::ops {
 namespace {
@@ -34,8 +34,8 @@ inline Dropout dropout_of(double ratio, std::int64_t seed, std::uint64_t which) 
 
 /// The layer's sizes, its arguments as contiguous memory, and its dropouts.
 struct LayerArguments {
-  explicit LayerArguments(const TransformerGiven& given)
-      : g(given),
+  explicit LayerArguments(const TransformerArguments& arguments)
+      : g(arguments),
         batch(g.input.size(0)),
         length(g.input.size(1)),
         hidden(g.input.size(2)),
@@ -94,7 +94,7 @@ struct LayerArguments {
             or_no_reals(kept.norm_stats)};
   }
 
-  const TransformerGiven& g;
+  const TransformerArguments& g;
   std::int64_t batch, length, hidden, inter, rows, head_dim;
   Tensor input, ob, nw, nb, inter_b, output_b, norm_w, norm_b;
   Dropout attn_drop, attn_out_drop, out_drop;
@@ -220,8 +220,8 @@ inline void multiply(const Tensor& product, const Tensor& a, const Tensor& b, bo
 
 /// Calls function<S>() for the type of the input.
 template <typename Function>
-auto for_type(const TransformerGiven& given, const Function& function) {
-  switch (given.input.scalar_type()) {
+auto for_type(const TransformerArguments& arguments, const Function& function) {
+  switch (arguments.input.scalar_type()) {
     case at::kDouble: return function(double{});
     case at::kBFloat16: return function(Bf16{});
     case at::kHalf: return function(Fp16{});

@@ -24,14 +24,14 @@ namespace {
   output, inp_norm, qkv, attn_stats, attn_out, add_res, ff1_inp, gelu_inp, ff2_inp, attn_norm_stats, norm_stats
 
 TransformerForward forward_cpu(GIVEN, bool keep) {
-  const TransformerGiven g{PASSED};
+  const TransformerArguments g{PASSED};
   check_transformer(g);
   check_transformer_on_host(g);
   return transformer_forward(g, keep);
 }
 
 TransformerForward forward_meta(GIVEN, bool keep) {
-  const TransformerGiven g{PASSED};
+  const TransformerArguments g{PASSED};
   check_transformer(g);
   const auto batch = input.sym_size(0), length = input.sym_size(1), hidden = input.sym_size(2),
              inter = inter_w.sym_size(0);
@@ -56,7 +56,7 @@ TransformerForward forward_meta(GIVEN, bool keep) {
 }
 
 TransformerBackward backward_cpu(const Tensor& grad_out, GIVEN, KEPT) {
-  const TransformerGiven g{PASSED};
+  const TransformerArguments g{PASSED};
   check_transformer(g);
   check_transformer_on_host(g);
   check_transformer_kept(
@@ -165,8 +165,8 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
 Tensor layer_autograd(GIVEN) {
   const bool enabled = c10::GradMode::is_enabled();
   if (enabled && attention_mask && attention_mask->defined() && attention_mask->requires_grad())
-    refuse("transformer_layer", "attention_mask wants a gradient", attention_mask->toString(),
-           "a mask without requires_grad");
+    fail_argument("transformer_layer", "attention_mask wants a gradient", attention_mask->toString(),
+                  "a mask without requires_grad");
   bool wanted = false;
   for (const Tensor* tensor : {&input, &attn_qkvw, &attn_qkvb, &attn_ow, &attn_ob, &attn_nw, &attn_nb, &inter_w,
                                &inter_b, &output_w, &output_b, &norm_w, &norm_b})

@@ -10,7 +10,7 @@ namespace {
 #define PASSED ANYACCEL_TRANSFORMER_PASSED
 
 TransformerForward forward_cuda(GIVEN, bool keep) {
-  const TransformerGiven g{PASSED};
+  const TransformerArguments g{PASSED};
   check_transformer(g);
   check_transformer_sizes(g);
   const c10::DeviceGuard guard(input.device());
@@ -21,7 +21,7 @@ TransformerBackward backward_cuda(const Tensor& grad_out, GIVEN, const Tensor& o
                                   const Tensor& qkv, const Tensor& attn_stats, const Tensor& attn_out,
                                   const Tensor& add_res, const Tensor& ff1_inp, const Tensor& gelu_inp,
                                   const Tensor& ff2_inp, const Tensor& attn_norm_stats, const Tensor& norm_stats) {
-  const TransformerGiven g{PASSED};
+  const TransformerArguments g{PASSED};
   const TransformerKept kept{inp_norm, qkv,      attn_stats, attn_out,        add_res,
                              ff1_inp,  gelu_inp, ff2_inp,    attn_norm_stats, norm_stats};
   check_transformer(g);

@@ -15,10 +15,10 @@ namespace {
 
 void check_rotation(const char* where, const Rotation& rotation, std::int64_t dim) {
   if (rotation.dims > dim || (rotation.dims > 0 && rotation.dims % 2 != 0))
-    refuse(where, "the rotated dimensions are out of range", std::to_string(rotation.dims),
-           c10::str("an even number, at most ", dim));
+    fail_argument(where, "the rotated dimensions are out of range", std::to_string(rotation.dims),
+                  c10::str("an even number, at most ", dim));
   if (rotation.dims > 0 && !(rotation.theta > 0))
-    refuse(where, "the rotation's base is out of range", std::to_string(rotation.theta), "a positive number");
+    fail_argument(where, "the rotation's base is out of range", std::to_string(rotation.theta), "a positive number");
 }
 
 /// One head's numbers from one place to another, rotated where `cosines` is there.
@@ -71,21 +71,21 @@ void part_heads(const Heads& h, const T* from, T* query, const Tensor& keys, con
       1);
 }
 
-Heads heads_of(const ContextGiven& g) {
+Heads heads_of(const ContextArguments& g) {
   constexpr const char* where = "softmax_context";
   const Tensor& x = g.query_key_value;
   const std::int64_t kv_heads = g.num_kv > 0 ? g.num_kv : g.heads, all = g.heads + 2 * kv_heads;
   if (x.dim() != 3 || g.heads < 1 || x.size(2) % all != 0 || g.heads % kv_heads != 0)
-    refuse(where, "queries, keys and values do not fit",
-           c10::str(words(x), " for ", g.heads, " heads and ", kv_heads, " of keys"),
-           "[batch, tokens, (heads + 2 * heads of keys) * head dim], and heads a multiple of those of keys");
+    fail_argument(where, "queries, keys and values do not fit",
+                  c10::str(words(x), " for ", g.heads, " heads and ", kv_heads, " of keys"),
+                  "[batch, tokens, (heads + 2 * heads of keys) * head dim], and heads a multiple of those of keys");
   element_of(where, "query_key_value", x);
   check_rotation(where, g.rotation, x.size(2) / all);
   return {x.size(0), x.size(1), g.heads, kv_heads, x.size(2) / all, 0, g.rotation, nullptr};
 }
 
 /// What is hidden and added as scaled_dot_product_attention() takes it: undefined for nothing.
-Tensor attention_bias(const ContextGiven& g, const Heads& h, std::int64_t keys, const Tensor& query) {
+Tensor attention_bias(const ContextArguments& g, const Heads& h, std::int64_t keys, const Tensor& query) {
   const Tensor bias = score_bias("softmax_context", query, {h.batch, h.heads, h.tokens, keys},
                                  g.no_masking ? OptionalTensor() : g.attn_mask, g.alibi, g.hiding, 0, 1);
   return bias.defined() ? bias.to(query.scalar_type()) : bias;
@@ -93,7 +93,7 @@ Tensor attention_bias(const ContextGiven& g, const Heads& h, std::int64_t keys, 
 
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextGiven& g) {
+std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextArguments& g) {
   constexpr const char* where = "softmax_context";
   Heads h = heads_of(g);
   check_on_host(where, "query_key_value", g.query_key_value);
@@ -105,7 +105,7 @@ std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextGiven& g) {
   if (prompt) workspace.set_tokens(h.tokens);
   const std::int64_t keys = workspace.tokens();
   if (!prompt && keys < 1)
-    refuse(where, "a word has nothing in front of it", "none", "a prompt of one token or more before it");
+    fail_argument(where, "a word has nothing in front of it", "none", "a prompt of one token or more before it");
   h.first = prompt ? 0 : keys - 1;
   if (h.rotation.dims > 0) workspace.rotation().reach(h.rotation.dims, h.rotation.theta, keys);
   h.tables = &workspace.rotation();
@@ -132,14 +132,14 @@ std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextGiven& g) {
   return {out.transpose(1, 2).reshape({h.batch, h.tokens, h.heads * h.dim}), key, value};
 }
 
-std::tuple<Tensor, Tensor, Tensor> softmax_context_shapes(const ContextGiven& g) {
+std::tuple<Tensor, Tensor, Tensor> softmax_context_shapes(const ContextArguments& g) {
   const Tensor& x = g.query_key_value;
   const std::int64_t kv_heads = g.num_kv > 0 ? g.num_kv : g.heads;
   const auto batch = x.sym_size(0), tokens = x.sym_size(1), dim = x.sym_size(2) / (g.heads + 2 * kv_heads);
   const std::lock_guard lock(Workspace::instance().mutex());
   // A word behind a prompt: how many there are is known to the workspace alone.
   const auto keys = tokens != 1 || !g.hiding.triangular ? tokens : c10::SymInt(Workspace::instance().tokens());
-  const std::int64_t most = Workspace::instance().most_tokens();
+  const std::int64_t most = Workspace::instance().max_tokens();
   const auto cache = [&] {
     return x.new_empty_symint({batch, kv_heads, most ? c10::SymInt(most) : keys, dim}).slice_symint(2, 0, keys);
   };
@@ -151,16 +151,17 @@ std::tuple<Tensor, Tensor> rotated(const Tensor& query, const Tensor& key, const
   constexpr const char* where = "apply_rotary_pos_emb";
   if (query.dim() != 3 || heads < 1 || query.size(2) % heads != 0 || query.sizes() != key.sizes() ||
       query.scalar_type() != key.scalar_type() || offset < 0)
-    refuse(where, "query and key do not fit", c10::str(words(query), " and ", words(key), " for ", heads, " heads"),
-           "[batch, tokens, heads * head dim] for both, and an offset of 0 or more");
+    fail_argument(where, "query and key do not fit",
+                  c10::str(words(query), " and ", words(key), " for ", heads, " heads"),
+                  "[batch, tokens, heads * head dim] for both, and an offset of 0 or more");
   const std::int64_t dim = query.size(2) / heads, tokens = query.size(1);
   check_rotation(where, rotation, dim);
   check_on_host(where, "query", query);
   check_on_host(where, "key", key);
   RotationTables tables;
   if (rotation.dims > 0) tables.reach(rotation.dims, rotation.theta, offset + tokens);
-  const auto turn = [&](const Tensor& given) {
-    const Tensor from = given.contiguous(), to = empty(from.sizes(), from.options());
+  const auto turn = [&](const Tensor& arguments) {
+    const Tensor from = arguments.contiguous(), to = empty(from.sizes(), from.options());
     AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, from.scalar_type(), "apply_rotary_pos_emb", [&] {
       const scalar_t* const in = from.const_data_ptr<scalar_t>();
       scalar_t* const out = to.mutable_data_ptr<scalar_t>();
@@ -182,13 +183,13 @@ std::vector<Tensor> repeat_cache(std::int64_t source_batch, std::int64_t repeats
   Workspace& workspace = Workspace::instance();
   const std::lock_guard lock(workspace.mutex());
   if (source_batch < 1 || repeats < 1 || source_batch * repeats != workspace.batch())
-    refuse(where, "the repeats do not match the workspace's batch", c10::str(source_batch, " times ", repeats),
-           std::to_string(workspace.batch()));
+    fail_argument(where, "the repeats do not match the workspace's batch", c10::str(source_batch, " times ", repeats),
+                  std::to_string(workspace.batch()));
   const std::int64_t tokens = workspace.tokens() - 1;
   std::vector<Tensor> all;
   for (LayerCache& cache : workspace.layers()) {
     if (tokens < 1 || !cache.keys.defined() || cache.keys.scalar_type() != dtype)
-      refuse(where, "there is no prompt to repeat", c10::str(tokens, " tokens"), "a pass of a prompt before");
+      fail_argument(where, "there is no prompt to repeat", c10::str(tokens, " tokens"), "a pass of a prompt before");
     for (const Tensor& whole : {cache.keys, cache.values}) {
       // From the last entry: a source is never behind what is made of it.
       for (std::int64_t to = source_batch * repeats - 1; to > 0; --to)

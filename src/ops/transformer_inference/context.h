@@ -14,7 +14,7 @@ struct Rotation {
   double theta;
 };
 
-struct ContextGiven {
+struct ContextArguments {
   const Tensor& query_key_value;  ///< [batch, tokens, (heads + 2 * kv_heads) * dim]
   const OptionalTensor& attn_mask;
   Rotation rotation;
@@ -27,8 +27,8 @@ struct ContextGiven {
 };
 
 /// The context [batch, tokens, heads * dim], and this layer's keys and values so far, as views of the workspace.
-std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextGiven& given);
-std::tuple<Tensor, Tensor, Tensor> softmax_context_shapes(const ContextGiven& given);
+std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextArguments& arguments);
+std::tuple<Tensor, Tensor, Tensor> softmax_context_shapes(const ContextArguments& arguments);
 
 /// Query and key [batch, tokens, heads * dim], rotated as tokens at `offset` and behind.
 std::tuple<Tensor, Tensor> rotated(const Tensor& query, const Tensor& key, const Rotation& rotation,

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "ATen/core/dispatch/Dispatcher.h"
-#include "ops/shared/few_rows_tensor.h"
 #include "kernels/transformer/transposed_rows.h"
+#include "ops/shared/few_rows_tensor.h"
 #include "ops/transformer_inference/layers.h"
 #include "torch/library.h"
 
@@ -35,8 +35,8 @@ Tensor few_rows_cpu(const Tensor& x, const Tensor& weight, bool transposed) {
   const std::int64_t inputs = weight.dim() == 2 ? weight.size(transposed ? 1 : 0) : 0;
   if (weight.dim() != 2 || !weight.is_contiguous() || x.dim() < 1 || x.size(-1) != inputs ||
       x.scalar_type() != weight.scalar_type() || inputs == 0)
-    refuse(where, "rows and weights do not fit", c10::str(words(x), " and ", words(weight)),
-           "one dtype, contiguous weights, and as many channels as they have inputs");
+    fail_argument(where, "rows and weights do not fit", c10::str(words(x), " and ", words(weight)),
+                  "one dtype, contiguous weights, and as many channels as they have inputs");
   auto sizes = x.sizes().vec();
   sizes.back() = weight.size(transposed ? 0 : 1);
   const Tensor rows = x.reshape({x.numel() / inputs, inputs}).to(at::kFloat).contiguous();
@@ -63,10 +63,10 @@ TORCH_LIBRARY_IMPL(anyaccel, Meta, m) { m.impl("transformer_inference_few_rows",
 bool takes_few_rows(const Tensor& x, const Tensor& weight, bool transposed) {
   const bool gradient = c10::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad());
   const auto type = weight.scalar_type();
-  if (!x.is_cpu() || gradient || !weight.is_contiguous() || weight.sym_numel() < least_few_rows_weights ||
+  if (!x.is_cpu() || gradient || !weight.is_contiguous() || weight.sym_numel() < min_few_rows_weights ||
       (type != at::kFloat && type != at::kBFloat16 && type != at::kHalf))
     return false;
-  return x.sym_numel() <= x.sym_size(-1) * (transposed ? most_few_wide_rows : most_turned_rows);
+  return x.sym_numel() <= x.sym_size(-1) * (transposed ? max_few_wide_rows : max_turned_rows);
 }
 
 Tensor few_rows(const Tensor& x, const Tensor& weight, bool transposed) {

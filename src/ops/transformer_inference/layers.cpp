@@ -60,11 +60,11 @@ std::tuple<Tensor, Tensor> pre_rms_norm(const Tensor& x, const Tensor& residual,
 Tensor dequantize(const Tensor& weight, const Tensor& scale, std::int64_t groups, at::ScalarType dtype) {
   constexpr const char* where = "dequantize";
   if (weight.scalar_type() != at::kChar || weight.dim() != 2)
-    refuse(where, "the weights do not fit", words(weight), "int8 [outputs, inputs]");
+    fail_argument(where, "the weights do not fit", words(weight), "int8 [outputs, inputs]");
   if (groups < 1 || weight.sym_size(0) % groups != 0 || scale.sym_numel() < groups)
-    refuse(where, "the groups do not fit",
-           c10::str(groups, " groups, scales ", words(scale), ", weights ", words(weight)),
-           "a scale for each group, and groups of as many rows each");
+    fail_argument(where, "the groups do not fit",
+                  c10::str(groups, " groups, scales ", words(scale), ", weights ", words(weight)),
+                  "a scale for each group, and groups of as many rows each");
   const Tensor rows = weight.reshape_symint({groups, weight.sym_size(0) / groups, weight.sym_size(1)}).to(at::kFloat);
   const Tensor scales = scale.reshape({-1}).slice(0, 0, groups).to(at::kFloat).view({groups, 1, 1});
   return (rows * scales).view_symint(weight.sym_sizes()).to(dtype);
@@ -78,8 +78,8 @@ Tensor product(const char* where, const Tensor& x, const GivenMatrix& matrix, co
   const Tensor inputs_first = matrix.int8 || matrix.transposed ? weight.t() : weight;
   if (x.dim() < 1 || weight.dim() != 2 || x.sym_size(-1) != inputs_first.sym_size(0) ||
       x.scalar_type() != weight.scalar_type())
-    refuse(where, "activations and weights do not fit", c10::str(words(x), " and ", words(weight)),
-           "one dtype, and as many channels as the weights have inputs");
+    fail_argument(where, "activations and weights do not fit", c10::str(words(x), " and ", words(weight)),
+                  "one dtype, and as many channels as the weights have inputs");
   if (takes_few_rows(x, weight, matrix.int8 || matrix.transposed)) {
     const Tensor out = few_rows(x, weight, matrix.int8 || matrix.transposed);
     return bias && bias->defined() ? (wide(out) + *bias).to(x.scalar_type()) : out;
@@ -95,7 +95,7 @@ Tensor activate(const char* where, const Tensor& x, const OptionalTensor& bias, 
   const Tensor sum = bias && bias->defined() ? wide(x) + *bias : wide(x);
   const auto gated = [&](auto function) {
     if (x.sym_size(-1) % 2 != 0)
-      refuse(where, "the channels do not split into two halves", words(x), "an even number of channels");
+      fail_argument(where, "the channels do not split into two halves", words(x), "an even number of channels");
     const auto half = sum.sym_size(-1) / 2;
     return (sum.slice_symint(-1, 0, half) * function(sum.slice_symint(-1, half))).to(x.scalar_type());
   };
@@ -105,8 +105,8 @@ Tensor activate(const char* where, const Tensor& x, const OptionalTensor& bias, 
     case Activation::gated_gelu: return gated([](const Tensor& gate) { return at::gelu(gate); });
     case Activation::gated_silu: return gated([](const Tensor& gate) { return at::silu(gate); });
   }
-  refuse(where, "there is no such activation", std::to_string(static_cast<std::int64_t>(activation)),
-         "1 (gelu), 2 (relu), 3 (gated gelu) or 4 (gated silu)");
+  fail_argument(where, "there is no such activation", std::to_string(static_cast<std::int64_t>(activation)),
+                "1 (gelu), 2 (relu), 3 (gated gelu) or 4 (gated silu)");
 }
 
 }  // namespace anyaccel::ops

@@ -71,7 +71,7 @@ Tensor fused_gemm_gelu(const Tensor& input, const Tensor& weight, const Tensor& 
 void residual_add_bias(const Tensor& hidden_state, const Tensor& residual, const Tensor& attention_output,
                        const OptionalTensor& attention_bias, const OptionalTensor& final_bias, int64_t mp_size,
                        bool mlp_after_attn, bool add_bias, bool preln) {
-  if (mp_size < 1) refuse("residual_add_bias", "mp_size is out of range", std::to_string(mp_size), "1 or more");
+  if (mp_size < 1) fail_argument("residual_add_bias", "mp_size is out of range", std::to_string(mp_size), "1 or more");
   const auto type = hidden_state.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const double part = 1.0 / static_cast<double>(mp_size);
   Tensor sum = residual.to(type);
@@ -115,8 +115,8 @@ void moe_res_matmul(const Tensor& residual, const Tensor& coef, const Tensor& ou
   } else if (coef.dim() == output.dim() && coef.sym_size(-1) == 2) {
     first = coef.slice(-1, 0, 1), second = coef.slice(-1, 1, 2);
   } else {
-    refuse(where, "the coefficients do not fit", words(coef),
-           c10::str("[.., ", 2 * hidden, "], or two for each token of ", words(output)));
+    fail_argument(where, "the coefficients do not fit", words(coef),
+                  c10::str("[.., ", 2 * hidden, "], or two for each token of ", words(output)));
   }
   const auto type = output.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   output.copy_(residual.to(type) * first + output.to(type) * second);
@@ -124,8 +124,8 @@ void moe_res_matmul(const Tensor& residual, const Tensor& coef, const Tensor& ou
 
 Tensor einsum_sec_sm_ecm(const Tensor& q, const Tensor& w) {
   if (q.dim() != 3 || w.dim() != 2 || q.sym_size(0) != w.sym_size(0))
-    refuse("einsum_sec_sm_ecm", "the tensors do not fit", c10::str(words(q), " and ", words(w)),
-           "[tokens, experts, capacity] and [tokens, channels]");
+    fail_argument("einsum_sec_sm_ecm", "the tensors do not fit", c10::str(words(q), " and ", words(w)),
+                  "[tokens, experts, capacity] and [tokens, channels]");
   return at::matmul(q.permute({1, 2, 0}), w);
 }
 
@@ -139,14 +139,15 @@ constexpr int64_t padded_keys = 128;  // as DeepSpeed's attention of diffusers t
 /// [batch, heads, tokens, dim] with zeros behind.
 Tensor padded(const char* where, const Tensor& x, const c10::SymInt& tokens, const c10::SymInt& dim) {
   if (x.dim() != 4 || x.sym_size(2) > tokens || x.sym_size(3) > dim)
-    refuse(where, "the heads do not fit", words(x),
-           c10::str("[batch, heads, at most ", tokens, ", at most ", dim, "]"));
+    fail_argument(where, "the heads do not fit", words(x),
+                  c10::str("[batch, heads, at most ", tokens, ", at most ", dim, "]"));
   return at::constant_pad_nd_symint(x, {0, dim - x.sym_size(3), 0, tokens - x.sym_size(2)}, 0).contiguous();
 }
 
 Three add_padding(const Tensor& query, const Tensor& key, const Tensor& value) {
   constexpr const char* where = "add_padding";
-  if (query.dim() != 4) refuse(where, "the query does not fit", words(query), "[batch, heads, tokens, head dim]");
+  if (query.dim() != 4)
+    fail_argument(where, "the query does not fit", words(query), "[batch, heads, tokens, head dim]");
   const c10::SymInt dim = padded_head_size(query.sym_size(3));
   return {padded(where, query, query.sym_size(2), dim), padded(where, key, padded_keys, dim),
           padded(where, value, padded_keys, dim)};
@@ -156,7 +157,8 @@ Three pad_transform(const Tensor& query, const Tensor& key, const Tensor& value,
   constexpr const char* where = "pad_transform";
   const auto head = [&](const Tensor& x, bool of_keys) {
     if (x.dim() != 3 || heads < 1 || x.sym_size(2) % heads != 0)
-      refuse(where, "the tensor does not fit", words(x), c10::str("[batch, tokens, ", heads, " heads * head dim]"));
+      fail_argument(where, "the tensor does not fit", words(x),
+                    c10::str("[batch, tokens, ", heads, " heads * head dim]"));
     const Tensor apart = x.reshape_symint({x.sym_size(0), x.sym_size(1), heads, x.sym_size(2) / heads}).transpose(1, 2);
     const c10::SymInt dim = add_padding ? padded_head_size(apart.sym_size(3)) : apart.sym_size(3);
     return padded(where, apart, add_padding && of_keys ? c10::SymInt(padded_keys) : apart.sym_size(2), dim);
@@ -170,15 +172,15 @@ Tensor linear_layer(const Tensor& input, const Tensor& weight, const OptionalTen
   const Tensor out = product(where, input, {weight, weight, false, transposed}, bias);
   if (!do_flash_attn) return out;
   if (out.dim() != 3 || num_heads < 1 || out.sym_size(2) % (3 * num_heads) != 0)
-    refuse(where, "there are no three times as many heads", words(out),
-           c10::str("[batch, tokens, 3 * ", num_heads, " heads]"));
+    fail_argument(where, "there are no three times as many heads", words(out),
+                  c10::str("[batch, tokens, 3 * ", num_heads, " heads]"));
   const c10::SymInt dim = out.sym_size(2) / (3 * num_heads),
                     wide = dim % 64 == 0 || dim == 32 ? dim : padded_head_size(dim);
   const Tensor apart = out.view_symint({out.sym_size(0), out.sym_size(1), 3, num_heads, dim}).permute({2, 0, 3, 1, 4});
   return at::constant_pad_nd_symint(apart, {0, wide - dim}, 0).contiguous();
 }
 
-template <Three (*of)(const ContextGiven&)>
+template <Three (*of)(const ContextArguments&)>
 Three context(const Tensor& query_key_value, const OptionalTensor& attn_mask, int64_t rotary_dim, bool rotate_half,
               bool rotate_every_two, int64_t heads, int64_t num_kv, double norm_factor, bool triangular,
               bool local_attention, int64_t window_size, bool no_masking, int64_t layer_id, int64_t num_layers,

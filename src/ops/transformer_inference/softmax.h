@@ -12,7 +12,9 @@ struct Hiding {
 };
 
 /// Whether it is there: DeepSpeed's Python gives one element for none.
-inline bool is_there(const OptionalTensor& given) { return given && given->defined() && given->dim() > 1; }
+inline bool is_there(const OptionalTensor& arguments) {
+  return arguments && arguments->defined() && arguments->dim() > 1;
+}
 
 /// What is added to scores [batch, heads, queries, keys]: alibi, mask, and -inf where something is hidden; undefined where nothing is.
 /// Queries are the last of the keys. Masks are [batch, keys], or 4-dimensional and broadcast, their last dimension may be longer than the

@@ -32,7 +32,7 @@ class Workspace {
   /// Held by whoever calls what follows.
   std::mutex& mutex() { return mutex_; }
 
-  void allocate(std::int64_t layers, std::int64_t batch, std::int64_t most_tokens);
+  void allocate(std::int64_t layers, std::int64_t batch, std::int64_t max_tokens);
   void release();
   /// Tokens of the pass at hand: a prompt's length, then one more after each pass of the last layer.
   std::int64_t tokens() const { return tokens_; }
@@ -41,14 +41,14 @@ class Workspace {
 
   /// A layer's memory for these sizes, with what it has where it fits; a new prompt may have it made anew.
   LayerCache& layer(std::int64_t layer, at::IntArrayRef sizes, const at::TensorOptions& options, bool prompt);
-  std::int64_t most_tokens() const { return most_tokens_; }
+  std::int64_t max_tokens() const { return max_tokens_; }
   std::vector<LayerCache>& layers() { return layers_; }
   RotationTables& rotation() { return rotation_; }
 
  private:
   std::mutex mutex_;
   std::vector<LayerCache> layers_;
-  std::int64_t batch_ = 0, most_tokens_ = 0, tokens_ = 1;
+  std::int64_t batch_ = 0, max_tokens_ = 0, tokens_ = 1;
   RotationTables rotation_;
 };
 

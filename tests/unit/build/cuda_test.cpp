@@ -69,7 +69,7 @@ TEST_F(CudaTest, HostFlagsAreWrapped) {
                              testing::HasSubstr(" -fno-math-errno -DTWO=2 -I")));
 }
 
-// Broken when an op whose only CUDA source is a shared one is compiled as C++, or needs no nvcc.
+// Breaks when an op whose only CUDA source is shared does not require nvcc.
 TEST_F(CudaTest, SharedSourceMayBeCuda) {
   fake.write("kernels/shared.cu", "shared\n");
   fake.describe("shared_source = kernels/shared.cu\n");

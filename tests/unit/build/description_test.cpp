@@ -18,7 +18,8 @@ const std::string kHead =
 TEST(Description, AllKeys) {
   const auto op = parse_description(
       kHead +
-      "source = cuda/k.cu\nshared_source = kernels/threads.cpp  io/all.cc : -O1\nheader = hwy/highway.h: libhwy-dev\nlink = uring\n"
+      "source = cuda/k.cu\nshared_source = kernels/threads.cpp  io/all.cc : -O1\nheader = hwy/highway.h: "
+      "libhwy-dev\nlink = uring\n"
       "flag = -O3 -fno-math-errno\nsycl_include = inc\nsycl_kernel_path = kernels\n"
       "prefix_variable = CCL_ROOT\ncompiler = bin/icpx\ntorch = no\npython = /usr/include/python3.12\n");
   EXPECT_EQ(op.class_name, "TinyBuilder");

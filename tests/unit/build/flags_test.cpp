@@ -130,8 +130,8 @@ TEST(NvccFlags, FoldersThatItsShellExpands) {
   Op op{.description = with("source = k.cu\nflag = -Wl,-rpath,/opt/lib -lm -fno-math-errno"), .file = "/ops/tiny.op"};
   const Tools tools{.compiler = "/usr/bin/c++", .nvcc = "/cuda/bin/nvcc", .ccache = ""};
   const auto plan = make_plan(op, {}, nullptr, {}, tools, "/tmp");
-  EXPECT_THAT(plan.steps.at(1).words, testing::Not(testing::Contains(testing::HasSubstr("rpath"))));
-  EXPECT_THAT(plan.steps.at(1).words, testing::Contains("-Xcompiler=-fno-math-errno"));
+  EXPECT_THAT(plan.steps.at(1).command, testing::Not(testing::Contains(testing::HasSubstr("rpath"))));
+  EXPECT_THAT(plan.steps.at(1).command, testing::Contains("-Xcompiler=-fno-math-errno"));
   op.file = "/ops/$(touch x)/tiny.op";
   EXPECT_ERROR(make_plan(op, {}, nullptr, {}, tools, "/tmp"), unavailable, "use folders without these characters");
 }

@@ -25,11 +25,11 @@ Step step_with(const std::string& identity) {
 TEST(PlanTest, OnlyGccGetsItsOwnWords) {
   for (const char* gcc : {"c++ (Debian 12.2.0-14+deb12u1) 12.2.0 size 1",
                           "x86_64-conda-linux-gnu-c++ (conda-forge gcc 14.2.0-1) 14.2.0 size 1"})
-    EXPECT_THAT(step_with(gcc).words, Contains(StartsWith("--param=ggc-min-heapsize="))) << gcc;
+    EXPECT_THAT(step_with(gcc).command, Contains(StartsWith("--param=ggc-min-heapsize="))) << gcc;
   for (const char* other :
        {"", "Debian clang version 14.0.6 size 1", "clang version 17.0.6 (https://example.org) size 1",
         "Intel(R) oneAPI DPC++/C++ Compiler 2024.0.0 (2024.0.0.20231017) size 1"})
-    EXPECT_THAT(step_with(other).words, Not(Contains(StartsWith("--param")))) << other;
+    EXPECT_THAT(step_with(other).command, Not(Contains(StartsWith("--param")))) << other;
 }
 
 // Broken when sources of one line get an object each (headers are read anew for each), lie in another order, or are named with a path that
@@ -42,14 +42,15 @@ TEST(PlanTest, SourcesOfALineAreOneObject) {
   const Tools tools{.compiler = "/usr/bin/c++", .nvcc = "", .ccache = "", .compiler_identity = ""};
   const auto plan = make_plan(op, {}, nullptr, {}, tools, "/tmp");
   ASSERT_EQ(plan.steps.size(), 2U);
-  const auto& words = plan.steps[0].words;
+  const auto& command = plan.steps[0].command;
   const std::vector<std::string> wanted{"-include", "/ops/axpy/a.cpp", "-include", "/ops/axpy/b/c.cpp",
                                         "-c",       "/ops/axpy/d.cpp", "-o",       "/tmp/0-d.cpp.o"};
-  ASSERT_GE(words.size(), wanted.size());
-  EXPECT_EQ(std::vector<std::string>(words.end() - static_cast<std::ptrdiff_t>(wanted.size()), words.end()), wanted);
+  ASSERT_GE(command.size(), wanted.size());
+  EXPECT_EQ(std::vector<std::string>(command.end() - static_cast<std::ptrdiff_t>(wanted.size()), command.end()),
+            wanted);
   EXPECT_EQ(plan.steps[0].source, "a.cpp b/c.cpp d.cpp");
-  EXPECT_THAT(words, Contains("-O3"));
-  EXPECT_THAT(plan.steps[1].words, Not(Contains("-include")));
+  EXPECT_THAT(command, Contains("-O3"));
+  EXPECT_THAT(plan.steps[1].command, Not(Contains("-include")));
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ TEST_F(ToolchainTest, CcacheIsNoCompiler) {
 
 // Broken when words after the program are dropped without a word, or a program with a space in its path is not found.
 TEST_F(ToolchainTest, ProgramsWithWords) {
-  const ScopedEnv words("CXX", "g++ -m32");
+  const ScopedEnv command("CXX", "g++ -m32");
   EXPECT_ERROR(find_compiler(""), unavailable, "more than one program's name");
   folder.write("with space/g++", "");
   ::chmod((folder / "with space/g++").c_str(), 0755);

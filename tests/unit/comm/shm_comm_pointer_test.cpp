@@ -3,8 +3,8 @@
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "anyaccel/registry.h"
 #include "anyaccel/ops/call.h"
+#include "anyaccel/registry.h"
 #include "unit/support/expect_error.h"
 
 namespace anyaccel::ops {

@@ -132,7 +132,8 @@ TEST_F(AcceleratorTest, FailuresOfTheDeviceAreTyped) {
   };
   Accelerator accelerator(std::make_shared<Lost>(mock_traits("mock")));
   EXPECT_ERROR(accelerator.memory_allocated(), device_error, "[memory_allocated] the device is lost");
-  EXPECT_ERROR(accelerator.memory_stats(), device_error, "[memory_stats]");
+  EXPECT_ERROR((void)accelerator.memory_stats(), device_error, "[memory_stats]");
+  EXPECT_ERROR((void)accelerator.allocator_stats(), device_error, "[allocator_stats]");
   EXPECT_ERROR(accelerator.reset_peak_memory_stats(), device_error, "[reset_peak_memory_stats]");
   EXPECT_ERROR(accelerator.device_properties(), device_error, "[device_properties]");
   EXPECT_ERROR(accelerator.current_stream(), device_error, "[current_stream]");

@@ -55,20 +55,20 @@ struct Exact {
   double params, params_error, exp_avg, exp_avg_error, exp_avg_sq, exp_avg_sq_error;
 };
 
-Exact exact_step(const Case& given, std::int64_t i) {
+Exact exact_step(const Case& arguments, std::int64_t i) {
   constexpr double u = 0x1p-24;
-  const AdamOptions& o = given.options;
-  const auto step = static_cast<double>(given.step);
+  const AdamOptions& o = arguments.options;
+  const auto step = static_cast<double>(arguments.step);
   const double bias1 = o.bias_correction ? 1 - std::pow(o.beta1, step) : 1;
   const double bias2 = o.bias_correction ? 1 - std::pow(o.beta2, step) : 1;
-  const double p = given.params.get(i);
+  const double p = arguments.params.get(i);
   const double decay = o.decoupled ? 0 : o.weight_decay * p;
-  const double g = given.grads.get(i) + decay;
-  const double g_size = std::abs(given.grads.get(i)) + std::abs(decay);
-  const double old_m = o.beta1 * given.exp_avg.get(i);
+  const double g = arguments.grads.get(i) + decay;
+  const double g_size = std::abs(arguments.grads.get(i)) + std::abs(decay);
+  const double old_m = o.beta1 * arguments.exp_avg.get(i);
   const double m = old_m + (1 - o.beta1) * g;
   const double m_size = std::abs(old_m) + (1 - o.beta1) * g_size;
-  const double old_v = o.beta2 * given.exp_avg_sq.get(i);
+  const double old_v = o.beta2 * arguments.exp_avg_sq.get(i);
   const double v = old_v + (1 - o.beta2) * g * g;
   const double v_size = old_v + (1 - o.beta2) * g_size * g_size;
   const double root = std::sqrt(v);
@@ -85,11 +85,11 @@ Exact exact_step(const Case& given, std::int64_t i) {
   };
   return {.params = shrunk - update,
           .params_error = 3 * u * std::abs(p) + update_size * (12 * u + root_error / std::sqrt(bias2) / divisor) +
-                          round_error(std::abs(shrunk) + update_size, given.params.element()) + 0x1p-149,
+                          round_error(std::abs(shrunk) + update_size, arguments.params.element()) + 0x1p-149,
           .exp_avg = m,
-          .exp_avg_error = 4 * u * m_size + round_error(m, given.exp_avg.element()) + 0x1p-148,
+          .exp_avg_error = 4 * u * m_size + round_error(m, arguments.exp_avg.element()) + 0x1p-148,
           .exp_avg_sq = v,
-          .exp_avg_sq_error = v_error + round_error(v, given.exp_avg.element()) + 0x1p-148};
+          .exp_avg_sq_error = v_error + round_error(v, arguments.exp_avg.element()) + 0x1p-148};
 }
 
 /// The same formulas in float, an operation at a time: what each instruction set must give to the last bit.

@@ -228,16 +228,16 @@ void compare(Case& c, Run run, double error, const std::string& what) {
   Numbers<Real> stats(2 * c.batch * c.heads * c.length), delta(c.batch * c.heads * c.length),
       drpe(c.drpe_batches * c.drpe_heads * c.length * c.length);
   AttentionLaunch<Real> launch{};
-  const auto given = [&](const Device<T>& from) {
+  const auto arguments = [&](const Device<T>& from) {
     return HeadArray<const void*>{from.at, c.length * c.heads * c.dim, c.dim, c.heads * c.dim};
   };
   const auto made = [&](const Device<T>& to) {
     return HeadArray<void*>{to.at, c.length * c.heads * c.dim, c.dim, c.heads * c.dim};
   };
-  launch.q = given(q);
-  launch.k = given(k);
-  launch.v = given(v);
-  launch.grad = given(grad);
+  launch.q = arguments(q);
+  launch.k = arguments(k);
+  launch.v = arguments(v);
+  launch.grad = arguments(grad);
   launch.out = made(out);
   launch.dq = made(dq);
   launch.dk = made(dk);

@@ -1,7 +1,7 @@
 // Biases: the kernels of all instruction sets, and what threads do on CUDA, run by the host, have the same bits; and those are the
 // sums, rounded once.
-#include "kernels/spatial/bias_add_blocks.h"
 #include "kernels/spatial/bias_add.h"
+#include "kernels/spatial/bias_add_blocks.h"
 #include "unit/kernels/device_elements.h"
 
 namespace {
@@ -31,15 +31,15 @@ Case random_case(Random& random) {
   return out;
 }
 
-Array kernel(Isa isa, Case& given, std::int64_t pieces) {
-  const Element element = given.activation.element();
-  const std::int64_t period = bias_period(given.channels), size = given.activation.size();
+Array kernel(Isa isa, Case& arguments, std::int64_t pieces) {
+  const Element element = arguments.activation.element();
+  const std::int64_t period = bias_period(arguments.channels), size = arguments.activation.size();
   std::vector<float> bias(static_cast<std::size_t>(period));
-  repeat_bias(isa, element, given.bias.data(), given.has_other_bias ? given.other_bias.data() : nullptr, given.channels,
-              period, bias.data());
+  repeat_bias(isa, element, arguments.bias.data(), arguments.has_other_bias ? arguments.other_bias.data() : nullptr,
+              arguments.channels, period, bias.data());
   Array out(element, size, 3);
-  const BiasAdd<float> add{given.activation.data(), given.has_other ? given.other.data() : nullptr, out.data(),
-                           bias.data(), period};
+  const BiasAdd<float> add{arguments.activation.data(), arguments.has_other ? arguments.other.data() : nullptr,
+                           out.data(), bias.data(), period};
   const std::int64_t periods = (size + period - 1) / period;
   for (std::int64_t i = pieces; i-- > 0;)
     bias_add(isa, element, add, periods * i / pieces * period, std::min(size, periods * (i + 1) / pieces * period));
@@ -47,15 +47,15 @@ Array kernel(Isa isa, Case& given, std::int64_t pieces) {
 }
 
 template <typename T>
-Array device(Case& given) {
-  Array out(given.activation.element(), given.activation.size(), 0);
-  const BiasAddArrays arrays{.activation = given.activation.data(),
-                             .bias = given.bias.data(),
-                             .other = given.has_other ? given.other.data() : nullptr,
-                             .other_bias = given.has_other_bias ? given.other_bias.data() : nullptr,
+Array device(Case& arguments) {
+  Array out(arguments.activation.element(), arguments.activation.size(), 0);
+  const BiasAddArrays arrays{.activation = arguments.activation.data(),
+                             .bias = arguments.bias.data(),
+                             .other = arguments.has_other ? arguments.other.data() : nullptr,
+                             .other_bias = arguments.has_other_bias ? arguments.other_bias.data() : nullptr,
                              .out = out.data(),
-                             .size = given.activation.size(),
-                             .channels = given.channels};
+                             .size = arguments.activation.size(),
+                             .channels = arguments.channels};
   constexpr int most = 16 / sizeof(T);
   const int n = bias_pack(arrays, sizeof(T));
   for (std::int64_t i = arrays.size / n; i-- > 0;) {
@@ -73,23 +73,23 @@ TEST(SpatialInference, AllKernelsHaveTheSameBits) {
   Random random(61);
   int packed = 0;
   for (int i = 0; i < 400; ++i) {
-    Case given = random_case(random);
-    const Element element = given.activation.element();
-    const Array expected = kernel(Isa::scalar, given, 1);
+    Case arguments = random_case(random);
+    const Element element = arguments.activation.element();
+    const Array expected = kernel(Isa::scalar, arguments, 1);
     for (std::int64_t j = 0; j < expected.size(); ++j) {
       const auto value = [&](const Array& array, std::int64_t at) { return static_cast<float>(array.get(at)); };
-      const std::int64_t channel = j % given.channels;
-      float sum = value(given.activation, j), bias = value(given.bias, channel);
-      if (given.has_other) sum += value(given.other, j);
-      if (given.has_other_bias) bias += value(given.other_bias, channel);
+      const std::int64_t channel = j % arguments.channels;
+      float sum = value(arguments.activation, j), bias = value(arguments.bias, channel);
+      if (arguments.has_other) sum += value(arguments.other, j);
+      if (arguments.has_other_bias) bias += value(arguments.other_bias, channel);
       const auto total = static_cast<double>(sum + bias);
       ASSERT_TRUE(expected.get(j) == rounded(total, element) || (std::isnan(total) && std::isnan(expected.get(j))))
-          << j << " of " << expected.size() << ", channels " << given.channels;
+          << j << " of " << expected.size() << ", channels " << arguments.channels;
     }
-    for (const Isa isa : sets()) expect_same(kernel(isa, given, random.whole(1, 4)), expected, to_string(isa));
-    with_device_type(element, [&](auto t) { expect_same(device<decltype(t)>(given), expected, "device"); });
-    const BiasAddArrays places{given.activation.data(), given.bias.data(), nullptr, nullptr, nullptr, 0,
-                               given.channels};
+    for (const Isa isa : sets()) expect_same(kernel(isa, arguments, random.whole(1, 4)), expected, to_string(isa));
+    with_device_type(element, [&](auto t) { expect_same(device<decltype(t)>(arguments), expected, "device"); });
+    const BiasAddArrays places{arguments.activation.data(), arguments.bias.data(), nullptr, nullptr, nullptr, 0,
+                               arguments.channels};
     packed += bias_pack(places, size_of(element)) > 1;
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }

@@ -91,14 +91,14 @@ Attention random_attention(Random& random, std::int64_t longest) {
 TEST(InferenceCuda, AttentionOverCaches) {
   Random random(16);
   for (int i = 0; i < 60; ++i) {
-    Attention given = random_attention(random, i % 10 == 0 ? 1500 : i % 10 == 1 ? 400 : 90);
+    Attention arguments = random_attention(random, i % 10 == 0 ? 1500 : i % 10 == 1 ? 400 : 90);
     launches_backwards = random.once_in(2);
-    given.run();
-    const AttendCache& c = given.launch;
-    const std::vector<float> together = given.to;
+    arguments.run();
+    const AttendCache& c = arguments.launch;
+    const std::vector<float> together = arguments.to;
     for (std::int64_t row = 0; row < c.rows; ++row)
       for (std::int64_t head = 0; head < c.heads; ++head) {
-        const std::vector<double> want = given.want(row, head);
+        const std::vector<double> want = arguments.want(row, head);
         for (std::int64_t d = 0; d < c.dim; ++d)
           ASSERT_NEAR(together[static_cast<std::size_t>((row * c.heads + head) * c.dim + d)],
                       want[static_cast<std::size_t>(d)], 2e-5)
@@ -106,11 +106,11 @@ TEST(InferenceCuda, AttentionOverCaches) {
       }
     launches_backwards = !launches_backwards;
     for (std::int64_t row = 0; row < c.rows; ++row) {
-      Attention alone = given;
+      Attention alone = arguments;
       alone.launch.rows = 1;
-      alone.launch.places[0] = given.launch.places[row];
-      alone.launch.queries = given.queries.data() + row * c.queries_row;
-      if (c.mask) alone.launch.mask = given.mask.data() + row * c.mask_row;
+      alone.launch.places[0] = arguments.launch.places[row];
+      alone.launch.queries = arguments.queries.data() + row * c.queries_row;
+      if (c.mask) alone.launch.mask = arguments.mask.data() + row * c.mask_row;
       alone.run();
       for (std::size_t k = 0; k < alone.to.size(); ++k)
         ASSERT_EQ(alone.to[k], together[static_cast<std::size_t>(row * c.heads * c.dim) + k]);
@@ -122,7 +122,7 @@ TEST(InferenceCuda, AttentionOverCaches) {
 TEST(InferenceCuda, ChunksOfLongSequences) {
   for (const std::int64_t end : {1, 256, 257, 16384, 16385, 16640, 131071, 1 << 20}) {
     const std::int64_t chunks = chunks_of({0, end});
-    EXPECT_LE(chunks, most_chunks);
+    EXPECT_LE(chunks, max_chunks);
     EXPECT_GE(chunks * attend_chunk(end), end);
     EXPECT_LT((chunks - 1) * attend_chunk(end), end);
     EXPECT_GE(attend_floats(2, 3, 1, end), chunks < 2 ? 0 : 6 * chunks * 3);

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/decoder/cuda/launches.h"
-#include "unit/kernels/device_elements.h"
 #include "unit/kernels/decoder_cuda_launches.h"
+#include "unit/kernels/device_elements.h"
 
 namespace op_tests {
 

@@ -36,24 +36,24 @@ TEST(InferenceCuda, Products) {
                            Kind{MatrixFormat::int4, false, groups}, Kind{MatrixFormat::int4, true, groups}})
     for (const Shape& shape : kind.shapes)
       for (const std::int64_t rows : {1, 2, 3, 8, 16}) {
-        MatrixCase given(kind.format, shape.outputs, shape.inputs, shape.group, kind.zeros, rows);
+        MatrixCase arguments(kind.format, shape.outputs, shape.inputs, shape.group, kind.zeros, rows);
         std::vector<float> to(static_cast<std::size_t>(rows * shape.outputs + 1), 7);
         launches_backwards = rows % 2 == 0;
-        cuda_products(products_of(given.matrix, given.x.data(), rows, to.data()), nullptr);
+        cuda_products(products_of(arguments.matrix, arguments.x.data(), rows, to.data()), nullptr);
         EXPECT_EQ(to.back(), 7);
         for (std::int64_t r = 0; r < rows; ++r)
           for (std::int64_t o = 0; o < shape.outputs; ++o)
-            ASSERT_NEAR(to[static_cast<std::size_t>(r * shape.outputs + o)], given.sum(r, o), given.bound(r, o))
+            ASSERT_NEAR(to[static_cast<std::size_t>(r * shape.outputs + o)], arguments.sum(r, o), arguments.bound(r, o))
                 << static_cast<int>(kind.format) << " " << shape.outputs << " x " << shape.inputs << " row " << r;
         // Each row alone, with the weights at an odd address: the kernel that takes no vectors.
-        std::vector<std::uint8_t> moved(given.weight.size() + 1);
-        std::copy(given.weight.begin(), given.weight.end(), moved.begin() + 1);
-        Matrix odd = given.matrix;
+        std::vector<std::uint8_t> moved(arguments.weight.size() + 1);
+        std::copy(arguments.weight.begin(), arguments.weight.end(), moved.begin() + 1);
+        Matrix odd = arguments.matrix;
         if (shape.group) odd.weight = moved.data() + 1;
         launches_backwards = !launches_backwards;
         for (std::int64_t r = 0; r < rows; ++r) {
           std::vector<float> alone(static_cast<std::size_t>(shape.outputs));
-          cuda_products(products_of(odd, given.x.data() + r * shape.inputs, 1, alone.data()), nullptr);
+          cuda_products(products_of(odd, arguments.x.data() + r * shape.inputs, 1, alone.data()), nullptr);
           for (std::int64_t o = 0; o < shape.outputs; ++o)
             ASSERT_EQ(alone[static_cast<std::size_t>(o)], to[static_cast<std::size_t>(r * shape.outputs + o)]);
         }

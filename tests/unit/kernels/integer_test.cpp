@@ -57,36 +57,37 @@ void expect_same(const Result& ours, const Result& expected, const std::string& 
 }
 
 template <typename Run>
-Result made_by(Case& given, const Run& run) {
-  Codes to(given.from.size() * given.bits / 8, 3);
-  Array params(Element::f32, given.groups * given.width(), 1);
-  run(given.job(to, params));
+Result made_by(Case& arguments, const Run& run) {
+  Codes to(arguments.from.size() * arguments.bits / 8, 3);
+  Array params(Element::f32, arguments.groups * arguments.width(), 1);
+  run(arguments.job(to, params));
   EXPECT_TRUE(to.guards_whole());
   return {to.values(), params};
 }
 
-Result quantized(Isa isa, Case& given) {
-  return made_by(given, [&](const QuantizeJob& job) { quantize_groups(isa, job, 0, given.groups); });
+Result quantized(Isa isa, Case& arguments) {
+  return made_by(arguments, [&](const QuantizeJob& job) { quantize_groups(isa, job, 0, arguments.groups); });
 }
 
 /// As threads share large groups: in two parts, the second first.
-Result quantized_in_parts(Isa isa, Case& given) {
-  return made_by(given, [&](const QuantizeJob& job) {
-    for (std::int64_t group = 0; group < given.groups; ++group) {
-      const std::int64_t begin = group * given.group, end = begin + given.group, half = begin + given.group / 4 * 2;
+Result quantized_in_parts(Isa isa, Case& arguments) {
+  return made_by(arguments, [&](const QuantizeJob& job) {
+    for (std::int64_t group = 0; group < arguments.groups; ++group) {
+      const std::int64_t begin = group * arguments.group, end = begin + arguments.group,
+                         half = begin + arguments.group / 4 * 2;
       const GroupRange range = joined(range_of_part(isa, job, half, end), range_of_part(isa, job, begin, half));
-      const GroupScale scale = group_scale(range, given.bits, given.asymmetric, given.group == 0);
+      const GroupScale scale = group_scale(range, arguments.bits, arguments.asymmetric, arguments.group == 0);
       quantize_part(isa, job, scale, group, half, end);
       quantize_part(isa, job, scale, group, begin, half);
     }
   });
 }
 
-Result quantized_on_device(Case& given, bool backwards) {
-  return made_by(given, [&](const QuantizeJob& job) {
+Result quantized_on_device(Case& arguments, bool backwards) {
+  return made_by(arguments, [&](const QuantizeJob& job) {
     std::vector<GroupRange> lanes(quantizer_lanes);
-    for (std::int64_t group = 0; group < given.groups; ++group)
-      with_device_type(given.from.element(), [&](auto type) {
+    for (std::int64_t group = 0; group < arguments.groups; ++group)
+      with_device_type(arguments.from.element(), [&](auto type) {
         quantize_group_block<decltype(type)>(job, group, lanes.data(), BlockLanes{backwards});
       });
   });
@@ -97,15 +98,15 @@ Result quantized_on_device(Case& given, bool backwards) {
 TEST(Quantizer, AllKernelsMakeTheSameCodes) {
   Random random(7);
   for (int i = 0; i < 400; ++i) {
-    Case given = random_case(random, random.once_in(2));
-    const Result expected = quantized(Isa::scalar, given);
+    Case arguments = random_case(random, random.once_in(2));
+    const Result expected = quantized(Isa::scalar, arguments);
     for (const Isa isa : sets()) {
-      expect_same(quantized(isa, given), expected, to_string(isa));
-      if (given.group > 0)
-        expect_same(quantized_in_parts(isa, given), expected, std::string(to_string(isa)) + " parts");
+      expect_same(quantized(isa, arguments), expected, to_string(isa));
+      if (arguments.group > 0)
+        expect_same(quantized_in_parts(isa, arguments), expected, std::string(to_string(isa)) + " parts");
     }
-    expect_same(quantized_on_device(given, false), expected, "device");
-    expect_same(quantized_on_device(given, true), expected, "device, backwards");
+    expect_same(quantized_on_device(arguments, false), expected, "device");
+    expect_same(quantized_on_device(arguments, true), expected, "device, backwards");
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
 }
@@ -121,38 +122,47 @@ int code_in(const std::vector<std::int8_t>& codes, int bits, std::int64_t i) {
 TEST(Quantizer, CodesAreTheFormats) {
   Random random(8);
   for (int i = 0; i < 200; ++i) {
-    Case given = random_case(random, false);
-    given.order = {};
-    const Result made = quantized(sets().back(), given);
-    const float levels = given.bits == 8 ? 256 : 16;
-    for (std::int64_t group = 0; group < given.groups && given.group > 0; ++group) {
+    Case arguments = random_case(random, false);
+    arguments.order = {};
+    const Result made = quantized(sets().back(), arguments);
+    const float levels = arguments.bits == 8 ? 256 : 16;
+    for (std::int64_t group = 0; group < arguments.groups && arguments.group > 0; ++group) {
       float low = INFINITY, high = -INFINITY, most = 0;
-      const auto value = [&](std::int64_t k) { return static_cast<float>(given.from.get(group * given.group + k)); };
-      for (std::int64_t k = 0; k < given.group; ++k) {
+      const auto value = [&](std::int64_t k) {
+        return static_cast<float>(arguments.from.get(group * arguments.group + k));
+      };
+      for (std::int64_t k = 0; k < arguments.group; ++k) {
         low = std::min(low, value(k));
         high = std::max(high, value(k));
         most = std::max(most, std::abs(value(k)));
       }
       // As DeepSpeed's kernels have it; nothing overflows here.
       const float scale =
-          given.asymmetric ? (high == low ? 1 : levels / (high - low)) : (most == 0 ? 1 : levels / (2 * most));
-      const float offset = given.asymmetric ? (high + low) / 2 : 0;
-      EXPECT_EQ(made.params.get(group * given.width()), 1 / scale);
-      if (given.asymmetric) {
+          arguments.asymmetric ? (high == low ? 1 : levels / (high - low)) : (most == 0 ? 1 : levels / (2 * most));
+      const float offset = arguments.asymmetric ? (high + low) / 2 : 0;
+      EXPECT_EQ(made.params.get(group * arguments.width()), 1 / scale);
+      if (arguments.asymmetric) {
         EXPECT_EQ(made.params.get(group * 2 + 1), offset);
       }
-      for (std::int64_t k = 0; k < given.group; ++k) {
+      for (std::int64_t k = 0; k < arguments.group; ++k) {
         const float code = std::clamp(std::nearbyint((value(k) - offset) * scale), -levels / 2, levels / 2 - 1);
-        ASSERT_EQ(code_in(made.codes, given.bits, group * given.group + k), code) << k << " of " << given.group;
+        ASSERT_EQ(code_in(made.codes, arguments.bits, group * arguments.group + k), code)
+            << k << " of " << arguments.group;
       }
     }
   }
 }
 
-Array dequantized(Isa isa, const Case& given, Result& made, Element element, std::size_t offset, bool past) {
-  Array out(element, given.groups * given.group, offset);
-  const DequantizeJob job{made.codes.data(), given.bits, given.asymmetric, static_cast<float*>(made.params.data()),
-                          given.group,       out.data(), element,          past};
+Array dequantized(Isa isa, const Case& arguments, Result& made, Element element, std::size_t offset, bool past) {
+  Array out(element, arguments.groups * arguments.group, offset);
+  const DequantizeJob job{made.codes.data(),
+                          arguments.bits,
+                          arguments.asymmetric,
+                          static_cast<float*>(made.params.data()),
+                          arguments.group,
+                          out.data(),
+                          element,
+                          past};
   // in two parts, as threads do; the first ends in the middle of a group
   const std::int64_t half = out.size() / 4 * 2;
   dequantize_part(isa, job, half, out.size());
@@ -165,26 +175,32 @@ Array dequantized(Isa isa, const Case& given, Result& made, Element element, std
 TEST(Quantizer, AllKernelsReadTheSameValues) {
   Random random(9);
   for (int i = 0; i < 300; ++i) {
-    Case given = random_case(random, random.once_in(2));
-    given.order = {};
-    Result made = quantized(Isa::scalar, given);
+    Case arguments = random_case(random, random.once_in(2));
+    arguments.order = {};
+    Result made = quantized(Isa::scalar, arguments);
     const Element element = random.element();
     const std::size_t offset = random.once_in(2) ? 0 : random.offset();
-    const Array expected = dequantized(Isa::scalar, given, made, element, offset, false);
+    const Array expected = dequantized(Isa::scalar, arguments, made, element, offset, false);
     for (std::int64_t k = 0; k < expected.size(); ++k) {
-      const std::int64_t at = k / given.group * given.width();
+      const std::int64_t at = k / arguments.group * arguments.width();
       const double value =
-          std::fma(static_cast<float>(code_in(made.codes, given.bits, k)), static_cast<float>(made.params.get(at)),
-                   given.asymmetric ? static_cast<float>(made.params.get(at + 1)) : 0.0F);
+          std::fma(static_cast<float>(code_in(made.codes, arguments.bits, k)), static_cast<float>(made.params.get(at)),
+                   arguments.asymmetric ? static_cast<float>(made.params.get(at + 1)) : 0.0F);
       const double wanted = rounded(value, element);
       ASSERT_TRUE(std::isnan(wanted) ? std::isnan(expected.get(k)) : expected.get(k) == wanted) << k << " " << value;
     }
     for (const Isa isa : sets())
       for (const bool past : {false, true})
-        op_tests::expect_same(dequantized(isa, given, made, element, offset, past), expected, to_string(isa));
+        op_tests::expect_same(dequantized(isa, arguments, made, element, offset, past), expected, to_string(isa));
     Array device(element, expected.size(), offset);
-    const DequantizeJob job{made.codes.data(), given.bits,    given.asymmetric, static_cast<float*>(made.params.data()),
-                            given.group,       device.data(), element,          false};
+    const DequantizeJob job{made.codes.data(),
+                            arguments.bits,
+                            arguments.asymmetric,
+                            static_cast<float*>(made.params.data()),
+                            arguments.group,
+                            device.data(),
+                            element,
+                            false};
     with_device_type(element, [&](auto type) {
       for (std::int64_t k = device.size(); k-- > 0;) dequantize_element<decltype(type)>(job, k);
     });
@@ -200,16 +216,16 @@ TEST(Quantizer, WhatIsNoNumberSpoilsItsGroupAlone) {
       for (const bool asymmetric : {false, true})
         for (const std::int64_t place : {0, 17, 39})
           for (const Isa isa : sets()) {
-            Case given{bits, asymmetric, 3, 40, {}, Array(Element::fp16, 120, 0)};
+            Case arguments{bits, asymmetric, 3, 40, {}, Array(Element::fp16, 120, 0)};
             for (std::int64_t i = 0; i < 120; ++i)
-              given.from.set(i, i == 40 + place ? bad : static_cast<double>(i % 40) - 20);
-            Result made = quantized(isa, given);
-            const Array read = dequantized(isa, given, made, Element::f32, 0, false);
+              arguments.from.set(i, i == 40 + place ? bad : static_cast<double>(i % 40) - 20);
+            Result made = quantized(isa, arguments);
+            const Array read = dequantized(isa, arguments, made, Element::f32, 0, false);
             for (std::int64_t i = 0; i < 120; ++i) {
               if (i / 40 == 1)
                 EXPECT_TRUE(std::isnan(read.get(i))) << i;
               else
-                EXPECT_NEAR(read.get(i), given.from.get(i), bits == 8 ? 0.2 : 3) << i;
+                EXPECT_NEAR(read.get(i), arguments.from.get(i), bits == 8 ? 0.2 : 3) << i;
             }
           }
 }
@@ -272,28 +288,29 @@ Reduction random_reduction(Random& random) {
 TEST(Quantizer, AllKernelsReduceToTheSameCodes) {
   Random random(10);
   for (int i = 0; i < 25; ++i) {
-    Reduction given = random_reduction(random);
-    const std::int64_t groups = given.size / given.group, width = given.asymmetric ? 2 : 1;
+    Reduction arguments = random_reduction(random);
+    const std::int64_t groups = arguments.size / arguments.group, width = arguments.asymmetric ? 2 : 1;
     std::vector<float> scratch(reduce_scratch);
     // The sum, quantized as any tensor is.
-    Case sum{given.bits, given.asymmetric, groups, given.group, {}, Array(Element::f32, given.size, 0)};
-    for (std::int64_t k = 0; k < given.size; ++k) {
+    Case sum{arguments.bits, arguments.asymmetric, groups, arguments.group, {}, Array(Element::f32, arguments.size, 0)};
+    for (std::int64_t k = 0; k < arguments.size; ++k) {
       float all = 0;
-      for (std::int64_t tensor = 0; tensor < given.tensors; ++tensor) {
-        const std::int64_t at = (tensor * given.size + k) / given.in_group * width;
-        const float value = std::fma(static_cast<float>(code_in(given.from, given.bits, tensor * given.size + k)),
-                                     static_cast<float>(given.from_params.get(at)),
-                                     given.asymmetric ? static_cast<float>(given.from_params.get(at + 1)) : 0.0F);
+      for (std::int64_t tensor = 0; tensor < arguments.tensors; ++tensor) {
+        const std::int64_t at = (tensor * arguments.size + k) / arguments.in_group * width;
+        const float value =
+            std::fma(static_cast<float>(code_in(arguments.from, arguments.bits, tensor * arguments.size + k)),
+                     static_cast<float>(arguments.from_params.get(at)),
+                     arguments.asymmetric ? static_cast<float>(arguments.from_params.get(at + 1)) : 0.0F);
         all = tensor == 0 ? value : all + value;
       }
       sum.from.set(k, all);
     }
     const Result expected = quantized(Isa::scalar, sum);
     for (const Isa isa : sets())
-      expect_same(given.made_by([&](const ReduceJob& job) { reduce_groups(isa, job, 0, groups, scratch.data()); }),
+      expect_same(arguments.made_by([&](const ReduceJob& job) { reduce_groups(isa, job, 0, groups, scratch.data()); }),
                   expected, to_string(isa));
-    if (given.size <= 20000)
-      expect_same(given.made_by([&](const ReduceJob& job) {
+    if (arguments.size <= 20000)
+      expect_same(arguments.made_by([&](const ReduceJob& job) {
         std::vector<GroupRange> lanes(quantizer_lanes);
         for (std::int64_t group = groups; group-- > 0;) reduce_group_block(job, group, lanes.data(), BlockLanes{true});
       }),

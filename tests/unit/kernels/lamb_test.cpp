@@ -1,7 +1,7 @@
 // LAMB: the kernels of all instruction sets, and what blocks of threads do on CUDA, run by the host, have the same bits; and
 // those are near to exact arithmetic.
-#include "kernels/optimizer/lamb_blocks.h"
 #include "kernels/optimizer/lamb.h"
+#include "kernels/optimizer/lamb_blocks.h"
 #include "unit/kernels/device_elements.h"
 
 namespace {
@@ -65,35 +65,35 @@ constexpr LambBounds bounds{.step_size = 0.01, .max_coeff = 10, .min_coeff = 0.0
 
 std::int64_t blocks_of(std::int64_t size) { return (size + lamb_block - 1) / lamb_block; }
 
-LambRate cpu_step(Isa isa, const LambConstants& constants, Case& given) {
-  const std::int64_t size = given.p.size();
+LambRate cpu_step(Isa isa, const LambConstants& constants, Case& arguments) {
+  const std::int64_t size = arguments.p.size();
   std::vector<LambNorms> parts;
   for (std::int64_t begin = 0; begin < size; begin += lamb_block)
-    parts.push_back(lamb_moments(isa, constants, given.arrays(), begin, std::min(size, begin + lamb_block)));
+    parts.push_back(lamb_moments(isa, constants, arguments.arrays(), begin, std::min(size, begin + lamb_block)));
   LambNorms lanes[lamb_lanes];
   lamb_total(parts.data(), static_cast<std::int64_t>(parts.size()), lanes, HostThreads{});
   const LambRate rate = lamb_rate(lanes[0], bounds);
-  lamb_apply(isa, constants, rate.rate, given.arrays(), 0, size);
+  lamb_apply(isa, constants, rate.rate, arguments.arrays(), 0, size);
   return rate;
 }
 
 /// The three launches of lamb.cu, the last block first.
 template <typename P, typename G, typename S, typename Each>
-LambRate device_step(const LambConstants& constants, Case& given, const Each& each) {
-  const std::int64_t size = given.p.size();
+LambRate device_step(const LambConstants& constants, Case& arguments, const Each& each) {
+  const std::int64_t size = arguments.p.size();
   std::vector<LambNorms> parts(static_cast<std::size_t>(blocks_of(size)));
   // As shared memory is: with what was there before.
   std::vector<LambNorms> lanes(lamb_lanes, LambNorms{1e300, 1e300});
   for (std::int64_t block = blocks_of(size); block-- > 0;) {
-    lamb_moments_block<P, G, S>(constants, given.arrays(), size, block, lanes.data(), each);
+    lamb_moments_block<P, G, S>(constants, arguments.arrays(), size, block, lanes.data(), each);
     parts[static_cast<std::size_t>(block)] = lanes[0];
   }
   lamb_total(parts.data(), static_cast<std::int64_t>(parts.size()), lanes.data(), each);
   const LambRate rate = lamb_rate(lanes[0], bounds);
   for (std::int64_t block = blocks_of(size); block-- > 0;)
-    with_device_type(given.copy.element(), [&](auto c) {
-      auto* const copy = static_cast<decltype(c)*>(given.arrays().copy);
-      lamb_apply_block<P, S>(constants, rate.rate, given.arrays(), copy, size, block, each);
+    with_device_type(arguments.copy.element(), [&](auto c) {
+      auto* const copy = static_cast<decltype(c)*>(arguments.arrays().copy);
+      lamb_apply_block<P, S>(constants, rate.rate, arguments.arrays(), copy, size, block, each);
     });
   return rate;
 }
@@ -147,10 +147,10 @@ TEST(Lamb, IsNearToExactArithmetic) {
   Random random(42);
   for (int i = 0; i < 60; ++i) {
     const LambConstants c = random_constants(random);
-    Case given = random_case(random, false);
-    if (given.p.element() != Element::f32 || given.p.size() == 0) continue;
-    const Case before = given;
-    const LambRate rate = cpu_step(sets().back(), c, given);
+    Case arguments = random_case(random, false);
+    if (arguments.p.element() != Element::f32 || arguments.p.size() == 0) continue;
+    const Case before = arguments;
+    const LambRate rate = cpu_step(sets().back(), c, arguments);
     double weight = 0;
     double update = 0;
     std::vector<double> u;
@@ -158,8 +158,8 @@ TEST(Lamb, IsNearToExactArithmetic) {
       const double g = before.g.get(j) / c.grad_scale;
       const double m = c.beta1 * before.m.get(j) + c.one_minus_beta1 * g;
       const double v = c.beta2 * before.v.get(j) + c.one_minus_beta2 * g * g;
-      EXPECT_NEAR(given.m.get(j), m, 1e-6 * (std::abs(before.m.get(j)) + std::abs(g)));
-      EXPECT_NEAR(given.v.get(j), v, 1e-6 * v);
+      EXPECT_NEAR(arguments.m.get(j), m, 1e-6 * (std::abs(before.m.get(j)) + std::abs(g)));
+      EXPECT_NEAR(arguments.v.get(j), v, 1e-6 * v);
       const double divisor = c.eps_inside ? std::sqrt(v + c.eps) : std::sqrt(v) + c.eps;
       u.push_back(m / divisor + c.decay * before.p.get(j));
       weight += before.p.get(j) * before.p.get(j);
@@ -171,9 +171,9 @@ TEST(Lamb, IsNearToExactArithmetic) {
       const double p = before.p.get(j) - bounds.step_size * ratio * u[static_cast<std::size_t>(j)];
       const double allowed = 1e-6 * std::abs(before.p.get(j)) +
                              1e-3 * bounds.step_size * ratio * std::abs(u[static_cast<std::size_t>(j)]) + 1e-7;
-      EXPECT_NEAR(given.p.get(j), p, allowed);
-      if (given.has_copy) {
-        EXPECT_EQ(given.copy.get(j), rounded(given.p.get(j), given.copy.element()));
+      EXPECT_NEAR(arguments.p.get(j), p, allowed);
+      if (arguments.has_copy) {
+        EXPECT_EQ(arguments.copy.get(j), rounded(arguments.p.get(j), arguments.copy.element()));
       }
     }
   }

@@ -42,15 +42,15 @@ Case random_case(Random& random, bool special) {
   return out;
 }
 
-std::vector<std::uint8_t> made_by(Case& given, const std::function<void(const ToFloatsJob&)>& run) {
-  Rows to(given.groups * given.bytes(), 3);
-  run(given.job(to));
+std::vector<std::uint8_t> made_by(Case& arguments, const std::function<void(const ToFloatsJob&)>& run) {
+  Rows to(arguments.groups * arguments.bytes(), 3);
+  run(arguments.job(to));
   EXPECT_TRUE(to.guards_whole());
   return to.values();
 }
 
-std::vector<std::uint8_t> quantized(Isa isa, Case& given) {
-  return made_by(given, [&](const ToFloatsJob& job) { to_floats(isa, job, 0, given.groups); });
+std::vector<std::uint8_t> quantized(Isa isa, Case& arguments) {
+  return made_by(arguments, [&](const ToFloatsJob& job) { to_floats(isa, job, 0, arguments.groups); });
 }
 
 std::int32_t code_in(const std::uint8_t* row, FloatFormat format, std::int64_t i) {
@@ -76,13 +76,15 @@ double number(FloatFormat f, std::int32_t code) {
   return code >> (f.bits - 1) ? -size : size;
 }
 
-bool same_bytes(const std::vector<std::uint8_t>& ours, const std::vector<std::uint8_t>& expected, const Case& given) {
+bool same_bytes(const std::vector<std::uint8_t>& ours, const std::vector<std::uint8_t>& expected,
+                const Case& arguments) {
   for (std::size_t i = 0; i < ours.size(); ++i) {
     if (ours[i] == expected[i]) continue;
     // Which NaN a step is, is the processor's affair.
-    const std::size_t row = i / static_cast<std::size_t>(given.bytes()) * static_cast<std::size_t>(given.bytes());
-    if (!std::isnan(step_of(ours.data() + row, given.format, given.group)) ||
-        !std::isnan(step_of(expected.data() + row, given.format, given.group)))
+    const std::size_t row =
+        i / static_cast<std::size_t>(arguments.bytes()) * static_cast<std::size_t>(arguments.bytes());
+    if (!std::isnan(step_of(ours.data() + row, arguments.format, arguments.group)) ||
+        !std::isnan(step_of(expected.data() + row, arguments.format, arguments.group)))
       return false;
   }
   return true;
@@ -93,20 +95,21 @@ bool same_bytes(const std::vector<std::uint8_t>& ours, const std::vector<std::ui
 TEST(FpQuantizer, AllKernelsMakeTheSameRows) {
   Random random(17);
   for (int i = 0; i < 400; ++i) {
-    Case given = random_case(random, random.once_in(2));
-    const auto expected = quantized(Isa::scalar, given);
-    const std::string what = std::to_string(given.format.bits) + " bits, group " + std::to_string(given.group);
+    Case arguments = random_case(random, random.once_in(2));
+    const auto expected = quantized(Isa::scalar, arguments);
+    const std::string what = std::to_string(arguments.format.bits) + " bits, group " + std::to_string(arguments.group);
     for (const Isa isa : sets())
-      ASSERT_TRUE(same_bytes(quantized(isa, given), expected, given)) << what << " " << to_string(isa);
+      ASSERT_TRUE(same_bytes(quantized(isa, arguments), expected, arguments)) << what << " " << to_string(isa);
     for (const bool backwards : {false, true}) {
-      const auto device = made_by(given, [&](const ToFloatsJob& job) {
+      const auto device = made_by(arguments, [&](const ToFloatsJob& job) {
         std::vector<std::int32_t> lanes(fp_quantizer_lanes);
-        for (std::int64_t group = given.groups; group-- > 0;)
-          with_device_type(given.from.element(), [&](auto type) {
-            to_floats_block<decltype(type)>(job, greatest_of(given.format), group, lanes.data(), BlockLanes{backwards});
+        for (std::int64_t group = arguments.groups; group-- > 0;)
+          with_device_type(arguments.from.element(), [&](auto type) {
+            to_floats_block<decltype(type)>(job, greatest_of(arguments.format), group, lanes.data(),
+                                            BlockLanes{backwards});
           });
       });
-      ASSERT_TRUE(same_bytes(device, expected, given)) << what << " device";
+      ASSERT_TRUE(same_bytes(device, expected, arguments)) << what << " device";
     }
   }
 }
@@ -122,23 +125,23 @@ TEST(FpQuantizer, CodesAreTheNearestNumbers) {
     std::vector<double> numbers;
     for (std::int32_t code = 0; code <= size_mask_of(format); ++code) numbers.push_back(number(format, code));
     for (int i = 0; i < 25; ++i) {
-      Case given = random_case(random, false);
-      given.format = format;
-      given.stochastic = false;
-      given.group = (given.group + 7) / 8 * 8;
-      given.from = Array(Element::f32, given.groups * given.group, 0);
-      for (std::int64_t k = 0; k < given.from.size(); ++k)
-        given.from.set(k, random.once_in(20) ? 0 : random.value(-6, 1));
-      const auto rows = quantized(sets().back(), given);
-      for (std::int64_t g = 0; g < given.groups; ++g) {
-        const std::uint8_t* row = rows.data() + g * given.bytes();
+      Case arguments = random_case(random, false);
+      arguments.format = format;
+      arguments.stochastic = false;
+      arguments.group = (arguments.group + 7) / 8 * 8;
+      arguments.from = Array(Element::f32, arguments.groups * arguments.group, 0);
+      for (std::int64_t k = 0; k < arguments.from.size(); ++k)
+        arguments.from.set(k, random.once_in(20) ? 0 : random.value(-6, 1));
+      const auto rows = quantized(sets().back(), arguments);
+      for (std::int64_t g = 0; g < arguments.groups; ++g) {
+        const std::uint8_t* row = rows.data() + g * arguments.bytes();
         float most = 0;
-        for (std::int64_t k = 0; k < given.group; ++k)
-          most = std::max(most, static_cast<float>(std::abs(given.from.get(g * given.group + k))));
-        ASSERT_EQ(step_of(row, format, given.group), most / static_cast<float>(greatest[which]));
-        for (std::int64_t k = 0; k < given.group && most > 0; ++k) {
-          const auto y =
-              static_cast<float>(given.from.get(g * given.group + k)) * (static_cast<float>(greatest[which]) / most);
+        for (std::int64_t k = 0; k < arguments.group; ++k)
+          most = std::max(most, static_cast<float>(std::abs(arguments.from.get(g * arguments.group + k))));
+        ASSERT_EQ(step_of(row, format, arguments.group), most / static_cast<float>(greatest[which]));
+        for (std::int64_t k = 0; k < arguments.group && most > 0; ++k) {
+          const auto y = static_cast<float>(arguments.from.get(g * arguments.group + k)) *
+                         (static_cast<float>(greatest[which]) / most);
           const double size = std::abs(static_cast<double>(y));
           const auto above =
               static_cast<std::int32_t>(std::lower_bound(numbers.begin(), numbers.end(), size) - numbers.begin());
@@ -168,10 +171,10 @@ TEST(FpQuantizer, NextToTheMiddle) {
     }
     while (wanted.size() % 8 != 0) wanted.emplace_back(0.0F, 0);
     const auto group = static_cast<std::int64_t>(wanted.size());
-    Case given{format, 1, group, false, 0, Array(Element::f32, group, 0)};
-    for (std::int64_t i = 0; i < group; ++i) given.from.set(i, wanted[static_cast<std::size_t>(i)].first);
+    Case arguments{format, 1, group, false, 0, Array(Element::f32, group, 0)};
+    for (std::int64_t i = 0; i < group; ++i) arguments.from.set(i, wanted[static_cast<std::size_t>(i)].first);
     for (const Isa isa : sets()) {
-      const auto row = quantized(isa, given);
+      const auto row = quantized(isa, arguments);
       for (std::int64_t i = 0; i < group; ++i)
         ASSERT_EQ(code_in(row.data(), format, i), wanted[static_cast<std::size_t>(i)].second)
             << to_string(isa) << " " << i;
@@ -184,24 +187,25 @@ TEST(FpQuantizer, AllKernelsReadTheSameNumbers) {
   Random random(19);
   int aligned = 0;
   for (int i = 0; i < 300; ++i) {
-    Case given = random_case(random, random.once_in(2));
-    given.groups += 3;
-    std::vector<std::uint8_t> rows(static_cast<std::size_t>(given.groups * given.bytes()));
+    Case arguments = random_case(random, random.once_in(2));
+    arguments.groups += 3;
+    std::vector<std::uint8_t> rows(static_cast<std::size_t>(arguments.groups * arguments.bytes()));
     for (auto& byte : rows) byte = static_cast<std::uint8_t>(random.whole(0, 255));
-    for (std::int64_t g = 0; g < given.groups; ++g) {
+    for (std::int64_t g = 0; g < arguments.groups; ++g) {
       const auto step = static_cast<float>(random.once_in(9) ? random.special() : random.value(-3, 1));
-      std::memcpy(rows.data() + (g + 1) * given.bytes() - 4, &step, 4);
+      std::memcpy(rows.data() + (g + 1) * arguments.bytes() - 4, &step, 4);
     }
     // Rows 1 and 2 to the groups 0 and 1.
-    Array expected(random.element(), 2 * given.group, 0);
+    Array expected(random.element(), 2 * arguments.group, 0);
     const bool past = random.once_in(2);
     const auto job = [&](Array& to) {
-      return FromFloatsJob{rows.data(), given.format, given.group, to.data(), to.element(), past};
+      return FromFloatsJob{rows.data(), arguments.format, arguments.group, to.data(), to.element(), past};
     };
     for (std::int64_t k = 0; k < expected.size(); ++k) {
-      const std::uint8_t* row = rows.data() + (1 + k / given.group) * given.bytes();
-      const auto value = static_cast<float>(number(given.format, code_in(row, given.format, k % given.group)));
-      expected.set(k, value * step_of(row, given.format, given.group));
+      const std::uint8_t* row = rows.data() + (1 + k / arguments.group) * arguments.bytes();
+      const auto value =
+          static_cast<float>(number(arguments.format, code_in(row, arguments.format, k % arguments.group)));
+      expected.set(k, value * step_of(row, arguments.format, arguments.group));
     }
     for (const Isa isa : sets()) {
       Array ours(expected.element(), expected.size(), random.offset());
@@ -213,7 +217,8 @@ TEST(FpQuantizer, AllKernelsReadTheSameNumbers) {
     Array device(expected.element(), expected.size(), 0);
     with_device_type(expected.element(), [&](auto type) {
       for (std::int64_t k = device.size(); k-- > 0;)
-        from_floats_element<decltype(type)>(job(device), 1 + k / given.group, k / given.group, k % given.group);
+        from_floats_element<decltype(type)>(job(device), 1 + k / arguments.group, k / arguments.group,
+                                            k % arguments.group);
     });
     op_tests::expect_same(device, expected, "device");
     if (HasFatalFailure() || HasNonfatalFailure()) return;
@@ -225,13 +230,13 @@ TEST(FpQuantizer, AllKernelsReadTheSameNumbers) {
 TEST(FpQuantizer, StochasticRoundingIsRightOnAverage) {
   for (const FloatFormat format : float_formats) {
     constexpr std::int64_t group = 4096;
-    Case given{format, 1, group, true, 5, Array(Element::f32, group, 0)};
+    Case arguments{format, 1, group, true, 5, Array(Element::f32, group, 0)};
     const auto greatest = static_cast<double>(greatest_of(format));
     // Normal numbers and small ones: a quarter of the way to the next number.
     for (const std::int32_t code : {size_mask_of(format) - 2, 1 << format.mantissa, 1, 0}) {
       const double low = number(format, code), high = number(format, code + 1), value = low + (high - low) / 4;
-      for (std::int64_t i = 0; i < group; ++i) given.from.set(i, i == 0 ? greatest : i % 2 ? value : low);
-      const auto row = quantized(sets().back(), given);
+      for (std::int64_t i = 0; i < group; ++i) arguments.from.set(i, i == 0 ? greatest : i % 2 ? value : low);
+      const auto row = quantized(sets().back(), arguments);
       int up = 0;
       for (std::int64_t i = 1; i < group; ++i) {
         const std::int32_t found = code_in(row.data(), format, i);
@@ -243,8 +248,8 @@ TEST(FpQuantizer, StochasticRoundingIsRightOnAverage) {
         up += found == code + 1;
       }
       EXPECT_NEAR(up, group / 8.0, 100) << format.bits << " bits, code " << code;  // 5 standard deviations
-      given.seed += 1;
-      EXPECT_NE(quantized(sets().back(), given), row);
+      arguments.seed += 1;
+      EXPECT_NE(quantized(sets().back(), arguments), row);
     }
   }
 }
@@ -255,10 +260,10 @@ TEST(FpQuantizer, SpecialGroups) {
     for (const Isa isa : sets())
       for (const bool stochastic : {false, true})
         for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL, 0.0, 0x1p-149}) {
-          Case given{format, 3, 24, stochastic, 1, Array(Element::f32, 72, 0)};
+          Case arguments{format, 3, 24, stochastic, 1, Array(Element::f32, 72, 0)};
           for (std::int64_t i = 0; i < 72; ++i)
-            given.from.set(i, i / 24 == 1 ? (std::abs(bad) < 1 || i % 24 == 13 ? bad : 1) : 2);
-          const auto rows = quantized(isa, given);
+            arguments.from.set(i, i / 24 == 1 ? (std::abs(bad) < 1 || i % 24 == 13 ? bad : 1) : 2);
+          const auto rows = quantized(isa, arguments);
           Array read(Element::f32, 72, 0);
           from_floats(isa, {rows.data(), format, 24, read.data(), Element::f32}, 0, 0, 3);
           for (std::int64_t i = 0; i < 72; ++i) {

@@ -51,49 +51,50 @@ Case random_case(op_tests::Random& random, std::int64_t unit) {
 }
 
 template <typename Unit, typename Id>
-void run_blocks(const Case& given, bool gather) {
+void run_blocks(const Case& arguments, bool gather) {
   constexpr unsigned threads = 3;
-  for (std::int64_t row = given.rows; row-- > 0;)
+  for (std::int64_t row = arguments.rows; row-- > 0;)
     for (unsigned thread = 0; thread < threads; ++thread) {
       if (gather)
-        copy_token_block<Unit, Id, true>(given.copy, row, thread, threads);
+        copy_token_block<Unit, Id, true>(arguments.copy, row, thread, threads);
       else
-        copy_token_block<Unit, Id, false>(given.copy, row, thread, threads);
+        copy_token_block<Unit, Id, false>(arguments.copy, row, thread, threads);
     }
 }
 
 template <typename Unit>
 void compare(op_tests::Random& random, bool gather, bool wide) {
-  Case given = random_case(random, sizeof(Unit));
-  Case want = given;
+  Case arguments = random_case(random, sizeof(Unit));
+  Case want = arguments;
   const auto begin = [](std::vector<char>& bytes) {
     char* at = bytes.data();
     return at + (16 - reinterpret_cast<std::uintptr_t>(at) % 16) % 16;
   };
-  given.copy.whole = begin(given.whole);
-  given.copy.part = begin(given.part);
-  given.copy.ids = wide ? static_cast<const void*>(given.wide.data()) : given.narrow.data();
-  EXPECT_GE(token_unit(given.copy), static_cast<int>(sizeof(Unit)));
-  want.copy.whole = want.whole.data() + (given.copy.whole - given.whole.data());
-  want.copy.part = want.part.data() + (given.copy.part - given.part.data());
-  for (std::int64_t i = 0; i < given.rows; ++i) {
-    const std::int64_t batch = i / given.copy.count;
-    const std::int64_t id = given.wide[static_cast<std::size_t>(i)];
-    char* part = want.copy.part + batch * given.copy.part_batch + i % given.copy.count * given.copy.part_token;
-    char* whole = want.copy.whole + batch * given.copy.whole_batch + id * given.copy.whole_token;
-    const auto bytes = static_cast<std::size_t>(given.copy.bytes);
-    if (id < 0 || id >= given.copy.tokens) {
+  arguments.copy.whole = begin(arguments.whole);
+  arguments.copy.part = begin(arguments.part);
+  arguments.copy.ids = wide ? static_cast<const void*>(arguments.wide.data()) : arguments.narrow.data();
+  EXPECT_GE(token_unit(arguments.copy), static_cast<int>(sizeof(Unit)));
+  want.copy.whole = want.whole.data() + (arguments.copy.whole - arguments.whole.data());
+  want.copy.part = want.part.data() + (arguments.copy.part - arguments.part.data());
+  for (std::int64_t i = 0; i < arguments.rows; ++i) {
+    const std::int64_t batch = i / arguments.copy.count;
+    const std::int64_t id = arguments.wide[static_cast<std::size_t>(i)];
+    char* part =
+        want.copy.part + batch * arguments.copy.part_batch + i % arguments.copy.count * arguments.copy.part_token;
+    char* whole = want.copy.whole + batch * arguments.copy.whole_batch + id * arguments.copy.whole_token;
+    const auto bytes = static_cast<std::size_t>(arguments.copy.bytes);
+    if (id < 0 || id >= arguments.copy.tokens) {
       if (gather) std::memset(part, 0, bytes);
     } else {
       std::memcpy(gather ? part : whole, gather ? whole : part, bytes);
     }
   }
   if (wide)
-    run_blocks<Unit, std::int64_t>(given, gather);
+    run_blocks<Unit, std::int64_t>(arguments, gather);
   else
-    run_blocks<Unit, std::int32_t>(given, gather);
-  EXPECT_EQ(given.whole, want.whole);
-  EXPECT_EQ(given.part, want.part);
+    run_blocks<Unit, std::int32_t>(arguments, gather);
+  EXPECT_EQ(arguments.whole, want.whole);
+  EXPECT_EQ(arguments.part, want.part);
 }
 
 // Broken by a token or a byte of another place, a number that is none and is followed, and what lies between tokens being written.

@@ -63,7 +63,7 @@ struct Case {
   bool tanh, inverted, has_norm, has_product, has_plus, in_place;
   std::size_t offset;
   Dropout dropout;
-  std::vector<double> product, bias, residual, weight, shift, grad, plus, given, stats;
+  std::vector<double> product, bias, residual, weight, shift, grad, plus, arguments, stats;
 };
 
 Case random_case(Random& random) {
@@ -81,7 +81,8 @@ Case random_case(Random& random) {
   c.offset = random.once_in(2) ? 0 : random.offset();
   if (random.once_in(2)) c.dropout = {static_cast<std::uint64_t>(random.whole(0, 1 << 30)), 0x40000000U, 4.0 / 3};
   const std::int64_t size = c.rows * c.columns;
-  for (auto* numbers : {&c.product, &c.residual, &c.grad, &c.plus, &c.given}) *numbers = random_numbers(random, size);
+  for (auto* numbers : {&c.product, &c.residual, &c.grad, &c.plus, &c.arguments})
+    *numbers = random_numbers(random, size);
   for (auto* numbers : {&c.bias, &c.shift}) *numbers = random_numbers(random, c.columns);
   c.weight = random_numbers(random, c.columns, 0.5, 2);
   for (std::int64_t row = 0; row < c.rows; ++row) {
@@ -101,7 +102,7 @@ void compare(Case& c, bool backwards, const std::string& what) {
   const auto fresh = [&](std::int64_t count) { return Numbers<T>(count, c.offset); };
   Numbers<T> product = own(c.product), bias = own(c.bias), residual = own(c.residual), weight = own(c.weight),
              shift = own(c.shift);
-  Numbers<T> grad = own(c.grad), plus = own(c.plus), given = own(c.given);
+  Numbers<T> grad = own(c.grad), plus = own(c.plus), arguments = own(c.arguments);
   std::vector<double> scratch = zeros(c.columns + 16);
 
   {
@@ -128,9 +129,9 @@ void compare(Case& c, bool backwards, const std::string& what) {
                totals[3] = {fresh(c.columns), fresh(c.columns), fresh(c.columns)};
     Numbers<Real> stats(c.stats, 0), parts(norm_parts(c.rows).count * 3 * c.columns, 0);
     run_norm_grad(
-        NormGrad<T>{c.columns, grad.data(), c.inverted ? nullptr : given.data(), c.inverted ? given.data() : nullptr,
-                    c.has_norm ? weight.data() : nullptr, shift.data(), stats.data(),
-                    c.has_plus ? plus.data() : nullptr, grad_sum.data(), grad_product.data(), c.dropout},
+        NormGrad<T>{c.columns, grad.data(), c.inverted ? nullptr : arguments.data(),
+                    c.inverted ? arguments.data() : nullptr, c.has_norm ? weight.data() : nullptr, shift.data(),
+                    stats.data(), c.has_plus ? plus.data() : nullptr, grad_sum.data(), grad_product.data(), c.dropout},
         c.rows, parts.data(), backwards);
     run_sum_parts(PartSums<T>{norm_parts(c.rows).count,
                               c.columns,
@@ -140,8 +141,8 @@ void compare(Case& c, bool backwards, const std::string& what) {
                   backwards);
     std::vector<double> want_sum = zeros(size), want_product = zeros(size), sums = zeros(3 * c.columns);
     norm_grad(Isa::scalar,
-              NormGrad<double>{c.columns, c.grad.data(), c.inverted ? nullptr : c.given.data(),
-                               c.inverted ? c.given.data() : nullptr, c.has_norm ? c.weight.data() : nullptr,
+              NormGrad<double>{c.columns, c.grad.data(), c.inverted ? nullptr : c.arguments.data(),
+                               c.inverted ? c.arguments.data() : nullptr, c.has_norm ? c.weight.data() : nullptr,
                                c.shift.data(), c.stats.data(), c.has_plus ? c.plus.data() : nullptr, want_sum.data(),
                                want_product.data(), c.dropout},
               0, c.rows, sums.data(), scratch.data());
@@ -152,7 +153,7 @@ void compare(Case& c, bool backwards, const std::string& what) {
                                 error + sum_error, what + " norm's sums");
   }
   {
-    Numbers<T> from = own(c.given), to = fresh(size), change = own(c.grad), total = fresh(c.columns),
+    Numbers<T> from = own(c.arguments), to = fresh(size), change = own(c.grad), total = fresh(c.columns),
                plain_total = fresh(c.columns);
     Numbers<Real> parts(column_parts(c.rows).count * c.columns, 0),
         plain_parts(column_parts(c.rows).count * c.columns, 0);
@@ -165,7 +166,7 @@ void compare(Case& c, bool backwards, const std::string& what) {
                   backwards);
     std::vector<double> want = zeros(size), want_change = c.grad, sums = zeros(c.columns),
                         plain_sums = zeros(c.columns);
-    const Gelu<double> exact{c.columns, c.given.data(), c.bias.data(), want.data(), c.tanh};
+    const Gelu<double> exact{c.columns, c.arguments.data(), c.bias.data(), want.data(), c.tanh};
     gelu(Isa::scalar, exact, 0, c.rows);
     gelu_grad(Isa::scalar, exact, want_change.data(), 0, c.rows, sums.data());
     column_sums(Isa::scalar, c.grad.data(), c.columns, 0, c.rows, plain_sums.data());

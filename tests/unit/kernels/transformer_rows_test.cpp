@@ -108,7 +108,7 @@ std::vector<Result> rows_of(Isa isa, std::int64_t columns, bool dropout, bool ta
   keep(&out, "stats", stats, false);
 
   // The backward pass is given the same numbers in each type: of its own forward pass they would be rounded already.
-  Numbers<S> grad(size, 6), plus(size, 7), given(size, 8), grad_sum(size), grad_product(size);
+  Numbers<S> grad(size, 6), plus(size, 7), arguments(size, 8), grad_sum(size), grad_product(size);
   Numbers<Real> sums(3 * columns), given_stats(2 * rows);
   for (std::int64_t i = 0; i < 3 * columns; ++i) sums.at(i) = 1;
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -116,9 +116,9 @@ std::vector<Result> rows_of(Isa isa, std::int64_t columns, bool dropout, bool ta
     given_stats.at(2 * row + 1) = static_cast<Real>(1.5);
   }
   norm_grad(isa,
-            NormGrad<S>{columns, grad.data(), inverted ? nullptr : given.data(), inverted ? given.data() : nullptr,
-                        weight.data(), shift.data(), given_stats.data(), plus.data(), grad_sum.data(),
-                        grad_product.data(), norm.dropout},
+            NormGrad<S>{columns, grad.data(), inverted ? nullptr : arguments.data(),
+                        inverted ? arguments.data() : nullptr, weight.data(), shift.data(), given_stats.data(),
+                        plus.data(), grad_sum.data(), grad_product.data(), norm.dropout},
             1, rows, sums.data(), scratch.get());
   keep(&out, "grad_sum", grad_sum, true);
   keep(&out, "grad_product", grad_product, true);

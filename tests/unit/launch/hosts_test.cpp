@@ -139,14 +139,15 @@ TEST(Hosts, FirstOnes) {
 }
 
 TEST(Hosts, SlotsOfEach) {
-  EXPECT_EQ(slots_of_each(pool(), 2, FewerSlots::refuse).front().slots, (Slots{"0", "1"}));
-  EXPECT_EQ(slots_of_each({{"a", {"GPU-x", "GPU-y"}}}, 1, FewerSlots::refuse).front().slots, Slots{"GPU-x"});
+  EXPECT_EQ(slots_of_each(pool(), 2, FewerSlots::fail).front().slots, (Slots{"0", "1"}));
+  EXPECT_EQ(slots_of_each({{"a", {"GPU-x", "GPU-y"}}}, 1, FewerSlots::fail).front().slots, Slots{"GPU-x"});
   EXPECT_EQ(slots_of_each({{"a", {"0"}}}, 3, FewerSlots::add).front().slots, numbered_slots(3));
-  EXPECT_EQ(slots_of_each({{"a", {"0", "1"}}}, 2, FewerSlots::refuse_unasked).front().slots, numbered_slots(2));
-  const auto refused = refusal([] { slots_of_each(pool(), 5, FewerSlots::refuse); });
+  EXPECT_EQ(slots_of_each({{"a", {"0", "1"}}}, 2, FewerSlots::fail_unless_oversubscribed).front().slots,
+            numbered_slots(2));
+  const auto refused = refusal([] { slots_of_each(pool(), 5, FewerSlots::fail); });
   EXPECT_THAT(refused, HasSubstr("--num_accelerators exceeds the slots of worker-0; got 5, want 4 at most"));
   EXPECT_THAT(refused, Not(HasSubstr("--oversubscribe")));
-  EXPECT_THAT(refusal([] { slots_of_each(pool(), 5, FewerSlots::refuse_unasked); }),
+  EXPECT_THAT(refusal([] { slots_of_each(pool(), 5, FewerSlots::fail_unless_oversubscribed); }),
               HasSubstr("want 4 at most; add slots to the host file, or pass --oversubscribe"));
 }
 

@@ -166,7 +166,7 @@ TEST_F(Quantize, IsKeptForTheNextTime) {
   EXPECT_GT(std::filesystem::last_write_time(cached()[0]), before - std::chrono::minutes(30));  // a use is noted
   load(8);
   EXPECT_EQ(cached().size(), 2U);
-  Model::load(folder_.path(), LoadOptions{.bits = 4, .group = 32, .cache = false});
+  (void)Model::load(folder_.path(), LoadOptions{.bits = 4, .group = 32, .cache = false});
   EXPECT_EQ(cached().size(), 2U);
 }
 

@@ -168,7 +168,7 @@ TEST_P(StoredParts, AreThoseOfTheWhole) {
       continue;
     }
     ASSERT_TRUE(form);
-    EXPECT_EQ(*form, (IntegerForm{bits, group}));
+    EXPECT_EQ(*form, (IntegerFormat{bits, group}));
     EXPECT_TRUE(values(stored.integers(wanted)).equal(want));
   }
 }
@@ -258,11 +258,11 @@ TEST_F(StoredModel, RanksHaveIntegers) {
       EXPECT_TRUE((integers ? dequantize(weight, scales, 0, weight.size(0)) : weight).equal(floats.at(name))) << name;
     });
     EXPECT_TRUE(got.embedding.equal(want.embedding));
-    const auto forms = planned_forms(plan, stored, {});
+    const auto forms = planned_formats(plan, stored, {});
     EXPECT_EQ(forms.count("model.layers.1.self_attn.q_proj.weight"), 0U);
     EXPECT_EQ(forms.count("model.layers.2.mlp.gate_proj.weight"), 0U);
-    EXPECT_EQ(forms.at("model.layers.0.self_attn.o_proj.weight"), (IntegerForm{4, 32}));
-    EXPECT_EQ(forms.at("lm_head.weight"), (IntegerForm{4, 32}));
+    EXPECT_EQ(forms.at("model.layers.0.self_attn.o_proj.weight"), (IntegerFormat{4, 32}));
+    EXPECT_EQ(forms.at("lm_head.weight"), (IntegerFormat{4, 32}));
   }
 }
 

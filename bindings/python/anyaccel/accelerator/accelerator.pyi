@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from .._native import DeviceProperties, DtypeRow, DtypeSupport, Graph, GraphPool, HostMemoryStats, MemoryInfo, Random, Scope
+from .._native import DeviceProperties, DtypeRow, DtypeSupport, Graph, GraphPool, HostMemoryStats, MemoryInfo, MemoryStats, Random, Scope
 from .._native import Event as Event_
 from ..op_builder import OpBuilder
 from ..stream import Stream as Stream_
@@ -97,6 +97,8 @@ class Accelerator:
         """As reset_peak_memory_stats (torch keeps the old name)."""
     def memory_stats(self, device_index: int | None = None) -> dict[str, int]:
         """All that the allocator counts, by torch's keys, with "host.rss.current" and "host.rss.peak"."""
+    def allocator_stats(self, device_index: int | None = None) -> MemoryStats:
+        """The allocator's counters of memory_stats(), as a struct."""
     def reset_peak_memory_stats(self, device_index: int | None = None) -> None:
         """Starts all peaks anew from the current values."""
     def memory_reserved(self, device_index: int | None = None) -> int:

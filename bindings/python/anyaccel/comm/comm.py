@@ -9,7 +9,7 @@ from datetime import timedelta
 from torch import distributed
 from torch.distributed.device_mesh import init_device_mesh
 
-from .. import get_accelerator
+from .._native import get_accelerator
 from ..errors import make_error
 
 ReduceOp = distributed.ReduceOp

@@ -32,7 +32,7 @@ def accelerator():
     """The one of this process."""
     global _made
     if _made is None:
-        from .. import get_accelerator
+        from .._native import get_accelerator
         # First: importing this imports all of DeepSpeed, which may come back here and make it.
         from deepspeed.accelerator.abstract_accelerator import DeepSpeedAccelerator
         if _made is None:

@@ -17,7 +17,7 @@ class Ops:
         if name.startswith("_"):
             raise AttributeError(name)
         if not hasattr(torch.ops.anyaccel, name):
-            from .. import get_accelerator
+            from .._native import get_accelerator
             get_accelerator().create_op_builder(self._builder).load()
         op = getattr(torch.ops.anyaccel, name)
         setattr(self, name, op)
@@ -44,7 +44,7 @@ def bind(module, builder, names):
         if name not in names:
             raise AttributeError(f"module {module['__name__']!r} has no attribute {name!r}")
         if not hasattr(torch.ops.anyaccel, name):
-            from .. import get_accelerator
+            from .._native import get_accelerator
             get_accelerator().create_op_builder(builder).load()
         made = _native.quick_op(name, getattr(torch.ops.anyaccel, name).default._op)
         module[name] = made if name.startswith("zenflow_") else _returning_zero(made)

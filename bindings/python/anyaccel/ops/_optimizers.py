@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import torch
 
-from .. import get_accelerator
+from .._native import get_accelerator
 from ..errors import make_error
 
 # The ops identify optimizers by number. DeepSpeed's own classes count from 0.

@@ -7,7 +7,7 @@ import torch
 def _op(name):
     name = "inference_core_" + name
     if not hasattr(torch.ops.anyaccel, name):
-        from .. import get_accelerator
+        from .._native import get_accelerator
         get_accelerator().create_op_builder("InferenceCoreBuilder").load()
     return getattr(torch.ops.anyaccel, name)
 

@@ -2,7 +2,7 @@
 
 import weakref
 
-from .. import get_accelerator
+from .._native import get_accelerator
 from ._bind import Ops
 from ._errors import telling
 

@@ -8,7 +8,7 @@ __path__ = []  # DeepSpeed has a package of this name (_deepspeed_paths.py)
 
 def _op(name):
     if not hasattr(torch.ops.anyaccel, name):
-        from .. import get_accelerator
+        from .._native import get_accelerator
         get_accelerator().create_op_builder("RandomLTDBuilder").load()
     return getattr(torch.ops.anyaccel, name)
 

@@ -10,7 +10,7 @@ from ._sparse_blocks import MatMul, Softmax  # noqa: F401
 
 def _op(name):
     if not hasattr(torch.ops.anyaccel, name):
-        from .. import get_accelerator
+        from .._native import get_accelerator
         get_accelerator().create_op_builder("SparseAttnBuilder").load()
     return getattr(torch.ops.anyaccel, name)
 

@@ -6,7 +6,7 @@ import torch
 
 def _op(name):
     if not hasattr(torch.ops.anyaccel, name):
-        from .. import get_accelerator
+        from .._native import get_accelerator
         get_accelerator().create_op_builder("SpatialInferenceBuilder").load()
     return getattr(torch.ops.anyaccel, name)
 

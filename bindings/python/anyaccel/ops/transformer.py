@@ -30,7 +30,7 @@ def _find(name, stochastic=False):
     builder = "StochasticTransformerBuilder" if stochastic else "TransformerBuilder"
     op = "stochastic_transformer_layer" if stochastic else "transformer_layer"
     if not hasattr(torch.ops.anyaccel, op):
-        from .. import get_accelerator
+        from .._native import get_accelerator
         get_accelerator().create_op_builder(builder).load()
     return getattr(torch.ops.anyaccel, f"_{op}{name}" if name else op)
 

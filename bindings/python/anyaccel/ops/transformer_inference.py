@@ -9,7 +9,7 @@ _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 def _op(name):
     name = "transformer_inference_" + name
     if not hasattr(torch.ops.anyaccel, name):
-        from .. import get_accelerator
+        from .._native import get_accelerator
         get_accelerator().create_op_builder("InferenceBuilder").load()
     return getattr(torch.ops.anyaccel, name)
 

@@ -106,10 +106,10 @@ OpKind classify(const OperatorHandle& op) {
   kind.dynamic_by_mask = name == "aten::index" || name == "aten::_unsafe_index";
 
   if (op.hasTag(at::Tag::data_dependent_output) || name == "aten::_local_scalar_dense") {
-    kind.action = Action::refuse;
+    kind.action = Action::fail;
     kind.reason = "the host reads its result";
   } else if (op.hasTag(at::Tag::dynamic_output_shape) && !kind.dynamic_by_mask) {
-    kind.action = Action::refuse;
+    kind.action = Action::fail;
     kind.reason = "the shape of its result depends on values";
   } else if (!op.hasKernelForDispatchKey(DispatchKey::CPU) && (!has_composite_kernel(op) || body_is_dispatched(name))) {
     kind.action = Action::decompose;
@@ -120,7 +120,7 @@ OpKind classify(const OperatorHandle& op) {
     // torch's own ops of this kind ask about shapes and types; of foreign ones we cannot know.
     kind.action = starts_with(name, "aten::") || starts_with(name, "prim") || starts_with(name, "profiler::")
                       ? Action::pass
-                      : Action::refuse;
+                      : Action::fail;
     kind.reason = "it returns more than tensors";
   } else if (!kind.random) {
     kind.fast = find_fast_maker(toString(op.operator_name()));

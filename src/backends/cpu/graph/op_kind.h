@@ -16,7 +16,7 @@ struct OpKind {
     decompose,  ///< run its composite kernel and record the ops inside
     pass,       ///< run it only: it makes a view or uninitialized memory, or changes only metadata
     record,     ///< run it and record it
-    refuse,     ///< it cannot be part of a graph
+    fail,       ///< it cannot be part of a graph
   };
   Action action = Action::record;
   bool dynamic_by_mask = false;            ///< its shape depends on values when an index is a mask

@@ -107,7 +107,7 @@ std::vector<Recorded> Recording::take_calls() {
   return std::move(calls_);
 }
 
-void Recording::refuse(const OperatorHandle& op, const std::string& reason) {
+void Recording::fail(const OperatorHandle& op, const std::string& reason) {
   const Error error(ErrorCode::unsupported, "capture_to_graph",
                     {.what = "the op " + toString(op.operator_name()) + " cannot be captured: " + reason,
                      .hint = "move it out of the capture"});
@@ -138,10 +138,10 @@ Stack Recording::take(c10::ArrayRef<c10::IValue> values) {
 void Recording::check_places(const OperatorHandle& op, c10::ArrayRef<c10::IValue> values) {
   for (const auto& tensor : tensors_in(values)) {
     if (tensor.layout() != c10::kStrided || tensor.is_quantized() || tensor.is_nested()) {
-      refuse(op, "it works on a tensor that is not dense");
+      fail(op, "it works on a tensor that is not dense");
     }
     if (!tensor.device().is_cpu() && !tensor.device().is_meta())
-      refuse(op, "it works on another device, " + tensor.device().str());
+      fail(op, "it works on another device, " + tensor.device().str());
   }
 }
 
@@ -149,7 +149,7 @@ void Recording::record(const OperatorHandle& op, DispatchKeySet below, Stack* st
   const auto& kind = kind_of(op);
   // After a refusal the rest of the scope runs as if there was no capture.
   if (refused() || kind.action == OpKind::Action::decompose) return op.redispatchBoxed(below, stack);
-  if (kind.action == OpKind::Action::refuse) refuse(op, kind.reason);
+  if (kind.action == OpKind::Action::fail) fail(op, kind.reason);
   const c10::impl::ExcludeDispatchKeyGuard not_inside(kKey);
   const auto count = op.schema().arguments().size();
   const auto args = torch::jit::last(*stack, count);
@@ -157,7 +157,7 @@ void Recording::record(const OperatorHandle& op, DispatchKeySet below, Stack* st
   if (kind.dynamic_by_mask) {
     for (const auto& index : tensors_in(args.slice(1))) {
       if (index.scalar_type() == at::kBool || index.scalar_type() == at::kByte) {
-        refuse(op, "the shape of its result depends on the values of a mask");
+        fail(op, "the shape of its result depends on the values of a mask");
       }
     }
   }

@@ -49,7 +49,7 @@ class Recording {
                          torch::jit::Stack* stack);
   torch::jit::Stack take(c10::ArrayRef<c10::IValue> values);
   void check_places(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> values);
-  [[noreturn]] void refuse(const c10::OperatorHandle& op, const std::string& reason);
+  [[noreturn]] void fail(const c10::OperatorHandle& op, const std::string& reason);
   bool refused() const;
   void add(Recorded call);
 

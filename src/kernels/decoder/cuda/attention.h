@@ -15,10 +15,10 @@
 namespace anyaccel::ops {
 
 constexpr int attend_lanes = 128;
-constexpr int most_queries = 8;  // of heads that share a key, in a block
-constexpr int value_step = 8;    // of a head's values that a thread has
-constexpr int most_chunks = 64;
-constexpr std::int64_t least_chunk = 256;
+constexpr int max_queries = 8;  // of heads that share a key, in a block
+constexpr int value_step = 8;   // of a head's values that a thread has
+constexpr int max_chunks = 64;
+constexpr std::int64_t min_chunk = 256;
 constexpr float no_score = -HUGE_VALF;
 
 /// The positions [begin, end) that a row sees.
@@ -32,8 +32,8 @@ ANYACCEL_ON_BOTH Seen seen_by(const AttendCache& c, std::int64_t row) {
 
 /// Positions of a chunk, of a row that stands at end - 1: at most most_chunks of them.
 ANYACCEL_ON_BOTH std::int64_t attend_chunk(std::int64_t end) {
-  constexpr std::int64_t all = least_chunk * most_chunks;
-  return least_chunk * ((end + all - 1) / all);
+  constexpr std::int64_t all = min_chunk * max_chunks;
+  return min_chunk * ((end + all - 1) / all);
 }
 ANYACCEL_ON_BOTH std::int64_t chunks_of(const Seen& seen) {
   const std::int64_t chunk = attend_chunk(seen.end);
@@ -65,7 +65,7 @@ template <typename Call>
 void with_queries(const AttendCache& c, const Call& call) {
   if (c.group <= 1) return call(Queries<1>());
   if (c.group <= 4) return call(Queries<4>());
-  call(Queries<most_queries>());
+  call(Queries<max_queries>());
 }
 
 /// Floats of one chunk of a head in `partial`: its sums, then the greatest score and the sum of the shares.
@@ -77,8 +77,8 @@ ANYACCEL_ON_BOTH float* partial_of(const AttendCache& c, std::int64_t row, std::
 
 /// Floats that `partial` needs at most, for rows that stand before `end`.
 inline std::int64_t attend_floats(std::int64_t rows, std::int64_t heads, std::int64_t dim, std::int64_t end) {
-  const std::int64_t chunks = (end + least_chunk - 1) / least_chunk;
-  return chunks < 2 ? 0 : rows * heads * (chunks < most_chunks ? chunks : most_chunks) * (dim + 2);
+  const std::int64_t chunks = (end + min_chunk - 1) / min_chunk;
+  return chunks < 2 ? 0 : rows * heads * (chunks < max_chunks ? chunks : max_chunks) * (dim + 2);
 }
 
 /// Where things lie in a block's shared memory, in bytes, for heads of `dim` elements of `size` bytes.

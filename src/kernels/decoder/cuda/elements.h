@@ -1,8 +1,8 @@
 // Values of a type that is known when a kernel runs. `Types` has the 16-bit types of whoever compiles: CUDA's, or a test's.
 #pragma once
 
-#include "kernels/decoder/rows.h"
 #include "kernels/common/host_device.h"
+#include "kernels/decoder/rows.h"
 
 namespace anyaccel::ops {
 

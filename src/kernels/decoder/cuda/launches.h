@@ -80,18 +80,18 @@ const char* cuda_attend_cache(const AttendCache& launch, void* stream);
 
 /// Matrices of one format, group and number of inputs, and their biases; their outputs lie one behind the other.
 struct Products {
-  struct Part {
+  struct Linear {
     const void* weight;
     const float* scales;
     const std::uint8_t* zeros;
     Values bias;
     std::int64_t outputs;
   };
-  static constexpr int most_parts = 3;
+  static constexpr int max_parts = 3;
   Format format;
   std::int64_t inputs, group;
   int parts;
-  Part part[most_parts];
+  Linear part[max_parts];
   const float* x;  ///< [rows][inputs]
   std::int64_t rows;
   float* to;

@@ -22,22 +22,22 @@ struct Plan {
     pairs = rows * d.experts_per_token;
     qkv_columns = (d.heads + 2 * d.kv_heads) * d.head_dim;
     mixed_columns = d.heads * d.head_dim;
-    std::int64_t most_first = rows * d.inner * 2, most_change = rows * d.hidden, most_routed = 0, most_inner = 0;
+    std::int64_t max_first = rows * d.inner * 2, max_change = rows * d.hidden, max_routed = 0, max_inner = 0;
     for (const DecoderLayer& layer : d.layers) {
       const Experts& experts = layer.experts;
       if (experts.router.matrix.outputs == 0) continue;
-      most_routed = std::max(most_routed, rows * experts.router.matrix.outputs);
-      most_first = std::max(most_first, pairs * 2 * experts.down.inputs);
-      most_inner = std::max(most_inner, pairs * experts.down.inputs);
-      most_change = std::max(most_change, rows * d.hidden + pairs * d.hidden);  // the pairs' own, behind their sum
+      max_routed = std::max(max_routed, rows * experts.router.matrix.outputs);
+      max_first = std::max(max_first, pairs * 2 * experts.down.inputs);
+      max_inner = std::max(max_inner, pairs * experts.down.inputs);
+      max_change = std::max(max_change, rows * d.hidden + pairs * d.hidden);  // the pairs' own, behind their sum
     }
     normed = place(rows * d.hidden * 4);
     qkv = place(rows * qkv_columns * 4);
     mixed = place(rows * mixed_columns * 4);
-    first = place(most_first * 4);
-    inner = place(std::max(most_inner, rows * d.inner) * 4);
-    change = place(most_change * 4);
-    routed = place(most_routed * 4);
+    first = place(max_first * 4);
+    inner = place(std::max(max_inner, rows * d.inner) * 4);
+    change = place(max_change * 4);
+    routed = place(max_routed * 4);
     chosen = place(pairs * static_cast<std::int64_t>(sizeof(Chosen)));
     partial = place(d.layers.empty() ? 0 : 4 * attend_floats(rows, d.heads, d.head_dim, seen));
   }
@@ -115,13 +115,13 @@ class Pass {
   }
 
   /// to[rows][outputs of all parts], a launch for each run of parts of one kind.
-  void project(const Part* parts, std::size_t count, const float* x, std::int64_t rows, float* to, bool biases) {
+  void project(const Linear* parts, std::size_t count, const float* x, std::int64_t rows, float* to, bool biases) {
     std::int64_t columns = 0, column = 0;
     for (std::size_t i = 0; i < count; ++i) columns += parts[i].matrix.outputs;
     for (std::size_t i = 0; i < count;) {
       const Matrix& m = parts[i].matrix;
       Products launch{m.format, m.inputs, m.group, 0, {}, x, rows, to + column, columns};
-      for (; i < count && launch.parts < Products::most_parts; ++i) {
+      for (; i < count && launch.parts < Products::max_parts; ++i) {
         const Matrix& next = parts[i].matrix;
         if (next.format != m.format || next.group != m.group) break;
         launch.part[launch.parts++] = {next.weight, next.scales, next.zeros, biases ? parts[i].bias : Values{},
@@ -131,7 +131,7 @@ class Pass {
       launched(cuda_products(launch, stream_));
     }
   }
-  void project(const Part& part, const float* x, float* to) { project(&part, 1, x, rows_, to, true); }
+  void project(const Linear& part, const float* x, float* to) { project(&part, 1, x, rows_, to, true); }
 
   void set_places(const DecoderLayer& layer, RowPlace* places) const {
     for (std::int64_t row = 0; row < rows_; ++row) {

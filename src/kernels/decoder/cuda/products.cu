@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(product_lanes) expert_kernel(const __grid_cons
 }  // namespace
 
 const char* cuda_products(const Products& launch, void* stream) {
-  if (launch.inputs > most_inputs) return "rows are too long for a product";
+  if (launch.inputs > max_inputs) return "rows are too long for a product";
   auto* const queue = static_cast<cudaStream_t>(stream);
   if (launch.rows == 0) return nullptr;
   with_weights<CudaTypes>(launch.format, [&](auto weights) {
@@ -42,7 +42,7 @@ const char* cuda_products(const Products& launch, void* stream) {
 }
 
 const char* cuda_expert_products(const ExpertProducts& launch, void* stream) {
-  if (launch.inputs > most_inputs) return "rows are too long for a product";
+  if (launch.inputs > max_inputs) return "rows are too long for a product";
   if (launch.pairs == 0 || launch.outputs == 0) return nullptr;
   const dim3 grid(static_cast<unsigned>((launch.outputs + expert_outputs - 1) / expert_outputs),
                   static_cast<unsigned>(launch.pairs));

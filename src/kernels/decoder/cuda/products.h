@@ -17,10 +17,10 @@ namespace anyaccel::ops {
 constexpr int product_lanes = 128;
 /// Outputs of a block that has so many rows: what their sums leave of the registers.
 ANYACCEL_ON_BOTH constexpr int block_outputs(int rows) { return rows <= 4 ? 4 : 2; }
-constexpr int most_block_sums = 32;
+constexpr int max_block_sums = 32;
 /// Inputs are counted in 32 bits: divisions by groups are in the inner loop.
-constexpr std::int64_t most_inputs = 1 << 30;
-constexpr int product_shared = most_block_sums * product_lanes / warp_lanes;
+constexpr std::int64_t max_inputs = 1 << 30;
+constexpr int product_shared = max_block_sums * product_lanes / warp_lanes;
 
 /// The rows of x that a block takes, and the outputs of one matrix.
 struct ProductTile {
@@ -86,7 +86,7 @@ ANYACCEL_ON_BOTH void sum_products(const ProductTile& t, int lane, Several<float
 template <typename Weights, int rows, bool aligned, typename Each, typename Store>
 ANYACCEL_ON_BOTH void product_block(const ProductTile& t, const Each& each, float* shared, const Store& store) {
   constexpr int outputs = block_outputs(rows), count = rows * outputs;
-  static_assert(count <= most_block_sums && count <= product_lanes);
+  static_assert(count <= max_block_sums && count <= product_lanes);
   PerLane<Several<float, count>, product_lanes> sums;
   each([&](int lane) { sum_products<Weights, rows, outputs, aligned>(t, lane, sums[lane]); });
   join_warps(sums, Sum());
@@ -117,7 +117,7 @@ ANYACCEL_ON_BOTH void products_block(const Products& c, std::int64_t task, const
     task -= tiles;
     column += c.part[p].outputs;
   }
-  const Products::Part& part = c.part[p];
+  const Products::Linear& part = c.part[p];
   product_block<Weights, rows, aligned>(
       {part.weight, part.scales, part.zeros, static_cast<int>(c.inputs), static_cast<int>(c.group), part.outputs,
        task * outputs, c.x, static_cast<int>(c.rows)},

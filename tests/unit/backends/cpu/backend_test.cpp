@@ -162,6 +162,7 @@ TEST_F(CpuAccelerator, CountsTensorBytes) {
     const auto tensor = at::empty({1 << 20}, at::kByte);
     EXPECT_EQ(accelerator.memory_allocated(), base + 1048576);
     EXPECT_EQ(accelerator.memory_stats().at("allocated_bytes.all.current"), base + 1048576);
+    EXPECT_EQ(accelerator.allocator_stats().allocated_bytes.current, base + 1048576);
   }
   EXPECT_EQ(accelerator.memory_allocated(), base);
   EXPECT_EQ(accelerator.max_memory_allocated(), base + 1048576);

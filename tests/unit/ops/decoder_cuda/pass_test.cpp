@@ -1,7 +1,7 @@
 // A decoder's pass as CUDA would run it, launch by launch (decoder_cuda_launches.cpp), against the CPU's pass over the same model.
 #include "kernels/decoder/cuda/pass.h"
-#include "unit/kernels/device_elements.h"
 #include "unit/kernels/decoder_cuda_launches.h"
+#include "unit/kernels/device_elements.h"
 
 namespace {
 
@@ -170,7 +170,7 @@ class Model {
     m.zeros = bytes_.back().data();
     return m;
   }
-  Part part(std::int64_t outputs, std::int64_t inputs) {
+  Linear part(std::int64_t outputs, std::int64_t inputs) {
     return {matrix(outputs, inputs, true), kind_.bias ? values(random_.element(), outputs, 0.2) : Values{}};
   }
 
@@ -189,11 +189,11 @@ void at_once_on_cpu(const Decoder& d, float* x, float* logits) {
 /// In pieces of as many rows as that pass takes.
 void on_cpu(const Decoder& d, float* x, float* logits) {
   for (std::size_t s = 0; s < d.segments.size(); ++s)
-    for (std::int64_t i = 0; i < d.segments[s].rows; i += most_rows) {
+    for (std::int64_t i = 0; i < d.segments[s].rows; i += max_rows) {
       const Segment& whole = d.segments[s];
       const std::int64_t row = whole.begin + i;
       Decoder part = d;
-      part.segments = {{whole.past + i, 0, std::min(most_rows, whole.rows - i), whole.capacity}};
+      part.segments = {{whole.past + i, 0, std::min(max_rows, whole.rows - i), whole.capacity}};
       for (DecoderLayer& layer : part.layers) {
         layer.caches = {layer.caches[s]};
         if (layer.cos) layer.cos += row * d.half;

@@ -10,8 +10,8 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "ops/sparse_attn/device.h"
 #include "anyaccel/ops/call.h"
+#include "ops/sparse_attn/device.h"
 #include "unit/ops/device_layers/expect_near.h"
 
 namespace anyaccel::ops {
@@ -31,7 +31,7 @@ struct Call {
   OptionalTensor rpe, key_padding_mask, attn_mask;
   std::string padding_mode = "add", attn_mode = "add";
 
-  Given given() const {
+  Arguments arguments() const {
     return {q, k, v, layout, block, std::nullopt, rpe, key_padding_mask, attn_mask, padding_mode, attn_mode};
   }
 };
@@ -93,7 +93,7 @@ TEST(SparseAttentionOnDevice, IsTheSameAsOnTheHost) {
     SCOPED_TRACE(i);
     const at::ScalarType type = types[i % 4];
     const Call call = random_call(chance, type);
-    const Given g = call.given();
+    const Arguments g = call.arguments();
     check_types(g);
     check_sizes(g);
     const auto [out, stats] = sparse_forward_on_device(g, nullptr);
@@ -122,7 +122,7 @@ TEST(SparseAttentionOnDevice, RefusesGradientsAndResultsOfAnotherDevice) {
   call.block = 16;
   call.q = call.k = call.v = call.grad = at::randn({1, 1, 16, 8});
   call.layout = at::ones({1, 1, 1}).to(at::kLong);
-  const Given g = call.given();
+  const Arguments g = call.arguments();
   const auto [out, stats] = sparse_forward_on_device(g, nullptr);
   check_results(g, call.grad, out, stats);
   const auto elsewhere = [](const Tensor& tensor) { return tensor.to(at::kMeta); };

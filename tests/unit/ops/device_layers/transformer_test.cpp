@@ -30,7 +30,7 @@ struct Call {
   bool pre = false, invertible = false, gelu_checkpoint = false;
   std::string gelu = "none";
 
-  TransformerGiven given() const {
+  TransformerArguments arguments() const {
     return {input,
             mask,
             qkvw,
@@ -132,7 +132,7 @@ TEST(TransformerOnDevice, IsTheSameAsOnTheHost) {
     const at::ScalarType type = types[i % 4];
     const double error = type == at::kBFloat16 ? 6e-2 : 2 * error_of(type);
     const Call call = random_call(chance, type);
-    const TransformerGiven g = call.given();
+    const TransformerArguments g = call.arguments();
     check_transformer(g);
     check_transformer_sizes(g);
     const bool keep = !chance.once_in(4);

@@ -17,6 +17,8 @@
 namespace anyaccel {
 namespace {
 
+namespace fp_quantizer = ops::fp_quantizer;
+namespace quantizer = ops::quantizer;
 using quantizer::QuantizationType;
 using testing::HasSubstr;
 

@@ -14,6 +14,7 @@
 namespace anyaccel {
 namespace {
 
+using namespace ops;
 using testing::HasSubstr;
 
 std::int64_t count(const SparsityConfig& config, std::int64_t length) {

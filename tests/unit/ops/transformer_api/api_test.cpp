@@ -16,6 +16,7 @@
 namespace anyaccel {
 namespace {
 
+using namespace ops;
 using testing::HasSubstr;
 
 const TransformerConfig small{.hidden_size = 32,

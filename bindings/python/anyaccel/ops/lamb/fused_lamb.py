@@ -2,7 +2,7 @@
 
 import torch
 
-from ... import get_accelerator
+from ..._native import get_accelerator
 from ...errors import make_error
 from .._optimizers import Optimizer
 

@@ -1,6 +1,6 @@
 """Counterpart of DeepSpeed's module of the same name."""
 
-from ... import get_accelerator
+from ..._native import get_accelerator
 from .._optimizers import FusedOptimizer
 
 

@@ -56,7 +56,7 @@ def _builder_class(name):
     """Return a builder class by name. Looked up each time, because set_accelerator() changes it."""
     if name in _BASES:
         return _BASES[name]
-    from ... import get_accelerator
+    from ..._native import get_accelerator
     return get_accelerator().get_op_builder(name)
 
 

@@ -1,7 +1,7 @@
 """Counterpart of DeepSpeed's module of the same name: a builder of each op, by op name."""
 
 from . import __op_builders__ as _names
-from ... import get_accelerator
+from ..._native import get_accelerator
 
 __op_builders__ = [get_accelerator().create_op_builder(name) for name in _names if name != "NotImplementedBuilder"]
 ALL_OPS = {builder.name(): builder for builder in __op_builders__}

@@ -1,0 +1,20 @@
+// Reduction operators of collectives.
+#pragma once
+
+namespace anyaccel {
+
+/// How a collective combines the values of the ranks. `avg` requires a floating-point dtype.
+enum class ReduceOp { sum, avg, product, min, max };
+
+constexpr const char* to_string(ReduceOp op) noexcept {
+  switch (op) {
+    case ReduceOp::avg: return "avg";
+    case ReduceOp::product: return "product";
+    case ReduceOp::min: return "min";
+    case ReduceOp::max: return "max";
+    case ReduceOp::sum: break;
+  }
+  return "sum";
+}
+
+}  // namespace anyaccel
