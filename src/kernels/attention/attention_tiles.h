@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "kernels/attention/attention_memory.h"
-#include "kernels/cuda/draws.h"
 #include "kernels/cuda/vectors.h"
+#include "kernels/transformer/dropout.h"
 
 namespace anyaccel::ops {
 

@@ -1,23 +1,31 @@
-// Attention of one head with two biases, for `Vec`, a vector of ANYACCEL_REAL. Included by kernels.cpp inside a namespace and under a
-// target.
+// Attention of one head with two biases, in float and in double.
 //
-// Scores are [query][key], keys along the vector, as both biases lie in memory. Keys (backwards values, too) are kept in panels,
-// [dim][32 keys], so that products read them in one stretch. A tile of queries is worked on in chunks of keys, with the softmax's
-// maximum and sum carried along.
-namespace {
+// Scores are [query][key], with keys along the vector, because both biases have this layout. Keys, and values in the
+// backward pass, are packed into panels, [dim][32 keys], which products read sequentially. A tile of queries visits the
+// keys in chunks; the softmax's maximum and sum are carried from chunk to chunk.
+#if defined(ANYACCEL_ATTENTION_EVOFORMER_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_ATTENTION_EVOFORMER_ISA_H)
+#undef ANYACCEL_ATTENTION_EVOFORMER_ISA_H
+#else
+#define ANYACCEL_ATTENTION_EVOFORMER_ISA_H
+#endif
 
+#include "kernels/attention/evoformer.h"
 #include "kernels/simd/products_isa.h"
 #include "kernels/simd/row_ends_isa.h"
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
 
 using Head = EvoformerHead<Real>;
 using Grads = EvoformerGrads<Real>;
 
-constexpr std::int64_t panel = 32;   // keys that lie side by side
-constexpr std::int64_t chunk = 256;  // keys of a step: a row of scores stays in the first cache
-constexpr std::int64_t backward_tile =
-    64;  // queries: what is added to dk and dv is read and written once for each tile
-/// The logarithm of a sum may be that large; beyond it the digits behind the point say too little of the sum, and nothing
-/// beside a mask of -1e9.
+constexpr std::int64_t panel = 32;          // keys of a panel
+constexpr std::int64_t chunk = 256;         // keys of a chunk: a row of scores stays in the first-level cache
+constexpr std::int64_t backward_tile = 64;  // queries of a tile, for which dk and dv are read and written once
+/// Greatest magnitude of `lse` from which weights are computed. Larger values, as with a mask of -1e9, have too few
+/// digits left for the logarithm of the sum.
 constexpr Real exact_lse = 128;
 
 constexpr std::int64_t whole(std::int64_t n, std::int64_t of) { return (n + of - 1) / of * of; }
@@ -41,7 +49,7 @@ inline Real greatest(Vec a) {
   return parts[0];
 }
 
-/// to[row][column] = from[row][column] * factor, zeros behind the last column up to `width`.
+/// to[row][column] = from[row][column] * factor, padded with zeros to `width` columns.
 template <typename S>
 void pack_rows(const S* from, std::int64_t from_row, std::int64_t rows, std::int64_t dim, std::int64_t width,
                Real factor, Real* to) {
@@ -51,7 +59,7 @@ void pack_rows(const S* from, std::int64_t from_row, std::int64_t rows, std::int
   }
 }
 
-/// Panels of rows that were packed before, zeros behind the last row.
+/// Makes panels of packed rows, padded with zeros after the last row.
 void pack_panels(const Real* from, std::int64_t rows, const Packed& sizes, Real* to) {
   for (std::int64_t first = 0; first < sizes.keys; first += panel, to += panel * sizes.dim)
     for (std::int64_t row = 0; row < panel; ++row) {
@@ -61,7 +69,7 @@ void pack_panels(const Real* from, std::int64_t rows, const Packed& sizes, Real*
     }
 }
 
-/// Zeros where there is none, -inf behind the last key: what lies there is never seen.
+/// bias1 as `Real`: zeros if it is null, and -inf after the last key, which hides the padding.
 template <typename S>
 void pack_bias(const Head& head, std::int64_t keys, Real* to) {
   const S* const bias = static_cast<const S*>(head.bias1);
@@ -78,7 +86,7 @@ void times_panels(const Real* rows, std::int64_t count, const Packed& sizes, con
                             chunk, nullptr, 1, 0, 0});
 }
 
-/// Calls function(key, bias2) for the vectors of a row of scores; bias2 is there up to the last key.
+/// Calls function(key, bias2) for the vectors of a row of scores. bias2 is 0 after the last key.
 template <typename S, typename Function>
 inline __attribute__((always_inline)) void each_score(const Head& head, std::int64_t query, std::int64_t key,
                                                       std::int64_t keys, const Function& function) {
@@ -93,8 +101,8 @@ inline __attribute__((always_inline)) void each_score(const Head& head, std::int
   for (; i < keys; i += Vec::width) function(i, i < there ? load_some(bias + i, there - i) : Vec::of(0));
 }
 
-/// A row of scores gets its biases and becomes exp(score - maximum). The maximum and the sum go on from what was before; the
-/// answer is what the earlier ones are to be multiplied with.
+/// Adds the biases to a row of scores and replaces them by exp(score - maximum). Updates the maximum and the sum;
+/// returns the factor for sums of earlier chunks.
 template <typename S>
 inline Real softmax_row(const Head& head, std::int64_t query, std::int64_t key, std::int64_t keys, const Real* bias1,
                         Real* scores, Real* maximum, Real* sum) {
@@ -106,9 +114,9 @@ inline Real softmax_row(const Head& head, std::int64_t query, std::int64_t key, 
         most = max_of(most, score);
       });
   const Real before = *maximum, now = greatest(most);
-  // A row that has seen nothing yet: its exponentials are exp(-inf), not exp(-inf + inf).
+  // If all scores so far are -inf, subtracting the maximum would give NaN.
   const Real from = now == -infinity ? 0 : now;
-  // The maximum goes first: a mask may be the least number there is, which 1.44 times is infinite.
+  // Subtracts before multiplying by log2(e): the bias may be the lowest float, which times 1.44 is infinite.
   const Vec shift = Vec::of(-from), factor = Vec::of(log2_e);
   Vec all = Vec::of(0), other = Vec::of(0);
   for (std::int64_t i = 0; i < keys; i += 2 * Vec::width) {
@@ -126,7 +134,7 @@ inline Real softmax_row(const Head& head, std::int64_t query, std::int64_t key, 
   return again[0];
 }
 
-/// Parts of the scratch memory, all whole cache lines.
+/// Hands out parts of the scratch memory. Each is a multiple of a cache line.
 struct Parts {
   Real* at;
   Real* next(std::int64_t elements) {
@@ -208,8 +216,8 @@ struct BackwardScratch {
   }
 };
 
-/// What makes weights of a tile's scores: exp(score + shift) * inverse. That is what `lse` says, or where it is too large for that
-/// what it was made of, which is found again.
+/// Finds `shift` and `inverse` of weight = exp(score + shift) * inverse for a tile. They follow from `lse`, or are
+/// computed again if it exceeds exact_lse.
 template <typename S>
 void find_weights(const Head& head, std::int64_t query, std::int64_t rows, const Packed& sizes,
                   const BackwardScratch& s) {
@@ -239,7 +247,7 @@ void find_weights(const Head& head, std::int64_t query, std::int64_t rows, const
   }
 }
 
-/// Scores become weights, and the products of gradients and values the gradients of the scores.
+/// Replaces scores by weights, and the products of gradients and values by the gradients of the scores.
 template <typename S>
 inline void change_row(const Head& head, const Grads& grads, std::int64_t query, std::int64_t q, std::int64_t key,
                        std::int64_t keys, const BackwardScratch& s) {
@@ -331,7 +339,7 @@ template <typename S>
 void forward(const Head& head, std::int64_t begin, std::int64_t end, Real* scratch) {
   const Packed sizes(head.keys, head.dim);
   const ForwardScratch s(scratch, sizes);
-  // Keys go through the place of values on their way.
+  // The memory for values holds the keys' rows first.
   pack_rows(static_cast<const S*>(head.k), head.k_row, head.keys, head.dim, sizes.width, 1, s.values);
   pack_panels(s.values, head.keys, sizes, s.keys);
   pack_rows(static_cast<const S*>(head.v), head.v_row, head.keys, head.dim, sizes.width, 1, s.values);
@@ -358,3 +366,6 @@ void backward(const Head& head, const Grads& grads, Real* scratch) {
   if (grads.dbias1)
     for (std::int64_t i = 0; i < head.keys; ++i) grads.dbias1[i] = s.dbias1[i];
 }
+
+ANYACCEL_ISA_END
+#endif

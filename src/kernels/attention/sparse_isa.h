@@ -1,17 +1,28 @@
-// Attention of one head, for `Vec`, a vector of ANYACCEL_REAL. Included by kernels.cpp inside a namespace and under a target.
+// Block-sparse attention of one head, in float and in double.
 //
-// Scores are kept transposed, [key][query], `tile` queries wide: queries lie along the vector, so that the softmax needs no
-// sums across a vector, and keys and values are read where they are. A tile is worked on in chunks of keys whose scores
-// stay in the second cache, with the softmax's maximum and sum carried along.
-namespace {
+// Scores are stored transposed, [key][query], with up to `tile_rows` queries per row. Queries lie along the vector, so
+// that the softmax needs no sums across a vector, and keys and values are read in place. A tile of queries visits the
+// keys in chunks whose scores stay in the second-level cache; the softmax's maximum and sum are carried from chunk to
+// chunk.
+#if defined(ANYACCEL_ATTENTION_SPARSE_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_ATTENTION_SPARSE_ISA_H)
+#undef ANYACCEL_ATTENTION_SPARSE_ISA_H
+#else
+#define ANYACCEL_ATTENTION_SPARSE_ISA_H
+#endif
 
+#include "kernels/attention/sparse.h"
 #include "kernels/simd/products_isa.h"
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
 
 using Head = AttentionHead<Real>;
 
 constexpr std::int64_t tile_rows = 64;          // most queries of a tile
 constexpr std::int64_t chunk_elements = 16384;  // scores of a chunk
-constexpr std::int64_t near_keys = 64;          // values that are read again and again stay in the first cache
+constexpr std::int64_t near_keys = 64;          // the values of so many keys stay in the first-level cache
 
 /// to[column * tile + row] = from[row][column] * factor
 void pack_transposed(const Real* from, std::int64_t from_row, std::int64_t rows, std::int64_t columns, Real factor,
@@ -27,7 +38,7 @@ inline Real sum_of(Vec vector) {
   return sum;
 }
 
-constexpr std::int64_t side = 16;  // of a square that is transposed: whole cache lines of floats
+constexpr std::int64_t side = 16;  // of a transposed square: a cache line of floats
 
 /// to[column][row] = from[row][column], side x side.
 template <typename T>
@@ -41,7 +52,7 @@ inline void load_transposed(const T* from, std::int64_t from_row, std::int64_t f
   }
 }
 
-/// scores[key][query] += mask[query][key], or -inf where the mask is 0 and it hides.
+/// scores[key][query] += mask[query][key]. With `hides`, zeros of the mask add -inf and other values nothing.
 template <bool hides, typename T>
 void add_transposed(const T* mask, std::int64_t mask_row, std::int64_t mask_column, std::int64_t tile,
                     std::int64_t keys, Real* scores) {
@@ -73,7 +84,7 @@ void add_back(const Real* from, std::int64_t tile, std::int64_t keys, Real* to, 
     }
 }
 
-/// What masks and position embeddings add to the scores of one key block.
+/// Adds masks and position embeddings to the scores of one key block.
 void add_masks(const Head& head, std::int64_t query, std::int64_t tile, std::int64_t key, Real* scores) {
   if (head.key_padding)
     for (std::int64_t k = 0; k < head.block; ++k) {
@@ -95,8 +106,8 @@ void add_masks(const Head& head, std::int64_t query, std::int64_t tile, std::int
     add_transposed<false>(head.attn_mask + mask, head.mask_row, head.mask_column, tile, head.block, scores);
 }
 
-/// [key][query] products of the rows of some key blocks with a packed tile. Asking for the next block's rows beforehand was
-/// measured: it costs more than it saves.
+/// [key][query] products of the rows of some key blocks with a packed tile. Prefetching the next block's rows was
+/// measured to be slower.
 void times_blocks(const Head& head, const Real* rows, std::int64_t row, const std::int32_t* columns, std::int64_t count,
                   const Real* packed, std::int64_t tile, Real* to) {
   for (std::int64_t i = 0; i < count; ++i)
@@ -112,7 +123,7 @@ void scores_of(const Head& head, std::int64_t query, std::int64_t tile, const st
     add_masks(head, query, tile, columns[i] * head.block, scores + i * head.block * tile);
 }
 
-/// to[query][dim] += weights^T rows, where `rows` are those of the key blocks.
+/// to[query][dim] += weights^T rows, with the rows of the key blocks.
 void add_weighted(const Head& head, const Real* weights, std::int64_t tile, const Real* rows, std::int64_t row,
                   const std::int32_t* columns, std::int64_t count, Real* to) {
   const std::int64_t most = near_keys > head.block ? near_keys / head.block : 1;
@@ -121,8 +132,8 @@ void add_weighted(const Head& head, const Real* weights, std::int64_t tile, cons
                           columns + i, count - i < most ? count - i : most, head.block * tile, head.block * row});
 }
 
-/// Scores become exp(score - maximum); the maximum and the sum of each query go on from what was before, and `rescale` is what
-/// the earlier ones are to be multiplied with.
+/// Replaces scores by exp(score - maximum). Updates the maximum and the sum of each query; `rescale` is the factor for
+/// sums of earlier chunks.
 void softmax_chunk(Real* scores, std::int64_t keys, std::int64_t tile, Real* maximum, Real* sum, Real* rescale) {
   for (std::int64_t q = 0; q < tile; q += Vec::width) {
     const Vec old = Vec::load(maximum + q);
@@ -132,9 +143,9 @@ void softmax_chunk(Real* scores, std::int64_t keys, std::int64_t tile, Real* max
       other = max_of(other, Vec::load(scores + (k + 1) * tile + q));
     }
     most = max_of(most, other);
-    // A row that has seen nothing yet: its exponentials are exp(-inf), not exp(-inf + inf).
+    // If all scores so far are -inf, subtracting the maximum would give NaN.
     const Vec from = {most.x == Vec::of(-infinity).x ? Vec::of(0).x : most.x};
-    // The maximum goes first: a mask may be the least number there is, which 1.44 times is infinite.
+    // Subtracts before multiplying by log2(e): the mask may be the lowest float, which times 1.44 is infinite.
     const Vec shift = from * Vec::of(-1);
     const Vec again = exp2_of((old + shift) * Vec::of(log2_e));
     Vec total = Vec::load(sum + q) * again;
@@ -149,7 +160,7 @@ void softmax_chunk(Real* scores, std::int64_t keys, std::int64_t tile, Real* max
   }
 }
 
-/// Parts of the scratch memory, all whole cache lines.
+/// Parts of the scratch memory. Each is a multiple of a cache line.
 struct Scratch {
   Real *packed, *packed2, *sums, *rows, *scores, *scores2, *maximum, *sum, *rescale;
 
@@ -189,7 +200,7 @@ void forward_tile(const Head& head, std::int64_t query, std::int64_t tile, const
     const Real inverse = sum == 0 ? 0 : 1 / sum;
     Real* out = head.out + (query + q) * dim;
     for (std::int64_t i = 0; i < dim; ++i) out[i] = s.sums[q * dim + i] * inverse;
-    // Not added up: beside a mask of -1e9 the sum's logarithm would be lost.
+    // Stored separately: added to a maximum of -1e9, the logarithm of the sum would be lost.
     head.stats[2 * (query + q)] = sum == 0 ? 0 : s.maximum[q];
     head.stats[2 * (query + q) + 1] = inverse;
   }
@@ -246,7 +257,8 @@ void backward_tile(const Head& head, const AttentionGrads<Real>& grads, std::int
   for (std::int64_t i = 0; i < tile * dim; ++i) grads.dq[query * dim + i] += s.sums[i] * head.scale;
 }
 
-/// The tiles of the query blocks of a square, with the key blocks that they have in it.
+/// Calls call(query, tile, columns, count) for the tiles of a square's query blocks, with their key blocks in the
+/// square.
 template <typename Tile>
 inline void each_tile(const Head& head, const BlockSquare& square, const Tile& call) {
   for (std::int64_t block_row = square.row; block_row < square.row_end; ++block_row) {
@@ -279,3 +291,6 @@ void backward(const Head& head, const AttentionGrads<Real>& grads, const BlockSq
     if (count) backward_tile(head, grads, query, tile, columns, count, s);
   });
 }
+
+ANYACCEL_ISA_END
+#endif

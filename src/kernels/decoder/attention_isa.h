@@ -1,7 +1,21 @@
-// Attention of one query over a cache. Included by rows_isa.h.
+// Attention of one query over a cache.
+#if defined(ANYACCEL_DECODER_ATTENTION_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_DECODER_ATTENTION_ISA_H)
+#undef ANYACCEL_DECODER_ATTENTION_ISA_H
+#else
+#define ANYACCEL_DECODER_ATTENTION_ISA_H
+#endif
+
+#include "kernels/decoder/row_vectors_isa.h"
+#include "kernels/decoder/rows.h"
+#include "kernels/decoder/sums_isa.h"
+#include "kernels/simd/products_isa.h"
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
 namespace {
 
-/// Scores of the positions [first, first + 4) of `count`; behind the last one its own again.
+/// Scores of the positions [first, first + 4) of `count`. Positions after the last one get its score.
 template <typename T>
 inline __attribute__((always_inline)) void four_scores(const T* keys, std::int64_t dim, std::int64_t first,
                                                        std::int64_t count, const float* query, float* to) {
@@ -16,7 +30,7 @@ inline __attribute__((always_inline)) void four_scores(const T* keys, std::int64
   totals(sum, to);
 }
 
-/// Elements [d, d + vectors * width) of the mixture; even and odd positions have sums of their own.
+/// Elements [d, d + vectors * width) of the weighted sum of values. Even and odd positions have sums of their own.
 template <typename T, int vectors>
 inline __attribute__((always_inline)) void mix(const T* values, std::int64_t dim, std::int64_t d, std::int64_t n,
                                                std::int64_t count, const float* shares, Vec factor, float* out) {
@@ -37,7 +51,7 @@ inline __attribute__((always_inline)) void mix(const T* values, std::int64_t dim
     store_some((sum[0][i] + sum[1][i]) * factor, out + d + i * Vec::width, vectors == 1 ? n : Vec::width);
 }
 
-/// Scores become e^(score - greatest), after scale and soft cap; returns their sum.
+/// Replaces the scores, after scale and soft cap, by e^(score - maximum) and returns their sum.
 inline float shares_of(float scale_by, float softcap, float* scores, std::int64_t count) {
   Vec greatest = Vec::of(-infinity);
   const Vec scale = Vec::of(scale_by * log2_e);
@@ -45,7 +59,7 @@ inline float shares_of(float scale_by, float softcap, float* scores, std::int64_
       count, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
         Vec s = load_some(scores + i, n) * scale;
         if (softcap > 0) {
-          // tanh(y) = 1 - 2 / (1 + e^2y), of y = s / cap.
+          // tanh(y) = 1 - 2 / (1 + e^2y) with y = s / cap.
           const Vec e = exp2_of(min_of(s * Vec::of(2 / softcap), Vec::of(126)));
           s = minus(Vec::of(1), Vec::of(2) / (Vec::of(1) + e)) * Vec::of(softcap * log2_e);
         }
@@ -73,7 +87,7 @@ inline void attend_cache(const CachedHead& h, const float* query, float* scores,
   const T* keys = static_cast<const T*>(h.keys) + h.begin * h.dim;
   const T* values = static_cast<const T*>(h.values) + h.begin * h.dim;
   for (std::int64_t p = 0; p < count; p += 4) four_scores(keys, h.dim, p, count, query, scores + p);
-  // Beyond the last are its own scores again, which change no maximum.
+  // Places after the last position repeat its score, so they do not change the maximum.
   const Vec factor = Vec::of(1.0F / shares_of(h.scale, h.softcap, scores, count));
   std::int64_t d = 0;
   for (; d + 4 * Vec::width <= h.dim; d += 4 * Vec::width)
@@ -93,3 +107,6 @@ void attend(const CachedHead& h, const float* query, float* scores, float* out) 
   if (h.type == Element::bf16) return attend_cache<Bf16>(h, query, scores, out);
   attend_cache<Fp16>(h, query, scores, out);
 }
+
+ANYACCEL_ISA_END
+#endif

@@ -1,6 +1,18 @@
-// Products of integers: 16-bit words of a row with 8-bit or 4-bit weights, summed up exactly. Included inside an unnamed namespace
-// under a target. `Words` has Vec::width sums of 32 bits.
-constexpr std::int64_t word_block = 128;  // inputs that share a row's scale
+// Exact products of a row's 16-bit integers with 8-bit or 4-bit weights. `Words` has Vec::width sums of 32 bits.
+#if defined(ANYACCEL_DECODER_INT16_DOT_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_DECODER_INT16_DOT_ISA_H)
+#undef ANYACCEL_DECODER_INT16_DOT_ISA_H
+#else
+#define ANYACCEL_DECODER_INT16_DOT_ISA_H
+#endif
+
+#include "kernels/decoder/matrix.h"
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
+
+constexpr std::int64_t word_block = 128;  // inputs that share a scale of the row
 constexpr float max_int16 = 32767;
 
 #if ANYACCEL_WIDTH == 16
@@ -21,7 +33,7 @@ struct Words {
   }
 };
 constexpr std::int64_t step4 = 128;  // inputs of one step of int4: two blocks
-/// Adds the products of a step. The row's words are in the order of the planes.
+/// Adds the products of a step. The row's words are in the order of place4().
 inline Words add4(Words sum, const std::uint8_t* w, const std::int16_t* words) {
   const __m512i low = _mm512_set1_epi16(15);
   const __m512i all = _mm512_loadu_si512(w);
@@ -34,9 +46,9 @@ inline Words add4(Words sum, const std::uint8_t* w, const std::int16_t* words) {
   const __m512i d = plane(_mm512_srli_epi16(all, 12), 3);
   return {_mm512_add_epi32(_mm512_add_epi32(_mm512_add_epi32(sum.x, a), b), _mm512_add_epi32(c, d))};
 }
-/// Where word i of a step lies: nibble by nibble, the first block's sixteen words and then the second's.
+/// The place of word i of a step: for each nibble, sixteen words of the first block and then sixteen of the second.
 inline std::int64_t place4(std::int64_t i) { return i % 64 / 16 * 32 + i / 64 * 16 + i % 16; }
-/// a for the first block's sums, b for the second's.
+/// a in the lanes of the first block's sums, b in those of the second block's.
 inline Vec halves(float a, float b) { return {_mm512_insertf32x8(_mm512_set1_ps(a), _mm256_set1_ps(b), 1)}; }
 #elif ANYACCEL_WIDTH == 8
 struct Words {
@@ -109,7 +121,7 @@ template <int block>
 inline Words start8(const std::int32_t* /*sums*/, std::int64_t /*i*/) {
   return Words::zero();
 }
-/// The row's words of `block` inputs from input i on. They stay in memory: AVX2 has not the registers.
+/// The row's words of `block` inputs from input i on. They stay in memory, because AVX2 has too few registers.
 template <int block>
 struct Step8 {
   const std::int16_t* words;
@@ -122,7 +134,8 @@ inline __attribute__((always_inline)) Words add8(Words sum, const std::int8_t* w
   return sum;
 }
 
-/// Of a word_block. Magnitudes have the order of their bits, and a maximum of whole numbers can be taken in any order.
+/// The greatest magnitude of a word_block. Magnitudes compare like their bits, and a maximum of integers can be taken
+/// in any order.
 inline float abs_max(const float* from) {
   std::int32_t lanes[16] = {};
   for (int i = 0; i < word_block; i += 16)
@@ -142,7 +155,7 @@ inline void rounded_words(const float* from, float factor, std::int16_t* to) {
   for (int i = 0; i < word_block; ++i) to[i] = static_cast<std::int16_t>(__builtin_rintf(from[i] * factor));
 }
 
-/// A word_block's words to where products read them, with the sums of each step of int4.
+/// Stores the words of a word_block in the order in which products read them, and the sums of each step of int4.
 inline void place_words(Format /*format*/, bool planes, const std::int16_t* here, std::int64_t begin,
                         std::int16_t* words, std::int32_t* sums) {
   if (!planes) {
@@ -153,10 +166,14 @@ inline void place_words(Format /*format*/, bool planes, const std::int16_t* here
   for (std::int64_t i = begin; i < begin + word_block; i += step4) {
     std::int32_t lanes[Vec::width] = {};
     for (std::int64_t k = 0; k < step4; ++k) {
-      // As the products' sums are placed: pairs of words, plane by plane.
+      // The lane to which the products of this word are added.
       const std::int64_t lane = ANYACCEL_WIDTH >= 8 ? k / 2 % Vec::width : k % 16 % Vec::width;
       lanes[lane] += words[i + k];
     }
     __builtin_memcpy(sums + i / step4 * Vec::width, lanes, sizeof lanes);
   }
 }
+
+}  // namespace
+ANYACCEL_ISA_END
+#endif

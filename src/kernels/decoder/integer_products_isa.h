@@ -1,7 +1,26 @@
-// Products of few rows with int8 and int4 matrices. Included inside an unnamed namespace under a target, after words_isa.h or
-// bytes_isa.h, which say in what form rows are kept and how a step's products are summed up.
+// Products of few rows with int8 and int4 matrices. int16_dot_isa.h or vnni_dot_isa.h defines the layout of a row and
+// how the products of a step are summed.
+#if defined(ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H)
+#undef ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H
+#else
+#define ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H
+#endif
 
-/// A row of words: the words, the scales of each word_block of them, and the sums of each step's where products begin with those.
+#include "kernels/decoder/matrix.h"
+#include "kernels/decoder/prefetch_isa.h"
+#include "kernels/decoder/sums_isa.h"
+#include "kernels/simd/vec.h"
+#if defined(ANYACCEL_VNNI)
+#include "kernels/decoder/vnni_dot_isa.h"
+#else
+#include "kernels/decoder/int16_dot_isa.h"
+#endif
+
+ANYACCEL_ISA_BEGIN
+namespace {
+
+/// A prepared row: its words, one scale per word_block, and the sums that products of a step start with.
 struct Row {
   const std::int16_t* words;
   const float* scales;
@@ -15,12 +34,12 @@ inline Row row_of(const void* prepared, Format format, std::int64_t inputs, std:
   return {words, scales, reinterpret_cast<const std::int32_t*>(scales + rounded(blocks, 16))};
 }
 
-/// Of a tile's outputs, step by step, the weights' scale times the row's. Steps of a word_block have a pair of scales each: those are
-/// multiplied many at once, so that the loop over steps, where arithmetic is scarce, has a load for each. A step of fewer inputs, of one
-/// group and one word_block, multiplies its own.
+/// The weights' scale times the row's scale, for each output of a tile and each step. If a step is a whole word_block,
+/// each step has its own pair of scales: their products are computed for many steps at once, so that the loop over
+/// steps only loads them. Shorter steps multiply their own.
 template <int outputs, int block>
 struct StepScales {
-  static constexpr std::int64_t most = 64;  ///< steps at once
+  static constexpr std::int64_t most = 64;  ///< steps per fill()
   static constexpr bool at_once = block == word_block;
   const float *at, *row;  ///< of the step's group, and of the row
   std::int64_t groups, steps, left;
@@ -33,7 +52,7 @@ struct StepScales {
         steps(m.group / block),
         left(steps) {}
 
-  /// For `count` steps from `first` on.
+  /// Prepares `count` steps from `first` on.
   void fill(std::int64_t first, std::int64_t count) {
     if (!at_once) return;
     const std::int64_t group = first ? first / steps : 0, into = first ? first % steps : 0;
@@ -42,7 +61,7 @@ struct StepScales {
       std::int64_t i = 0;
       if (steps == 1 && count >= Vec::width)
         for (; i < count; i += Vec::width) {
-          if (i + Vec::width > count) i = count - Vec::width;  // again a part of the vector before
+          if (i + Vec::width > count) i = count - Vec::width;  // overlaps the previous vector
           (Vec::load(from + i) * Vec::load(row + first + i)).store(both[o] + i);
         }
       from += i;
@@ -54,7 +73,7 @@ struct StepScales {
       }
     }
   }
-  /// Of step k since fill(), which begins at input i; `two`: of its first half and, in the next group, of its second.
+  /// For step k since fill(), which begins at input i. With `two`, the second half of the step is in the next group.
   inline __attribute__((always_inline)) Vec of(int output, std::int64_t k, std::int64_t i, bool two = false) const {
     if (at_once) return Vec::of(both[at_once ? output : 0][k]);
     const float* own = at + output * groups;
@@ -67,7 +86,7 @@ struct StepScales {
   }
 };
 
-/// `block` inputs at a time, which have one scale of the weights and one of the row.
+/// Steps of `block` inputs, which have one scale of the weights and one of the row.
 template <int outputs, int block>
 inline __attribute__((always_inline)) void int8_tile(const Matrix& m, std::int64_t output, const Row& x, float* to) {
   const std::int64_t inputs = m.inputs, groups = inputs / m.group, steps = inputs / block;
@@ -96,7 +115,7 @@ inline __attribute__((always_inline)) void int8_tile(const Matrix& m, std::int64
     to[0] = total(sum[0]);
 }
 
-/// `paired`: a step's two blocks are of two groups.
+/// With `paired`, the two blocks of a step belong to two groups.
 template <int outputs, bool asymmetric, bool paired>
 inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64_t output, const Row& x, float* to) {
   constexpr int block = paired ? step4 / 2 : step4, blocks = step4 / block;
@@ -143,7 +162,7 @@ inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64
     to[0] = total(sum[0]);
 }
 
-/// Of groups whose blocks are half as long, or lie across steps.
+/// For groups with blocks of half the length, and for groups that do not consist of whole steps.
 template <int block>
 inline void int4_small(const Matrix& m, std::int64_t output, const Row& x, float* to) {
   constexpr int words = block / 4;
@@ -181,7 +200,7 @@ inline __attribute__((always_inline)) void integer_products(const Matrix& m, con
     }
 }
 
-// A tile is a part of the loop over tiles: a call, and what is the same for all of a matrix, cost some percent of a short row's.
+// Tiles are inlined into the loop over tiles: with short rows, calls and repeated setup cost a few percent of the time.
 
 template <int block>
 inline void int8_products(const Matrix& m, const void* prepared, std::int64_t rows, std::int64_t begin,
@@ -203,7 +222,7 @@ inline void int4_products(const Matrix& m, const void* prepared, std::int64_t ro
       [&](std::int64_t o, const Row& x, float* out) { int4_tile<1, asymmetric, paired>(m, o, x, out); });
 }
 
-/// `planes`: in the order of int4's steps.
+/// With `planes`, words are in the order of int4's steps.
 inline void prepare_words(bool planes, const float* from, std::int64_t inputs, void* prepared, Format format) {
   const Row row = row_of(prepared, format, inputs, 0);
   auto* words = const_cast<std::int16_t*>(row.words);
@@ -253,3 +272,7 @@ inline void multiply_integers(const Matrix& m, const void* prepared, std::int64_
   if (paired) return int4_products<false, true>(m, prepared, rows, begin, end, to, to_row);
   int4_products<false, false>(m, prepared, rows, begin, end, to, to_row);
 }
+
+}  // namespace
+ANYACCEL_ISA_END
+#endif

@@ -1,6 +1,16 @@
-// Integer matrices to floats and back. Included by integers.cpp inside a namespace and under a target.
-//
-// Loops over fixed counts of lanes, which the compiler makes into vectors.
+// Integer matrices to floats and back, in loops over a fixed number of elements that the compiler vectorizes.
+#if defined(ANYACCEL_DECODER_INTEGERS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_DECODER_INTEGERS_ISA_H)
+#undef ANYACCEL_DECODER_INTEGERS_ISA_H
+#else
+#define ANYACCEL_DECODER_INTEGERS_ISA_H
+#endif
+
+#include "kernels/decoder/matrix.h"
+#include "kernels/simd/element.h"
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
 namespace {
 
 constexpr int piece = 32;  // divides every group
@@ -66,7 +76,7 @@ inline void load_row(const T* from, std::int64_t inputs, float* to) {
     for (int k = 0; k < piece; k += Vec::width) Vec::load(from + i + k).store(to + i + k);
 }
 
-/// A number that is none becomes the lowest.
+/// Clamps a value; NaN becomes `low`.
 inline float between(float value, float low, float high) {
   const float above = value > low ? value : low;
   return above < high ? above : high;
@@ -109,7 +119,7 @@ inline float quantize_group8(const float* x, std::int64_t count, std::int8_t* to
   return scale;
 }
 
-/// From 0 to 15.
+/// The code of a value, from 0 to 15.
 inline float level4(float value, float factor) { return between(__builtin_rintf(value * factor) + 8, 0, 15); }
 
 inline float error_of(const float* x, std::int64_t count, float scale) {
@@ -179,3 +189,6 @@ void quantize(int bits, std::int64_t group, Element type, const void* from, std:
       for (std::int64_t k = 0; k < group; k += 32) pack_block4<8>(x + k, factor, to + k / 2);
   }
 }
+
+ANYACCEL_ISA_END
+#endif

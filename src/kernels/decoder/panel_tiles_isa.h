@@ -1,5 +1,21 @@
-// Rows by the tile. Included by panels_isa.h and panels_bf16.h inside a namespace and under a target.
+// Loops over tiles of rows whose sizes are known at compile time.
+#if defined(ANYACCEL_DECODER_PANEL_TILES_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_DECODER_PANEL_TILES_ISA_H)
+#undef ANYACCEL_DECODER_PANEL_TILES_ISA_H
+#else
+#define ANYACCEL_DECODER_PANEL_TILES_ISA_H
+#endif
+
+#include "kernels/decoder/panels.h"
+#include "kernels/simd/target.h"
+
+ANYACCEL_ISA_BEGIN
 namespace {
+
+template <int n>
+struct Count {
+  static constexpr int value = n;
+};
 
 template <int rows, typename Tile>
 inline __attribute__((always_inline)) void rest_tile(std::int64_t left, std::int64_t first, const Tile& tile) {
@@ -9,7 +25,7 @@ inline __attribute__((always_inline)) void rest_tile(std::int64_t left, std::int
   }
 }
 
-/// Calls tile(first row, Count<rows>()): panel_tile_rows at once, then those that are left.
+/// Calls tile(first row, Count<rows>()) for tiles of panel_tile_rows rows and for the remaining rows.
 template <typename Tile>
 inline __attribute__((always_inline)) void each_tile(std::int64_t rows, const Tile& tile) {
   std::int64_t first = 0;
@@ -18,3 +34,5 @@ inline __attribute__((always_inline)) void each_tile(std::int64_t rows, const Ti
 }
 
 }  // namespace
+ANYACCEL_ISA_END
+#endif

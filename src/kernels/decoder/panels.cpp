@@ -2,25 +2,9 @@
 
 #include "kernels/decoder/integers.h"
 
-namespace anyaccel::ops {
-namespace {
-template <int n>
-struct Count {
-  static constexpr int value = n;
-};
-}  // namespace
-}  // namespace anyaccel::ops
-
 #define ANYACCEL_KERNEL "kernels/decoder/panels_isa.h"
+#define ANYACCEL_KERNEL_BF16 "kernels/decoder/panels_bf16.h"
 #include "kernels/simd/each_isa.h"
-
-#if defined(__x86_64__)
-ANYACCEL_TARGET("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
-namespace anyaccel::ops::avx512_bf16 {
-#include "kernels/decoder/panels_bf16.h"
-}
-ANYACCEL_TARGET_END
-#endif
 
 namespace anyaccel::ops {
 namespace {
@@ -54,10 +38,10 @@ Element element_of(Format format) {
 
 bool is_float(Format format) { return format != Format::int8 && format != Format::int4; }
 
-/// Words of a row in a panel.
+/// 32-bit words of a row in a panel.
 std::int64_t words_of(Wide wide, std::int64_t inputs) { return wide == Wide::bf16 ? (inputs + 1) / 2 : inputs; }
 
-/// Row `output` as the panel's type, in place or in `scratch`.
+/// Row `output` in the panel's type, in place or converted into `scratch`.
 const char* wide_weights(Isa isa, Wide wide, const Matrix& m, std::int64_t output, char* scratch) {
   if (!is_float(m.format)) {
     widen_rows(isa, m, output, output + 1, wide == Wide::bf16 ? Element::bf16 : Element::f32, scratch);
@@ -68,7 +52,8 @@ const char* wide_weights(Isa isa, Wide wide, const Matrix& m, std::int64_t outpu
   if (type == (wide == Wide::bf16 ? Element::bf16 : Element::f32)) return row;
   auto* floats = reinterpret_cast<float*>(scratch);
   ANYACCEL_CALL_ISA(isa, floats_of, type, row, m.inputs, floats);
-  if (wide == Wide::bf16) widen_row(isa, wide, floats, m.inputs, scratch);  // front to back: what is read lies ahead
+  // In place, because widen_row() reads ahead of what it writes.
+  if (wide == Wide::bf16) widen_row(isa, wide, floats, m.inputs, scratch);
   return scratch;
 }
 
@@ -85,7 +70,7 @@ bool panels_pay(Isa isa, Element model) noexcept {
 
 std::int64_t wide_row_bytes(Wide wide, std::int64_t inputs) noexcept {
   const std::int64_t bytes = rounded(inputs * (wide == Wide::bf16 ? 2 : 4), 64);
-  return bytes % 4096 ? bytes : bytes + 64;  // rows that lie a multiple of a page apart share the cache's sets
+  return bytes % 4096 ? bytes : bytes + 64;  // rows whose distance is a multiple of a page would share cache sets
 }
 
 void widen_row(Isa isa, Wide wide, const float* from, std::int64_t inputs, void* to) noexcept {
@@ -134,7 +119,7 @@ void make_panel(Isa isa, Wide wide, const Matrix& m, std::int64_t begin, void* s
 void make_turned_panel(Isa isa, Wide wide, const void* values, Element type, std::int64_t inputs, std::int64_t columns,
                        std::int64_t begin, void* panel) noexcept {
 #if defined(__x86_64__)
-  if (wide == Wide::bf16)  // and so is `type`: the model's own
+  if (wide == Wide::bf16)  // `type` is bf16 as well
     return avx512_bf16::turned_pairs(static_cast<const char*>(values), inputs, columns, begin,
                                      static_cast<char*>(panel));
 #endif

@@ -1,6 +1,15 @@
-// Products of pairs of bfloat16 by AVX-512 BF16. Included by panels.cpp inside a namespace and under a target.
-#include "kernels/decoder/panel_tiles_isa.h"
+// Products of pairs of bfloat16 by AVX-512 BF16.
+#pragma once
 
+#if defined(__x86_64__)
+#if !defined(ANYACCEL_ISA)
+#define ANYACCEL_ISA avx512_bf16  // if this file is opened on its own
+#endif
+
+#include "kernels/decoder/panel_tiles_isa.h"
+#include "kernels/decoder/panels.h"
+
+ANYACCEL_ISA_BEGIN
 namespace {
 
 constexpr int pair_vectors = panel_outputs / 16;
@@ -50,7 +59,7 @@ void row_to_pairs(const float* from, std::int64_t count, char* to) {
   _mm512_mask_storeu_epi16(to + 2 * i, (1U << rest) - 1, reinterpret_cast<__m512i>(words));
 }
 
-/// Values of two positions side by side.
+/// Stores the values of two positions next to each other.
 void turned_pairs(const char* values, std::int64_t inputs, std::int64_t columns, std::int64_t begin, char* panel) {
   const std::int64_t count = columns - begin < panel_outputs ? columns - begin : panel_outputs;
   for (std::int64_t i = 0; i < inputs; i += 2, panel += 4 * panel_outputs)
@@ -64,3 +73,6 @@ void turned_pairs(const char* values, std::int64_t inputs, std::int64_t columns,
       _mm512_store_si512(panel + 64 * v, _mm512_or_si512(words(i), _mm512_slli_epi32(words(i + 1), 16)));
     }
 }
+
+ANYACCEL_ISA_END
+#endif

@@ -1,8 +1,19 @@
-// Panels of float32, and what panels of all types share. Included by panels.cpp inside a namespace and under a target.
+// Panels of float32, and packing for panels of both types.
 //
-// A panel is made of strips, [inputs][strip] each: the outputs of a strip have their sums in registers, for some rows at a time.
-#include "kernels/decoder/panel_tiles_isa.h"
+// A panel consists of strips [inputs][strip]. The sums of a strip's outputs stay in registers for a tile of rows.
+#if defined(ANYACCEL_DECODER_PANELS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_DECODER_PANELS_ISA_H)
+#undef ANYACCEL_DECODER_PANELS_ISA_H
+#else
+#define ANYACCEL_DECODER_PANELS_ISA_H
+#endif
 
+#include "kernels/decoder/panel_tiles_isa.h"
+#include "kernels/decoder/panels.h"
+#include "kernels/simd/element.h"
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
 namespace {
 
 constexpr int strip_vectors = Vec::width == 8 ? 2 : 4;
@@ -10,7 +21,7 @@ constexpr std::int64_t strip = strip_vectors * Vec::width;
 
 #if ANYACCEL_WIDTH >= 8
 typedef std::uint32_t Block __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
-/// What the two give alternately: of their first halves, and of their second ones.
+/// Interleaves the first halves of a and b into `low`, and their second halves into `high`.
 inline void interleave(Block a, Block b, Block& low, Block& high) {
 #if ANYACCEL_WIDTH == 16
   low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -20,7 +31,7 @@ inline void interleave(Block a, Block b, Block& low, Block& high) {
   high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
 #endif
 }
-/// Rows become columns.
+/// Transposes a square.
 inline __attribute__((always_inline)) void turn(Block (&rows)[ANYACCEL_WIDTH]) {
   for (int step = 1; step < ANYACCEL_WIDTH; step *= 2) {
     Block next[ANYACCEL_WIDTH];
@@ -87,7 +98,7 @@ void floats_of(Element type, const void* from, std::int64_t count, float* to) {
   floats_to(static_cast<const Fp16*>(from), count, to);
 }
 
-/// Sixteen rows of floats, which become the outputs [first, first + 16) of a panel.
+/// Stores panel_group rows of floats as the outputs [first, first + panel_group) of a panel.
 void place_rows(const char* const (&rows)[panel_group], std::int64_t inputs, std::int64_t first, float* panel) {
   for (int g = 0; g < panel_group; g += strip < panel_group ? static_cast<int>(strip) : panel_group) {
     const std::int64_t output = first + g;
@@ -101,11 +112,12 @@ void place_rows(const char* const (&rows)[panel_group], std::int64_t inputs, std
   }
 }
 
-/// Sixteen rows of words that are pairs: the outputs [first, first + 16) of a panel [pairs][panel_outputs].
+/// Stores panel_group rows of pairs as the outputs [first, first + panel_group) of a panel [pairs][panel_outputs].
 void place_pairs(const char* const (&rows)[panel_group], std::int64_t pairs, std::int64_t first, char* panel) {
   turn_rows(rows, pairs, panel + 4 * first, panel_outputs);
 }
 
+/// Columns [begin, begin + panel_outputs) of values[inputs][columns] as the outputs of a panel.
 void turned_floats(const void* values, Element type, std::int64_t inputs, std::int64_t columns, std::int64_t begin,
                    float* panel) {
   const std::int64_t count = columns - begin < panel_outputs ? columns - begin : panel_outputs;
@@ -125,3 +137,6 @@ void multiply_floats(const float* panel, std::int64_t inputs, const char* x, std
           panel_tile<decltype(step)::value>(panel, inputs, x + r * x_row, x_row, to + r * to_row + s, to_row);
         });
 }
+
+ANYACCEL_ISA_END
+#endif

@@ -2,43 +2,16 @@
 
 #include <atomic>
 
+#define ANYACCEL_KERNEL_VNNI "kernels/decoder/vnni_products_isa.h"
 #define ANYACCEL_KERNEL "kernels/decoder/products_isa.h"
 #include "kernels/simd/each_isa.h"
-
-#if defined(__x86_64__)
-ANYACCEL_TARGET("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
-#define ANYACCEL_WIDTH 16
-namespace anyaccel::ops::avx512_vnni {
-namespace {
-#include "kernels/simd/vec_avx512.h"
-// After it, and in this order.
-#include "kernels/decoder/prefetch_isa.h"
-//
-#include "kernels/decoder/sums_isa.h"
-#include "kernels/decoder/vnni_dot_isa.h"
-//
-#include "kernels/decoder/integer_products_isa.h"
-}  // namespace
-void prepare(Format format, std::int64_t group, const float* from, std::int64_t rows, std::int64_t inputs, void* to) {
-  for (std::int64_t r = 0; r < rows; ++r)
-    prepare_integers(format, group, from + r * inputs, inputs,
-                     static_cast<char*>(to) + r * prepared_bytes(format, inputs));
-}
-void multiply(const Matrix& m, const void* prepared, std::int64_t rows, std::int64_t begin, std::int64_t end, float* to,
-              std::int64_t to_row) {
-  multiply_integers(m, prepared, rows, begin, end, to, to_row);
-}
-}  // namespace anyaccel::ops::avx512_vnni
-#undef ANYACCEL_WIDTH
-ANYACCEL_TARGET_END
-#endif
 
 namespace anyaccel::ops {
 namespace {
 
 std::atomic<bool> bytes_wanted{true};
 
-/// Prepared rows have the form of these products then.
+/// Whether products use AVX-512 VNNI. Rows must then be prepared for it.
 bool in_bytes(Isa isa, Format format) noexcept {
 #if defined(__x86_64__)
   static const bool has = __builtin_cpu_supports("avx512vnni");
@@ -55,7 +28,8 @@ void want_products_of_bytes(bool wanted) noexcept { bytes_wanted = wanted; }
 
 std::int64_t prepared_bytes(Format format, std::int64_t inputs) noexcept {
   const std::int64_t blocks = (inputs + 127) / 128;
-  // Floats are filled up to two vectors of sixteen; behind the words stand scales, and sums of at most 64 bytes for each 64 words.
+  // Floats are padded to two vectors of sixteen. Words are followed by scales, and by sums of at most 64 bytes per 64
+  // words.
   if (format != Format::int8 && format != Format::int4) return (inputs + 31) / 32 * 128;
   return blocks * 256 + (blocks + 15) / 16 * 64 + blocks * 128;
 }

@@ -1,14 +1,23 @@
-// Products of few rows with a matrix. Included by products.cpp inside a namespace and under a target.
+// Products of few rows with a matrix.
 //
-// The weights are read once from memory, in their order, and go through the rows while they are near. A product is summed up in one
-// order, whatever is beside it: Vec::width sums next to each other, then their halves.
-namespace {
+// Weights are read from memory once, in order, and multiplied with all rows while they are in the cache. The order of a
+// product's sum does not depend on the other rows: Vec::width partial sums, whose halves are then added.
+#if defined(ANYACCEL_DECODER_PRODUCTS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_DECODER_PRODUCTS_ISA_H)
+#undef ANYACCEL_DECODER_PRODUCTS_ISA_H
+#else
+#define ANYACCEL_DECODER_PRODUCTS_ISA_H
+#endif
 
-#include "kernels/decoder/int16_dot_isa.h"
+#include "kernels/decoder/integer_products_isa.h"
+#include "kernels/decoder/matrix.h"
 #include "kernels/decoder/prefetch_isa.h"
 #include "kernels/decoder/sums_isa.h"
-// After it.
-#include "kernels/decoder/integer_products_isa.h"
+#include "kernels/simd/element.h"
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
 
 constexpr std::int64_t pair = 2 * Vec::width;  // inputs of one step of the float formats
 
@@ -17,7 +26,7 @@ inline void load_pair(const T* w, Vec& a, Vec& b) {
   a = Vec::load(w);
   b = Vec::load(w + Vec::width);
 }
-/// The even ones and the odd ones: no word has to move to another lane.
+/// Even elements and odd elements, because then no word has to move to another lane.
 inline void load_pair(const Bf16* w, Vec& a, Vec& b) {
   typedef std::uint32_t Pairs __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
   Pairs both;
@@ -124,3 +133,6 @@ void multiply(const Matrix& m, const void* prepared, std::int64_t rows, std::int
     case Format::int4: return multiply_integers(m, prepared, rows, begin, end, to, to_row);
   }
 }
+
+ANYACCEL_ISA_END
+#endif

@@ -1,6 +1,5 @@
 #include "kernels/decoder/rows.h"
 
-#define ANYACCEL_REAL float
 #define ANYACCEL_KERNEL "kernels/decoder/rows_isa.h"
 #include "kernels/simd/each_isa.h"
 

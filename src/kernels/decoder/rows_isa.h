@@ -1,32 +1,22 @@
-// Norms, rotation, activations of rows. Included by rows.cpp inside a namespace and under a target.
-namespace {
+// Norms, rotation and activations of rows. Includes attention_isa.h, because rows.cpp compiles one file per instruction
+// set.
+#if defined(ANYACCEL_DECODER_ROWS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_DECODER_ROWS_ISA_H)
+#undef ANYACCEL_DECODER_ROWS_ISA_H
+#else
+#define ANYACCEL_DECODER_ROWS_ISA_H
+#endif
 
+#include "kernels/decoder/attention_isa.h"
+#include "kernels/decoder/row_vectors_isa.h"
+#include "kernels/decoder/rows.h"
 #include "kernels/decoder/sums_isa.h"
+#include "kernels/simd/normal_isa.h"
 #include "kernels/simd/products_isa.h"
+#include "kernels/simd/vec.h"
 
-/// The first n elements, the others 0.
-template <typename T>
-inline Vec load_some(const T* from, std::int64_t n) {
-  if (Vec::width == 1 || n >= Vec::width) return Vec::load(from);  // n is never 0
-  T full[Vec::width] = {};
-  __builtin_memcpy(full, from, static_cast<unsigned long>(n) * sizeof(T));
-  return Vec::load(full);
-}
-
-template <typename T>
-inline void store_some(Vec a, T* to, std::int64_t n) {
-  if (Vec::width == 1 || n >= Vec::width) return a.store(to);
-  T full[Vec::width];
-  a.store(full);
-  __builtin_memcpy(to, full, static_cast<unsigned long>(n) * sizeof(T));
-}
-
-/// Calls function(column, elements) for each vector of a row.
-template <typename Function>
-inline __attribute__((always_inline)) void each_vector(std::int64_t columns, const Function& function) {
-  for (std::int64_t i = 0; i < columns; i += Vec::width)
-    function(i, columns - i < Vec::width ? columns - i : std::int64_t{Vec::width});
-}
+ANYACCEL_ISA_BEGIN
+namespace {
 
 inline Vec load_values(const Values& values, std::int64_t i, std::int64_t n) {
   if (values.type == Element::f32) return load_some(static_cast<const float*>(values.data) + i, n);
@@ -34,11 +24,7 @@ inline Vec load_values(const Values& values, std::int64_t i, std::int64_t n) {
   return load_some(static_cast<const Fp16*>(values.data) + i, n);
 }
 
-#include "kernels/simd/normal_isa.h"
-
-inline Vec minus(Vec a, Vec b) { return Vec::fma(b, Vec::of(-1), a); }
-inline Vec min_of(Vec a, Vec b) { return {a.x < b.x ? a.x : b.x}; }
-/// a / (1 + 2^-b), which goes to 0 where b is far below.
+/// a / (1 + 2^-b), which tends to 0 for large negative b.
 inline Vec sigmoid_times(Vec a, Vec b) { return a / (Vec::of(1) + exp2_of(min_of(b * Vec::of(-1), Vec::of(126)))); }
 
 inline Vec gelu_tanh_of(Vec x) {
@@ -146,4 +132,5 @@ void store(const float* from, std::int64_t columns, const Values& to, std::int64
       });
 }
 
-#include "kernels/decoder/attention_isa.h"
+ANYACCEL_ISA_END
+#endif

@@ -1,5 +1,16 @@
-// Sums of a vector's elements, in one order for all: the halves are added until one is left. Included inside an unnamed namespace
-// under a target.
+// Sums of a vector's elements, always in the same order: the halves are added until one element is left.
+#if defined(ANYACCEL_DECODER_SUMS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_DECODER_SUMS_ISA_H)
+#undef ANYACCEL_DECODER_SUMS_ISA_H
+#else
+#define ANYACCEL_DECODER_SUMS_ISA_H
+#endif
+
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
+
 #if ANYACCEL_WIDTH > 1
 typedef float Lanes __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
 inline Lanes lanes_of(Vec a) {
@@ -11,11 +22,12 @@ inline Lanes lanes_of(Vec a) {
 
 #if ANYACCEL_WIDTH == 16
 #define ANYACCEL_PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-/// Eight of a and eight of b, each the sum of two.
+/// Eight sums of two elements of a, then eight of b.
 inline Lanes halve(Lanes a, Lanes b) {
   return ANYACCEL_PICK(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
          ANYACCEL_PICK(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
 }
+/// The sums of four vectors.
 inline void totals(const Vec (&a)[4], float* to) {
   const Lanes ab = halve(lanes_of(a[0]), lanes_of(a[1])), cd = halve(lanes_of(a[2]), lanes_of(a[3]));
   const Lanes four = ANYACCEL_PICK(ab, cd, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
@@ -56,4 +68,8 @@ inline void totals(const Vec (&a)[4], float* to) {
   for (int i = 0; i < 4; ++i) to[i] = total(a[i]);
 }
 #endif
+#endif
+
+}  // namespace
+ANYACCEL_ISA_END
 #endif

@@ -1,6 +1,19 @@
-// Products of integers by AVX-512 VNNI, whose step multiplies a byte without a sign by one with a sign, 64 of them: a row's words are
-// kept as upper bytes, with the sign, and lower ones, which are multiplied apart. Beside words_isa.h, whose names these have: the words
-// and their sums are the same.
+// The names of int16_dot_isa.h for AVX-512 VNNI, with the same values and the same exact sums. An instruction of VNNI
+// multiplies 64 unsigned bytes with 64 signed ones, so a row's 16-bit integers are stored as signed upper bytes and
+// unsigned lower bytes, which are multiplied separately.
+#pragma once
+
+#if defined(__x86_64__)
+#if !defined(ANYACCEL_ISA)
+#define ANYACCEL_ISA avx512_vnni  // if this file is opened on its own
+#endif
+
+#include "kernels/decoder/matrix.h"
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
+
 constexpr std::int64_t word_block = 128;
 constexpr float max_int16 = 32767;
 
@@ -22,8 +35,9 @@ inline __m512i joined_bytes(__m512i upper, __m512i lower) {
 }
 
 constexpr std::int64_t step4 = 128;
-/// The lower nibbles of a step's bytes are the inputs 0, 32, 1, 33, ... 15, 47 of the first block and of the second, the upper ones
-/// 16, 48, ... of both; the row has the lower and the upper bytes of the former, then of the latter.
+/// The lower nibbles of a step's bytes are the inputs 0, 32, 1, 33, ... 15, 47 of the first block and then of the
+/// second; the upper nibbles are 16, 48, ... of both. The row has the lower and upper bytes of the words for the lower
+/// nibbles, then those for the upper nibbles.
 inline __attribute__((always_inline)) Words add4(Words sum, const std::uint8_t* w, const std::int16_t* words) {
   const __m512i nibble = _mm512_set1_epi8(15), all = _mm512_loadu_si512(w);
   const __m512i first = _mm512_and_si512(all, nibble), second = _mm512_and_si512(_mm512_srli_epi16(all, 4), nibble);
@@ -35,8 +49,8 @@ inline __attribute__((always_inline)) Words add4(Words sum, const std::uint8_t* 
 }
 inline Vec halves(float a, float b) { return {_mm512_insertf32x8(_mm512_set1_ps(a), _mm256_set1_ps(b), 1)}; }
 
-/// Beside upper bytes int8 is q + 128, without a sign: their sums begin with -128 times those of the bytes. A row has the lower bytes of
-/// 64 inputs, then the upper ones.
+/// The sum to which a step's products are added: products with upper bytes use q + 128, which is unsigned, so the sum
+/// starts at -128 times the sum of the upper bytes. A row has the lower bytes of 64 inputs, then their upper bytes.
 template <int block>
 inline __attribute__((always_inline)) Words start8(const std::int32_t* sums, std::int64_t i) {
   const std::int32_t* const from = sums + (i >> 2);
@@ -44,7 +58,7 @@ inline __attribute__((always_inline)) Words start8(const std::int32_t* sums, std
   if (block == 64) return {_mm512_load_si512(from)};
   return {_mm512_add_epi32(_mm512_load_si512(from), _mm512_load_si512(from + 16))};
 }
-/// The row's bytes of `block` inputs from input i on, loaded once for all outputs of a tile.
+/// The row's bytes for `block` inputs from input i on, loaded once for all outputs of a tile.
 template <int block>
 struct Step8 {
   static constexpr int count = block == 128 ? 2 : 1;
@@ -94,7 +108,7 @@ inline void rounded_words(const float* from, float factor, std::int16_t* to) {
   }
 }
 
-/// The sums of four bytes each.
+/// Sums of four bytes each.
 inline __m512i sums_of_upper(__m512i bytes) {
   return _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), bytes);
 }
@@ -136,3 +150,7 @@ inline void place_words(Format format, bool planes, const std::int16_t* here, st
   }
   _mm512_store_si512(sums + begin / step4 * Vec::width, all);
 }
+
+}  // namespace
+ANYACCEL_ISA_END
+#endif

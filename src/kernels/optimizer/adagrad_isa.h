@@ -1,6 +1,16 @@
-// Adagrad for one instruction set; see kernels/simd/each_isa.h.
-#include "kernels/optimizer/loop_isa.h"
+// A step of Adagrad.
+#if defined(ANYACCEL_OPTIMIZER_ADAGRAD_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_OPTIMIZER_ADAGRAD_ISA_H)
+#undef ANYACCEL_OPTIMIZER_ADAGRAD_ISA_H
+#else
+#define ANYACCEL_OPTIMIZER_ADAGRAD_ISA_H
+#endif
 
+#include "kernels/optimizer/adagrad.h"
+#include "kernels/optimizer/loop_isa.h"
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
 namespace {
 
 struct AdagradStep {
@@ -32,3 +42,5 @@ void update(const AdagradConstants& constants, const OneStateArrays& arrays, std
 }
 
 }  // namespace
+ANYACCEL_ISA_END
+#endif

@@ -1,6 +1,16 @@
-// Adam for one instruction set; see kernels/simd/each_isa.h.
-#include "kernels/optimizer/loop_isa.h"
+// Adam: a step and its inverse.
+#if defined(ANYACCEL_OPTIMIZER_ADAM_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_OPTIMIZER_ADAM_ISA_H)
+#undef ANYACCEL_OPTIMIZER_ADAM_ISA_H
+#else
+#define ANYACCEL_OPTIMIZER_ADAM_ISA_H
+#endif
 
+#include "kernels/optimizer/adam.h"
+#include "kernels/optimizer/loop_isa.h"
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
 namespace {
 
 struct AdamStep {
@@ -22,7 +32,7 @@ struct AdamStep {
   void operator()(P* params, const G* grads, S* exp_avg, S* exp_avg_sq) const {
     Vec p = Vec::load(params);
     Vec g = Vec::load(grads);
-    if (has_l2) g = Vec::fma(l2, p, g);  // not always: 0 times infinity is no number
+    if (has_l2) g = Vec::fma(l2, p, g);  // conditional, because 0 times infinity is NaN
     const Vec m = Vec::fma(one_minus_beta1, g, beta1 * Vec::load(exp_avg));
     const Vec v = Vec::fma(one_minus_beta2, g * g, beta2 * Vec::load(exp_avg_sq));
     const Vec divisor = Vec::fma(Vec::sqrt(v), root, eps);
@@ -91,3 +101,5 @@ void rollback(const AdamConstants& constants, const AdamArrays& arrays, std::int
 }
 
 }  // namespace
+ANYACCEL_ISA_END
+#endif

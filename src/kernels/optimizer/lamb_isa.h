@@ -1,6 +1,16 @@
-// LAMB for one instruction set; see kernels/simd/each_isa.h.
-#include "kernels/optimizer/loop_isa.h"
+// LAMB: the two halves of a step.
+#if defined(ANYACCEL_OPTIMIZER_LAMB_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_OPTIMIZER_LAMB_ISA_H)
+#undef ANYACCEL_OPTIMIZER_LAMB_ISA_H
+#else
+#define ANYACCEL_OPTIMIZER_LAMB_ISA_H
+#endif
 
+#include "kernels/optimizer/lamb.h"
+#include "kernels/optimizer/loop_isa.h"
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
 namespace {
 
 struct LambUpdate {
@@ -54,7 +64,7 @@ struct LambMoments {
     sum(squares_p, squares_u, end - begin);
   }
 
-  // Lanes as blocks.h says, which are enough for vectors of any width.
+  // Adds in the order of lamb_lanes, which does not depend on the vector's width.
   void sum(const float* squares_p, const float* squares_u, std::int64_t count) const {
     double lanes_p[lamb_lanes] = {};
     double lanes_u[lamb_lanes] = {};
@@ -82,7 +92,7 @@ struct LambMoments {
     const Vec v = Vec::fma(Vec::of(c.one_minus_beta2), g * g, Vec::of(c.beta2) * Vec::load(exp_avg_sq));
     m.store(exp_avg);
     v.store(exp_avg_sq);
-    // The second half sees the states as they were stored.
+    // Reloads the states, because the second half reads them rounded as well.
     const Vec u = update(p, Vec::load(exp_avg), Vec::load(exp_avg_sq));
     (p * p).store(squares_p);
     (u * u).store(squares_u);
@@ -142,7 +152,7 @@ struct LambApply {
   }
 };
 
-/// Beside what all optimizers know: 16-bit gradients of float parameters.
+/// Like with_elements(), and supports 16-bit gradients of float parameters.
 template <typename Call>
 void with_lamb_elements(const LambArrays& arrays, const Call& call) {
   if (arrays.param != Element::f32) return with_elements(arrays.param, arrays.grad, arrays.state, call);
@@ -162,3 +172,5 @@ void apply(const LambConstants& constants, float rate, const LambArrays& arrays,
 }
 
 }  // namespace
+ANYACCEL_ISA_END
+#endif

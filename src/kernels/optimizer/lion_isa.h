@@ -1,6 +1,16 @@
-// Lion for one instruction set; see kernels/simd/each_isa.h.
-#include "kernels/optimizer/loop_isa.h"
+// A step of Lion.
+#if defined(ANYACCEL_OPTIMIZER_LION_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_OPTIMIZER_LION_ISA_H)
+#undef ANYACCEL_OPTIMIZER_LION_ISA_H
+#else
+#define ANYACCEL_OPTIMIZER_LION_ISA_H
+#endif
 
+#include "kernels/optimizer/lion.h"
+#include "kernels/optimizer/loop_isa.h"
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
 namespace {
 
 struct LionStep {
@@ -33,3 +43,5 @@ void update(const LionConstants& constants, const OneStateArrays& arrays, std::i
 }
 
 }  // namespace
+ANYACCEL_ISA_END
+#endif

@@ -1,8 +1,19 @@
-// What kernels of optimizers share. Included by a kernel inside the namespace of its instruction set.
+// The loop over the elements of a tensor that all optimizers share.
+#if defined(ANYACCEL_OPTIMIZER_LOOP_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_OPTIMIZER_LOOP_ISA_H)
+#undef ANYACCEL_OPTIMIZER_LOOP_ISA_H
+#else
+#define ANYACCEL_OPTIMIZER_LOOP_ISA_H
+#endif
+
+#include "kernels/simd/element.h"
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
 namespace {
 
-/// The last elements of an array, fewer than a vector, with room for a whole one: they then take the same path as the
-/// others and have the same bits at any length.
+/// The last elements of an array, fewer than a vector, padded to a whole one. They take the same path as the others, so
+/// results do not depend on the array's length.
 template <typename T>
 class Tail {
  public:
@@ -18,8 +29,8 @@ class Tail {
   std::size_t bytes_;
 };
 
-/// Asks for what the loop reads 2 KiB of parameters later: with several arrays the processor itself looks less far ahead. An
-/// address beyond the array does no harm.
+/// Prefetches what the loop reads 2 KiB of parameters later: with several arrays, the hardware prefetcher does not look
+/// far enough ahead. Addresses past the end are harmless.
 template <typename P, typename... T>
 inline void prefetch(const P* params, const T*... others) {
   constexpr std::size_t ahead = 2048 / sizeof(P);
@@ -34,8 +45,8 @@ void with_gradients(Element gradient, Element state, const Call& call) {
   return state == Element::f32 ? call.template run<P, P, float>() : call.template run<P, P, P>();
 }
 
-/// Calls call.run<P, G, S>() with the types of parameters, gradients and state. Gradients and state are float or of the
-/// parameters' type; the caller has checked that.
+/// Calls call.run<P, G, S>() with the types of parameters, gradients and state. Gradients and state must be float or
+/// have the parameters' type.
 template <typename Call>
 void with_elements(Element parameter, Element gradient, Element state, const Call& call) {
   if (parameter == Element::f32) return call.template run<float, float, float>();
@@ -52,7 +63,7 @@ const T* at_index(const void* array, std::int64_t index) {
   return static_cast<const T*>(array) + index;
 }
 
-/// A Tail that knows its place.
+/// A Tail that knows its address.
 template <typename T>
 struct StateTail : Tail<T> {
   StateTail(T* at, std::int64_t count) : Tail<T>(at, count), place(at) {}
@@ -79,7 +90,7 @@ void step_over(const Step& step, std::int64_t n, P* params, const G* grads, S*..
                     StateTail<S>(states + i, n - i)...);
 }
 
-/// A step over parameters, gradients and one state. Templates, because not each kernel has such constants and arrays.
+/// A step over parameters, gradients and one state.
 template <typename Step, typename Constants, typename Arrays>
 struct OneStateCall {
   const Constants& constants;
@@ -101,3 +112,5 @@ void one_state_update(const Constants& constants, const Arrays& arrays, std::int
 }
 
 }  // namespace
+ANYACCEL_ISA_END
+#endif

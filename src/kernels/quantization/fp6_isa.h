@@ -1,4 +1,15 @@
-// Included by six_bits.cpp inside a namespace and under a target: loops that the compiler makes vectors of.
+// Weights of six bits to halves, in loops that the compiler vectorizes.
+#if defined(ANYACCEL_QUANTIZATION_FP6_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_QUANTIZATION_FP6_ISA_H)
+#undef ANYACCEL_QUANTIZATION_FP6_ISA_H
+#else
+#define ANYACCEL_QUANTIZATION_FP6_ISA_H
+#endif
+
+#include "kernels/quantization/fp6.h"
+#include "kernels/simd/target.h"
+
+ANYACCEL_ISA_BEGIN
 
 void widen_six(const SixBits& w, std::int64_t begin, std::int64_t end, Fp16* to) {
   constexpr std::int64_t quarter = six_block / 4;
@@ -9,10 +20,13 @@ void widen_six(const SixBits& w, std::int64_t begin, std::int64_t end, Fp16* to)
     for (std::int64_t part = 0; part < 4; ++part)
       for (std::int64_t i = 0; i < quarter; ++i) {
         const unsigned low = four[part % 2 * quarter + i] >> (part / 2 * 4) & 15U, high = two[i] >> (part * 2) & 3U;
-        // The sign is a half's first bit, behind it are two zeros.
+        // The sign becomes the first bit of a half, followed by two zeros.
         here[part * quarter + i] = static_cast<std::uint16_t>((low | (high & 1U) << 4 | (high & 2U) << 6) << 8);
       }
     __builtin_memcpy(to, here, sizeof here);
     to += six_block, two += six_block / 4, four += six_block / 2;
   }
 }
+
+ANYACCEL_ISA_END
+#endif

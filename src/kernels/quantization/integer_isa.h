@@ -1,7 +1,17 @@
-// Quantizing for one instruction set; see kernels/simd/each_isa.h.
-namespace {
+// Quantization to int8 and int4.
+#if defined(ANYACCEL_QUANTIZATION_INTEGER_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_QUANTIZATION_INTEGER_ISA_H)
+#undef ANYACCEL_QUANTIZATION_INTEGER_ISA_H
+#else
+#define ANYACCEL_QUANTIZATION_INTEGER_ISA_H
+#endif
 
+#include "kernels/quantization/integer.h"
 #include "kernels/quantization/lanes_isa.h"
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
 
 #if ANYACCEL_WIDTH > 1
 inline Ints load_fours(const std::int8_t* from) { return load_nibbles(from); }
@@ -21,7 +31,7 @@ struct Encoder {
         highest(Vec::of(bits == 8 ? 127.0F : 7.0F)) {}
 
   Ints operator()(Vec value) const {
-    // Without an offset none is lower: the greatest magnitude is that many steps.
+    // Without an offset no value is below `lowest`: the greatest magnitude is exactly that many steps.
     if (!asymmetric) return nearest(lesser(value * scale, highest));
     return nearest(lesser(greater((value + minus_offset) * scale, lowest), highest));
   }
@@ -29,7 +39,7 @@ struct Encoder {
   Vec minus_offset, scale, lowest, highest;
 };
 
-/// Codes of `count` elements, to the first of `to`.
+/// Stores the codes of `count` elements from `to` on.
 template <int bits, bool asymmetric, typename T>
 void encode(const GroupScale& scale, const T* from, std::int64_t count, std::int8_t* to) {
   if (scale.flat) {
@@ -72,7 +82,7 @@ void keep(const GroupScale& scale, bool asymmetric, float* params, std::int64_t 
   if (asymmetric) params[group * 2 + 1] = scale.offset;
 }
 
-/// Codes of the vectors and of what is left, each to `take(values, i, how many)`.
+/// Calls take(codes as floats, i, elements) for each vector of codes, which begins at element i.
 template <int bits, typename Byte, typename Take>
 inline __attribute__((always_inline)) void each_code(const Byte* from, std::int64_t count, const Take& take) {
 #if ANYACCEL_WIDTH == 1
@@ -100,7 +110,7 @@ inline void store_some(Vec values, T* to, std::int64_t some) {
   __builtin_memcpy(to, rest, static_cast<std::size_t>(some) * sizeof(T));
 }
 
-/// A whole vector to a place that is aligned to it, without a copy of its line in the caches.
+/// Stores a vector to an address that is aligned to its size, bypassing the caches.
 template <typename T>
 inline __attribute__((always_inline)) void store_past(Vec values, T* to) {
 #if ANYACCEL_WIDTH >= 8
@@ -118,10 +128,10 @@ inline __attribute__((always_inline)) void store_past(Vec values, T* to) {
 #endif
 }
 
-/// function(group, first element of it, end) for what [begin, end) has of each group.
+/// Calls function(group, first, stop) for each group's part of the elements [begin, end).
 template <typename Function>
 inline void each_group(std::int64_t group, std::int64_t begin, std::int64_t end, const Function& function) {
-  if (begin == end) return;  // of groups without elements, too
+  if (begin == end) return;  // also if groups have no elements
   for (std::int64_t g = begin / group; begin < end; ++g) {
     const std::int64_t stop = (g + 1) * group < end ? (g + 1) * group : end;
     function(g, begin, stop);
@@ -149,7 +159,7 @@ void decode(const DequantizeJob& job, std::int64_t begin, std::int64_t end, T* t
 #endif
 }
 
-/// Adds tensors' elements [begin, end), or makes `sums` of the first.
+/// Writes the sums of the tensors' elements [begin, end) to `sums`.
 template <int bits>
 void add_up(const ReduceJob& job, std::int64_t begin, std::int64_t end, float* sums) {
   const std::int64_t in_groups = job.size / job.in_group, width = job.asymmetric ? 2 : 1;
@@ -180,7 +190,7 @@ void reduce(const ReduceJob& job, std::int64_t begin, std::int64_t end, float* s
   for (std::int64_t group = begin; group < end; ++group) {
     const std::int64_t first = group * job.group, stop = first + job.group;
     GroupRange range = empty_range(!job.asymmetric);
-    // A group that the scratch does not hold is added up twice.
+    // A group that does not fit into the scratch memory is summed twice.
     const bool fits = job.group <= reduce_scratch;
     for (std::int64_t i = first; i < stop; i += reduce_scratch) {
       const std::int64_t some = stop - i < reduce_scratch ? stop - i : reduce_scratch;
@@ -236,7 +246,7 @@ void encode_groups(const QuantizeJob& job, std::int64_t begin, std::int64_t end,
   }
 }
 
-/// function(the array as one of its element type)
+/// Calls function(the array with its element type).
 template <typename Function>
 inline void with_array(Element element, const void* array, const Function& function) {
   switch (element) {
@@ -289,3 +299,6 @@ void sums_to_codes(const ReduceJob& job, std::int64_t begin, std::int64_t end, f
 void part_to_halves(const DequantizeHalfJob& job, std::int64_t begin, std::int64_t end) {
   job.bits == 8 ? decode_half<8>(job, begin, end) : decode_half<4>(job, begin, end);
 }
+
+ANYACCEL_ISA_END
+#endif

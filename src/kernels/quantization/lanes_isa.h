@@ -1,7 +1,21 @@
-// Whole numbers beside `Vec`, as many as it is wide, and ranges of arrays. Included by kernels inside of an unnamed namespace,
-// under a target, after kernels/quantization/range.h.
+// Integer vectors with as many lanes as `Vec`, and ranges of arrays.
 //
-// Vectors are the compiler's own (vector_size), which GCC and Clang know on every processor; a Vec of width 1 has plain numbers.
+// The integers use the compiler's vector extension (vector_size), which GCC and Clang support on every processor. They
+// are plain integers if `Vec` has one element.
+#if defined(ANYACCEL_QUANTIZATION_LANES_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_QUANTIZATION_LANES_ISA_H)
+#undef ANYACCEL_QUANTIZATION_LANES_ISA_H
+#else
+#define ANYACCEL_QUANTIZATION_LANES_ISA_H
+#endif
+
+#include "kernels/quantization/range.h"
+#include "kernels/simd/element.h"
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
+
 template <typename To, typename From>
 inline To as(From from) {
   static_assert(sizeof(To) == sizeof(From));
@@ -24,7 +38,7 @@ inline Ints load_shorts(const std::int16_t* from) {
   return out;
 }
 inline Floats to_floats(Ints lanes) { return static_cast<float>(lanes); }
-/// Towards 0.
+/// Truncates.
 inline Ints to_ints(Vec lanes) { return static_cast<Ints>(lanes.x); }
 #else
 typedef std::int32_t Ints __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
@@ -41,7 +55,8 @@ inline Lanes lanes_at(const From* from) {
   return out;
 }
 #if ANYACCEL_WIDTH == 16
-// GCC makes several steps of a conversion to lanes more than twice as wide, and of one to bytes under AVX2.
+// GCC generates several steps for conversions to lanes of more than twice the width, and for conversions to bytes with
+// AVX2.
 inline Ints load_bytes(const std::int8_t* from) { return as<Ints>(_mm512_cvtepi8_epi32(lanes_at<__m128i>(from))); }
 inline Ints load_bytes(const std::uint8_t* from) { return as<Ints>(_mm512_cvtepu8_epi32(lanes_at<__m128i>(from))); }
 #elif ANYACCEL_WIDTH == 8
@@ -61,7 +76,7 @@ inline Ints load_bytes(const std::uint8_t* from) {
 inline __m128i to_bytes(Ints lanes) { return _mm512_cvtepi32_epi8(as<__m512i>(lanes)); }
 inline void store_bytes(std::int8_t* to, Ints lanes) {
   auto bytes = to_bytes(lanes);
-  asm("" : "+x"(bytes));  // the instruction that converts into memory is slower than this and a store
+  asm("" : "+x"(bytes));  // converting directly to memory is slower than converting and storing
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
 }
 #elif ANYACCEL_WIDTH == 8
@@ -79,7 +94,8 @@ inline void store_bytes(std::int8_t* to, Ints lanes) {
 }
 #endif
 
-// Two lanes in a byte, the first in its upper four bits or its lower ones. Pairs of lanes are one wide lane, its lower half the first.
+// Two codes per byte, the first one in the upper or in the lower four bits. A pair of lanes is handled as one lane of
+// 64 bits, whose lower half is the first code.
 typedef std::uint64_t Pairs __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
 typedef std::int64_t SignedPairs __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
 typedef std::int8_t PairBytes __attribute__((vector_size(ANYACCEL_WIDTH / 2)));
@@ -98,7 +114,7 @@ inline void store_nibbles(std::int8_t* to, Ints codes) {
   __builtin_memcpy(to, &bytes, sizeof bytes);
 #endif
 }
-/// A byte, with its sign, in each pair of lanes.
+/// Sign-extends a byte into each pair of lanes.
 inline Pairs load_pairs(const void* from) {
 #if ANYACCEL_WIDTH == 16
   return as<Pairs>(_mm512_cvtepi8_epi64(_mm_loadl_epi64(static_cast<const __m128i*>(from))));
@@ -108,16 +124,16 @@ inline Pairs load_pairs(const void* from) {
   return as<Pairs>(__builtin_convertvector(lanes_at<PairBytes>(static_cast<const char*>(from)), SignedPairs));
 #endif
 }
-/// From 0 to 15.
+/// Codes from 0 to 15.
 template <bool first_above>
 inline Ints load_nibbles(const std::uint8_t* from) {
   const Pairs pairs = load_pairs(from), above = pairs >> 4 & 15, below = pairs & 15;
   return as<Ints>(first_above ? above | below << 32 : below | above << 32);
 }
-/// From -8 to 7, the first above.
+/// Codes from -8 to 7, the first one in the upper bits.
 inline Ints load_nibbles(const std::int8_t* from) {
   const Pairs pairs = load_pairs(from);
-  // The byte shifted to the upper end of each half; the second element is four bits higher.
+  // Moves each code to the upper end of its lane, then shifts it down with its sign.
   return as<Ints>((pairs << 24 & 0xffffffff) | pairs << 60) >> 28;
 }
 
@@ -135,9 +151,9 @@ inline Ints to_ints(Vec lanes) { return __builtin_convertvector(as<Floats>(lanes
 inline Vec vec_of(Floats lanes) { return {as<decltype(Vec::x)>(lanes)}; }
 inline Ints lane_bits(Vec lanes) { return as<Ints>(lanes.x); }
 inline Ints all(std::int32_t value) { return Ints{} + value; }
-// Of numbers the second where the first is none. GCC takes a comparison for more than one of these instructions.
+// If the first float is NaN, the result is the second one. A comparison would not become a single instruction with GCC.
 #if ANYACCEL_WIDTH == 16
-constexpr __mmask16 every_lane = 0xffff;  // what has no mask has a warning of GCC 12's own header
+constexpr __mmask16 every_lane = 0xffff;  // GCC 12 warns about its own header without a mask
 inline Ints lesser(Ints a, Ints b) {
   return as<Ints>(_mm512_maskz_min_epi32(every_lane, as<__m512i>(a), as<__m512i>(b)));
 }
@@ -158,19 +174,20 @@ inline Vec lesser(Vec a, Vec b) { return {a.x < b.x ? a.x : b.x}; }
 inline Vec greater(Vec a, Vec b) { return {a.x > b.x ? a.x : b.x}; }
 #endif
 
-/// The nearest whole numbers, ties to even, of values below 2^22.
+/// The nearest integers, ties to even, of values below 2^22.
 inline Ints nearest(Vec lanes) {
 #if ANYACCEL_WIDTH == 16
   return as<Ints>(_mm512_cvtps_epi32(lanes.x));
 #elif ANYACCEL_WIDTH == 8
   return as<Ints>(_mm256_cvtps_epi32(lanes.x));
 #else
-  constexpr float shift = 12582912.0F;  // 1.5 * 2^23: the last bits of the sum are the whole part
+  constexpr float shift = 12582912.0F;  // 1.5 * 2^23: the last bits of the sum are the integer part
   return lane_bits(lanes + Vec::of(shift)) - lane_bits(Vec::of(shift));
 #endif
 }
 
-/// function(vector of the elements from i on, i) for whole vectors, then once for the rest, with zeros behind; and how many there are.
+/// Calls function(vector, i, elements) for each vector of an array, which begins at element i. The last one is padded
+/// with zeros.
 template <typename T, typename Function>
 inline __attribute__((always_inline)) void each_vector(const T* from, std::int64_t count, const Function& function) {
   std::int64_t i = 0;
@@ -182,6 +199,7 @@ inline __attribute__((always_inline)) void each_vector(const T* from, std::int64
   function(Vec::load(rest), i, count - i);
 }
 
+/// The range of an array; see GroupRange.
 template <typename T, bool magnitudes>
 GroupRange range_of(const T* from, std::int64_t count) {
   const GroupRange none = empty_range(magnitudes);
@@ -211,7 +229,7 @@ GroupRange range_of(const T* from, std::int64_t count) {
     out.high = highs[lane] > out.high ? highs[lane] : out.high;
   }
   for (; i < count; ++i) {
-    T one[Vec::width];  // where the value is all lanes
+    T one[Vec::width];  // the value in all lanes
     for (T& each : one) each = from[i];
     std::int32_t keys[Vec::width];
     const Ints bits = lane_bits(Vec::load(one));
@@ -222,3 +240,7 @@ GroupRange range_of(const T* from, std::int64_t count) {
   }
   return out;
 }
+
+}  // namespace
+ANYACCEL_ISA_END
+#endif

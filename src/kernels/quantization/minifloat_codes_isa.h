@@ -1,11 +1,24 @@
-// Pieces of 64 elements with AVX-512, as codes in words of 16 bits: half as many vectors as lanes of 32 bits have. The same bits as the
-// other ways. Included by kernels_isa.h inside of an unnamed namespace, under a target.
+// Conversion of 64 elements at once with AVX-512, with codes in words of 16 bits: half as many vectors as with 32-bit
+// lanes. The results have the same bits as those of minifloat_isa.h.
+#pragma once
+
+#if defined(__x86_64__)
+#if !defined(ANYACCEL_ISA)
+#define ANYACCEL_ISA avx512  // if this file is opened on its own
+#endif
+
+#include "kernels/quantization/minifloat_lanes_isa.h"
+#include "kernels/quantization/minifloat_packing_isa.h"
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
 
 constexpr __mmask32 odd_words = 0xaaaaaaaaU;
 inline __m512i load64(const void* from) { return _mm512_loadu_si512(from); }
 inline __m512i words_of(int value) { return _mm512_set1_epi16(static_cast<short>(value)); }
 
-/// Of the first lanes' words the upper or the lower ones, then of the second lanes'.
+/// The upper or the lower words of the lanes of `first`, then those of `second`.
 inline __m512i joined_words(__m512i first, __m512i second, bool upper) {
   const auto index = [&](int word) { return static_cast<short>(2 * word + (upper ? 1 : 0)); };
   std::int16_t indexes[32];
@@ -15,7 +28,7 @@ inline __m512i joined_words(__m512i first, __m512i second, bool upper) {
 
 // ---- Numbers to codes
 
-/// The greatest magnitude's bits as a float's.
+/// The bits of the greatest magnitude as a float.
 inline std::int32_t abs_max(const Bf16* from, std::int64_t count) {
   __m512i most[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
   std::int64_t i = 0;
@@ -30,16 +43,14 @@ inline std::int32_t abs_max(const Bf16* from, std::int64_t count) {
   return _mm512_reduce_max_epu32(
       _mm512_max_epu32(_mm512_slli_epi32(all, 16), _mm512_and_si512(all, _mm512_set1_epi32(-65536))));
 }
-template <typename T>
-inline std::int32_t abs_max(const T* from, std::int64_t count) {
-  return range_of<T, true>(from, count).high;
-}
 
-/// Bits of 32 magnitudes times the factor in words. Of those below the least normal number the code: what is added leaves it in the
-/// last bits of the sum. Of others all that rounding asks for; with seven bits of mantissa that is one more, which is rounded before.
+/// 32 magnitudes times the factor, as words. `small` is the code for magnitudes below the least normal number: adding
+/// small_shift_of() leaves it in the last bits of the sum. `upper` has the bits that other magnitudes are rounded from.
 struct Scaled {
-  __m512i upper, small, sign;  ///< the sign is each word's first bit, behind it stands anything
+  __m512i upper, small, sign;  ///< the sign is the first bit of each word; the other bits are arbitrary
 };
+/// Bits of a float that are rounded to the upper word. With seven bits of mantissa the code needs one more bit than
+/// that word keeps, so the value is rounded here.
 template <int format>
 inline __attribute__((always_inline)) __m512i before_words(__m512 y) {
   const __m512i bits = _mm512_castps_si512(y);
@@ -72,7 +83,7 @@ inline __attribute__((always_inline)) __m512i word_codes(const T* from, __m512 f
   constexpr FloatFormat f = float_formats[format];
   constexpr int lost = lost_bits_of(f) - 16;
   const Scaled y = scaled<format>(from, factor);
-  // Wraps around where the other way is taken.
+  // Wraps around for magnitudes that use `small`.
   const __m512i based = _mm512_sub_epi16(y.upper, words_of((rebias_of(f) << lost) - (1 << lost >> 1)));
   const __mmask32 normal = _mm512_cmpge_epu16_mask(y.upper, words_of(min_normal_of(f) >> 16));
   const __m512i code = _mm512_mask_srli_epi16(y.small, normal, based, lost);
@@ -81,7 +92,7 @@ inline __attribute__((always_inline)) __m512i word_codes(const T* from, __m512 f
   return _mm512_ternarylogic_epi32(code, sign, words_of(1 << (f.bits - 1)), 0xf8);  // code | (sign & bit)
 }
 
-/// The lower three bytes of each lane of 32 bits come together; then `order` has the place of each word, of which the first 24 are stored.
+/// Joins the lower three bytes of each lane of 32 bits, permutes the words by `order` and stores the first 24 of them.
 inline void store_threes(std::uint8_t* to, __m512i lanes, __m512i order) {
   const __m512i near = _mm512_shuffle_epi8(
       lanes, _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1)));
@@ -89,7 +100,8 @@ inline void store_threes(std::uint8_t* to, __m512i lanes, __m512i order) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(bytes));
   store16(to + 32, _mm512_extracti32x4_epi32(bytes, 2));
 }
-/// Words of four quarters, six in each: those of all first halves of a quarter first, or one quarter behind the other.
+/// The order of the words of four quarters, six in each: with `halves_apart` the first halves of all quarters and then
+/// the second halves, otherwise one quarter after the other.
 inline __m512i order_of_threes(bool halves_apart) {
   std::int16_t order[32] = {};
   for (int i = 0; i < 24; ++i)
@@ -105,7 +117,7 @@ inline __attribute__((always_inline)) void store_codes(std::uint8_t* to, __m512i
     store_threes(to + 48, _mm512_madd_epi16(second, twelves), order_of_threes(false));
     return;
   }
-  // A quarter has eight codes of the first ones, then eight of the second.
+  // Each quarter has eight codes of `first` and then eight of `second`.
   const __m512i bytes = _mm512_packus_epi16(first, second);
   if (bits == 6) {
     const __m512i pairs = _mm512_maddubs_epi16(bytes, words_of(0x4001));
@@ -125,7 +137,7 @@ inline void encode_words(const T* from, float factor, std::uint8_t* to) {
 
 // ---- Codes to numbers
 
-/// 32 codes of a piece, each at the upper end of a word (with anything behind it) or at the lower one (with anything before it).
+/// Loads 32 codes of a piece into words, at the upper or the lower end. The other bits of a word are arbitrary.
 template <int bits, bool upper>
 inline __attribute__((always_inline)) __m512i load_codes(const std::uint8_t* piece_from, int half) {
   if constexpr (bits == 8) {
@@ -136,7 +148,7 @@ inline __attribute__((always_inline)) __m512i load_codes(const std::uint8_t* pie
     return upper ? _mm512_or_si512(_mm512_slli_epi32(bytes, 12), _mm512_slli_epi32(bytes, 24))
                  : _mm512_or_si512(bytes, _mm512_slli_epi32(bytes, 12));
   } else {
-    // Eight codes come into each quarter, then the two bytes of a code into each word.
+    // Moves eight codes to each quarter, then the two bytes with a code to each word.
     constexpr bool six = bits == 6;
     const __m512i bytes = six ? _mm512_maskz_loadu_epi8((1ULL << 48) - 1, piece_from) : load64(piece_from + 32 * half);
     const int first = six ? 6 * half : 4 * half;
@@ -172,7 +184,7 @@ inline __m512i narrow(const Fp16*, __m512 first, __m512 second) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtps_ph(first, nearest_even)),
                             _mm512_cvtps_ph(second, nearest_even), 1);
 }
-/// Of numbers and infinities.
+/// bfloat16 in the upper words, rounded to even. Not for NaN.
 inline __m512i rounded_up(__m512 x) {
   const __m512i bits = _mm512_castps_si512(x);
   const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
@@ -186,15 +198,15 @@ inline void store_numbers(T* to, __m512 first, __m512 second) {
   store64<past>(to, narrow(to, first, second));
 }
 
-/// Codes with as many bits of exponent as a half or more are read in the other way.
+/// Whether WordDecoder supports a format: it needs fewer bits of exponent than a half.
 template <int format>
 constexpr bool decodes_words = exponent_of(float_formats[format]) < 5;
 
-/// What a row's step makes of codes; the step is a number.
+/// Converts codes of a row with a given step, which must be finite.
 template <int format, typename T>
 class WordDecoder {
   static constexpr FloatFormat f = float_formats[format];
-  /// All results of a row are in two vectors.
+  /// Whether all results of a row fit into two vectors.
   static constexpr bool has_table = f.bits <= 6 && sizeof(T) == 2;
 
  public:
@@ -213,7 +225,7 @@ class WordDecoder {
     }
   }
 
-  /// With `past` around the caches: `to` is aligned to 64 bytes then.
+  /// With `past`, stores bypass the caches and `to` must be aligned to 64 bytes.
   template <bool past>
   inline __attribute__((always_inline)) void piece(const std::uint8_t* from, T* to) const {
     for (int half = 0; half < 2; ++half) {
@@ -222,8 +234,8 @@ class WordDecoder {
         store64<past>(to + 32 * half, f.bits == 6 ? _mm512_permutex2var_epi16(table_[0], codes, table_[1])
                                                   : _mm512_permutexvar_epi16(codes, table_[0]));
       } else {
-        // The exponent's bits and the mantissa's where a half has them: the number by a power of 2 too small, also below the least
-        // normal one.
+        // Moves exponent and mantissa to where a half has them. The result is too small by a power of 2, also for
+        // denormal numbers.
         constexpr int behind = 5 - exponent_of(f);
         const __m512i codes = load_codes<f.bits, true>(from, half);
         const __m512i halves =
@@ -239,3 +251,7 @@ class WordDecoder {
   __m512 step_;
   __m512i table_[2];
 };
+
+}  // namespace
+ANYACCEL_ISA_END
+#endif

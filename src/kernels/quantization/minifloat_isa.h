@@ -1,73 +1,21 @@
-// Small floats for one instruction set; see kernels/simd/each_isa.h.
-namespace {
+// Quantization to small floats.
+#if defined(ANYACCEL_QUANTIZATION_MINIFLOAT_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_QUANTIZATION_MINIFLOAT_ISA_H)
+#undef ANYACCEL_QUANTIZATION_MINIFLOAT_ISA_H
+#else
+#define ANYACCEL_QUANTIZATION_MINIFLOAT_ISA_H
+#endif
 
-#include "kernels/quantization/lanes_isa.h"
-// After it.
+#include "kernels/quantization/minifloat.h"
+#include "kernels/quantization/minifloat_lanes_isa.h"
 #include "kernels/quantization/minifloat_packing_isa.h"
-
-inline Words mixed(Words x) {
-  x = (x ^ (x >> 16)) * 0x7feb352dU;
-  x = (x ^ (x >> 15)) * 0x846ca68bU;
-  return x ^ (x >> 16);
-}
-inline Words places() {
-  std::uint32_t out[Vec::width];
-  for (int lane = 0; lane < Vec::width; ++lane) out[lane] = static_cast<std::uint32_t>(lane);
-  Words lanes;
-  __builtin_memcpy(&lanes, out, sizeof lanes);
-  return lanes;
-}
-
-/// Of numbers below the least normal one: whole steps, and one more where the rest is more than a random limit.
-template <int format>
-inline __attribute__((always_inline)) Ints small_codes_of(Ints size, Words random) {
-  constexpr FloatFormat f = float_formats[format];
-  const Vec limit = Vec::of(1.0F) + vec_of(to_floats(as<Ints>(random >> 16))) * Vec::of(-0x1p-16F);
-  // Held below what the other way has, so that every lane is a whole number.
-  const Vec steps = lesser(vec_of(as<Floats>(size)) * Vec::of(small_steps_of(f)), Vec::of(power_of_2(f.mantissa + 1)));
-  const Ints whole = to_ints(steps);
-  const Vec rest = steps + vec_of(to_floats(whole)) * Vec::of(-1.0F);
-  return whole + (rest.x >= limit.x ? all(1) : all(0));
-}
-
-/// float_code_of() for a vector.
-template <int format, bool stochastic>
-inline __attribute__((always_inline)) Ints codes_of(Vec y, std::uint64_t key, std::uint32_t place) {
-  constexpr FloatFormat f = float_formats[format];
-  const Ints bits = lane_bits(y), size = bits & sign_mask;
-  const Ints sign = (bits >> (32 - f.bits)) & (1 << (f.bits - 1));
-  if (stochastic) {
-    const Words random =
-        mixed(mixed(places() + (place + static_cast<std::uint32_t>(key))) ^ static_cast<std::uint32_t>(key >> 32));
-    const Ints normal = ((size + as<Ints>(random >> (9 + f.mantissa))) >> lost_bits_of(f)) - rebias_of(f);
-    const Ints code = size < min_normal_of(f) ? small_codes_of<format>(size, random) : normal;
-    return lesser(code, all(size_mask_of(f))) | sign;
-  }
-  const Ints normal = ((size + (1 << (lost_bits_of(f) - 1))) >> lost_bits_of(f)) - rebias_of(f);
-  const Vec shift = Vec::of(small_shift_of(f));
-  const Ints small = lane_bits(vec_of(as<Floats>(size)) + shift) - lane_bits(shift);
-  return (size < min_normal_of(f) ? small : normal) | sign;
-}
-
-/// float_of_code() for a vector; codes have no bits above theirs.
-template <int format>
-inline __attribute__((always_inline)) Vec numbers_of(Ints code) {
-  constexpr FloatFormat f = float_formats[format];
-  const Ints size = code & size_mask_of(f);
-  const Ints normal = (size << lost_bits_of(f)) + ((127 - bias_of(f)) << 23);
-  const Ints small = lane_bits(vec_of(to_floats(size)) * Vec::of(1 / small_steps_of(f)));
-  const Ints sign = as<Ints>(as<Words>(code >> (f.bits - 1)) << 31);
-  return vec_of(as<Floats>((size < (1 << f.mantissa) ? small : normal) | sign));
-}
-
+#include "kernels/simd/vec.h"
 #if ANYACCEL_WIDTH == 16
 #include "kernels/quantization/minifloat_codes_isa.h"
-#else
-template <typename T>
-inline std::int32_t abs_max(const T* from, std::int64_t count) {
-  return range_of<T, true>(from, count).high;
-}
 #endif
+
+ANYACCEL_ISA_BEGIN
+namespace {
 
 template <int format, bool stochastic, typename T>
 inline void encode_piece(const T* from, float factor, std::uint64_t key, std::uint32_t place, std::uint8_t* to) {
@@ -91,7 +39,8 @@ inline void decode_piece(const std::uint8_t* from, Vec step, T* to) {
 template <int bits>
 constexpr int piece_bytes = piece* bits / 8 + beyond;
 
-/// Groups are read twice, the second time from the caches: meanwhile memory would have nothing to do. The address may lie behind the array.
+/// Prefetches what encode_group() reads 2 KiB later. Groups are read twice, the second time from the caches, which
+/// leaves the memory idle. The address may be past the end of the array.
 inline void ask_ahead(const void* from, std::size_t bytes) {
   constexpr std::uintptr_t ahead = 2048, line = 64;
   for (std::size_t i = 0; i < bytes; i += line)
@@ -133,7 +82,7 @@ void encode_groups(const ToFloatsJob& job, std::int64_t begin, std::int64_t end,
   }
 }
 
-/// decode(codes, elements) for all pieces of a row.
+/// Calls decode(codes, elements) for all pieces of a row.
 template <int bits, typename T, typename Decode>
 inline void decode_row(const std::uint8_t* from, std::int64_t group, T* to, const Decode& decode) {
   std::int64_t i = 0;
@@ -220,3 +169,6 @@ void rows_to_groups(const FromFloatsJob& job, std::int64_t source, std::int64_t 
     case Element::fp16: return decode_of_type<Fp16>(job, source, group, count);
   }
 }
+
+ANYACCEL_ISA_END
+#endif

@@ -1,15 +1,27 @@
-// Codes of small floats into bytes, one behind the other from the lowest bit upwards, and out of them. Included by kernels_isa.h inside of
-// an unnamed namespace, under a target.
+// Packs codes of small floats into bytes, from the lowest bit upwards without gaps, and unpacks them.
 //
-// What is written or read may end up to `beyond` bytes behind the codes: a row has its step there, which is written last.
+// Functions may read and write up to `beyond` bytes after the codes. A row has its step there, which is written last.
+#if defined(ANYACCEL_QUANTIZATION_MINIFLOAT_PACKING_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_QUANTIZATION_MINIFLOAT_PACKING_ISA_H)
+#undef ANYACCEL_QUANTIZATION_MINIFLOAT_PACKING_ISA_H
+#else
+#define ANYACCEL_QUANTIZATION_MINIFLOAT_PACKING_ISA_H
+#endif
+
+#include "kernels/quantization/lanes_isa.h"
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
+
 constexpr int beyond = 4;
 
-/// Elements that are packed together: whole bytes in every format, whole vectors in every instruction set.
+/// Elements that are packed at once: whole bytes in every format and whole vectors in every instruction set.
 constexpr int piece = 64;
 
 #if ANYACCEL_WIDTH >= 8
 
-/// The lower three bytes of each of four lanes come together, and apart.
+/// Removes the highest byte of each of four lanes, and inserts a zero in its place.
 inline __m128i without_fourth(__m128i lanes) {
   return _mm_shuffle_epi8(lanes, _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
 }
@@ -65,7 +77,7 @@ inline Ints get_twelves(const std::uint8_t* from) {
   return as<Ints>((pairs & 0xfff) | (pairs << 20 & 0xfff00000000));
 }
 
-/// `to` is the place of the first element's code; codes are those of a vector.
+/// Stores the codes of a vector, the first at `to`.
 template <int bits>
 inline void put_codes(std::uint8_t* to, Ints codes) {
   if (bits == 12) return put_twelves(to, codes);
@@ -80,7 +92,8 @@ inline Ints get_codes(const std::uint8_t* from) {
   return bits == 8 ? load_bytes(from) : load_nibbles<false>(from);
 }
 
-/// make(i) has the codes of the elements from i on, which go to a piece's place; take(i, codes) gets them from there.
+/// pack_piece() stores make(i), the codes of the vector from element i on, for all vectors of a piece. unpack_piece()
+/// calls take(i, codes).
 template <int bits, typename Make>
 inline __attribute__((always_inline)) void pack_piece(std::uint8_t* to, const Make& make) {
   for (int i = 0; i < piece; i += Vec::width) put_codes<bits>(to + i * bits / 8, make(i));
@@ -99,7 +112,8 @@ constexpr std::uint64_t low_bits(int field, int full) {
   return out;
 }
 
-/// Neighbours are brought together in steps: fields of `field` bits hold `full` each, then fields twice as wide twice as many.
+/// Joins neighbours step by step: fields of `field` bits with `full` used bits become fields of twice the width with
+/// twice as many.
 template <int field, int full>
 inline std::uint64_t packed(std::uint64_t w) {
   if constexpr (field == 64) {
@@ -120,7 +134,8 @@ inline std::uint64_t unpacked(std::uint64_t w) {
   }
 }
 
-/// Codes are first one a byte, or one in two bytes where there are more than 8 bits; then words of them are packed.
+/// Unpacked codes, in one byte each, or in two bytes if a code has more than 8 bits. They are packed in words of 64
+/// bits.
 template <int bits>
 struct Loose {
   static constexpr int width = bits > 8 ? 16 : 8;
@@ -157,4 +172,8 @@ inline __attribute__((always_inline)) void unpack_piece(const std::uint8_t* from
                           : load_shorts(reinterpret_cast<const std::int16_t*>(loose.place(i))));
 }
 
+#endif
+
+}  // namespace
+ANYACCEL_ISA_END
 #endif

@@ -1,78 +1,62 @@
 // Compiles the file that ANYACCEL_KERNEL names once for each instruction set of this architecture, in the namespace
-// anyaccel::ops::<set>, where `Vec` is a vector of floats and ANYACCEL_WIDTH how many. Included once, by the source that has the
-// kernels.
+// anyaccel::ops::<set>. A source includes this file once and calls the kernels of a set with ANYACCEL_CALL_ISA. On
+// x86-64, ANYACCEL_KERNEL_VNNI and ANYACCEL_KERNEL_BF16, if defined, name files for AVX-512 with VNNI and with BF16.
 //
-// What is compiled under a target must not use inline functions of the standard library: the linker could give the copy
-// with these instructions to the rest of the program. IWYU pragma: private
-#include <cstdint>
-
-#include "kernels/simd/element.h"
+// Each *_isa.h file has an include guard that holds for one pass:
+//   #if defined(ANYACCEL_FILE_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+//   #if defined(ANYACCEL_FILE_ISA_H)
+//   #undef ANYACCEL_FILE_ISA_H
+//   #else
+//   #define ANYACCEL_FILE_ISA_H
+//   #endif
+//   ...
+//   #endif
+// The guard alternates with the toggle, so such a file must be included in every pass from the first one on; code for
+// some sets only is inside of the file, under #if. A file for exactly one set has #pragma once instead.
+//
+// IWYU pragma: private
 #include "kernels/simd/isa.h"
+#include "kernels/simd/target.h"
 
-#if defined(__clang__)
-#define ANYACCEL_TARGET_PRAGMA(text) _Pragma(#text)
-#define ANYACCEL_TARGET(list) \
-  ANYACCEL_TARGET_PRAGMA(clang attribute push(__attribute__((target(list))), apply_to = function))
-#define ANYACCEL_TARGET_END _Pragma("clang attribute pop")
-#else
-#define ANYACCEL_TARGET_PRAGMA(text) _Pragma(#text)
-#define ANYACCEL_TARGET(list) _Pragma("GCC push_options") ANYACCEL_TARGET_PRAGMA(GCC target(list))
-#define ANYACCEL_TARGET_END _Pragma("GCC pop_options")
+#if !defined(ANYACCEL_KERNEL)
+#define ANYACCEL_KERNEL "kernels/simd/vec.h"  // if this file is opened on its own
 #endif
 
-#define ANYACCEL_WIDTH 1
-namespace anyaccel::ops::scalar {
-namespace {
-#include "kernels/simd/vec_scalar.h"
-}
+#undef ANYACCEL_ISA
+#define ANYACCEL_ISA scalar
 #include ANYACCEL_KERNEL
-}  // namespace anyaccel::ops::scalar
-#undef ANYACCEL_WIDTH
+#include "kernels/simd/next_isa.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 reports its own headers
+#define ANYACCEL_ISA avx2
+#include ANYACCEL_KERNEL
+#include "kernels/simd/next_isa.h"
+
+#define ANYACCEL_ISA avx512
+#include ANYACCEL_KERNEL
+#include "kernels/simd/next_isa.h"
+
+#if defined(ANYACCEL_KERNEL_VNNI)
+#define ANYACCEL_ISA avx512_vnni
+#include ANYACCEL_KERNEL_VNNI
+#include "kernels/simd/next_isa.h"
 #endif
 
-ANYACCEL_TARGET("avx2,fma,f16c")
-#define ANYACCEL_WIDTH 8
-namespace anyaccel::ops::avx2 {
-namespace {
-#include "kernels/simd/vec_avx2.h"
-}
-#include ANYACCEL_KERNEL
-}  // namespace anyaccel::ops::avx2
-#undef ANYACCEL_WIDTH
-ANYACCEL_TARGET_END
+#if defined(ANYACCEL_KERNEL_BF16)
+#define ANYACCEL_ISA avx512_bf16
+#include ANYACCEL_KERNEL_BF16
+#include "kernels/simd/next_isa.h"
+#endif
 
-ANYACCEL_TARGET("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")
-#define ANYACCEL_WIDTH 16
-namespace anyaccel::ops::avx512 {
-namespace {
-#include "kernels/simd/vec_avx512.h"
-}
-#include ANYACCEL_KERNEL
-}  // namespace anyaccel::ops::avx512
-#undef ANYACCEL_WIDTH
-ANYACCEL_TARGET_END
-
-/// Calls `function` of the namespace of the instruction set.
+/// Calls `function` in the namespace of the instruction set `isa`.
 #define ANYACCEL_CALL_ISA(isa, function, ...)                                             \
   ((isa) == ::anyaccel::ops::Isa::avx512 ? ::anyaccel::ops::avx512::function(__VA_ARGS__) \
    : (isa) == ::anyaccel::ops::Isa::avx2 ? ::anyaccel::ops::avx2::function(__VA_ARGS__)   \
                                          : ::anyaccel::ops::scalar::function(__VA_ARGS__))
 #elif defined(__aarch64__)
-#include <arm_neon.h>
-
-#define ANYACCEL_WIDTH 4
-namespace anyaccel::ops::neon {
-namespace {
-#include "kernels/simd/vec_neon.h"
-}
+#define ANYACCEL_ISA neon
 #include ANYACCEL_KERNEL
-}  // namespace anyaccel::ops::neon
-#undef ANYACCEL_WIDTH
+#include "kernels/simd/next_isa.h"
 
 #define ANYACCEL_CALL_ISA(isa, function, ...)                                         \
   ((isa) == ::anyaccel::ops::Isa::neon ? ::anyaccel::ops::neon::function(__VA_ARGS__) \

@@ -1,14 +1,7 @@
-// As each_isa.h, with ANYACCEL_REAL a float there; and once more in the namespace anyaccel::ops::fp64, where ANYACCEL_REAL and what a `Vec`
-// holds are doubles and ANYACCEL_DOUBLE is defined: kernels that are exact enough for gradcheck. IWYU pragma: private
-#define ANYACCEL_REAL float
+// Does what each_isa.h does, and compiles ANYACCEL_KERNEL once more in the namespace anyaccel::ops::fp64, where `Real`
+// is double and ANYACCEL_DOUBLE is true: kernels that are exact enough for gradcheck. IWYU pragma: private
 #include "kernels/simd/each_isa.h"
 
-#undef ANYACCEL_REAL
-#define ANYACCEL_REAL double
-#define ANYACCEL_DOUBLE
-namespace anyaccel::ops::fp64 {
-namespace {
-#include "kernels/simd/vec_double.h"
-}
+#define ANYACCEL_ISA fp64
 #include ANYACCEL_KERNEL
-}  // namespace anyaccel::ops::fp64
+#include "kernels/simd/next_isa.h"

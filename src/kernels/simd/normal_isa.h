@@ -1,11 +1,25 @@
-// The normal distribution for `Vec` of floats. Included behind products_isa.h, inside a namespace and under a target.
+// The normal distribution, in float only.
+#if defined(ANYACCEL_SIMD_NORMAL_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_SIMD_NORMAL_ISA_H)
+#undef ANYACCEL_SIMD_NORMAL_ISA_H
+#else
+#define ANYACCEL_SIMD_NORMAL_ISA_H
+#endif
+
+#include "kernels/simd/products_isa.h"
+#include "kernels/simd/vec.h"
+
+#if !ANYACCEL_DOUBLE
+ANYACCEL_ISA_BEGIN
+namespace {
 
 inline Vec negated(Vec a) { return a * Vec::of(-1); }
 
-/// exp(a) for a <= 88; 0 far below.
+/// exp(a) for a <= 88; 0 for large negative numbers.
 inline Vec exp_of(Vec a) { return exp2_of(a * Vec::of(log2_e)); }
 
-/// The part of the normal distribution below x, off by at most 1e-7, and its density (Abramowitz and Stegun 7.1.26).
+/// The normal distribution function at x, with an absolute error of at most 1e-7, and its density (Abramowitz and
+/// Stegun 7.1.26).
 inline Vec normal_below(Vec x, Vec* density) {
   const Vec size = max_of(x, negated(x));
   const Vec t = Vec::of(1) / Vec::fma(size, Vec::of(0.3275911F * 0.70710678F), Vec::of(1));
@@ -19,3 +33,8 @@ inline Vec normal_below(Vec x, Vec* density) {
   *density = e * Vec::of(0.39894228F);
   return {x.x < Vec::of(0).x ? above.x : (Vec::of(1) + negated(above)).x};
 }
+
+}  // namespace
+ANYACCEL_ISA_END
+#endif
+#endif

@@ -1,11 +1,26 @@
-// Exponentials and small matrix products for `Vec`, a vector of `ANYACCEL_REAL`. Included by a kernel's file inside of an unnamed
-// namespace, under a target.
-using Real = ANYACCEL_REAL;
+// Exponentials and small matrix products of `Real`.
+#if defined(ANYACCEL_SIMD_PRODUCTS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_SIMD_PRODUCTS_ISA_H)
+#undef ANYACCEL_SIMD_PRODUCTS_ISA_H
+#else
+#define ANYACCEL_SIMD_PRODUCTS_ISA_H
+#endif
+
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
 
 constexpr Real log2_e = static_cast<Real>(1.4426950408889634);
 constexpr Real infinity = static_cast<Real>(__builtin_inf());
 
-#if !defined(ANYACCEL_DOUBLE)
+#if ANYACCEL_DOUBLE
+inline Vec exp2_of(Vec a) {
+  Vec out;
+  for (int i = 0; i < Vec::width; ++i) out.x[i] = __builtin_exp2(a.x[i]);
+  return out;
+}
+#else
 template <int width>
 struct Bits {
   typedef unsigned type __attribute__((vector_size(4 * width)));
@@ -15,11 +30,11 @@ struct Bits<1> {
   using type = unsigned;
 };
 
-/// 2^x for x up to 127, off by less than 2^-22 of it; 0 below 2^-126, NaN for NaN.
+/// 2^x for x up to 127, with a relative error below 2^-22; 0 below 2^-126, NaN for NaN.
 inline Vec exp2_of(Vec a) {
   const Vec low = Vec::of(-126.0F);
   const Vec x = {a.x < low.x ? low.x : a.x};
-  const Vec shifted = x + Vec::of(12582912.0F);  // 1.5 * 2^23: the last bits are the whole part
+  const Vec shifted = x + Vec::of(12582912.0F);  // 1.5 * 2^23: the last bits are the integer part
   const Vec r = x + Vec::fma(shifted + Vec::of(-12582912.0F), Vec::of(-1.0F), Vec::of(0.0F));
   Vec p = Vec::of(1.5403530e-4F);
   p = Vec::fma(p, r, Vec::of(1.3333558e-3F));
@@ -40,8 +55,9 @@ inline Vec exp2_of(Vec a) {
 
 inline Vec max_of(Vec a, Vec b) { return {a.x > b.x ? a.x : b.x}; }
 
-/// C (+)= A B, where the sum goes over `count` stretches of `depth`: stretch i of A begins `a_step` after the one before, of B
-/// at `blocks[i] * b_step`. A is [m][depth], or [depth][m] when transposed.
+/// C (+)= A B, where A and B consist of `count` blocks. Block i begins at a + i * a_step and at b + blocks[i] *
+/// b_step; a null `blocks` is all zeros. A block of A is [m][depth], or [depth][m] if transposed; a block of B is
+/// [depth][n].
 struct Product {
   std::int64_t m, n, depth;
   const Real* a;
@@ -54,7 +70,8 @@ struct Product {
   std::int64_t count, a_step, b_step;
 };
 
-/// One tile of C in registers. `split` sums even and odd places apart where one sum would wait for itself.
+/// One tile of C in registers. With `split` 2, even and odd places have sums of their own, because a single sum would
+/// be bound by the latency of additions.
 template <bool transposed, bool add, int rows, int vectors, int split>
 inline __attribute__((always_inline)) void multiply_tile(const Product& p, std::int64_t row, std::int64_t column) {
   Vec sum[split][rows][vectors];
@@ -99,7 +116,7 @@ inline __attribute__((always_inline)) void multiply_rows(const Product& p, std::
   if (column < p.n) multiply_tile<transposed, add, rows, 1, 2>(p, row, column);
 }
 
-/// n is a multiple of 16; m and depth are fastest as a multiple of 8 and an even number.
+/// n must be a multiple of 16. It is fastest if m is a multiple of 8 and depth is even.
 template <bool transposed, bool add>
 __attribute__((noinline)) void multiply(const Product& p) {
   constexpr int rows = Vec::width == 16 ? 8 : 4;
@@ -107,3 +124,7 @@ __attribute__((noinline)) void multiply(const Product& p) {
   for (; row + rows <= p.m; row += rows) multiply_rows<transposed, add, rows>(p, row);
   for (; row < p.m; ++row) multiply_rows<transposed, add, 1>(p, row);
 }
+
+}  // namespace
+ANYACCEL_ISA_END
+#endif

@@ -1,8 +1,17 @@
-// The ends of rows that are no whole vectors, for `Vec`, a vector of `ANYACCEL_REAL`. Included by a kernel's file inside of an unnamed
-// namespace, under a target.
-using Real = ANYACCEL_REAL;
+// Loads, stores and loops over rows whose length is not a multiple of the vector's width.
+#if defined(ANYACCEL_SIMD_ROW_ENDS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_SIMD_ROW_ENDS_ISA_H)
+#undef ANYACCEL_SIMD_ROW_ENDS_ISA_H
+#else
+#define ANYACCEL_SIMD_ROW_ENDS_ISA_H
+#endif
 
-/// The first n elements, the others 0.
+#include "kernels/simd/vec.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
+
+/// Loads n elements and sets the others to 0.
 template <typename S>
 inline Vec load_some(const S* from, std::int64_t n) {
   if (n >= Vec::width) return Vec::load(from);
@@ -11,6 +20,7 @@ inline Vec load_some(const S* from, std::int64_t n) {
   return Vec::load(full);
 }
 
+/// Stores the first n elements.
 template <typename S>
 inline void store_some(Vec a, S* to, std::int64_t n) {
   if (n >= Vec::width) return a.store(to);
@@ -19,7 +29,7 @@ inline void store_some(Vec a, S* to, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) to[i] = full[i];
 }
 
-/// Calls for each vector of a row: function(column, elements).
+/// Calls function(column, elements) for each vector of a row.
 template <typename Function>
 inline __attribute__((always_inline)) void each_vector(std::int64_t columns, const Function& function) {
   std::int64_t i = 0;
@@ -27,6 +37,7 @@ inline __attribute__((always_inline)) void each_vector(std::int64_t columns, con
   if (i < columns) function(i, columns - i);
 }
 
+/// The sum of the elements.
 inline Real total(Vec a) {
   Real parts[Vec::width];
   a.store(parts);
@@ -34,3 +45,7 @@ inline Real total(Vec a) {
     for (int i = 0; i < step; ++i) parts[i] += parts[i + step];
   return parts[0];
 }
+
+}  // namespace
+ANYACCEL_ISA_END
+#endif

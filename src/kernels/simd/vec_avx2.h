@@ -1,4 +1,17 @@
-// Eight floats. Included by each_isa.h inside a namespace and under a target; see vec_scalar.h for the members.
+// Eight floats; vec_scalar.h documents the members. Include vec.h, which has the include guard.
+#if defined(__x86_64__)
+#if !defined(ANYACCEL_ISA)
+#define ANYACCEL_ISA avx2  // if this file is opened on its own
+#endif
+
+#include "kernels/simd/element.h"
+#include "kernels/simd/target.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
+
+using Real = float;
+
 struct Vec {
   static constexpr int width = 8;
   __m256 x;
@@ -43,3 +56,7 @@ struct Vec {
 inline Vec operator*(Vec a, Vec b) { return {_mm256_mul_ps(a.x, b.x)}; }
 inline Vec operator+(Vec a, Vec b) { return {_mm256_add_ps(a.x, b.x)}; }
 inline Vec operator/(Vec a, Vec b) { return {_mm256_div_ps(a.x, b.x)}; }
+
+}  // namespace
+ANYACCEL_ISA_END
+#endif

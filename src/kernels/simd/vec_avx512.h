@@ -1,18 +1,31 @@
-// Sixteen floats. Included by each_isa.h inside a namespace and under a target; see vec_scalar.h for the members.
+// Sixteen floats; vec_scalar.h documents the members. Include vec.h, which has the include guard.
+#if defined(__x86_64__)
+#if !defined(ANYACCEL_ISA)
+#define ANYACCEL_ISA avx512  // if this file is opened on its own
+#endif
+
+#include "kernels/simd/element.h"
+#include "kernels/simd/target.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
+
+using Real = float;
+
 struct Vec {
   static constexpr int width = 16;
   __m512 x;
 
   static Vec of(float value) { return {_mm512_set1_ps(value)}; }
   static Vec load(const float* from) { return {_mm512_loadu_ps(from)}; }
-  /// Each word becomes the upper half of a float, in one instruction.
+  /// Moves each word to the upper half of a float with one instruction.
   static Vec load(const Bf16* from) {
     const __m512i words = _mm512_castsi256_si512(load16(from));
     return {_mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaaaaaaU, half_of_word(), words))};
   }
   static Vec load(const Fp16* from) { return {_mm512_cvtph_ps(load16(from))}; }
   void store(float* to) const { _mm512_storeu_ps(to, x); }
-  /// The processor's own conversion (AVX-512 BF16) makes denormal numbers zero, so it is not used.
+  /// Does not use the conversion of AVX-512 BF16, which flushes denormal numbers to zero.
   void store(Bf16* to) const {
     const __m512i b = _mm512_castps_si512(x);
     const __mmask16 odd = _mm512_test_epi32_mask(b, _mm512_set1_epi32(0x10000));
@@ -24,9 +37,9 @@ struct Vec {
   void store(Fp16* to) const { store16(to, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)); }
 
   static Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.x, b.x, c.x)}; }
-  /// The divider is busy with square roots meanwhile. Two Newton steps make the reciprocal the rounded one: the first rounds
-  /// upwards, or that of the largest number below a power of two would come out too small. Zero and infinity give no number
-  /// on the way.
+  /// Avoids the divider, which is busy with square roots. Two Newton steps give the correctly rounded reciprocal. The
+  /// first step rounds up, because otherwise the reciprocal of the largest number below a power of two would be too
+  /// small. Zero and infinity give NaN on the way, so they take the division.
   static Vec reciprocal(Vec a) {
     const __m512 one = _mm512_set1_ps(1.0F);
     __m512 y = _mm512_rcp14_ps(a.x);
@@ -62,3 +75,7 @@ struct Vec {
 inline Vec operator*(Vec a, Vec b) { return {_mm512_mul_ps(a.x, b.x)}; }
 inline Vec operator+(Vec a, Vec b) { return {_mm512_add_ps(a.x, b.x)}; }
 inline Vec operator/(Vec a, Vec b) { return {_mm512_div_ps(a.x, b.x)}; }
+
+}  // namespace
+ANYACCEL_ISA_END
+#endif

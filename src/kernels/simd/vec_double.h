@@ -1,4 +1,15 @@
-// Two doubles, for checks of gradients: exact before fast. Included by kernels.cpp inside a namespace.
+// Two doubles, for kernels that are exact enough for gradcheck. Include vec.h, which has the include guard.
+#if !defined(ANYACCEL_ISA)
+#define ANYACCEL_ISA fp64  // if this file is opened on its own
+#endif
+
+#include "kernels/simd/target.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
+
+using Real = double;
+
 struct Vec {
   static constexpr int width = 2;
   double x __attribute__((vector_size(16)));
@@ -21,8 +32,5 @@ inline Vec operator*(Vec a, Vec b) { return {a.x * b.x}; }
 inline Vec operator+(Vec a, Vec b) { return {a.x + b.x}; }
 inline Vec operator/(Vec a, Vec b) { return {a.x / b.x}; }
 
-inline Vec exp2_of(Vec a) {
-  Vec out;
-  for (int i = 0; i < 2; ++i) out.x[i] = __builtin_exp2(a.x[i]);
-  return out;
-}
+}  // namespace
+ANYACCEL_ISA_END

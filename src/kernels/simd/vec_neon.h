@@ -1,4 +1,17 @@
-// Four floats on 64-bit Arm. Included by each_isa.h inside a namespace; see vec_scalar.h for the members.
+// Four floats on 64-bit Arm; vec_scalar.h documents the members. Include vec.h, which has the include guard.
+#if defined(__aarch64__)
+#if !defined(ANYACCEL_ISA)
+#define ANYACCEL_ISA neon  // if this file is opened on its own
+#endif
+
+#include "kernels/simd/element.h"
+#include "kernels/simd/target.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
+
+using Real = float;
+
 struct Vec {
   static constexpr int width = 4;
   float32x4_t x;
@@ -38,3 +51,7 @@ struct Vec {
 inline Vec operator*(Vec a, Vec b) { return {vmulq_f32(a.x, b.x)}; }
 inline Vec operator+(Vec a, Vec b) { return {vaddq_f32(a.x, b.x)}; }
 inline Vec operator/(Vec a, Vec b) { return {vdivq_f32(a.x, b.x)}; }
+
+}  // namespace
+ANYACCEL_ISA_END
+#endif

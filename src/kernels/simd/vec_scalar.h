@@ -1,4 +1,14 @@
-// One float at a time. Included by each_isa.h inside a namespace; the other vec_*.h have the same members.
+// One float, on any processor. Include vec.h, which has the include guard.
+//
+// The other vec_*.h have the same members; vec_double.h has only those that its kernels use.
+#include "kernels/simd/element.h"
+#include "kernels/simd/target.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
+
+using Real = float;
+
 struct Vec {
   static constexpr int width = 1;
   float x;
@@ -41,13 +51,13 @@ struct Vec {
   }
 
   static Vec fma(Vec a, Vec b, Vec c) { return {__builtin_fmaf(a.x, b.x, c.x)}; }
-  /// 1 / a, rounded right when a is 0, infinite, no number or between 2^-126 and 2^126: a faster way than the operator where
-  /// there is one.
+  /// 1 / a, faster than the operator where the processor allows. Correctly rounded when a is 0, infinite, NaN or
+  /// between 2^-126 and 2^126.
   static Vec reciprocal(Vec a) { return {1.0F / a.x}; }
   static Vec sqrt(Vec a) { return {__builtin_sqrtf(a.x)}; }
-  /// -1, 0 or 1 with the sign of a; a itself when it is 0 or NaN.
+  /// -1 or 1 with the sign of a; a itself if it is 0 or NaN.
   static Vec sign(Vec a) { return {a.x > 0 ? 1.0F : a.x < 0 ? -1.0F : a.x}; }
-  /// a where it is finite, else 0.
+  /// a if it is finite, else 0.
   static Vec finite_or_zero(Vec a) { return {(a.bits() & 0x7fffffffU) < 0x7f800000U ? a.x : 0.0F}; }
 
  private:
@@ -75,3 +85,6 @@ struct Vec {
 inline Vec operator*(Vec a, Vec b) { return {a.x * b.x}; }
 inline Vec operator+(Vec a, Vec b) { return {a.x + b.x}; }
 inline Vec operator/(Vec a, Vec b) { return {a.x / b.x}; }
+
+}  // namespace
+ANYACCEL_ISA_END

@@ -1,7 +1,17 @@
-// Biases, for `Vec`, a vector of ANYACCEL_REAL. Included by kernels.cpp inside a namespace and under a target.
-namespace {
+// Bias addition, in float and in double.
+#if defined(ANYACCEL_SPATIAL_BIAS_ADD_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_SPATIAL_BIAS_ADD_ISA_H)
+#undef ANYACCEL_SPATIAL_BIAS_ADD_ISA_H
+#else
+#define ANYACCEL_SPATIAL_BIAS_ADD_ISA_H
+#endif
 
 #include "kernels/simd/row_ends_isa.h"
+#include "kernels/simd/vec.h"
+#include "kernels/spatial/bias_add.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
 
 template <typename S, bool has_other>
 void add_elements(const BiasAdd<Real>& add, std::int64_t begin, std::int64_t end) {
@@ -41,3 +51,6 @@ template <typename S>
 void repeated(const void* bias, const void* other, std::int64_t channels, std::int64_t period, Real* to) {
   repeat_elements(static_cast<const S*>(bias), static_cast<const S*>(other), channels, period, to);
 }
+
+ANYACCEL_ISA_END
+#endif

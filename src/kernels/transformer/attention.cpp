@@ -1,7 +1,5 @@
 #include "kernels/transformer/attention.h"
 
-#include "kernels/common/host_device.h"
-
 #define ANYACCEL_KERNEL "kernels/transformer/attention_isa.h"
 #include "kernels/simd/each_isa_and_double.h"
 

@@ -1,18 +1,28 @@
-// Attention of one head, for `Vec`, a vector of ANYACCEL_REAL. Included by attention.cpp inside a namespace and under a target.
+// Attention of one head, in float and in double.
 //
-// As in sparse_attn, scores are kept transposed, [key][query], `tile` queries wide, and are worked on in chunks of keys that stay in
-// the second cache, with the softmax's maximum and sum carried along. Any length: the last tile is filled up with zeros.
-namespace {
+// Scores are stored transposed, [key][query], one tile of queries wide, as in kernels/attention/sparse_isa.h. The last
+// tile is padded with zeros, so sequences may have any length.
+#if defined(ANYACCEL_TRANSFORMER_ATTENTION_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_TRANSFORMER_ATTENTION_ISA_H)
+#undef ANYACCEL_TRANSFORMER_ATTENTION_ISA_H
+#else
+#define ANYACCEL_TRANSFORMER_ATTENTION_ISA_H
+#endif
 
 #include "kernels/simd/products_isa.h"
-#include "kernels/transformer/dropout_isa.h"
+#include "kernels/simd/vec.h"
+#include "kernels/transformer/attention.h"
+#include "kernels/transformer/dropout.h"
+
+ANYACCEL_ISA_BEGIN
+namespace {
 
 using Head = FullAttention<Real>;
 
 constexpr std::int64_t chunk_elements = 16384;  // scores of a chunk
-constexpr std::int64_t near_keys = 64;          // values that are read again and again stay in the first cache
+constexpr std::int64_t near_keys = 64;          // the values of so many keys stay in the first-level cache
 
-/// to[column * tile + row] = from[row][column] * factor, 0 for rows that are not there.
+/// to[column * tile + row] = from[row][column] * factor; 0 for rows beyond `rows`.
 void pack_transposed(const Real* from, std::int64_t from_row, std::int64_t rows, std::int64_t tile,
                      std::int64_t columns, Real factor, Real* to) {
   for (std::int64_t column = 0; column < columns; ++column) {
@@ -21,16 +31,16 @@ void pack_transposed(const Real* from, std::int64_t from_row, std::int64_t rows,
   }
 }
 
-/// A tile: its queries that are there, and how wide it is in memory.
+/// A tile of `rows` queries, padded to `width` in memory.
 struct Tile {
   std::int64_t query, rows, width;
-  std::uint32_t low[attention_tile], high[attention_tile];  // of the dropout's row keys
+  std::uint32_t low[attention_tile], high[attention_tile];  // halves of the dropout's row keys
 
   Tile(const Head& head, std::int64_t first) : query(first) {
     rows = head.length - first < attention_tile ? head.length - first : attention_tile;
     width = (rows + 15) / 16 * 16;
     for (std::int64_t q = 0; head.dropout.threshold && q < width; ++q) {
-      const std::uint64_t key = row_key(head.dropout, head.first_row + first + q);
+      const std::uint64_t key = draws::row_key(head.dropout, head.first_row + first + q);
       low[q] = static_cast<std::uint32_t>(key);
       high[q] = static_cast<std::uint32_t>(key >> 32);
     }
@@ -61,14 +71,14 @@ void add_mask(const Head& head, const Tile& tile, std::int64_t key, std::int64_t
   }
 }
 
-/// What the dropout does to weights [key][query], into `to`, which may be `from`.
+/// Applies dropout to weights [key][query]. `to` may be `from`.
 void drop(const Head& head, const Tile& tile, std::int64_t key, std::int64_t keys, const Real* from, Real* to) {
   const std::uint32_t threshold = head.dropout.threshold;
   const auto scale = static_cast<Real>(head.dropout.scale);
   for (std::int64_t k = 0; k < keys; ++k) {
     const auto column = static_cast<std::uint32_t>(key + k);
     for (std::int64_t q = 0; q < tile.width; ++q) {
-      const Real factor = drawn(tile.low[q], tile.high[q], column) >= threshold ? scale : 0;
+      const Real factor = draws::drawn(tile.low[q], tile.high[q], column) >= threshold ? scale : 0;
       to[k * tile.width + q] = from[k * tile.width + q] * factor;
     }
   }
@@ -83,16 +93,16 @@ void add_weighted(const Head& head, const Tile& tile, const Real* weights, const
                           nullptr, 1, 0, 0});
 }
 
-/// Scores become exp(score - maximum); the maximum and the sum of each query go on from what was before, and `rescale` is what
-/// the earlier ones are to be multiplied with.
+/// Replaces scores by exp(score - maximum). Updates the maximum and the sum of each query; `rescale` is the factor for
+/// sums of earlier chunks.
 void softmax_chunk(Real* scores, std::int64_t keys, std::int64_t tile, Real* maximum, Real* sum, Real* rescale) {
   for (std::int64_t q = 0; q < tile; q += Vec::width) {
     const Vec old = Vec::load(maximum + q);
     Vec most = old;
     for (std::int64_t k = 0; k < keys; ++k) most = max_of(most, Vec::load(scores + k * tile + q));
-    // A row that has seen nothing yet: its exponentials are exp(-inf), not exp(-inf + inf).
+    // If all scores so far are -inf, subtracting the maximum would give NaN.
     const Vec from = {most.x == Vec::of(-infinity).x ? Vec::of(0).x : most.x};
-    // The maximum goes first: a mask may be the least number there is, which 1.44 times is infinite.
+    // Subtracts before multiplying by log2(e): the mask may be the lowest float, which times 1.44 is infinite.
     const Vec shift = from * Vec::of(-1);
     const Vec again = exp2_of((old + shift) * Vec::of(log2_e));
     Vec all = Vec::load(sum + q) * again, other = Vec::of(0);
@@ -116,7 +126,7 @@ void softmax_chunk(Real* scores, std::int64_t keys, std::int64_t tile, Real* max
   }
 }
 
-/// Parts of the scratch memory, all whole cache lines.
+/// Parts of the scratch memory. Each is a multiple of a cache line.
 struct Scratch {
   Real *packed, *packed2, *sums, *rows, *scores, *scores2, *scores3, *maximum, *sum, *rescale;
 
@@ -219,7 +229,7 @@ void forward(const Head& head, std::int64_t query, Real* scratch) {
     Real* out = head.out + (query + q) * head.out_row;
     for (std::int64_t i = 0; i < dim; ++i) out[i] = s.sums[q * dim + i] * inverse;
     if (!head.stats) continue;
-    // Not added up: beside a mask of -1e9 the sum's logarithm would be lost.
+    // Stored separately: added to a maximum of -1e9, the logarithm of the sum would be lost.
     head.stats[2 * (query + q)] = sum == 0 ? 0 : s.maximum[q];
     head.stats[2 * (query + q) + 1] = inverse;
   }
@@ -232,3 +242,6 @@ void backward(const Head& head, const FullAttentionGrad<Real>& grad, Real* scrat
   for (std::int64_t query = 0; query < head.length; query += attention_tile)
     grad_tile(head, grad, Tile(head, query), s);
 }
+
+ANYACCEL_ISA_END
+#endif

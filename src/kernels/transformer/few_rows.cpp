@@ -1,6 +1,5 @@
 #include "kernels/transformer/few_rows.h"
 
-#define ANYACCEL_REAL float
 #define ANYACCEL_KERNEL "kernels/transformer/few_rows_isa.h"
 #include "kernels/simd/each_isa.h"
 

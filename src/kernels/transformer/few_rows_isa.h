@@ -1,16 +1,27 @@
-// Products of few rows with a weight, for `Vec`. Included by few_rows.cpp inside a namespace and under a target.
+// Products of few rows with a weight [outputs][inputs].
 //
-// The weight is read once, and each element of it goes through all rows while it is in a register or in the first cache.
-namespace {
+// The weight is read from memory once; each element is multiplied with all rows while it is in a register or in the
+// first-level cache.
+#if defined(ANYACCEL_TRANSFORMER_FEW_ROWS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_TRANSFORMER_FEW_ROWS_ISA_H)
+#undef ANYACCEL_TRANSFORMER_FEW_ROWS_ISA_H
+#else
+#define ANYACCEL_TRANSFORMER_FEW_ROWS_ISA_H
+#endif
 
 #include "kernels/simd/products_isa.h"
+#include "kernels/simd/vec.h"
+#include "kernels/transformer/few_rows.h"
 
-constexpr std::int64_t block = 16;         // of a transposition
-constexpr std::int64_t near_outputs = 64;  // rows of the weight whose strip stays in the first cache
+ANYACCEL_ISA_BEGIN
+namespace {
+
+constexpr std::int64_t block = 16;         // side of a transposed block
+constexpr std::int64_t near_outputs = 64;  // rows of the weight whose strip stays in the first-level cache
 
 inline std::int64_t padded_rows(const FewRows& p) { return (p.rows + block - 1) / block * block; }
 
-/// to[j][i] = from[i][j] of 16 x 16; rows of `from` behind the first n are zeros.
+/// to[j][i] = from[i][j] for a block of 16 x 16. Rows of `from` after the first n count as zeros.
 inline void transpose_block(const float* from, std::int64_t from_row, std::int64_t n, float* to, std::int64_t to_row) {
   float here[block][block];
   for (std::int64_t i = 0; i < block; ++i)
@@ -55,7 +66,7 @@ void backward(const FewRows& p, const float* from, bool add, std::int64_t begin,
     const std::int64_t count = p.outputs - output < near_outputs ? p.outputs - output : near_outputs;
     for (std::int64_t input = begin; input < end; input += strip) {
       const float* const weight = p.weight + output * p.inputs + input;
-      // A strip's lines are a row of the weight apart, which the processor does not foresee.
+      // The lines of a strip are one row of the weight apart, which the hardware prefetcher does not follow.
       const float* const next = input + strip < end ? weight + strip : weight + count * p.inputs - (input - begin);
       if (input + strip < end || output + count < p.outputs)
         for (std::int64_t i = 0; i < count; ++i) {
@@ -71,3 +82,6 @@ void backward(const FewRows& p, const float* from, bool add, std::int64_t begin,
     }
   }
 }
+
+ANYACCEL_ISA_END
+#endif

@@ -2,14 +2,14 @@
 
 #include <type_traits>
 
-#include "kernels/common/host_device.h"
+#include "kernels/transformer/dropout.h"
 
 #define ANYACCEL_KERNEL "kernels/transformer/rows_isa.h"
 #include "kernels/simd/each_isa_and_double.h"
 
 namespace anyaccel::ops {
 
-/// `function` of the instruction set for S; double has one of its own.
+/// Calls `function` of the instruction set `isa`, or of fp64 if S is double.
 #define CALL(function, ...)                          \
   do {                                               \
     if constexpr (std::is_same_v<S, double>)         \
@@ -58,10 +58,10 @@ void narrow([[maybe_unused]] Isa isa, const typename RealOf<S>::type* from, std:
 }
 
 void kept(const Dropout& dropout, std::int64_t row, std::int64_t columns, bool* to) noexcept {
-  const std::uint64_t key = scalar::row_key(dropout, row);
+  const std::uint64_t key = draws::row_key(dropout, row);
   for (std::int64_t i = 0; i < columns; ++i)
-    to[i] = scalar::drawn(static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32),
-                          static_cast<std::uint32_t>(i)) >= dropout.threshold;
+    to[i] = draws::drawn(static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32),
+                         static_cast<std::uint32_t>(i)) >= dropout.threshold;
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): types

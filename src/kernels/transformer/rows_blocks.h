@@ -7,10 +7,10 @@
 
 #include <cmath>
 
-#include "kernels/cuda/draws.h"
 #include "kernels/cuda/lanes.h"
 #include "kernels/cuda/vectors.h"
 #include "kernels/transformer/device_rows.h"
+#include "kernels/transformer/dropout.h"
 
 namespace anyaccel::ops {
 

@@ -1,13 +1,36 @@
-// Norms, activations, biases and dropouts of rows. Included by kernels.cpp inside a namespace and under a target, where `Vec` is a
-// vector of ANYACCEL_REAL.
+// Norms, activations, biases and dropout of rows, in float and in double.
+#if defined(ANYACCEL_TRANSFORMER_ROWS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_TRANSFORMER_ROWS_ISA_H)
+#undef ANYACCEL_TRANSFORMER_ROWS_ISA_H
+#else
+#define ANYACCEL_TRANSFORMER_ROWS_ISA_H
+#endif
+
+#include "kernels/simd/normal_isa.h"
+#include "kernels/simd/row_ends_isa.h"
+#include "kernels/simd/vec.h"
+#include "kernels/transformer/dropout.h"
+#include "kernels/transformer/rows.h"
+
+ANYACCEL_ISA_BEGIN
 namespace {
 
-#include "kernels/simd/products_isa.h"
-#include "kernels/simd/row_ends_isa.h"
-// The random numbers want nothing but integers.
-#include "kernels/transformer/dropout_isa.h"
+/// Applies dropout to a row; values[i] is in column i.
+template <typename Value>
+inline void drop_row(const Dropout& dropout, std::int64_t row, std::int64_t columns, Value* values) {
+  const std::uint64_t key = draws::row_key(dropout, row);
+  const auto low = static_cast<std::uint32_t>(key);
+  const auto high = static_cast<std::uint32_t>(key >> 32);
+  const std::uint32_t threshold = dropout.threshold;
+  const auto scale = static_cast<Value>(dropout.scale);
+  for (std::int64_t i = 0; i < columns; ++i) {
+    const Value factor = draws::drawn(low, high, static_cast<std::uint32_t>(i)) >= threshold ? scale : 0;
+    const Value value = values[i] * scale;
+    values[i] = factor != 0 ? value : 0;
+  }
+}
 
-/// a without what lies behind the first n elements.
+/// Sets the elements of a after the first n to 0.
 inline Vec first_of(Vec a, std::int64_t n) {
   if (n >= Vec::width) return a;
   Real parts[Vec::width];
@@ -18,7 +41,7 @@ inline Vec first_of(Vec a, std::int64_t n) {
 
 inline void add_to(Real* to, Vec a, std::int64_t n) { store_some(load_some(to, n) + a, to, n); }
 
-#if defined(ANYACCEL_DOUBLE)
+#if ANYACCEL_DOUBLE
 inline Real normal_below(Real x) { return __builtin_erfc(-x * 0.70710678118654752) / 2; }
 
 /// gelu(x) and its derivative.
@@ -44,7 +67,6 @@ inline Vec gelu_of(Vec x, bool tanh) {
   return value;
 }
 #else
-#include "kernels/simd/normal_isa.h"
 
 /// gelu(x) and its derivative.
 inline Vec gelu_of(Vec x, bool tanh, Vec* slope) {
@@ -70,7 +92,7 @@ inline void gelu_of(Vec x, bool tanh, Vec* value, Vec* slope) { *value = gelu_of
 #endif
 
 inline Real inverse_root(Real x) {
-#if defined(ANYACCEL_DOUBLE)
+#if ANYACCEL_DOUBLE
   return 1 / __builtin_sqrt(x);
 #else
   return 1 / __builtin_sqrtf(x);
@@ -226,3 +248,6 @@ template <typename S>
 void narrow(const Real* from, std::int64_t count, S* to) {
   each_vector(count, [&](std::int64_t i, std::int64_t n) { store_some(load_some(from + i, n), to + i, n); });
 }
+
+ANYACCEL_ISA_END
+#endif

@@ -1,7 +1,6 @@
 #include "kernels/transformer/transposed_rows.h"
 
 #define ANYACCEL_KERNEL "kernels/transformer/transposed_rows_isa.h"
-#define ANYACCEL_REAL float
 #include "kernels/simd/each_isa.h"
 
 namespace anyaccel::ops {

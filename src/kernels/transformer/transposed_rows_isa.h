@@ -1,9 +1,19 @@
-// Sums of weights' rows. Included by few_rows.cpp inside a namespace and under a target.
-namespace {
+// Products of few rows with a weight [inputs][outputs]: sums of the weight's rows.
+#if defined(ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H)
+#undef ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H
+#else
+#define ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H
+#endif
 
 #include "kernels/simd/row_ends_isa.h"
+#include "kernels/simd/vec.h"
+#include "kernels/transformer/transposed_rows.h"
 
-/// Eight rows of weights together: their sums stay in the registers for that long.
+ANYACCEL_ISA_BEGIN
+namespace {
+
+/// Adds up to eight rows of the weight, whose sums stay in registers meanwhile.
 template <typename S, bool first>
 inline void add_eight(const S* weight, std::int64_t outputs, const float* x, std::int64_t count, float* sums) {
   each_vector(
@@ -43,3 +53,6 @@ inline void added_parts(std::int64_t parts, std::int64_t apart, std::int64_t beg
         store_some(sum, at, n);
       });
 }
+
+ANYACCEL_ISA_END
+#endif

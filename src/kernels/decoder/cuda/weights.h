@@ -4,6 +4,8 @@
 // over more lines of the first-level cache than it gives in a cycle.
 #pragma once
 
+#include <cmath>
+
 #include "kernels/cuda/vectors.h"
 #include "kernels/decoder/matrix.h"
 

@@ -1,0 +1,76 @@
+// Macros for files that are compiled once per instruction set.
+//
+// A file `*_isa.h` includes what it uses and then puts its code between ANYACCEL_ISA_BEGIN and ANYACCEL_ISA_END, which
+// open and close the namespace anyaccel::ops::ANYACCEL_ISA and select that set's target. each_isa.h defines
+// ANYACCEL_ISA. A file that is opened on its own, by an editor or a checker, is compiled for `scalar`;
+// -DANYACCEL_ISA=avx512 selects another set.
+//
+// All headers of the standard library and of intrinsics are included outside of BEGIN and END. Code under a target must
+// not instantiate inline functions of the standard library either: the linker could use that copy, with instructions
+// that the processor may lack, for the rest of the program.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 reports its own headers
+#endif
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#if !defined(ANYACCEL_ISA)
+#define ANYACCEL_ISA scalar
+#endif
+
+#define ANYACCEL_PRAGMA(text) _Pragma(#text)
+#if defined(__clang__)
+#define ANYACCEL_PUSH_TARGET(list) \
+  ANYACCEL_PRAGMA(clang attribute push(__attribute__((target(list))), apply_to = function))
+#define ANYACCEL_POP_TARGET _Pragma("clang attribute pop")
+#else
+#define ANYACCEL_PUSH_TARGET(list) _Pragma("GCC push_options") ANYACCEL_PRAGMA(GCC target(list))
+#define ANYACCEL_POP_TARGET _Pragma("GCC pop_options")
+#endif
+
+// Of each set: how many elements a `Vec` has, and its target. `fp64` has vectors of double.
+#define ANYACCEL_WIDTH_scalar 1
+#define ANYACCEL_PUSH_scalar
+#define ANYACCEL_POP_scalar
+
+#define ANYACCEL_WIDTH_fp64 2
+#define ANYACCEL_PUSH_fp64
+#define ANYACCEL_POP_fp64
+
+#define ANYACCEL_WIDTH_neon 4
+#define ANYACCEL_PUSH_neon
+#define ANYACCEL_POP_neon
+
+#define ANYACCEL_WIDTH_avx2 8
+#define ANYACCEL_PUSH_avx2 ANYACCEL_PUSH_TARGET("avx2,fma,f16c")
+#define ANYACCEL_POP_avx2 ANYACCEL_POP_TARGET
+
+#define ANYACCEL_WIDTH_avx512 16
+#define ANYACCEL_PUSH_avx512 ANYACCEL_PUSH_TARGET("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")
+#define ANYACCEL_POP_avx512 ANYACCEL_POP_TARGET
+
+#define ANYACCEL_WIDTH_avx512_vnni 16
+#define ANYACCEL_PUSH_avx512_vnni ANYACCEL_PUSH_TARGET("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
+#define ANYACCEL_POP_avx512_vnni ANYACCEL_POP_TARGET
+
+#define ANYACCEL_WIDTH_avx512_bf16 16
+#define ANYACCEL_PUSH_avx512_bf16 ANYACCEL_PUSH_TARGET("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
+#define ANYACCEL_POP_avx512_bf16 ANYACCEL_POP_TARGET
+
+#define ANYACCEL_JOIN_TOKENS(a, b) a##b
+#define ANYACCEL_JOIN(a, b) ANYACCEL_JOIN_TOKENS(a, b)
+// These depend on the set that ANYACCEL_ISA names where they are used.
+#define ANYACCEL_WIDTH ANYACCEL_JOIN(ANYACCEL_WIDTH_, ANYACCEL_ISA)
+#define ANYACCEL_DOUBLE (ANYACCEL_WIDTH == ANYACCEL_WIDTH_fp64)
+#define ANYACCEL_ISA_BEGIN ANYACCEL_JOIN(ANYACCEL_PUSH_, ANYACCEL_ISA) namespace anyaccel::ops::ANYACCEL_ISA {
+#define ANYACCEL_ISA_END \
+  }                      \
+  ANYACCEL_JOIN(ANYACCEL_POP_, ANYACCEL_ISA)
