@@ -86,6 +86,7 @@ class Measured:
                     raise measure.SideFailed(f"{word} ({build.commit[:12]}): {pair.name}: missing requirement: this command fails: "
                                              f"{' '.join(needs)[:300]}")
             if self.found[word]["warm_up"]:
+                print(f"  warming up {word}", file=sys.stderr)
                 for pair in self.pairs:
                     self.call(pair, word)
 
@@ -174,12 +175,12 @@ def run(options, root, python):
     """Exit status: 0 nothing is slower, 1 something is, 2 the comparison cannot start, 3 some benchmark gave no figures."""
     cache = root / "build" / "compare"
     try:
+        reference = commits.describe(root)
         builds, chosen, only = set_up(options, root, cache, python)
     except commits.CannotCompare as problem:
         print(f"benchmarks: cannot compare: {problem}", file=sys.stderr)
         return 2
     os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count()))
-    reference = commits.describe(root)
     page = verdicts.Page(builds, only, options.resolution, options.max_load)
     end = time.monotonic() + 60 * options.minutes
     for place, name in enumerate(chosen):
