@@ -13,9 +13,9 @@ def over_best(key):
     return value
 
 
-def side(name, word, peer=True):
+def side(name, word, ours=False, needs=True):
     command = ["{python}", "{here}/all_reduce.py", word, "{build}"]
-    return Side(name, command, env={"PYTHONPATH": "{build}/python"}, needs=[*command, "needs"] if peer else [])
+    return Side(name, command, env={"PYTHONPATH": "{build}/python"}, needs=[*command, "needs"] if needs else [], ours=("",) if ours else ())
 
 
 benchmark = Benchmark(
@@ -24,7 +24,7 @@ benchmark = Benchmark(
         at pointers from C++, and oneCCL twice: started by itself (ofi) and by Intel MPI's launcher; "tensors" is ours, and gloo and
         DeepSpeed's shared-memory op theirs, called from Python. Every side's sums are checked
         at each size before it is timed. Each target is the time of the fastest peer that is here over ours.""",
-    sides=[side("anyaccel", "anyaccel", peer=False), side("tensors", "tensors", peer=False), side("gloo", "gloo", peer=False),
+    sides=[side("anyaccel", "anyaccel", ours=True, needs=False), side("tensors", "tensors", ours=True, needs=False), side("gloo", "gloo", needs=False),
            side("oneCCL, ofi", "ccl_ofi"), side("oneCCL, MPI", "ccl_mpi"), side("Intel MPI", "mpi"), side("DeepSpeed", "deepspeed")],
     targets=[Target(f"{size}iB, {dtype}: the best peer's time over ours", over_best(f"{dtype}_{size}_us"), at_least=1.0, unit="x")
              for dtype in ("fp32", "bf16") for size in SIZES])

@@ -25,9 +25,10 @@ benchmark = Benchmark(
         fio. The sides take turns on the same file, because a disk varies from minute to minute; each turn is the best of three passes of a process.""",
     sides=[
         Side("AnyAccel", [*PROGRAM, "anyaccel", FOLDER], env={"PYTHONPATH": "{build}/python", **HOST}),
-        Side("fio, io_uring", [*PROGRAM, "io_uring", FOLDER], needs=FIO),
-        Side("fio, libaio", [*PROGRAM, "libaio", FOLDER], needs=FIO),
-        Side("DeepSpeed 0.19.8", [*PROGRAM, "deepspeed", FOLDER], env=HOST, needs=["{python}", "-c", "import deepspeed"]),
+        Side("fio, io_uring", [*PROGRAM, "io_uring", FOLDER], needs=FIO, ours=()),
+        Side("fio, libaio", [*PROGRAM, "libaio", FOLDER], needs=FIO, ours=()),
+        Side("DeepSpeed 0.19.8", [*PROGRAM, "deepspeed", FOLDER], env=HOST, needs=["{python}", "-c", "import deepspeed"],
+             ours=()),
     ],
     targets=[target for way in ("read_gb_s", "write_gb_s") for target in (
         Target(f"{way[:-5]}, over the better of fio's two", of_fio(way), at_least=0.97, unit="times"),

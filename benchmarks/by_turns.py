@@ -1,4 +1,5 @@
 """Times calls of several sides over the same arrays in one process, by turns."""
+import os
 import statistics
 import time
 
@@ -6,9 +7,17 @@ BATCH_S = 0.006
 LONG_S = 0.05
 
 
+def wanted(sides):
+    """Return the sides whose numbers are to be measured: all, or those whose numbers begin with a prefix in BENCHMARK_ONLY.
+    `benchmarks/run --compare` sets it to leave out the peers."""
+    only = tuple(filter(None, os.environ.get("BENCHMARK_ONLY", "").split(",")))
+    return {name: call for name, call in sides.items() if not only or f"{name}_".startswith(only)}
+
+
 def by_turns(sides, turns=9):
     """Microseconds of a call of each: medians over batches, the sides in turn. A long call is measured less often: rounds of the
     benchmark follow."""
+    sides = wanted(sides)
     times = {name: [] for name in sides}
     calls = {}
     longest = 0.0

@@ -15,7 +15,7 @@ benchmark = Benchmark(
     sides=[
         Side("AnyAccel", ["{build}/bin/bench_calls"], repeat=5, env={"DS_ACCELERATOR": "cpu"}),
         Side("DeepSpeed 0.19.8", ["{python}", "{here}/calls_deepspeed.py"], env={"DS_ACCELERATOR": "cpu"},
-             needs=["{python}", "-c", "import deepspeed"]),
+             needs=["{python}", "-c", "import deepspeed"], ours=()),
     ],
     targets=[
         Target("get_accelerator()", lambda n: ours(n)["get_accelerator_ns"], at_most=5, unit="ns"),

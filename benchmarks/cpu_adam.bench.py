@@ -35,5 +35,6 @@ benchmark = Benchmark(
         torch.optim.AdamW(fused=True), whose state has the parameters' type, and "own_state" ours with such state; "plain" only reads and
         writes the bytes that a step must.""",
     sides=[Side("one process", ["{python}", "{here}/cpu_adam.py", "{build}/lib/libbench_cpu_adam_plain.so"],
-                env={"DS_ACCELERATOR": "cpu", "PYTHONPATH": "{build}/python"}, needs=["{python}", "-c", "import deepspeed"])],
+                env={"DS_ACCELERATOR": "cpu", "PYTHONPATH": "{build}/python"}, needs=["{python}", "-c", "import deepspeed"],
+                ours=("anyaccel_", "own_state_"))],
     targets=targets)

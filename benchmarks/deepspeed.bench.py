@@ -14,7 +14,8 @@ CONSTANTS = ("device_name()", "current_device_name()", "communication_backend_na
 
 def sides(*command):
     """The same program on DeepSpeed's accelerator and ops, and on ours."""
-    return [Side(name, ["{python}", *command, side], env=HERE, needs=DEEPSPEED) for name, side in ((STOCK, "stock"), (OURS, "ours"))]
+    return [Side(name, ["{python}", *command, side], env=HERE, needs=DEEPSPEED, ours=ours)
+            for name, side, ours in ((STOCK, "stock", ()), (OURS, "ours", ("",)))]
 
 
 def over_stock(number):
@@ -50,7 +51,8 @@ benchmarks = {
             is anyaccel.get_accelerator(), "bridge" the object that DeepSpeed gets from `import anyaccel.deepspeed`. DeepSpeed's count
             the process's resident memory where ours count tensors. Where a control group limits memory, available_memory() reads its files too,
             which DeepSpeed's does not know. current_device_name() is among the constants, because DeepSpeed's on the CPU is one.""",
-        sides=[Side("one process", ["{python}", "{here}/deepspeed_calls.py", *WORK, *CONSTANTS], env=HERE, needs=DEEPSPEED)],
+        sides=[Side("one process", ["{python}", "{here}/deepspeed_calls.py", *WORK, *CONSTANTS], env=HERE, needs=DEEPSPEED,
+                    ours=("package_", "bridge_"))],
         targets=[Target("get_accelerator(), over stock's time", call("package", "get_accelerator()", False), at_most=1.5, unit="times"),
                  *(Target(f"{name} of {words}: stock's time over ours", call(side, name, True), at_least=3, unit="times")
                    for side, words in WORDS.items() for name in WORK),
@@ -76,6 +78,7 @@ benchmarks = {
         about="""Milliseconds from the start of a fresh Python process to the end of its first DeepSpeedCPUAdam step on 1 M parameters; ops are built
             before. DeepSpeed reads the CPU's name with py-cpuinfo, which starts processes, before it loads its op.""",
         prepare=["{python}", "{here}/deepspeed_steps.py", "build"],
-        sides=[Side(side.name, side.command, timed=True, env=side.env, needs=side.needs) for side in sides("{here}/deepspeed_steps.py", "first")],
+        sides=[Side(side.name, side.command, timed=True, env=side.env, needs=side.needs, ours=side.ours)
+               for side in sides("{here}/deepspeed_steps.py", "first")],
         targets=[Target("saved", lambda n: n[STOCK]["wall_ms"] - n[OURS]["wall_ms"], at_least=1000, unit="ms")]),
 }

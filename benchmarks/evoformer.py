@@ -13,6 +13,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 import anyaccel
+from by_turns import wanted
 
 SECONDS = float(sys.argv[1])
 DTYPE = {"fp32": torch.float32, "bf16": torch.bfloat16}[sys.argv[2] if len(sys.argv) > 2 else "fp32"]
@@ -53,6 +54,7 @@ def main():
     sides = {"anyaccel": evoformer.evoformer_attention, "sdpa": sdpa}
     small = inputs_of(4, 70, 2, 24)
     compare(sides, small, torch.randn(small[0].shape).to(DTYPE))
+    sides = wanted(sides)
     for shape in SHAPES:
         inputs = inputs_of(*shape)
         grad = torch.randn(inputs[0].shape).to(DTYPE)

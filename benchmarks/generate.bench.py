@@ -60,15 +60,17 @@ def benchmark_of(model, **more):
     folder = "{build}/benchmarks/models/" + model
     # Sides that are compared run next to each other, because the memory of a virtual machine may be half as fast for minutes.
     sides = [
-        Side("DeepSpeed AutoTP bf16, 2 ranks", of_ranks([*PEER, "deepspeed", folder]), env=ENV | {"OMP_NUM_THREADS": "1"}, needs=DEEPSPEED),
+        Side("DeepSpeed AutoTP bf16, 2 ranks", of_ranks([*PEER, "deepspeed", folder]), env=ENV | {"OMP_NUM_THREADS": "1"}, needs=DEEPSPEED,
+             ours=()),
         Side("anyaccel bf16, 2 ranks", of_ranks([*OURS, folder, "bf16", "parallel"]), env=ENV | {"OMP_NUM_THREADS": "1"}),
     ]
     for kind, theirs in KINDS.items():
         sides.append(Side(f"anyaccel {kind}", [*OURS, folder, kind], env=ENV))
-        sides.append(Side(f"llama.cpp {theirs}", [*PEER, "llama", folder, theirs], env=ENV, needs=LLAMA))
+        sides.append(Side(f"llama.cpp {theirs}", [*PEER, "llama", folder, theirs], env=ENV, needs=LLAMA, ours=()))
         if kind == "bf16":
-            sides += (Side(f"reader, {count} threads", ["{build}/bin/bench_read_memory", folder + "/model.safetensors", str(count)]) for count in (2, 1))
-    sides.append(Side("transformers bf16", [*PEER, "transformers", folder], env=ENV, needs=TRANSFORMERS))
+            sides += (Side(f"reader, {count} threads", ["{build}/bin/bench_read_memory", folder + "/model.safetensors", str(count)], ours=())
+                      for count in (2, 1))
+    sides.append(Side("transformers bf16", [*PEER, "transformers", folder], env=ENV, needs=TRANSFORMERS, ours=()))
     return Benchmark(
         title=f"Generating with {model}",
         about=f"""Tokens per second of a prompt of 256 tokens, and of the 32 that follow it one by one, on two cores; random weights of the public shape
@@ -87,7 +89,7 @@ def first_token(model):
             the files are in the page cache.""",
         prepare=[*PEER, "prepare", folder],
         sides=[Side("anyaccel bf16", [*OURS, folder, "bf16", "first"], env=ENV),
-               Side("llama.cpp bf16", [*PEER, "llama", folder, "bf16", "first"], env=ENV, needs=LLAMA)],
+               Side("llama.cpp bf16", [*PEER, "llama", folder, "bf16", "first"], env=ENV, needs=LLAMA, ours=())],
         targets=[Target("llama.cpp's time over ours", over("first_token_ms", "llama.cpp bf16", "anyaccel bf16"), at_least=1.0, unit="times")])
 
 

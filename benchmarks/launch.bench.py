@@ -1,8 +1,8 @@
 from runner.declare import Benchmark, Side, Target
 
 
-def timed(name, *command, needs=(), repeat=5):
-    return Side(name, list(command), timed=True, repeat=repeat, needs=list(needs))
+def timed(name, *command, needs=(), repeat=5, ours=("",)):
+    return Side(name, list(command), timed=True, repeat=repeat, needs=list(needs), ours=ours)
 
 
 def wall(numbers, name):
@@ -16,18 +16,18 @@ benchmark = Benchmark(
         "gone" is the time from a rank's end with exit code 1 to the end of the launcher, when no process of any rank is left: the other rank
         waits in `sleep`, or it and a daemon of its own ignore SIGTERM, so that they get SIGKILL.""",
     sides=[
-        timed("a shell", "sh", "-c", "true & true & wait"),
+        timed("a shell", "sh", "-c", "true & true & wait", ours=()),
         timed("anyaccel launch", "{build}/bin/anyaccel", "launch", "-q", "--num_accelerators", "2", "--oversubscribe", "true"),
         timed("anyaccel launch, bound", "{build}/bin/anyaccel", "launch", "-q", "--num_accelerators", "2", "--oversubscribe",
               "--bind_cores_to_rank", "true"),
         timed("a plan of 500 hosts", "sh", "-c", "seq -f 'node%g slots=4' 500 | \"$0\" launch --hostfile /dev/stdin --dry_run --json true > /dev/null",
               "{build}/bin/anyaccel"),
         timed("Intel's mpiexec", "sh", "-c", 'exec "$(dirname "$0")/mpiexec.hydra" -n 2 true', "{python}",
-              needs=["sh", "-c", '"$(dirname "$0")/mpiexec.hydra" --version', "{python}"]),
+              needs=["sh", "-c", '"$(dirname "$0")/mpiexec.hydra" --version', "{python}"], ours=()),
         timed("torchrun", "{python}", "-m", "torch.distributed.run", "--nproc_per_node", "2", "--no-python", "true",
-              needs=["{python}", "-c", "import torch"], repeat=1),
+              needs=["{python}", "-c", "import torch"], repeat=1, ours=()),
         timed("deepspeed", "{python}", "-m", "deepspeed.launcher.runner", "--num_gpus", "2", "--no_python", "--no_local_rank", "true",
-              needs=["{python}", "-c", "import deepspeed"], repeat=1),
+              needs=["{python}", "-c", "import deepspeed"], repeat=1, ours=()),
         Side("gone", ["{python}", "{here}/launch_gone.py", "{build}/bin/anyaccel"]),
     ],
     targets=[

@@ -17,6 +17,6 @@ benchmark = Benchmark(
         Q8_0 (32), "repacked" as llama.cpp keeps Q4_0 on this processor. All sides by turns in one process, their results compared with plain float32 beforehand.
         A target takes the better of the library's two.""",
     sides=[Side("2 threads", ["{python}", "{here}/matvec.py", "0.5"], env={"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "2", "PYTHONPATH": "{build}/python"},
-                needs=["{python}", "-c", "import llama_cpp"])],
+                needs=["{python}", "-c", "import llama_cpp"], ours=("anyaccel_",))],
     targets=[Target(f"int{bits}, {shape}: {words}'s time over ours", over(name, f"int{bits}_{shape}_us"), at_least=limit, unit="x")
              for bits in (4, 8) for shape in SHAPES for name, words, limit in (("libtorch", "LibTorch", 1.5), ("ggml", "llama.cpp", 1.0))])

@@ -28,7 +28,7 @@ benchmark = Benchmark(
         Side("cpu_adam", ["{python}", "-c", OURS.replace("{name}", "CPUAdamBuilder")],
              env={"PYTHONPATH": "{build}/python", "DS_ACCELERATOR": "cpu"}),
         Side("DeepSpeed's cpu_adam, cached", ["{python}", "-c", DEEPSPEED], env={"DS_ACCELERATOR": "cpu"},
-             needs=["{python}", "-c", "import deepspeed"]),
+             needs=["{python}", "-c", "import deepspeed"], ours=()),
     ],
     targets=[
         Target("utils", lambda n: load_ms(n, "utils"), at_most=20, unit="ms"),

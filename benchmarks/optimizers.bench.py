@@ -22,7 +22,8 @@ benchmark = Benchmark(
         states of the parameters' type. "torch_fused" and "torch_foreach" are step() of torch's optimizer; torch has neither Lion nor
         LAMB, there "torch_foreach" is a step written with torch._foreach_ calls for all tensors at once.""",
     sides=[Side("one process", ["{python}", "{here}/optimizers.py"],
-                env={"DS_ACCELERATOR": "cpu", "PYTHONPATH": "{build}/python"}, needs=["{python}", "-c", "import deepspeed"])],
+                env={"DS_ACCELERATOR": "cpu", "PYTHONPATH": "{build}/python"}, needs=["{python}", "-c", "import deepspeed"],
+                ours=("anyaccel_", "own_state_"))],
     targets=[Target(f"{op}, {millions} M {dtype}, {threads} thread{'s' if threads > 1 else ''}: {peer}'s time over ours",
                     faster(peer, ours, f"{op}_{dtype}_{millions}M_{threads}t"), at_least=1.0, unit="x")
              for op, peers in PEERS.items() for peer, ours in peers.items()

@@ -26,9 +26,10 @@ benchmark = Benchmark(
         int4 are new tensors: "memory new" has glibc as it is, which takes each from the system and returns it, "memory kept" has MALLOC_MMAP_MAX_=0 and
         MALLOC_TRIM_THRESHOLD_ for all, so that a result lies where the one before lay.""",
     rounds=3, few_rounds="a round takes several minutes, and within it each side has its turns.", warm_up=False,
-    sides=[Side("memory kept", [*PROGRAM, "ours"], env={**ENVIRONMENT, **KEPT}),
-           Side("memory new", [*PROGRAM, "ours"], env=ENVIRONMENT),
-           Side("torchao, memory kept", [*PROGRAM, "torchao"], env={**ENVIRONMENT, **KEPT}, needs=["{python}", "-c", "import torchao"])],
+    sides=[Side("memory kept", [*PROGRAM, "ours"], env={**ENVIRONMENT, **KEPT}, ours=("ours_",)),
+           Side("memory new", [*PROGRAM, "ours"], env=ENVIRONMENT, ours=("ours_",)),
+           Side("torchao, memory kept", [*PROGRAM, "torchao"], env={**ENVIRONMENT, **KEPT}, needs=["{python}", "-c", "import torchao"],
+                ours=())],
     targets=[Target(f"{work} {form}, {dtype}, 2 threads, {side}: plain torch's time over ours", faster(side, f"{work}_{form}_{dtype}"), at_least=1.2, unit="x")
              for side in ("memory kept", "memory new") for work, form, dtype in WORKS if form in ("int8", "int4", "fp8")] +
             [Target(f"{work} {form}, {dtype}, 2 threads: bytes a second over the copy's", of_bandwidth(work, form, dtype), at_least=0.9, unit="x")

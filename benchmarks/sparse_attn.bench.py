@@ -29,8 +29,8 @@ benchmark = Benchmark(
         the processor, and has no backward pass there.""",
     sides=[
         Side("AnyAccel", [*PROGRAM, "anyaccel"], env=ENVIRONMENT),
-        Side("dense SDPA", [*PROGRAM, "dense"]),
-        Side("FlexAttention, compiled", [*PROGRAM, "flex"], needs=["c++", "--version"]),
+        Side("dense SDPA", [*PROGRAM, "dense"], ours=()),
+        Side("FlexAttention, compiled", [*PROGRAM, "flex"], needs=["c++", "--version"], ours=()),
     ],
     prepare=["env", *(f"{name}={value}" for name, value in ENVIRONMENT.items()), *PROGRAM, "check"],
     targets=targets)

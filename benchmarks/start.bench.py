@@ -1,8 +1,8 @@
 from runner.declare import Benchmark, Side, Target
 
 
-def timed(name, *command, needs=(), repeat=5):
-    return Side(name, list(command), timed=True, repeat=repeat, needs=list(needs))
+def timed(name, *command, needs=(), repeat=5, ours=("",)):
+    return Side(name, list(command), timed=True, repeat=repeat, needs=list(needs), ours=ours)
 
 
 def wall(numbers, name):
@@ -15,7 +15,8 @@ IMPORT = ("import time, torch; begin = time.perf_counter(); import {0}; "
 
 
 def imported(name, needs=()):
-    return Side(f"import {name}, after torch", ["{python}", "-c", IMPORT.format(name)], env={"PYTHONPATH": "{build}/python"}, needs=list(needs))
+    return Side(f"import {name}, after torch", ["{python}", "-c", IMPORT.format(name)], env={"PYTHONPATH": "{build}/python"}, needs=list(needs),
+                ours=() if needs else ("",))
 
 
 benchmark = Benchmark(
@@ -26,10 +27,10 @@ benchmark = Benchmark(
         timed("anyaccel --help", "{build}/bin/anyaccel", "--help"),
         timed("anyaccel topology", "{build}/bin/anyaccel", "topology"),
         timed("anyaccel report", "{build}/bin/anyaccel", "report"),
-        timed("bare LibTorch program", "{build}/bin/bench_bare_libtorch"),
-        timed("python -c 'import torch'", "{python}", "-c", "import torch", needs=["{python}", "-c", "import torch"], repeat=1),
+        timed("bare LibTorch program", "{build}/bin/bench_bare_libtorch", ours=()),
+        timed("python -c 'import torch'", "{python}", "-c", "import torch", needs=["{python}", "-c", "import torch"], repeat=1, ours=()),
         timed("DeepSpeed's ds_report", "{python}", "-m", "deepspeed.env_report", needs=["{python}", "-c", "import deepspeed"],
-              repeat=1),
+              repeat=1, ours=()),
         imported("anyaccel"),
         imported("deepspeed", needs=["{python}", "-c", "import deepspeed"]),
     ],

@@ -16,7 +16,7 @@ def anyaccel(name, *options):
 
 def transformers(name, *options):
     return Side(name, ["{python}", "{here}/train_tokens_transformers.py", "--steps", "60", "--threads", THREADS, *SIZES, *options],
-                env={"OMP_NUM_THREADS": THREADS}, needs=["{python}", "-c", "import transformers"])
+                env={"OMP_NUM_THREADS": THREADS}, needs=["{python}", "-c", "import transformers"], ours=())
 
 
 def over(n, ours, theirs):

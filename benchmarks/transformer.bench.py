@@ -17,7 +17,8 @@ def times(key, side="float32"):
 
 def side(name, *options):
     return Side(name, ["{python}", "{here}/transformer.py", "0.3", *options],
-                env={"DS_ACCELERATOR": "cpu", "PYTHONPATH": "{build}/python"}, needs=["{python}", "-c", "import transformers"])
+                env={"DS_ACCELERATOR": "cpu", "PYTHONPATH": "{build}/python"}, needs=["{python}", "-c", "import transformers"],
+                ours=("anyaccel_",))
 
 
 def targets(side, shapes):

@@ -16,6 +16,8 @@ class Side:
     keep: names of the numbers to keep; none: all that it prints.
     needs: a command that must end with 0 for the side to take part (a peer that is not installed); the page then
         says that it was left out.
+    ours: prefixes of the numbers that measure AnyAccel; () for a peer. `benchmarks/run --compare` compares these only, and passes the
+        prefixes in BENCHMARK_ONLY, so that the program can leave out the rest: see by_turns.wanted().
     """
     name: str
     command: list
@@ -24,6 +26,7 @@ class Side:
     env: dict = dataclasses.field(default_factory=dict)
     keep: tuple = ()
     needs: list = dataclasses.field(default_factory=list)
+    ours: tuple = ("",)
 
 
 @dataclasses.dataclass
