@@ -55,7 +55,8 @@ class TestAll(unittest.TestCase):
         self.assertEqual([int(n) for n in rows["all"][2:5]], [sum(int(rows[part][i]) for part in ("tree", "format")) for i in (2, 3, 4)])
         self.assertIn("- tree: `tools/methods --check` failed", (self.root / "docs/test-results.md").read_text())
 
-    # Breaks when a build folder that was configured without tests, for example by `make demo`, keeps that setting.
+    # Breaks when a build folder that was configured without tests, for example by `make demo`, keeps that setting, or when the minimal
+    # build needs GoogleTest.
     def test_configures_with_tests(self):
         cmake = self.root / "bin/cmake"
         cmake.parent.mkdir()
