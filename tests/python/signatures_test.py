@@ -390,7 +390,9 @@ AUTHOR_WRONG = ("register_backend('card', int)", "cpu_adam.create_adam('name')",
 def check_types(folder, text):
     (folder / "client.py").write_text(text)
     environment = {**os.environ, "MYPYPATH": os.path.dirname(os.path.dirname(anyaccel.__file__))}
-    (folder / "mypy.ini").write_text("[mypy]\nfollow_imports = silent\n[mypy-torch.*]\nfollow_imports = skip\n")
+    # Without torch's types, mypy reports classes of the stubs that derive from torch's; only the client is checked here.
+    (folder / "mypy.ini").write_text("[mypy]\nfollow_imports = silent\n[mypy-torch.*]\nfollow_imports = skip\n"
+                                     "[mypy-anyaccel.*]\nignore_errors = True\n")
     return subprocess.run([sys.executable, "-m", "mypy", "--strict", "--config-file", "mypy.ini", "--cache-dir", str(folder / "cache"),
                            "client.py"], cwd=folder, env=environment, capture_output=True, text=True, timeout=550)
 
