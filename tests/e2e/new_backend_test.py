@@ -53,10 +53,11 @@ class NewBackend(unittest.TestCase):
 
     # Fails when wrong usage is not said as such.
     def test_usage(self):
-        self.refused("mycard", "wants a name and a folder", status=2)
+        self.refused("mycard", "DIR is required", status=2)
+        self.refused("mycard new more", "more", status=2)
         self.refused("mycard new --force", 'unknown option "--force"', status=2)
         done = shell("anyaccel new_backend --help && anyaccel help new-backend")
-        self.assertEqual((done.returncode, done.stdout.count("Usage: anyaccel new-backend NAME DIR")), (0, 2))
+        self.assertEqual((done.returncode, done.stdout.count("Usage: anyaccel new-backend [OPTIONS] NAME DIR")), (0, 2))
 
 
 if __name__ == "__main__":

@@ -116,8 +116,9 @@ class Ops(unittest.TestCase):
 
     # Breaks when a name that is none, or a wrong word, is taken without a word.
     def test_4_wrong_words(self):
-        for words, code, text in [(["build", "nosuch"], 1, '"nosuch"'), (["list", "--colour"], 2, "--colour"), ([], 2, "list, build"),
-                                  (["clean", "--dry-run"], 2, "names, --json and --force"),
+        for words, code, text in [(["build", "nosuch"], 1, '"nosuch"'), (["list", "--colour"], 2, "--colour"), ([], 2, "requires one of list, build"),
+                                  (["biuld"], 2, 'no action "biuld"; did you mean \'build\'?'), (["info"], 2, "NAME"),
+                                  (["clean", "--dry-run"], 2, 'unknown option "--dry-run"'),
                                   (["build", "fused_adam", "--backend", "nosuch"], 1, "no sources"),
                                   (["build", "utils", "--target-arch=native"], 1, "not native")]:
             done = self.ops(*words, check=False)

@@ -2,45 +2,20 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cctype>
 #include <iostream>
 #include <new>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "anyaccel/error.h"
 #include "anyaccel/version.h"
 #include "base/log.h"
-#include "base/nearest_name.h"
 #include "base/untrusted_text.h"
 #include "cli/commands/commands.h"
+#include "cli/front/parser.h"
 
 namespace anyaccel::cli {
 namespace {
-
-/// Options may be written with '_' for '-', as DeepSpeed's users do: `--max_new_tokens` is `--max-new-tokens`.
-std::string with_dashes(std::string argument) {
-  if (argument.rfind("--", 0) != 0) return argument;
-  const auto name_end = argument.begin() + static_cast<std::ptrdiff_t>(std::min(argument.find('='), argument.size()));
-  const bool is_name = std::all_of(argument.begin(), name_end,
-                                   [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; });
-  if (is_name) std::replace(argument.begin(), name_end, '_', '-');
-  return argument;
-}
-
-/// CLI11 wants its arguments in reverse order and without the program's name.
-std::vector<std::string> arguments(int argc, const char* const* argv) {
-  std::vector<std::string> out;
-  bool options = true;
-  for (int i = 1; i < argc; ++i) {
-    options = options && std::string_view(argv[i]) != "--";
-    out.push_back(options ? with_dashes(argv[i]) : argv[i]);
-  }
-  std::reverse(out.begin(), out.end());
-  return out;
-}
 
 void apply_log_level(const std::string& text) {
   try {
@@ -61,8 +36,7 @@ void add_commands(CLI::App& app, Context& context) {
 #include "cli/module_commands.inc"
 #undef ANYACCEL_COMMAND
   for (CLI::App* command : app.get_subcommands({})) {
-    command->set_help_flag("-h,--help", "Print this help and exit");
-    command->get_formatter()->column_width(34);
+    format_help(*command);
     std::string footer = command->get_footer();
     footer.append(footer.empty() ? "" : "\n")
         .append("For every command: --log-level error|warning|info|debug, and DS_ACCELERATOR=name.");
@@ -76,18 +50,6 @@ int fail(const std::string& message, int exit_code = 1) {
   return exit_code;
 }
 
-/// Options of the given command and of the program.
-std::vector<std::string> option_names(const CLI::App& app) {
-  std::vector<std::string> out;
-  const auto add = [&](const CLI::App& one) {
-    for (const CLI::Option* option : one.get_options())
-      for (const auto& name : option->get_lnames()) out.push_back("--" + name);
-  };
-  for (const CLI::App* command : app.get_subcommands()) add(*command);
-  add(app);
-  return out;
-}
-
 int usage(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {
     const int code = app.exit(error);
@@ -96,17 +58,7 @@ int usage(const CLI::App& app, const CLI::ParseError& error) {
   }
   std::string command = "anyaccel";
   for (const CLI::App* sub : app.get_subcommands()) command += " " + sub->get_name();
-  std::string message = error.what();
-  // CLI11 lists all words after an unknown option, last one first: the option itself is what is wrong.
-  const auto unexpected = app.remaining(/*recurse=*/true);
-  const auto option =
-      std::find_if(unexpected.begin(), unexpected.end(), [](const auto& word) { return word[0] == '-'; });
-  const auto names = option_names(app);
-  if (option != unexpected.end())
-    message =
-        "unknown option " + quoted_text(*option) +
-        did_you_mean(option->substr(0, option->find('=')), std::vector<std::string_view>(names.begin(), names.end()));
-  std::cerr << command << ": error: " << printable_text(message) << "\nTry '" << command << " --help'.\n";
+  std::cerr << command << ": error: " << printable_text(usage_message(app, error)) << "\nTry '" << command << " --help'.\n";
   return 2;
 }
 
@@ -127,7 +79,7 @@ extern "C" __attribute__((visibility("default"))) int anyaccel_command_main(int 
                "anyaccel");
   try {
     add_commands(app, context);
-    app.parse(arguments(argc, argv));
+    app.parse(parser_words({argv + 1, argv + argc}));
     return context.exit_code;
   } catch (const CLI::ParseError& error) {
     return usage(app, error);

@@ -23,13 +23,6 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Throws the error for an unknown option. Suggests the nearest option in `help`, the command's help text.
-[[noreturn]] void unknown_option(std::string_view command, std::string_view word, std::string_view help);
-
-/// Replaces `_` by `-` in the name of an option, because users may write either. Other words, and the value after `=`,
-/// are unchanged.
-std::string with_dashes(std::string_view word);
-
 /// All subcommands of this build, in the order of the help text.
 std::span<const Command> commands() noexcept;
 

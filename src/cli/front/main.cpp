@@ -154,24 +154,6 @@ int close_output(int code) {
 
 std::span<const Command> commands() noexcept { return kCommands; }
 
-std::string with_dashes(std::string_view word) {
-  std::string out(word);
-  if (out.starts_with("--"))
-    std::replace(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(std::min(out.find('='), out.size())), '_', '-');
-  return out;
-}
-
-void unknown_option(std::string_view command, std::string_view word, std::string_view help) {
-  std::vector<std::string_view> names;
-  for (std::size_t begin = 0; (begin = help.find("--", begin)) != std::string_view::npos;) {
-    const auto end = std::min(help.find_first_not_of("abcdefghijklmnopqrstuvwxyz-", begin), help.size());
-    names.push_back(help.substr(begin, end - begin));
-    begin = end;
-  }
-  throw UsageError(std::string(command) + ": unknown option " + quoted_text(word) +
-                   did_you_mean(word.substr(0, word.find('=')), names));
-}
-
 }  // namespace anyaccel::cli
 
 int main(int argc, char** argv) {

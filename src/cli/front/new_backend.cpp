@@ -1,6 +1,7 @@
 // Copies the example backend under another name. The template is that example itself: it is built and run by the tests.
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
@@ -12,27 +13,19 @@
 #include "base/plugin/plugin_file.h"
 #include "base/untrusted_text.h"
 #include "cli/front/front.h"
+#include "cli/front/parser.h"
 
 namespace anyaccel::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kWhere = "new-backend";
-constexpr const char* kHelp =
-    "Usage: anyaccel new-backend NAME DIR\n\n"
-    "Write a project of a backend outside AnyAccel's tree: a device over host memory that builds and passes its tests "
-    "as\n"
-    "it is, to be replaced file by file by a real one. docs/new-backend.md walks through it.\n\n"
-    "  NAME        What DS_ACCELERATOR will say, and torch's device type: letters a-z and '_'\n"
-    "  DIR         A folder that is not there yet, or is empty\n\n"
-    "Options:\n"
-    "  -h, --help  Print this help and exit\n";
+constexpr const char* kNewBackend = "new-backend";
 /// The template's own name; it occurs in no other meaning there.
 constexpr std::string_view kTemplate = "hostcard";
 
 [[noreturn]] void fail(const std::string& what, const std::string& got, const std::string& want) {
-  throw Error(ErrorCode::invalid_argument, kWhere, {.what = what, .got = quoted_text(got), .want = want});
+  throw Error(ErrorCode::invalid_argument, kNewBackend, {.what = what, .got = quoted_text(got), .want = want});
 }
 
 void check_name(const std::string& name) {
@@ -55,7 +48,7 @@ void check_folder(const fs::path& folder) {
 fs::path find_template() {
   const fs::path folder = fs::path(own_folder()) / ".." / ANYACCEL_DATADIR / "anyaccel" / "backend_template";
   if (fs::is_regular_file(folder / "CMakeLists.txt")) return fs::canonical(folder);
-  throw Error(ErrorCode::not_found, kWhere,
+  throw Error(ErrorCode::not_found, kNewBackend,
               {.what = "the project that is to be copied is not there",
                .got = "nothing in " + folder.string(),
                .hint = "install AnyAccel again, or keep its bin and share folders side by side"});
@@ -117,7 +110,7 @@ void make_project(const fs::path& folder, const std::string& name) {
   } catch (const fs::filesystem_error& error) {
     std::error_code ignored;
     fs::remove_all(aside, ignored);
-    throw Error(ErrorCode::io, kWhere, {.what = "the project cannot be written: " + std::string(error.what())});
+    throw Error(ErrorCode::io, kNewBackend, {.what = "the project cannot be written: " + std::string(error.what())});
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(aside, ignored);
@@ -128,14 +121,18 @@ void make_project(const fs::path& folder, const std::string& name) {
 }  // namespace
 
 int run_new_backend(std::span<const char* const> arguments) {
-  std::vector<std::string> words(arguments.begin(), arguments.end());
-  for (const auto& word : words) {
-    if (word == "-h" || word == "--help") return std::fputs(kHelp, stdout), 0;
-    if (word.size() > 1 && word.front() == '-') unknown_option("new-backend", word, kHelp);
-  }
-  if (words.size() != 2) throw UsageError("new-backend wants a name and a folder: anyaccel new-backend NAME DIR");
-  const auto& name = words[0];
-  const fs::path folder = words[1];
+  const auto app = make_parser(
+      kNewBackend,
+      "Write a project of a backend outside AnyAccel's tree: a device over host memory that builds and passes its tests "
+      "as it is, to be replaced file by file by a real one. docs/new-backend.md walks through it.");
+  std::string name;
+  std::string directory;
+  app->add_option("NAME", name, "Value of DS_ACCELERATOR, and torch's device type: letters a-z and '_'")
+      ->type_name("")
+      ->required();
+  app->add_option("DIR", directory, "New or empty folder")->type_name("")->required();
+  if (const auto code = parse_words(*app, arguments)) return *code;
+  const fs::path folder = directory;
   if (folder.empty()) throw UsageError("new-backend: the folder's name is empty");
   check_name(name);
   check_folder(folder);
@@ -149,8 +146,8 @@ int run_new_backend(std::span<const char* const> arguments) {
       "  cmake -S %s -B %s/build -DCMAKE_PREFIX_PATH=%s\n"
       "  cmake --build %s/build\n"
       "  ctest --test-dir %s/build --output-on-failure\n",
-      name.c_str(), words[1].c_str(), words[1].c_str(), words[1].c_str(), prefix.c_str(), words[1].c_str(),
-      words[1].c_str());
+      name.c_str(), directory.c_str(), directory.c_str(), directory.c_str(), prefix.c_str(), directory.c_str(),
+      directory.c_str());
   return 0;
 }
 

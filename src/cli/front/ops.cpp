@@ -1,4 +1,5 @@
 // Libraries of ops. Needs no LibTorch in this process: building reads its files only.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <limits>
@@ -12,86 +13,29 @@
 #include "base/untrusted_text.h"
 #include "build/service.h"
 #include "cli/front/front.h"
+#include "cli/front/parser.h"
 
 namespace anyaccel::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kHelp =
-    "Usage: anyaccel ops list [--backend NAME] [--json]\n"
-    "       anyaccel ops build [NAME...] [OPTION...]\n"
-    "       anyaccel ops info NAME [--json]\n"
-    "       anyaccel ops clean [NAME...] [--json] [--force]\n\n"
-    "List, build, explain and clean the libraries of ops. NAME is an op's, as cpu_adam, or its builder's, as\n"
-    "CPUAdamBuilder. Without names, `build` takes all ops of the backends whose devices are here.\n\n"
-    "Options:\n"
-    "  -h, --help          Print this help and exit\n"
-    "  --backend NAME      Ops of this backend, with a device of it here or not\n"
-    "  --json              Print JSON, for programs\n"
-    "  --force             Build although there is a library, and use it from then on; with `clean`, remove also what "
-    "other\n"
-    "                      machines may be using\n"
-    "  --verbose           Print the commands that run\n"
-    "  --dry-run           Print keys, folders and commands, and run nothing\n"
-    "  --target-arch ARCH  Instruction set to build for, as -march knows it; ANYACCEL_OP_ARCH\n"
-    "  --cuda-archs LIST   CUDA architectures to build for, as 80;9.0+PTX; ANYACCEL_CUDA_ARCHS\n"
-    "  --compiler PROGRAM  C++ compiler\n";
-
-struct Options {
-  std::string action;
+struct OpsOptions {
   std::vector<std::string> names;
   std::string backend, target_arch, cuda_archs, compiler;
-  bool json = false, force = false, verbose = false, dry_run = false, help = false;
+  bool building = false, json = false, force = false, verbose = false, dry_run = false;
 };
-
-Options parse(std::span<const char* const> arguments) {
-  Options out;
-  const auto value_of = [&](std::size_t& i, std::string_view option, std::string& value) {
-    std::string word = arguments[i];
-    const auto name = word.substr(0, word.find('='));
-    if (with_dashes(name) != option) return false;
-    if (name.size() < word.size()) return value = word.substr(name.size() + 1), true;
-    if (i + 1 == arguments.size()) throw UsageError("ops: " + name + " requires a value");
-    return value = arguments[++i], true;
-  };
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    std::string word = arguments[i];
-    if (value_of(i, "--backend", out.backend) || value_of(i, "--target-arch", out.target_arch) ||
-        value_of(i, "--cuda-archs", out.cuda_archs) || value_of(i, "--compiler", out.compiler))
-      continue;
-    word = with_dashes(word);
-    if (word == "-h" || word == "--help") {
-      out.help = true;
-    } else if (word == "--json") {
-      out.json = true;
-    } else if (word == "--force") {
-      out.force = true;
-    } else if (word == "--verbose") {
-      out.verbose = true;
-    } else if (word == "--dry-run") {
-      out.dry_run = true;
-    } else if (word.size() > 1 && word.front() == '-') {
-      unknown_option("ops", arguments[i], kHelp);
-    } else if (out.action.empty()) {
-      out.action = word;
-    } else {
-      out.names.push_back(word);
-    }
-  }
-  return out;
-}
 
 /// Whether a device of the backend is here, as its traits tell. Those without a probe need none, or tell through torch alone.
 bool is_here(const sdk::Traits& traits) { return traits.probe == nullptr || traits.probe().device_count > 0; }
 
-bool is_named(const build::Op& op, const Options& options) {
+bool is_named(const build::Op& op, const OpsOptions& options) {
   return std::any_of(options.names.begin(), options.names.end(), [&](const auto& name) {
     return name == op.description.name || name == op.description.class_name;
   });
 }
 
-bool wanted(const build::Op& op, const Options& options) {
+bool wanted(const build::Op& op, const OpsOptions& options) {
   const auto& what = op.description;
   if (!options.names.empty() && !is_named(op, options)) return false;
   if (!options.backend.empty()) return what.serves(options.backend);
@@ -101,7 +45,7 @@ bool wanted(const build::Op& op, const Options& options) {
                     });
   // CUDA sources that share their name with an op of the host are not meant where there is no CUDA.
   if (!options.names.empty()) return here || !what.needs_nvcc() || !options.cuda_archs.empty();
-  return options.action != "build" || here;
+  return !options.building || here;
 }
 
 /// Those whose description can be read; of the others it says why not.
@@ -115,7 +59,7 @@ std::vector<build::Op> all_ops() {
   return out;
 }
 
-std::vector<build::Op> find_ops(const Options& options) {
+std::vector<build::Op> find_ops(const OpsOptions& options) {
   std::vector<build::Op> out;
   std::vector<build::Op> named;
   std::vector<std::string> missing = options.names;
@@ -139,12 +83,12 @@ std::vector<build::Op> find_ops(const Options& options) {
   return out;
 }
 
-build::Settings settings_of(const Options& options) {
+build::Settings settings_of(const OpsOptions& options) {
   auto out = build::default_settings(build::recorded_libtorch());
   if (!options.target_arch.empty()) out.target.arch = build::checked_arch(options.target_arch);
   if (!options.cuda_archs.empty()) out.target.cuda_archs = build::parse_cuda_archs(options.cuda_archs);
   // Who names architectures builds for a machine that has them.
-  out.compile_only = options.action == "build" && !out.target.cuda_archs.empty();
+  out.compile_only = options.building && !out.target.cuda_archs.empty();
   out.compiler = options.compiler;
   out.verbose = options.verbose;
   out.force = options.force;
@@ -170,7 +114,7 @@ Json state_of(const build::Op& op, const build::Settings& settings) {
   return out;
 }
 
-int list(const Options& options) {
+int list_ops(const OpsOptions& options) {
   const auto settings = settings_of(options);
   Json all = Json::array();
   for (const auto& op : find_ops(options)) all.push_back(state_of(op, settings));
@@ -186,7 +130,7 @@ int list(const Options& options) {
   return 0;
 }
 
-int build_ops(const Options& options) {
+int build_ops(const OpsOptions& options) {
   const auto settings = settings_of(options);
   Json all = Json::array();
   int code = 0;
@@ -230,8 +174,7 @@ int build_ops(const Options& options) {
   return code;
 }
 
-int info(const Options& options) {
-  if (options.names.size() != 1) throw UsageError("ops info wants one name");
+int show(const OpsOptions& options) {
   const auto settings = settings_of(options);
   const auto op = find_ops(options).at(0);
   auto out = state_of(op, settings);
@@ -251,10 +194,7 @@ int info(const Options& options) {
   return 0;
 }
 
-int clean(const Options& options) {
-  // What looks careful must not remove everything.
-  if (options.dry_run || !options.backend.empty())
-    throw UsageError("ops clean takes names, --json and --force; without a name it removes all that is not in use");
+int clean_cache(const OpsOptions& options) {
   const build::Cache cache(build::Cache::default_folder());
   std::pair<int, int> sum{0, 0};
   auto names = options.names;
@@ -284,18 +224,47 @@ int clean(const Options& options) {
   return 0;
 }
 
+void add_target(CLI::App& command, OpsOptions& options) {
+  command.add_option("--backend", options.backend, "Ops of this backend, even without a device")->type_name("NAME");
+  command.add_option("--target-arch", options.target_arch, "Instruction set, as -march takes it (ANYACCEL_OP_ARCH)")
+      ->type_name("ARCH");
+  command.add_option("--cuda-archs", options.cuda_archs, "CUDA architectures, as 80;9.0+PTX (ANYACCEL_CUDA_ARCHS)")
+      ->type_name("LIST");
+  command.add_option("--compiler", options.compiler, "C++ compiler")->type_name("PROGRAM");
+}
+
+CLI::App* add_action(CLI::App& app, OpsOptions& options, const char* name, const char* description) {
+  auto* command = app.add_subcommand(name, description);
+  format_help(*command);
+  command->add_flag("--json", options.json, "Print JSON, for programs");
+  return command;
+}
+
 }  // namespace
 
 int run_ops(std::span<const char* const> arguments) {
-  const auto options = parse(arguments);
-  if (options.help) return std::fputs(kHelp, stdout), 0;
-  if (options.action == "list") return list(options);
-  if (options.action == "build") return build_ops(options);
-  if (options.action == "info") return info(options);
-  if (options.action == "clean") return clean(options);
-  throw UsageError(options.action.empty()
-                       ? "ops wants list, build, info or clean"
-                       : "ops: there is no '" + options.action + "'; want list, build, info or clean");
+  OpsOptions options;
+  const auto app = make_parser("ops", "List, build, explain and clean the libraries of ops");
+  app->footer("NAME is an op's, as cpu_adam, or its builder's, as CPUAdamBuilder.");
+  app->require_subcommand(1);
+  const auto* list = add_action(*app, options, "list", "List ops, and whether each is built or can be");
+  auto* build = add_action(*app, options, "build", "Build ops; without names, all for the devices of this machine");
+  auto* info = add_action(*app, options, "info", "Explain what an op's library is made from");
+  auto* clean = add_action(*app, options, "clean", "Remove libraries that are not in use; without names, of all ops");
+  for (auto* command : {build, clean})
+    command->add_option("NAME", options.names, "Ops or builders")->type_name("")->expected(0, -1);
+  info->add_option("NAME", options.names, "Op or builder")->type_name("")->expected(1)->required();
+  for (auto* command : app->get_subcommands({}))
+    if (command != clean) add_target(*command, options);
+  build->add_flag("--force", options.force, "Build even if a library exists, and use the new one from then on");
+  build->add_flag("--verbose", options.verbose, "Print the commands that run");
+  build->add_flag("--dry-run", options.dry_run, "Print keys, folders and commands, and run nothing");
+  clean->add_flag("--force", options.force, "Also remove what other machines may be using");
+  if (const auto code = parse_words(*app, arguments)) return *code;
+  options.building = build->parsed();
+  if (list->parsed()) return list_ops(options);
+  if (build->parsed()) return build_ops(options);
+  return info->parsed() ? show(options) : clean_cache(options);
 }
 
 }  // namespace anyaccel::cli

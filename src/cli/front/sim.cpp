@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -15,74 +16,57 @@
 #include "base/program.h"
 #include "base/untrusted_text.h"
 #include "cli/front/front.h"
+#include "cli/front/parser.h"
 
 namespace anyaccel::cli {
 namespace {
 
-constexpr const char* kWhere = "sim run";
-constexpr const char* kHelp =
-    "Usage: anyaccel sim run [OPTION]... -- PROGRAM [ARGUMENT]...\n\n"
-    "Run a program on a simulated accelerator with separate device memory that the host cannot touch, asynchronous\n"
-    "streams, several devices, and a memory limit. The program uses get_accelerator(), at::accelerator,\n"
-    "torch.accelerator, torch.Stream and torch.Event, or the device name. It is Python with torch, or a binary that\n"
-    "links LibTorch. Its exit code is passed through.\n\n"
-    "Options:\n"
-    "  -h, --help            Print this help and exit\n"
-    "  --devices N           Number of devices (SIM_DEVICES)\n"
-    "  --memory BYTES        Memory per device, for example 512MiB (SIM_MEMORY)\n"
-    "  --stands-in-for NAME  Backend or device type to replace (SIM_STANDS_IN_FOR)\n"
-    "  --faults LIST         Faults to inject, and when (SIM_FAULTS)\n"
-    "  --check report|abort  Detect misuse of devices, and report it or end the program (SIM_CHECK)\n"
-    "  --json FILE           Write the reports as JSON (SIM_CHECK_JSON); implies --check report\n"
-    "  --log-level LEVEL     AnyAccel's log level on standard error: error, warning, info or debug\n"
-    "                        (ANYACCEL_LOG_LEVEL)\n";
-
-struct Option {
-  std::string_view word;
+constexpr const char* kSimRun = "sim run";
+struct SimOption {
+  const char* name;
   const char* variable;
+  const char* type;
+  const char* help;
 };
-constexpr Option kOptions[] = {
-    {"--devices", "SIM_DEVICES"},         {"--memory", "SIM_MEMORY"}, {"--stands-in-for", "SIM_STANDS_IN_FOR"},
-    {"--faults", "SIM_FAULTS"},           {"--check", "SIM_CHECK"},   {"--json", "SIM_CHECK_JSON"},
-    {"--log-level", "ANYACCEL_LOG_LEVEL"}};
+constexpr SimOption kSimOptions[] = {
+    {"--devices", "SIM_DEVICES", "N", "Number of devices"},
+    {"--memory", "SIM_MEMORY", "BYTES", "Memory per device, for example 512MiB"},
+    {"--stands-in-for", "SIM_STANDS_IN_FOR", "NAME", "Backend or device type to replace"},
+    {"--faults", "SIM_FAULTS", "LIST", "Faults to inject, and when"},
+    {"--check", "SIM_CHECK", "report|abort", "Detect misuse of devices, and report it or end the program"},
+    {"--json", "SIM_CHECK_JSON", "FILE", "Write the reports as JSON; implies --check report"},
+    {"--log-level", "ANYACCEL_LOG_LEVEL", "LEVEL",
+     "AnyAccel's log level on standard error: error, warning, info or debug"},
+};
 
-/// The arguments after `run`; what options say goes into the environment. Returns the program and its arguments.
-std::vector<const char*> parse(std::span<const char* const> arguments) {
-  std::size_t i = 0;
-  for (; i < arguments.size(); ++i) {
-    const std::string_view word = arguments[i];
-    if (word == "--") {
-      ++i;
-      break;
+/// Puts an option's value into the environment, where the program's process reads it.
+void set_option(const SimOption& option, const std::string& value) {
+  const std::string_view name = option.name;
+  if (name == "--check" && value != "report" && value != "abort")
+    throw CLI::ValidationError(option.name, "expected report or abort, got " + quoted_text(value));
+  if (name == "--log-level") try {
+      set_log_level(parse_log_level(value));
+    } catch (const Error& error) {
+      throw CLI::ValidationError(option.name, error.what());
     }
-    if (word.empty() || word.front() != '-') break;
-    const auto equals = word.find('=');
-    const auto name = with_dashes(word.substr(0, equals));
-    const Option* option = nullptr;
-    for (const auto& one : kOptions)
-      if (one.word == name) option = &one;
-    if (option == nullptr) unknown_option("sim run", word, kHelp);
-    std::string value;
-    if (equals != std::string_view::npos) {
-      value = word.substr(equals + 1);
-    } else if (i + 1 < arguments.size()) {
-      value = arguments[++i];
-    } else {
-      throw UsageError("sim run: " + name + " requires a value");
-    }
-    if (name == "--check" && value != "report" && value != "abort")
-      throw UsageError("sim run: --check requires report or abort, got " + quoted_text(value));
-    if (name == "--log-level") try {
-        set_log_level(parse_log_level(value));
-      } catch (const Error& error) {
-        throw UsageError(error.what());
-      }
-    ::setenv(option->variable, value.c_str(), /*overwrite=*/1);
-  }
-  if (i == arguments.size()) throw UsageError("sim run: no program was given; write -- PROGRAM [ARGUMENT]...");
-  std::vector<const char*> program(arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end());
-  program.push_back(nullptr);
-  return program;
+  ::setenv(option.variable, value.c_str(), /*overwrite=*/1);
+}
+
+std::unique_ptr<CLI::App> sim_parser() {
+  auto app = make_parser(
+      "sim run",
+      "Run a program on a simulated accelerator with separate device memory that the host cannot touch, asynchronous "
+      "streams, several devices, and a memory limit. The program uses get_accelerator(), at::accelerator, "
+      "torch.accelerator, torch.Stream and torch.Event, or the device name. It is Python with torch, or a binary that "
+      "links LibTorch. Its exit code is passed through.");
+  // For the help text: the words of the program are not parsed.
+  app->add_option("PROGRAM", "Program and its arguments, after `--`")->type_name("")->expected(0, -1);
+  for (const auto& option : kSimOptions)
+    app->add_option_function<std::string>(
+           option.name, [&option](const std::string& value) { set_option(option, value); },
+           std::string(option.help) + " (" + option.variable + ")")
+        ->type_name(option.type);
+  return app;
 }
 
 /// What get_accelerator() of the program shall take: the backend whose place the simulator has, or the simulator itself.
@@ -110,7 +94,7 @@ bool links_libtorch(const std::string& file) {
 /// `file` is one of ours; says so when it is not there.
 void need_file(const std::string& file) {
   if (::access(file.c_str(), R_OK) == 0) return;
-  throw Error(ErrorCode::unavailable, kWhere,
+  throw Error(ErrorCode::unavailable, kSimRun,
               {.what = "a part of AnyAccel is not where it was installed",
                .got = "no " + file,
                .hint = "install AnyAccel again, or keep its bin, lib and share folders side by side"});
@@ -120,17 +104,18 @@ void need_file(const std::string& file) {
 
 int run_sim(std::span<const char* const> arguments) {
   const std::string_view word = arguments.empty() ? "" : arguments[0];
-  const bool help = word == "-h" || word == "--help" ||
-                    (word == "run" && arguments.size() > 1 &&
-                     (std::string_view(arguments[1]) == "-h" || std::string_view(arguments[1]) == "--help"));
-  if (help) {
-    std::fputs(kHelp, stdout);
-    return 0;
-  }
-  if (word != "run") throw UsageError("sim: want `anyaccel sim run [OPTION]... -- PROGRAM [ARGUMENT]...`");
-  const auto program = parse(arguments.subspan(1));
+  if (word != "run" && word != "-h" && word != "--help")
+    throw UsageError("sim: expected `anyaccel sim run [OPTION]... -- PROGRAM [ARGUMENT]...`");
+  const auto words = arguments.subspan(word == "run" ? 1 : 0);
+  const auto app = sim_parser();
+  auto end = end_of_options(*app, words);
+  if (const auto code = parse_words(*app, words.first(end))) return *code;
+  if (end < words.size() && std::string_view(words[end]) == "--") ++end;
+  if (end == words.size()) throw UsageError("sim run: no program was given; write -- PROGRAM [ARGUMENT]...");
+  std::vector<const char*> program(words.begin() + static_cast<std::ptrdiff_t>(end), words.end());
+  program.push_back(nullptr);
   if (!ANYACCEL_WITH_SIM)
-    throw Error(ErrorCode::unsupported, kWhere,
+    throw Error(ErrorCode::unsupported, kSimRun,
                 {.what = "this AnyAccel was built without the simulated accelerator",
                  .hint = "build it with -DANYACCEL_SIM=ON"});
   if (::getenv("SIM_CHECK_JSON") != nullptr) ::setenv("SIM_CHECK", "report", /*overwrite=*/0);
@@ -154,7 +139,7 @@ int run_sim(std::span<const char* const> arguments) {
   prepend("PYTHONPATH", hook.substr(0, hook.rfind('/')), ':');
   if (links_libtorch(find_program(program[0]).value_or(""))) {
     if (library.find_first_of(" :") != std::string::npos)
-      throw Error(ErrorCode::unsupported, kWhere,
+      throw Error(ErrorCode::unsupported, kSimRun,
                   {.what = "the system cannot preload a library whose path has a space or ':'",
                    .got = library,
                    .hint = "install AnyAccel into another folder"});
@@ -163,7 +148,7 @@ int run_sim(std::span<const char* const> arguments) {
 
   std::fflush(stdout);
   ::execvp(program[0], const_cast<char* const*>(program.data()));
-  throw Error(errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, kWhere,
+  throw Error(errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, kSimRun,
               {.what = "the program cannot be started", .got = std::string(program[0]) + ": " + std::strerror(errno)});
 }
 

@@ -1,7 +1,6 @@
 #include "topology/topology.h"
 
-#include <algorithm>
-#include <charconv>
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +10,7 @@
 #include "base/untrusted_text.h"
 #include "cli/front/front.h"
 #include "cli/front/nodes_json.h"
+#include "cli/front/parser.h"
 #include "launch/core_list.h"
 #include "launch/picture.h"
 
@@ -19,76 +19,44 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kHelp =
-    "Usage: anyaccel topology [OPTION]...\n\n"
-    "Show the cores, NUMA nodes and memory that this process may use, as text, JSON or a picture, and how\n"
-    "`anyaccel launch` would assign them to ranks.\n\n"
-    "Options:\n"
-    "  -h, --help             Print this help and exit\n"
-    "  --topology FILE        Use a machine saved with `lstopo --of xml FILE` instead of this one (also --xml)\n"
-    "  --json                 Print one JSON object, for programs\n"
-    "  --output, -o FILE      Write a picture; the name ends in .svg or .png\n"
-    "  --plan-ranks N|auto    Plan N ranks, or one per NUMA node with cores\n"
-    "  --bind-core-list LIST  The ranks' CPUs, such as 0-51,56-107 or 0-31:2\n"
-    "  --reserve-cores N      Number of cores to keep free of ranks\n"
-    "  --oversubscribe        Allow more than four ranks per core\n";
+struct TopologyOptions {
+  std::string xml, picture, plan_ranks, core_list;
+  int reserve_cores = 0;
+  bool oversubscribe = false, json = false;
 
-struct Options {
-  std::string xml;
-  std::string picture;
-  launch::PlanOptions plan;
-  bool planned = false;
-  bool json = false;
-  bool help = false;
+  /// Null without an option of the plan. Without --plan-ranks, it is the launcher's default plan.
+  std::optional<launch::PlanOptions> plan() const {
+    if (plan_ranks.empty() && core_list.empty() && reserve_cores == 0 && !oversubscribe) return std::nullopt;
+    launch::PlanOptions out;
+    if (!plan_ranks.empty() && plan_ranks != "auto") CLI::detail::lexical_cast(plan_ranks, out.ranks);
+    if (!core_list.empty()) out.core_list = launch::parse_core_list(core_list);
+    out.reserve_cores = reserve_cores;
+    out.oversubscribe = oversubscribe;
+    return out;
+  }
 };
 
-int number(const std::string& option, const std::string& text) {
-  int value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || stop != text.data() + text.size() || value < 0)
-    throw UsageError("topology: " + option + " requires a number, got " + quoted_text(text));
-  return value;
+/// Empty if the text is "auto" or a number of ranks, else the reason.
+std::string check_ranks(const std::string& text) {
+  int ranks = 0;
+  if (text == "auto" || (CLI::detail::lexical_cast(text, ranks) && ranks >= 0)) return {};
+  return "expected a number of ranks or auto, got " + quoted_text(text);
 }
 
-Options parse(std::span<const char* const> arguments) {
-  Options options;
-  bool wants_plan = false;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string word = arguments[i];
-    const auto equals = word.find('=');
-    const std::string name = with_dashes(word.substr(0, equals));
-    const auto value = [&]() -> std::string {
-      if (equals != std::string::npos) return word.substr(equals + 1);
-      if (i + 1 < arguments.size()) return arguments[++i];
-      throw UsageError("topology: " + name + " requires a value");
-    };
-    if (name == "--xml" || name == "--topology") {
-      options.xml = value();
-    } else if (name == "-o" || name == "--output") {
-      options.picture = value();
-    } else if (name == "--plan-ranks") {
-      const auto text = value();
-      options.plan.ranks = text == "auto" ? 0 : number(name, text);
-      options.planned = true;
-    } else if (name == "--bind-core-list") {
-      options.plan.core_list = launch::parse_core_list(value());
-      wants_plan = true;
-    } else if (name == "--reserve-cores") {
-      options.plan.reserve_cores = number(name, value());
-      wants_plan = true;
-    } else if (equals == std::string::npos && name == "--oversubscribe") {
-      options.plan.oversubscribe = wants_plan = true;
-    } else if (equals == std::string::npos && name == "--json") {
-      options.json = true;
-    } else if (equals == std::string::npos && (name == "-h" || name == "--help")) {
-      options.help = true;
-    } else {
-      unknown_option("topology", word, kHelp);
-    }
-  }
-  // Without a number of ranks it is the default's plan.
-  options.planned = options.planned || wants_plan;
-  return options;
+void add_options(CLI::App& app, TopologyOptions& options) {
+  app.add_option("--topology,--xml", options.xml, "Machine saved with `lstopo --of xml FILE`, instead of this one")
+      ->type_name("FILE");
+  app.add_flag("--json", options.json, "Print one JSON object, for programs");
+  app.add_option("-o,--output", options.picture, "Write a picture; the name ends in .svg or .png")->type_name("FILE");
+  app.add_option("--plan-ranks", options.plan_ranks, "Plan N ranks, or one per NUMA node with cores")
+      ->type_name("N|auto")
+      ->check(check_ranks);
+  app.add_option("--bind-core-list", options.core_list, "CPUs of the ranks, such as 0-51,56-107 or 0-31:2")
+      ->type_name("LIST");
+  app.add_option("--reserve-cores", options.reserve_cores, "Number of cores to keep free of ranks")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  app.add_flag("--oversubscribe", options.oversubscribe, "Allow more than four ranks per core");
 }
 
 Json to_json(const launch::HostPlan& plan) {
@@ -145,12 +113,16 @@ void print_text(const launch::HostPlan& plan) {
 }  // namespace
 
 int run_topology(std::span<const char* const> arguments) {
-  const Options options = parse(arguments);
-  if (options.help) return std::fputs(kHelp, stdout), 0;
+  TopologyOptions options;
+  const auto app = make_parser("topology",
+                               "Show the cores, NUMA nodes and memory that this process may use, as text, JSON or a "
+                               "picture, and how `anyaccel launch` would assign them to ranks");
+  add_options(*app, options);
+  if (const auto code = parse_words(*app, arguments)) return *code;
   const auto machine =
       options.xml.empty() ? topology::read_machine() : topology::read_machine(std::filesystem::path(options.xml));
   std::optional<launch::HostPlan> plan;
-  if (options.planned) plan = launch::plan_host(machine, options.plan);
+  if (const auto wanted = options.plan()) plan = launch::plan_host(machine, *wanted);
   if (!options.picture.empty()) {
     launch::write_picture(launch::draw(machine, plan ? &*plan : nullptr), options.picture);
     if (!options.json) return 0;
