@@ -97,7 +97,7 @@ std::unique_ptr<File> File::open(const std::string& path, bool write) {
   if (descriptor < 0) fail(write ? "opening for writing" : "opening for reading", path, errno);
   std::unique_ptr<File> file(new File(descriptor, path, direct));
   require_file(path, descriptor);
-  if (write) file->join_neighbours();
+  if (write) file->join_write_conflicts();
   return file;
 }
 
@@ -120,13 +120,13 @@ std::unique_ptr<File> File::of_descriptor(int descriptor) {
   if (own < 0) fail("opening again", where, errno);
   std::unique_ptr<File> file(new File(own, where, direct));
   require_file(where, own);
-  file->join_neighbours();
+  file->join_write_conflicts();
   return file;
 }
 
-void File::join_neighbours() {
+void File::join_write_conflicts() {
   struct stat about {};
-  if (::fstat(descriptor_, &about) == 0) neighbours_ = Neighbours::of(about.st_dev, about.st_ino);
+  if (::fstat(descriptor_, &about) == 0) write_conflicts_ = WriteConflicts::of(about.st_dev, about.st_ino);
 }
 
 bool File::stop_direct() noexcept {
