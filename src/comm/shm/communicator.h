@@ -121,10 +121,10 @@ class Communicator {
   Idle idle_;
 };
 
-/// Gives every rank's text to every rank; all ranks call it equally often. Texts have at most kMostText bytes.
+/// Gives every rank's text to every rank; all ranks call it equally often. Texts have at most kMaxText bytes.
 using Exchange = std::function<std::vector<std::string>(const std::string& mine)>;
 inline constexpr std::size_t kMostPath = 4096;
-inline constexpr std::size_t kMostText = kMostPath + 128;
+inline constexpr std::size_t kMaxText = kMostPath + 128;
 
 /// A communicator, or why there is none; the same verdict on every rank.
 struct Connected {

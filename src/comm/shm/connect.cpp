@@ -17,7 +17,7 @@ constexpr std::size_t kChunk = std::size_t{128} * 1024;  // a few of them stay i
 constexpr const char* kYes = "yes";
 
 std::string cut(std::string text) {
-  if (text.size() > kMostText) text.resize(kMostText);
+  if (text.size() > kMaxText) text.resize(kMaxText);
   return text;
 }
 
