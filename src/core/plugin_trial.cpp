@@ -37,7 +37,7 @@ constexpr char kStage = 's';
 /// Maximum size of the stored reason and worker output.
 constexpr std::size_t kMaxText = 64 << 10;
 /// A library that writes more than this while it is opened probably never stops.
-constexpr std::size_t kMostOutput = 16 << 20;
+constexpr std::size_t kMaxOutput = 16 << 20;
 /// Time limit for the keeper to kill the worker's remaining processes.
 constexpr std::chrono::seconds kEndWithin{5};
 
@@ -207,7 +207,7 @@ void receive(Pipes& pipes, double seconds, Trial& trial, const std::function<voi
       if (Clock::now() >= end) return;
       continue;
     }
-    if (trial.bytes > kMostOutput) stop("it wrote more than " + std::to_string(kMostOutput >> 20) + " MiB in a trial");
+    if (trial.bytes > kMaxOutput) stop("it wrote more than " + std::to_string(kMaxOutput >> 20) + " MiB in a trial");
     if (limited && Clock::now() >= end)
       stop("took longer than " + std::to_string(static_cast<int>(seconds)) + " s in a trial");
     try {

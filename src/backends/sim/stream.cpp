@@ -16,7 +16,7 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-constexpr std::size_t kMostQueued = 4096;
+constexpr std::size_t kMaxQueued = 4096;
 constexpr int kSpins = 2000;  // some 20 us: a step's next launch comes sooner, and a busy machine is not robbed
 
 inline void relax() {
@@ -87,7 +87,7 @@ void SimStream::submit(std::unique_ptr<Task> task) {
     wake = sleeping_;
   }
   if (wake) has_work_.notify_one();
-  if (ticket > kMostQueued && !done(ticket - kMostQueued)) wait(ticket - kMostQueued);
+  if (ticket > kMaxQueued && !done(ticket - kMaxQueued)) wait(ticket - kMaxQueued);
 }
 
 void SimStream::wait(Ticket ticket) {

@@ -68,7 +68,7 @@ void File::learn_alignment() {
   unit_ = std::max<std::int64_t>(unit_, ::sysconf(_SC_PAGESIZE));
   // What a file system changes as a whole. Much larger values are no blocks but what it would like to be asked for.
   if (struct stat file{}; ::fstat(descriptor_, &file) == 0)
-    if (const std::int64_t block = file.st_blksize; block <= kMostUnit && (block & (block - 1)) == 0)
+    if (const std::int64_t block = file.st_blksize; block <= kMaxUnit && (block & (block - 1)) == 0)
       unit_ = std::max(unit_, block);
 #ifdef STATX_DIOALIGN
   struct statx about {};
@@ -79,7 +79,7 @@ void File::learn_alignment() {
     return;
   }
   // Workers' own memory is made for no more than this; a file system with larger units (extents) gets plain reads and writes.
-  if (about.stx_dio_offset_align > kMostUnit || about.stx_dio_mem_align > kMemoryAlignment) {
+  if (about.stx_dio_offset_align > kMaxUnit || about.stx_dio_mem_align > kMemoryAlignment) {
     stop_direct();
     return;
   }

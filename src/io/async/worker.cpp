@@ -305,7 +305,7 @@ bool Worker::end_slice(Slice& slice) {
 
 char* Worker::take_bounce() {
   if (free_bounces_.empty()) {
-    const auto bytes = round_up(block_bytes_, kMostUnit) + kMostUnit;
+    const auto bytes = round_up(block_bytes_, kMaxUnit) + kMaxUnit;
     Memory memory(static_cast<char*>(std::aligned_alloc(kMemoryAlignment, static_cast<std::size_t>(bytes))),
                   &std::free);
     if (memory == nullptr) return nullptr;
