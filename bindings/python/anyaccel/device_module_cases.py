@@ -44,7 +44,8 @@ def _need_two_devices():
 
 
 def _device(index):
-    return torch.device(get_accelerator().device_name(index))
+    # Not device_name(), which has no index for hpu.
+    return torch.device(get_accelerator().device_type(), index)
 
 
 def _last():
