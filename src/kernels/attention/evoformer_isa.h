@@ -11,8 +11,10 @@
 #endif
 
 #include "kernels/attention/evoformer.h"
+#include "kernels/simd/math_isa.h"
 #include "kernels/simd/products_isa.h"
 #include "kernels/simd/row_ends_isa.h"
+#include "kernels/simd/sums_isa.h"
 #include "kernels/simd/vec.h"
 
 ANYACCEL_ISA_BEGIN
@@ -40,14 +42,6 @@ struct Packed {
   std::int64_t panels() const { return keys * dim; }
   std::int64_t rows() const { return keys * width; }
 };
-
-inline Real greatest(Vec a) {
-  Real parts[Vec::width];
-  a.store(parts);
-  for (int step = Vec::width / 2; step; step /= 2)
-    for (int i = 0; i < step; ++i) parts[i] = parts[i] > parts[i + step] ? parts[i] : parts[i + step];
-  return parts[0];
-}
 
 /// to[row][column] = from[row][column] * factor, padded with zeros to `width` columns.
 template <typename S>

@@ -12,6 +12,7 @@
 #endif
 
 #include "kernels/attention/sparse.h"
+#include "kernels/simd/math_isa.h"
 #include "kernels/simd/products_isa.h"
 #include "kernels/simd/vec.h"
 

@@ -6,10 +6,10 @@
 #define ANYACCEL_DECODER_ATTENTION_ISA_H
 #endif
 
-#include "kernels/decoder/row_vectors_isa.h"
 #include "kernels/decoder/rows.h"
-#include "kernels/decoder/sums_isa.h"
-#include "kernels/simd/products_isa.h"
+#include "kernels/simd/math_isa.h"
+#include "kernels/simd/row_ends_isa.h"
+#include "kernels/simd/sums_isa.h"
 #include "kernels/simd/vec.h"
 
 ANYACCEL_ISA_BEGIN
@@ -53,7 +53,7 @@ inline __attribute__((always_inline)) void mix(const T* values, std::int64_t dim
 
 /// Replaces the scores, after scale and soft cap, by e^(score - maximum) and returns their sum.
 inline float shares_of(float scale_by, float softcap, float* scores, std::int64_t count) {
-  Vec greatest = Vec::of(-infinity);
+  Vec most = Vec::of(-infinity);
   const Vec scale = Vec::of(scale_by * log2_e);
   each_vector(
       count, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
@@ -64,12 +64,9 @@ inline float shares_of(float scale_by, float softcap, float* scores, std::int64_
           s = minus(Vec::of(1), Vec::of(2) / (Vec::of(1) + e)) * Vec::of(softcap * log2_e);
         }
         store_some(s, scores + i, n);
-        if (n == Vec::width) greatest = max_of(greatest, s);
+        if (n == Vec::width) most = max_of(most, s);
       });
-  float most[Vec::width];
-  greatest.store(most);
-  float top = most[0];
-  for (const float each : most) top = each > top ? each : top;
+  float top = greatest(most);
   for (std::int64_t i = count / Vec::width * Vec::width; i < count; ++i) top = scores[i] > top ? scores[i] : top;
   const Vec below = Vec::of(top);
   Vec sum = Vec::of(0);

@@ -12,8 +12,8 @@
 #include "kernels/decoder/integer_products_isa.h"
 #include "kernels/decoder/matrix.h"
 #include "kernels/decoder/prefetch_isa.h"
-#include "kernels/decoder/sums_isa.h"
 #include "kernels/simd/element.h"
+#include "kernels/simd/sums_isa.h"
 #include "kernels/simd/vec.h"
 
 ANYACCEL_ISA_BEGIN

@@ -9,6 +9,7 @@
 #define ANYACCEL_TRANSFORMER_ATTENTION_ISA_H
 #endif
 
+#include "kernels/simd/math_isa.h"
 #include "kernels/simd/products_isa.h"
 #include "kernels/simd/vec.h"
 #include "kernels/transformer/attention.h"
