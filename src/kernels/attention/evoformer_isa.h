@@ -15,6 +15,7 @@
 #include "kernels/simd/products_isa.h"
 #include "kernels/simd/row_ends_isa.h"
 #include "kernels/simd/sums_isa.h"
+#include "kernels/simd/transpose_isa.h"
 #include "kernels/simd/vec.h"
 
 ANYACCEL_ISA_BEGIN
@@ -56,11 +57,7 @@ void pack_rows(const S* from, std::int64_t from_row, std::int64_t rows, std::int
 /// Makes panels of packed rows, padded with zeros after the last row.
 void pack_panels(const Real* from, std::int64_t rows, const Packed& sizes, Real* to) {
   for (std::int64_t first = 0; first < sizes.keys; first += panel, to += panel * sizes.dim)
-    for (std::int64_t row = 0; row < panel; ++row) {
-      const Real* const values = from + (first + row) * sizes.width;
-      const bool there = first + row < rows;
-      for (std::int64_t i = 0; i < sizes.dim; ++i) to[i * panel + row] = there ? values[i] : 0;
-    }
+    transpose_rows(from + first * sizes.width, sizes.width, least(panel, rows - first), panel, sizes.dim, 1, to, panel);
 }
 
 /// bias1 as `Real`: zeros if it is null, and -inf after the last key, which hides the padding.

@@ -14,6 +14,7 @@
 #include "kernels/attention/sparse.h"
 #include "kernels/simd/math_isa.h"
 #include "kernels/simd/products_isa.h"
+#include "kernels/simd/transpose_isa.h"
 #include "kernels/simd/vec.h"
 
 ANYACCEL_ISA_BEGIN
@@ -24,13 +25,6 @@ using Head = AttentionHead<Real>;
 constexpr std::int64_t tile_rows = 64;          // most queries of a tile
 constexpr std::int64_t chunk_elements = 16384;  // scores of a chunk
 constexpr std::int64_t near_keys = 64;          // the values of so many keys stay in the first-level cache
-
-/// to[column * tile + row] = from[row][column] * factor
-void pack_transposed(const Real* from, std::int64_t from_row, std::int64_t rows, std::int64_t columns, Real factor,
-                     Real* to) {
-  for (std::int64_t column = 0; column < columns; ++column)
-    for (std::int64_t row = 0; row < rows; ++row) to[column * rows + row] = from[row * from_row + column] * factor;
-}
 
 inline Real sum_of(Vec vector) {
   Real parts[Vec::width], sum = 0;
@@ -44,13 +38,13 @@ constexpr std::int64_t side = 16;  // of a transposed square: a cache line of fl
 /// to[column][row] = from[row][column], side x side.
 template <typename T>
 inline void load_transposed(const T* from, std::int64_t from_row, std::int64_t from_column, Real* to) {
-  for (std::int64_t row = 0; row < side; ++row, from += from_row) {
-    if (from_column == 1)
-      for (std::int64_t column = 0; column < side; ++column) to[column * side + row] = static_cast<Real>(from[column]);
-    else
-      for (std::int64_t column = 0; column < side; ++column)
-        to[column * side + row] = static_cast<Real>(from[column * from_column]);
-  }
+  for (std::int64_t row = 0; row < side; ++row, from += from_row)
+    for (std::int64_t column = 0; column < side; ++column)
+      to[column * side + row] = static_cast<Real>(from[column * from_column]);
+}
+inline void load_transposed(const Real* from, std::int64_t from_row, std::int64_t from_column, Real* to) {
+  if (from_column == 1) return transpose_rows(from, from_row, side, side, side, 1, to, side);
+  load_transposed<Real>(from, from_row, from_column, to);
 }
 
 /// scores[key][query] += mask[query][key]. With `hides`, zeros of the mask add -inf and other values nothing.
@@ -180,7 +174,7 @@ struct Scratch {
 void forward_tile(const Head& head, std::int64_t query, std::int64_t tile, const std::int32_t* columns,
                   std::int64_t count, const Scratch& s) {
   const std::int64_t dim = head.dim;
-  pack_transposed(head.q + query * head.q_row, head.q_row, tile, dim, head.scale, s.packed);
+  transpose_rows(head.q + query * head.q_row, head.q_row, tile, tile, dim, head.scale, s.packed, tile);
   for (std::int64_t i = 0; i < tile * dim; ++i) s.sums[i] = 0;
   for (std::int64_t q = 0; q < tile; ++q) {
     s.maximum[q] = -infinity;
@@ -214,8 +208,8 @@ void backward_tile(const Head& head, const AttentionGrads<Real>& grads, std::int
   Real* const delta = s.sum;
   Real* const shift = s.maximum;
   Real* const inverse = s.rescale;
-  pack_transposed(head.q + query * head.q_row, head.q_row, tile, dim, head.scale, s.packed);
-  pack_transposed(grad_out, dim, tile, dim, 1, s.packed2);
+  transpose_rows(head.q + query * head.q_row, head.q_row, tile, tile, dim, head.scale, s.packed, tile);
+  transpose_rows(grad_out, dim, tile, tile, dim, 1, s.packed2, tile);
   for (std::int64_t q = 0; q < tile; ++q) {
     const Real* const out = head.out + (query + q) * dim;
     const Real* const from = head.q + (query + q) * head.q_row;

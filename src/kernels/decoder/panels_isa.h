@@ -11,6 +11,7 @@
 #include "kernels/decoder/panel_tiles_isa.h"
 #include "kernels/decoder/panels.h"
 #include "kernels/simd/element.h"
+#include "kernels/simd/transpose_isa.h"
 #include "kernels/simd/vec.h"
 
 ANYACCEL_ISA_BEGIN
@@ -19,29 +20,6 @@ namespace {
 constexpr int strip_vectors = Vec::width == 8 ? 2 : 4;
 constexpr std::int64_t strip = strip_vectors * Vec::width;
 
-#if ANYACCEL_WIDTH >= 8
-typedef std::uint32_t Block __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
-/// Interleaves the first halves of a and b into `low`, and their second halves into `high`.
-inline void interleave(Block a, Block b, Block& low, Block& high) {
-#if ANYACCEL_WIDTH == 16
-  low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-  high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-#else
-  low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-  high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
-#endif
-}
-/// Transposes a square.
-inline __attribute__((always_inline)) void turn(Block (&rows)[ANYACCEL_WIDTH]) {
-  for (int step = 1; step < ANYACCEL_WIDTH; step *= 2) {
-    Block next[ANYACCEL_WIDTH];
-    for (int i = 0; i < ANYACCEL_WIDTH / 2; ++i)
-      interleave(rows[i], rows[i + ANYACCEL_WIDTH / 2], next[2 * i], next[2 * i + 1]);
-    for (int i = 0; i < ANYACCEL_WIDTH; ++i) rows[i] = next[i];
-  }
-}
-#endif
-
 /// to[i * to_row + r] = rows[r][i] for panel_group rows of words.
 constexpr int panel_group = 16;
 inline void turn_rows(const char* const (&rows)[panel_group], std::int64_t words, char* to, std::int64_t to_row) {
@@ -49,9 +27,9 @@ inline void turn_rows(const char* const (&rows)[panel_group], std::int64_t words
 #if ANYACCEL_WIDTH >= 8
   for (; i + ANYACCEL_WIDTH <= words; i += ANYACCEL_WIDTH)
     for (int g = 0; g < panel_group; g += ANYACCEL_WIDTH) {
-      Block block[ANYACCEL_WIDTH];
+      Row block[ANYACCEL_WIDTH];
       for (int r = 0; r < ANYACCEL_WIDTH; ++r) __builtin_memcpy(&block[r], rows[g + r] + 4 * i, sizeof block[r]);
-      turn(block);
+      transpose(block);
       for (int r = 0; r < ANYACCEL_WIDTH; ++r)
         __builtin_memcpy(to + 4 * ((i + r) * to_row + g), &block[r], sizeof block[r]);
     }

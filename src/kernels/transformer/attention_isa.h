@@ -11,6 +11,7 @@
 
 #include "kernels/simd/math_isa.h"
 #include "kernels/simd/products_isa.h"
+#include "kernels/simd/transpose_isa.h"
 #include "kernels/simd/vec.h"
 #include "kernels/transformer/attention.h"
 #include "kernels/transformer/dropout.h"
@@ -22,15 +23,6 @@ using Head = FullAttention<Real>;
 
 constexpr std::int64_t chunk_elements = 16384;  // scores of a chunk
 constexpr std::int64_t near_keys = 64;          // the values of so many keys stay in the first-level cache
-
-/// to[column * tile + row] = from[row][column] * factor; 0 for rows beyond `rows`.
-void pack_transposed(const Real* from, std::int64_t from_row, std::int64_t rows, std::int64_t tile,
-                     std::int64_t columns, Real factor, Real* to) {
-  for (std::int64_t column = 0; column < columns; ++column) {
-    for (std::int64_t row = 0; row < rows; ++row) to[column * tile + row] = from[row * from_row + column] * factor;
-    for (std::int64_t row = rows; row < tile; ++row) to[column * tile + row] = 0;
-  }
-}
 
 /// A tile of `rows` queries, padded to `width` in memory.
 struct Tile {
@@ -150,8 +142,9 @@ void grad_tile(const Head& head, const FullAttentionGrad<Real>& grad, const Tile
   Real* const delta = s.sum;
   Real* const shift = s.maximum;
   Real* const inverse = s.rescale;
-  pack_transposed(head.q + tile.query * head.row, head.row, tile.rows, tile.width, dim, head.scale, s.packed);
-  pack_transposed(grad_out, head.out_row, tile.rows, tile.width, dim, 1, s.packed2);
+  transpose_rows(head.q + tile.query * head.row, head.row, tile.rows, tile.width, dim, head.scale, s.packed,
+                 tile.width);
+  transpose_rows(grad_out, head.out_row, tile.rows, tile.width, dim, 1, s.packed2, tile.width);
   for (std::int64_t q = 0; q < tile.width; ++q) delta[q] = shift[q] = inverse[q] = 0;
   for (std::int64_t q = 0; q < tile.rows; ++q) {
     const std::int64_t query = tile.query + q;
@@ -206,7 +199,7 @@ void forward(const Head& head, std::int64_t query, Real* scratch) {
   const std::int64_t dim = head.dim;
   const Scratch s(scratch, dim);
   const Tile tile(head, query);
-  pack_transposed(head.q + query * head.row, head.row, tile.rows, tile.width, dim, head.scale, s.packed);
+  transpose_rows(head.q + query * head.row, head.row, tile.rows, tile.width, dim, head.scale, s.packed, tile.width);
   for (std::int64_t i = 0; i < tile.rows * dim; ++i) s.sums[i] = 0;
   for (std::int64_t q = 0; q < tile.width; ++q) {
     s.maximum[q] = -infinity;
