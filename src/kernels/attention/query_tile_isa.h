@@ -163,8 +163,36 @@ inline void finish_softmax(std::int64_t rows, std::int64_t dim, const Scratch& s
   }
 }
 
+/// Rows of a tile in memory, `row` elements apart.
+struct Rows {
+  const Real* at;
+  std::int64_t row;
+};
+
+/// Packs the queries and the gradients of their results, copies the scaled queries to `rows`, and clears the sums.
+/// maximum, rescale and sum become -maximum, 1 / sum (both from `stats`) and -(gradient times result) of each query.
+inline void start_gradients(const Rows& q, const Rows& grad, const Rows& out, const Real* stats, std::int64_t rows,
+                            std::int64_t width, std::int64_t dim, Real scale, const Scratch& s) {
+  transpose_rows(q.at, q.row, rows, width, dim, scale, s.packed, width);
+  transpose_rows(grad.at, grad.row, rows, width, dim, 1, s.packed2, width);
+  for (std::int64_t i = 0; i < width; ++i) s.maximum[i] = s.sum[i] = s.rescale[i] = 0;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    Vec product = Vec::of(0);
+    for (std::int64_t d = 0; d < dim; d += Vec::width) {
+      product = Vec::fma(Vec::load(grad.at + i * grad.row + d), Vec::load(out.at + i * out.row + d), product);
+      (Vec::load(q.at + i * q.row + d) * Vec::of(scale)).store(s.rows + i * dim + d);
+      Vec::of(0).store(s.sums + i * dim + d);
+    }
+    Real parts[Vec::width], sum = 0;
+    product.store(parts);
+    for (const Real part : parts) sum += part;
+    s.sum[i] = -sum;
+    s.maximum[i] = -stats[2 * i];
+    s.rescale[i] = stats[2 * i + 1];
+  }
+}
+
 /// Replaces scores by weights, and in scores2 the products of gradients and values by the gradients of the scores.
-/// maximum, sum and rescale hold -maximum, -(gradient times output) and 1 / sum of each query.
 inline void differentiate_chunk(std::int64_t keys, std::int64_t width, const Scratch& s) {
   for (std::int64_t k = 0; k < keys; ++k)
     for (std::int64_t q = 0; q < width; q += Vec::width) {

@@ -17,13 +17,6 @@ namespace {
 
 using Head = AttentionHead<Real>;
 
-inline Real sum_of(Vec vector) {
-  Real parts[Vec::width], sum = 0;
-  vector.store(parts);
-  for (const Real part : parts) sum += part;
-  return sum;
-}
-
 /// to[query][key] += from[key][query]
 void add_back(const Real* from, std::int64_t tile, std::int64_t keys, Real* to, std::int64_t to_row) {
   Real part[side * side];
@@ -98,24 +91,8 @@ void backward_tile(const Head& head, const AttentionGrads<Real>& grads, std::int
                    const std::int32_t* columns, std::int64_t count, const Scratch& s) {
   const std::int64_t dim = head.dim, block = head.block;
   const Real* grad_out = grads.grad_out + query * dim;
-  Real* const delta = s.sum;
-  Real* const shift = s.maximum;
-  Real* const inverse = s.rescale;
-  transpose_rows(head.q + query * head.q_row, head.q_row, tile, tile, dim, head.scale, s.packed, tile);
-  transpose_rows(grad_out, dim, tile, tile, dim, 1, s.packed2, tile);
-  for (std::int64_t q = 0; q < tile; ++q) {
-    const Real* const out = head.out + (query + q) * dim;
-    const Real* const from = head.q + (query + q) * head.q_row;
-    Vec product = Vec::of(0);
-    for (std::int64_t i = 0; i < dim; i += Vec::width) {
-      product = Vec::fma(Vec::load(grad_out + q * dim + i), Vec::load(out + i), product);
-      (Vec::load(from + i) * Vec::of(head.scale)).store(s.rows + q * dim + i);
-      Vec::of(0).store(s.sums + q * dim + i);
-    }
-    delta[q] = -sum_of(product);
-    shift[q] = -head.stats[2 * (query + q)];
-    inverse[q] = head.stats[2 * (query + q) + 1];
-  }
+  start_gradients({head.q + query * head.q_row, head.q_row}, {grad_out, dim}, {head.out + query * dim, dim},
+                  head.stats + 2 * query, tile, tile, dim, head.scale, s);
   const std::int64_t most = chunk_elements / (tile * block);
   for (std::int64_t begin = 0; begin < count; begin += most) {
     const std::int64_t blocks = count - begin < most ? count - begin : most;

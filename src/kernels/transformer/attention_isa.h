@@ -10,7 +10,6 @@
 
 #include "kernels/attention/query_tile_isa.h"
 #include "kernels/simd/products_isa.h"
-#include "kernels/simd/transpose_isa.h"
 #include "kernels/simd/vec.h"
 #include "kernels/transformer/attention.h"
 #include "kernels/transformer/dropout.h"
@@ -71,25 +70,9 @@ void add_weighted(const Head& head, const Tile& tile, const Real* weights, const
 void grad_tile(const Head& head, const FullAttentionGrad<Real>& grad, const Tile& tile, const Scratch& s) {
   const std::int64_t dim = head.dim;
   const Real* grad_out = grad.grad_out + tile.query * head.out_row;
-  Real* const delta = s.sum;
-  Real* const shift = s.maximum;
-  Real* const inverse = s.rescale;
-  transpose_rows(head.q + tile.query * head.row, head.row, tile.rows, tile.width, dim, head.scale, s.packed,
-                 tile.width);
-  transpose_rows(grad_out, head.out_row, tile.rows, tile.width, dim, 1, s.packed2, tile.width);
-  for (std::int64_t q = 0; q < tile.width; ++q) delta[q] = shift[q] = inverse[q] = 0;
-  for (std::int64_t q = 0; q < tile.rows; ++q) {
-    const std::int64_t query = tile.query + q;
-    Real product = 0;
-    for (std::int64_t i = 0; i < dim; ++i) {
-      product += grad_out[q * head.out_row + i] * head.out[query * head.out_row + i];
-      s.rows[q * dim + i] = head.q[query * head.row + i] * head.scale;
-      s.sums[q * dim + i] = 0;
-    }
-    delta[q] = -product;
-    shift[q] = -head.stats[2 * query];
-    inverse[q] = head.stats[2 * query + 1];
-  }
+  start_gradients({head.q + tile.query * head.row, head.row}, {grad_out, head.out_row},
+                  {head.out + tile.query * head.out_row, head.out_row}, head.stats + 2 * tile.query, tile.rows,
+                  tile.width, dim, head.scale, s);
   const std::int64_t most = chunk_elements / tile.width;
   for (std::int64_t key = 0; key < head.length; key += most) {
     const std::int64_t keys = head.length - key < most ? head.length - key : most;
