@@ -11,6 +11,7 @@
 #include "kernels/decoder/panel_tiles_isa.h"
 #include "kernels/decoder/panels.h"
 #include "kernels/simd/element.h"
+#include "kernels/simd/products_isa.h"
 #include "kernels/simd/transpose_isa.h"
 #include "kernels/simd/vec.h"
 
@@ -48,24 +49,6 @@ inline void floats_to(const T* from, std::int64_t count, float* to) {
   __builtin_memcpy(rest, from + i, static_cast<unsigned long>(count - i) * sizeof(T));
   Vec::load(static_cast<const T*>(rest)).store(values);
   __builtin_memcpy(to + i, values, static_cast<unsigned long>(count - i) * 4);
-}
-
-template <int rows>
-inline __attribute__((always_inline)) void panel_tile(const float* panel, std::int64_t inputs, const char* x,
-                                                      std::int64_t x_row, float* to, std::int64_t to_row) {
-  Vec sum[rows][strip_vectors];
-  for (auto& row : sum)
-    for (Vec& each : row) each = Vec::of(0);
-  for (std::int64_t k = 0; k < inputs; ++k, panel += strip) {
-    Vec w[strip_vectors];
-    for (int v = 0; v < strip_vectors; ++v) w[v] = Vec::load(panel + v * Vec::width);
-    for (int r = 0; r < rows; ++r) {
-      const Vec each = Vec::of(reinterpret_cast<const float*>(x + r * x_row)[k]);
-      for (int v = 0; v < strip_vectors; ++v) sum[r][v] = Vec::fma(each, w[v], sum[r][v]);
-    }
-  }
-  for (int r = 0; r < rows; ++r)
-    for (int v = 0; v < strip_vectors; ++v) sum[r][v].store(to + r * to_row + v * Vec::width);
 }
 
 }  // namespace
@@ -109,10 +92,12 @@ void turned_floats(const void* values, Element type, std::int64_t inputs, std::i
 
 void multiply_floats(const float* panel, std::int64_t inputs, const char* x, std::int64_t x_row, std::int64_t rows,
                      float* to, std::int64_t to_row) {
-  for (std::int64_t s = 0; s < panel_outputs; s += strip, panel += strip * inputs)
+  Product product = {
+      rows, strip, inputs, reinterpret_cast<const float*>(x), x_row / 4, panel, strip, to, to_row, nullptr, 1, 0, 0};
+  for (std::int64_t s = 0; s < panel_outputs; s += strip, product.b += strip * inputs, product.c += strip)
     each_tile(
         rows, [&](std::int64_t r, auto step) __attribute__((always_inline)) {
-          panel_tile<decltype(step)::value>(panel, inputs, x + r * x_row, x_row, to + r * to_row + s, to_row);
+          multiply_tile<false, false, decltype(step)::value, strip_vectors, 1>(product, r, 0);
         });
 }
 
