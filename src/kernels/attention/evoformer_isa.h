@@ -1,8 +1,10 @@
 // Attention of one head with two biases, in float and in double.
 //
-// Scores are [query][key], with keys along the vector, because both biases have this layout. Keys, and values in the
-// backward pass, are packed into panels, [dim][32 keys], which products read sequentially. A tile of queries visits the
-// keys in chunks; the softmax's maximum and sum are carried from chunk to chunk.
+// Scores are [query][key], with keys along the vector, because both biases and the gradient of one have this layout.
+// query_tile_isa.h, which has [key][query], is as fast forward (benchmarks/small_products.bench.py), but adds in another
+// order and needs heads of whole vectors. Keys, and values in the backward pass, are packed into panels, [dim][32 keys],
+// which products read sequentially. A tile of queries visits the keys in chunks; the softmax's maximum and sum are
+// carried from chunk to chunk.
 #if defined(ANYACCEL_ATTENTION_EVOFORMER_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_ATTENTION_EVOFORMER_ISA_H)
 #undef ANYACCEL_ATTENTION_EVOFORMER_ISA_H

@@ -1,4 +1,5 @@
-// Attention of one query over a cache.
+// Attention of one query over a cache. The panels of panel_attention.h take 3 times as long for one query
+// (benchmarks/small_products.bench.py).
 #if defined(ANYACCEL_DECODER_ATTENTION_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_ATTENTION_ISA_H)
 #undef ANYACCEL_DECODER_ATTENTION_ISA_H
@@ -51,7 +52,8 @@ inline __attribute__((always_inline)) void mix(const T* values, std::int64_t dim
     store_some((sum[0][i] + sum[1][i]) * factor, out + d + i * Vec::width, vectors == 1 ? n : Vec::width);
 }
 
-/// Replaces the scores, after scale and soft cap, by e^(score - maximum) and returns their sum.
+/// Replaces the scores, after scale and soft cap, by e^(score - maximum) and returns their sum. Nothing is added to the
+/// scores, so unlike the softmax of masked attention it can multiply by log2(e) before it subtracts.
 inline float shares_of(float scale_by, float softcap, float* scores, std::int64_t count) {
   Vec most = Vec::of(-infinity);
   const Vec scale = Vec::of(scale_by * log2_e);
