@@ -2,11 +2,11 @@
 //
 // The weight is read from memory once; each element is multiplied with all rows while it is in a register or in the
 // first-level cache.
-#if defined(ANYACCEL_TRANSFORMER_FEW_ROWS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
-#if defined(ANYACCEL_TRANSFORMER_FEW_ROWS_ISA_H)
-#undef ANYACCEL_TRANSFORMER_FEW_ROWS_ISA_H
+#if defined(ANYACCEL_TRANSFORMER_SKINNY_GEMM_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_TRANSFORMER_SKINNY_GEMM_ISA_H)
+#undef ANYACCEL_TRANSFORMER_SKINNY_GEMM_ISA_H
 #else
-#define ANYACCEL_TRANSFORMER_FEW_ROWS_ISA_H
+#define ANYACCEL_TRANSFORMER_SKINNY_GEMM_ISA_H
 #endif
 
 #include "kernels/simd/products_isa.h"
