@@ -271,6 +271,9 @@ def default_generators_are_the_devices():
     module = _module()
     _equal(len(module.default_generators), module.device_count(), "the number of default_generators")
     for index in range(module.device_count()):
+        for _ in range(index + 1):  # so that the devices' states differ
+            _draw(index)
+    for index in range(module.device_count()):
         state = module.default_generators[index].get_state()
         assert torch.equal(state, module.get_rng_state(index)), f"default_generators[{index}] is not what device {index} draws from"
 
