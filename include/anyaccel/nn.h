@@ -14,12 +14,13 @@
 #include <ostream>
 #include <utility>
 
+#include "anyaccel/export.h"
 #include "anyaccel/ops/transformer.h"
 
 namespace anyaccel::nn {
 
 /// ops::TransformerLayer as a module, with the same parameters, parameter names and errors.
-class TransformerLayerImpl : public torch::nn::Cloneable<TransformerLayerImpl> {
+class ANYACCEL_API TransformerLayerImpl : public torch::nn::Cloneable<TransformerLayerImpl> {
  public:
   explicit TransformerLayerImpl(ops::TransformerConfig config, at::ScalarType dtype = at::kFloat)
       : config_(std::move(config)), dtype_(dtype) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "build/external_dependencies.h"
 #include "build/key.h"
 #include "build/lock.h"
@@ -49,7 +50,7 @@ struct Entry {
   std::int64_t used = 0;  ///< nanoseconds since 1970 of the last load
 };
 
-class Cache {
+class ANYACCEL_API Cache {
  public:
   /// ANYACCEL_OP_CACHE, else anyaccel/ops in XDG_CACHE_HOME, else in ~/.cache. Makes nothing.
   static std::filesystem::path default_folder();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "backends/cuda/capability.h"
 #include "backends/cuda/nvml_symbols.h"
 #include "backends/cuda/visible_devices.h"
@@ -22,7 +23,7 @@ struct NvmlProperties {
 };
 
 /// The driver's management library, opened once. Thread-safe; starts itself anew in a forked child.
-class Nvml {
+class ANYACCEL_API Nvml {
  public:
   /// The library of this machine: libnvidia-ml.so.1, or what ANYACCEL_NVML_LIBRARY names. Never throws.
   static const Nvml& instance() noexcept;
