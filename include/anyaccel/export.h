@@ -5,3 +5,6 @@
 #ifndef ANYACCEL_API
 #define ANYACCEL_API __attribute__((visibility("default")))
 #endif
+
+// Hides a nested class of an exported class, such as its implementation.
+#define ANYACCEL_LOCAL __attribute__((visibility("hidden")))
