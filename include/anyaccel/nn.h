@@ -10,11 +10,15 @@
 #include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <ostream>
+#include <string>
 #include <utility>
 
 #include "anyaccel/export.h"
+#include "anyaccel/ops/sparse_attention.h"
 #include "anyaccel/ops/transformer.h"
 
 namespace anyaccel::nn {
@@ -58,5 +62,33 @@ class ANYACCEL_API TransformerLayerImpl : public torch::nn::Cloneable<Transforme
 };
 
 TORCH_MODULE(TransformerLayer);
+
+/// ops::SparseSelfAttention as a module, with the same errors. It has no parameters, and its layout is not saved: it
+/// follows from the config.
+class ANYACCEL_API SparseSelfAttentionImpl : public torch::nn::Cloneable<SparseSelfAttentionImpl> {
+ public:
+  /// The arguments of ops::SparseSelfAttention.
+  explicit SparseSelfAttentionImpl(std::shared_ptr<const ops::SparsityConfig> config,
+                                   const std::string& key_padding_mask_mode = "add",
+                                   const std::string& attn_mask_mode = "mul", std::int64_t max_seq_length = 2048)
+      : attention_(std::move(config), key_padding_mask_mode, attn_mask_mode, max_seq_length) {}
+
+  void reset() override {}
+
+  /// See ops::SparseSelfAttention::forward(). `query`, `key`, `value` and the result are [batch, heads, length, head
+  /// dim]. Pass undefined tensors to omit the masks.
+  at::Tensor forward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                     const at::Tensor& rpe = {}, const at::Tensor& key_padding_mask = {},
+                     const at::Tensor& attn_mask = {}) const {
+    return attention_.forward(query, key, value, rpe, key_padding_mask, attn_mask);
+  }
+
+  void pretty_print(std::ostream& stream) const override { stream << "anyaccel::nn::SparseSelfAttention()"; }
+
+ private:
+  ops::SparseSelfAttention attention_;
+};
+
+TORCH_MODULE(SparseSelfAttention);
 
 }  // namespace anyaccel::nn

@@ -11,11 +11,11 @@ namespace anyaccel {
 namespace {
 
 // Filled once and never emptied; read by fork() in any thread.
-constexpr int kMostMutexes = 32;
-std::array<std::atomic<ForkSafeMutex*>, kMostMutexes> mutexes{};
+constexpr int kMaxMutexes = 32;
+std::array<std::atomic<ForkSafeMutex*>, kMaxMutexes> mutexes{};
 // Lock-free, as the child may use nothing else. 0 is a free place: no descriptor of ours is standard input.
-constexpr int kMostDescriptors = 256;
-std::array<std::atomic<int>, kMostDescriptors> descriptors{};
+constexpr int kMaxDescriptors = 256;
+std::array<std::atomic<int>, kMaxDescriptors> descriptors{};
 
 void for_all(void (ForkSafeMutex::*what)()) {
   for (auto& one : mutexes)

@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The kernel's limit of symbolic links.
-constexpr int kMostLinks = 40;
+constexpr int kMaxLinks = 40;
 
 /// True if the group is another user's primary group, which the group's member list does not show.
 bool is_primary_group_of_others(gid_t group, const std::string& owner) {
@@ -126,7 +126,7 @@ std::string walk(const fs::path& path, TrustedKind kind) {
       if (!is_trusted_user(about.st_uid)) return foreign_owner(at, about.st_uid, "use a link");
       std::error_code error;
       const auto target = fs::read_symlink(at, error);
-      if (error || ++links > kMostLinks) return quoted_text(at.native()) + " cannot be followed";
+      if (error || ++links > kMaxLinks) return quoted_text(at.native()) + " cannot be followed";
       auto place = left.begin();
       for (const auto& part : target.relative_path())
         if (!part.empty()) place = std::next(left.insert(place, part));

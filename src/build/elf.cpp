@@ -17,8 +17,8 @@ namespace anyaccel::build {
 namespace {
 
 /// More than any library has; a damaged file must not make us read gigabytes.
-constexpr std::uint64_t kMostTable = 1 << 18;
-constexpr std::size_t kMostName = 512;
+constexpr std::uint64_t kMaxTable = 1 << 18;
+constexpr std::size_t kMaxName = 512;
 
 class File {
  public:
@@ -35,13 +35,13 @@ class File {
   }
   template <typename T>
   std::optional<std::vector<T>> table(std::uint64_t bytes, std::uint64_t offset) const {
-    if (bytes > kMostTable) return std::nullopt;
+    if (bytes > kMaxTable) return std::nullopt;
     std::vector<T> out(bytes / sizeof(T));
     if (!read(out.data(), out.size() * sizeof(T), offset)) return std::nullopt;
     return out;
   }
   std::optional<std::string> name(std::uint64_t offset) const {
-    std::array<char, kMostName> text{};
+    std::array<char, kMaxName> text{};
     if (offset >= (std::uint64_t{1} << 62)) return std::nullopt;
     const auto count = ::pread(descriptor_, text.data(), text.size(), static_cast<off_t>(offset));
     const auto* end = count > 0 ? std::memchr(text.data(), 0, static_cast<std::size_t>(count)) : nullptr;

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Enough for the first errors; templates can fill megabytes.
-constexpr std::size_t kMostShown = 8000;
+constexpr std::size_t kMaxShown = 8000;
 /// Compiling LibTorch's headers writes tens of MiB. With less space, a silent failure is probably caused by a full
 /// disk.
 constexpr std::uintmax_t kLittleRoom = 64 << 20;
@@ -90,7 +90,7 @@ void judge(const Job& job, int status, const ExecuteOptions& options, const std:
   }
   throw Error(ErrorCode::build_failed, "OpBuilder::load",
               {.what = job.what + " failed: the compiler " + how + " and said:\n" +
-                       (said.empty() ? "(no output)" : printable_text(said, kMostShown)) +
+                       (said.empty() ? "(no output)" : printable_text(said, kMaxShown)) +
                        (said.ends_with('\n') ? "" : "\n") + "to repeat it:\n  " + repeat});
 }
 

@@ -29,8 +29,8 @@ namespace {
   throw Error(ErrorCode::unavailable, "op builders", {.what = what + ": " + std::strerror(error)});
 }
 
-constexpr off_t kMostOutput = 16 << 20;
-constexpr std::size_t kMostAnswer = 1 << 20;
+constexpr off_t kMaxOutput = 16 << 20;
+constexpr std::size_t kMaxAnswer = 1 << 20;
 constexpr const char* kShell = "/bin/sh";
 /// Kills its process group when its input ends, which only we can end.
 constexpr const char* kGuard = "read _; kill -s KILL 0";
@@ -166,7 +166,7 @@ ProgramOutput::ProgramOutput() {
   if (made >= 0) ::close(made);
   if (descriptor_ < 0) fail("no memory for the compiler's messages", error);
   // Sealed at its full size, so that endless writes fail.
-  if (::ftruncate(descriptor_, kMostOutput) == 0) ::fcntl(descriptor_, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
+  if (::ftruncate(descriptor_, kMaxOutput) == 0) ::fcntl(descriptor_, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
 }
 
 ProgramOutput::~ProgramOutput() { ::close(descriptor_); }
@@ -174,7 +174,7 @@ ProgramOutput::~ProgramOutput() { ::close(descriptor_); }
 std::string ProgramOutput::text() const {
   // The file position is shared with the program, so it marks the end of the output.
   const auto end = ::lseek(descriptor_, 0, SEEK_CUR);
-  std::string out(static_cast<std::size_t>(std::clamp<off_t>(end, 0, kMostOutput)), '\0');
+  std::string out(static_cast<std::size_t>(std::clamp<off_t>(end, 0, kMaxOutput)), '\0');
   std::size_t done = 0;
   while (done < out.size()) {
     const ssize_t count = ::pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(done));
@@ -210,7 +210,7 @@ Outcome run_program(const std::vector<std::string>& command, const std::vector<s
       if (ready == 0 && reported) break;
       if (ready <= 0) continue;
       if (both[0].revents != 0) open = read_some(output.from, out.output);
-      if (out.output.size() > kMostAnswer) out.output.resize(kMostAnswer);
+      if (out.output.size() > kMaxAnswer) out.output.resize(kMaxAnswer);
       if (both[1].revents != 0) reported = !read_some(report.from, text) || text.ends_with('\n');
     }
   } catch (...) {

@@ -9,7 +9,7 @@
 #include "anyaccel/accelerator.h"
 #include "anyaccel/error.h"
 #include "base/env.h"
-#include "comm/agree.h"
+#include "comm/backend_agreement.h"
 #include "comm/groups.h"
 #include "comm/process_group.h"
 
@@ -82,10 +82,10 @@ ProcessGroup init_process_group(const InitOptions& options) {
   std::iota(ranks.begin(), ranks.end(), 0);
   store = c10::make_intrusive<c10d::PrefixStore>("anyaccel", std::move(store));
   const bool automatic = options.backend.empty();
-  BackendWish wish{automatic ? get_accelerator().communication_backend_name() : options.backend, automatic};
+  BackendPreference preference{automatic ? get_accelerator().communication_backend_name() : options.backend, automatic};
   std::string backend;
   try {
-    backend = agree_on_backend(*store, rank, size, wish);
+    backend = agree_on_backend(*store, rank, size, preference);
   } catch (...) {
     rethrow_as_error(kWhere);
   }

@@ -2,10 +2,15 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/TensorOptions.h>
 
 #include <cmath>
 #include <limits>
@@ -54,8 +59,26 @@ GradScaler::GradScaler(const Options& options) : options_(options), scale_(optio
 
 at::Tensor GradScaler::scale(const at::Tensor& loss) const { return options_.enabled ? loss * scale_ : loss; }
 
+namespace {
+
+bool has_unscale_kernel(const at::Tensor& gradient) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchema({"aten::_amp_foreach_non_finite_check_and_unscale_", ""});
+  return op && op->hasKernelForDispatchKey(
+                   c10::computeDispatchKey(gradient.scalar_type(), gradient.layout(), gradient.device()));
+}
+
+}  // namespace
+
 bool GradScaler::unscale_(const std::vector<at::Tensor>& gradients) {
   if (!options_.enabled || gradients.empty()) return true;
+  const auto on_device = gradients[0].options().dtype(c10::kFloat).requires_grad(false);
+  if (has_unscale_kernel(gradients[0])) {
+    // On a CPU, 15 to 30 times as fast as the ops below (benchmarks/torch_functions.bench.py).
+    at::Tensor found_inf = at::zeros({1}, on_device);
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, at::full({}, 1.0 / scale_, on_device));
+    return found_inf.item<float>() == 0;
+  }
   at::_foreach_mul_(gradients, 1.0 / scale_);
   // The largest magnitude of each tensor: unlike a sum of squares it cannot overflow by itself.
   const auto largest = at::_foreach_norm(gradients, std::numeric_limits<double>::infinity());

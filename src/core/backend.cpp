@@ -13,7 +13,7 @@ namespace anyaccel::sdk {
 
 namespace {
 
-[[noreturn]] void refuse_default(const char* where, const char* feature) {
+[[noreturn]] void fail_not_implemented(const char* where, const char* feature) {
   throw Error(ErrorCode::unsupported, where, {.what = std::string(feature) + " is not supported by this backend"});
 }
 
@@ -56,7 +56,7 @@ std::shared_ptr<OpBuilder> Backend::create_op_builder(const std::string& class_n
 void EventImpl::wait(const Stream& /*stream*/) {}
 bool EventImpl::query() const { return true; }
 void EventImpl::synchronize() const {}
-GraphPool GraphImpl::pool() const { refuse_default("Graph::pool", "a graph's memory pool"); }
+GraphPool GraphImpl::pool() const { fail_not_implemented("Graph::pool", "a graph's memory pool"); }
 
 bool DeviceInterface::is_initialized() const noexcept { return true; }
 DeviceProperties DeviceInterface::properties(DeviceIndex /*index*/) const { return {}; }
@@ -75,27 +75,27 @@ Stream StreamInterface::default_stream(DeviceIndex index) const {
   return {c10::Stream(c10::Stream::DEFAULT, current_stream(index).unwrap().device()), index};
 }
 Stream StreamInterface::new_stream(DeviceIndex /*index*/, int /*priority*/) {
-  refuse_default("Stream", "making streams");
+  fail_not_implemented("Stream", "making streams");
 }
 std::shared_ptr<EventImpl> StreamInterface::new_event(DeviceIndex /*index*/, bool /*enable_timing*/) {
-  refuse_default("Event", "making events");
+  fail_not_implemented("Event", "making events");
 }
 
 MemoryStats MemoryInterface::memory_stats(DeviceIndex /*index*/) const {
-  refuse_default("memory_stats", "counting allocated memory");
+  fail_not_implemented("memory_stats", "counting allocated memory");
 }
 MemoryInfo MemoryInterface::memory_info(DeviceIndex /*index*/) const {
-  refuse_default("memory_info", "asking for a device's memory");
+  fail_not_implemented("memory_info", "asking for a device's memory");
 }
 void MemoryInterface::reset_peak_memory_stats(DeviceIndex /*index*/) {
-  refuse_default("reset_peak_memory_stats", "counting allocated memory");
+  fail_not_implemented("reset_peak_memory_stats", "counting allocated memory");
 }
 void MemoryInterface::empty_cache() {}
 c10::Allocator* MemoryInterface::host_allocator() const { return nullptr; }
 bool MemoryInterface::register_host_memory(void* /*address*/, std::size_t /*bytes*/) { return false; }
 void MemoryInterface::unregister_host_memory(void* /*address*/) {}
 
-std::shared_ptr<GraphImpl> GraphInterface::new_graph() { refuse_default("create_graph", "capturing graphs"); }
+std::shared_ptr<GraphImpl> GraphInterface::new_graph() { fail_not_implemented("create_graph", "capturing graphs"); }
 bool GraphInterface::is_current_stream_capturing() const { return false; }
 
 std::shared_ptr<OpBuilder> OpsInterface::create_op_builder(const std::string& /*class_name*/) { return nullptr; }

@@ -35,9 +35,9 @@ constexpr char kDone = 'd';
 constexpr char kRefused = 'r';
 constexpr char kStage = 's';
 /// Maximum size of the stored reason and worker output.
-constexpr std::size_t kMostText = 64 << 10;
+constexpr std::size_t kMaxText = 64 << 10;
 /// A library that writes more than this while it is opened probably never stops.
-constexpr std::size_t kMostOutput = 16 << 20;
+constexpr std::size_t kMaxOutput = 16 << 20;
 /// Time limit for the keeper to kill the worker's remaining processes.
 constexpr std::chrono::seconds kEndWithin{5};
 
@@ -81,7 +81,7 @@ void send(int pipe, std::string_view text) {
   }
 }
 
-void refuse_with(std::string_view why) { send(own_verdict, kRefused + std::string(why.substr(0, kMostText))); }
+void send_failure(std::string_view why) { send(own_verdict, kRefused + std::string(why.substr(0, kMaxText))); }
 
 [[noreturn]] void run_worker(const std::function<void()>& work, const Pipes& pipes) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -94,9 +94,9 @@ void refuse_with(std::string_view why) { send(own_verdict, kRefused + std::strin
     work();
     send(own_verdict, std::string_view(&kDone, 1));
   } catch (const std::exception& error) {
-    refuse_with(error.what());
+    send_failure(error.what());
   } catch (...) {
-    refuse_with("it threw something that is not a std::exception");
+    send_failure("it threw something that is not a std::exception");
   }
   ::_exit(0);  // no destructors: they are the parent's
 }
@@ -172,7 +172,7 @@ bool read_some(int pipe, std::string& out, std::size_t& all) {
   if (count <= 0) return false;
   all += static_cast<std::size_t>(count);
   out.append(buffer.data(), static_cast<std::size_t>(count));
-  if (out.size() > 2 * kMostText) out.erase(0, out.size() - kMostText);
+  if (out.size() > 2 * kMaxText) out.erase(0, out.size() - kMaxText);
   return true;
 }
 
@@ -207,7 +207,7 @@ void receive(Pipes& pipes, double seconds, Trial& trial, const std::function<voi
       if (Clock::now() >= end) return;
       continue;
     }
-    if (trial.bytes > kMostOutput) stop("it wrote more than " + std::to_string(kMostOutput >> 20) + " MiB in a trial");
+    if (trial.bytes > kMaxOutput) stop("it wrote more than " + std::to_string(kMaxOutput >> 20) + " MiB in a trial");
     if (limited && Clock::now() >= end)
       stop("took longer than " + std::to_string(static_cast<int>(seconds)) + " s in a trial");
     try {

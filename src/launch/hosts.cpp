@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r\v\f";
 /// A count above this is a typing error, and would be a list of that length.
-constexpr int kMostSlots = 4096;
+constexpr int kMaxSlots = 4096;
 
 [[noreturn]] void fail(const std::string& what, const std::string& got = {}, const std::string& want = {},
                        const std::string& hint = {}) {
@@ -75,7 +75,7 @@ std::optional<std::vector<std::string>> slots_of(std::string_view text) {
   if (is_number(text)) {
     int count = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-    if (error != std::errc{} || count > kMostSlots) return std::nullopt;
+    if (error != std::errc{} || count > kMaxSlots) return std::nullopt;
     return numbered_slots(count);
   }
   // "4abc", "-4", "two" and "O4" are misspelled numbers. Real device names, such as UUIDs, contain other characters.
@@ -213,7 +213,7 @@ std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, FewerSlots f
   for (auto& host : hosts) {
     if (host.slots.size() >= wanted)
       host.slots.resize(wanted);
-    else if (fewer == FewerSlots::add && count <= kMostSlots)
+    else if (fewer == FewerSlots::add && count <= kMaxSlots)
       host.slots = numbered_slots(count);
     else
       fail(

@@ -206,7 +206,7 @@ const Option* find(const std::string& name) {
   return nullptr;
 }
 
-[[noreturn]] void refuse_unknown(std::string_view word) {
+[[noreturn]] void fail_unknown_option(std::string_view word) {
   const auto name = word.substr(0, word.find('='));
   const auto foreign = foreign_option(name);
   if (!foreign.empty()) fail("unknown option " + quoted_text(word) + "; " + foreign);
@@ -260,9 +260,9 @@ Options parse_options(std::span<const char* const> words) {
     const bool joined = option == nullptr && !word.starts_with("--") && word.size() > 2;
     // "-env" and "-include" are not "-e nv" and "-i nclude".
     if (joined && (!foreign_option(word).empty() || find(with_underscores("-" + name)) != nullptr))
-      refuse_unknown(word);
+      fail_unknown_option(word);
     if (joined) option = find(std::string(word.substr(0, 2)));
-    if (option == nullptr || (joined && option->value.empty())) refuse_unknown(word);
+    if (option == nullptr || (joined && option->value.empty())) fail_unknown_option(word);
     if (option->value.empty()) {
       if (equals != std::string_view::npos) fail(name + " takes no value");
       option->set(options, option->name, "");

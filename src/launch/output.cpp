@@ -16,7 +16,7 @@
 
 #include "anyaccel/error.h"
 #include "base/log.h"
-#include "launch/line_turns.h"
+#include "launch/line_interleaver.h"
 #include "launch/terminal.h"
 
 namespace anyaccel::launch {
@@ -195,16 +195,16 @@ struct Outputs::Stream {
 /// The launcher's own standard output or error.
 struct Outputs::Destination {
   int to;
-  LineTurns turns;
+  LineInterleaver turns;
 };
 
 Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings) : tails_(ranks.size()) {
   // A closed standard output is passed on unchanged: its descriptor may be reused by one of our pipes.
   const bool has_output = ::fcntl(STDOUT_FILENO, F_GETFD) >= 0;
   if (settings.log_folder) log_files_ = make_log_files(*settings.log_folder, ranks, std::chrono::system_clock::now());
-  const auto mode = settings.prefix || settings.lines || settings.log_folder ? LineTurns::Mode::line_ends
-                    : settings.end_lines                                     ? LineTurns::Mode::whole_lines
-                                                                             : LineTurns::Mode::as_written;
+  const auto mode = settings.prefix || settings.lines || settings.log_folder ? LineInterleaver::Mode::line_ends
+                    : settings.end_lines                                     ? LineInterleaver::Mode::whole_lines
+                                                                             : LineInterleaver::Mode::as_written;
   const auto destination = [&](int to) {
     destinations_.push_back(std::make_unique<Destination>(Destination{to, {2 * ranks.size(), mode}}));
     return destinations_.back().get();
@@ -265,7 +265,7 @@ void Outputs::close(Stream& stream) {
   if (stream.reports) pass(stream, stream.reports->rest());
   if (stream.prefix && stream.from >= 0) write(stream, stream.prefix->rest());
   if (stream.destination != nullptr && stream.from >= 0)
-    write(*stream.destination, stream.destination->turns.end(stream.writer, LineTurns::Clock::now()));
+    write(*stream.destination, stream.destination->turns.end(stream.writer, LineInterleaver::Clock::now()));
   if (stream.from < 0) return;  // closed by a failure
   ::close(stream.from);
   if (stream.log >= 0) ::close(stream.log);
@@ -281,7 +281,8 @@ void Outputs::pass(Stream& stream, std::string_view text) {
 
 void Outputs::write(Stream& stream, std::string_view text) {
   if (stream.destination != nullptr)
-    return write(*stream.destination, stream.destination->turns.add(stream.writer, text, LineTurns::Clock::now()));
+    return write(*stream.destination,
+                 stream.destination->turns.add(stream.writer, text, LineInterleaver::Clock::now()));
   const int error = write_all(stream.log, text);
   if (error == 0) return;
   failed_ = true;
@@ -329,7 +330,7 @@ void Outputs::read(Stream& stream) {
 }
 
 bool Outputs::wait(int link, int also, int milliseconds) {
-  auto now = LineTurns::Clock::now();
+  auto now = LineInterleaver::Clock::now();
   for (const auto& destination : destinations_) {
     const int left = destination->turns.milliseconds(now);
     if (left >= 0 && (milliseconds < 0 || left < milliseconds)) milliseconds = left;
@@ -344,7 +345,7 @@ bool Outputs::wait(int link, int also, int milliseconds) {
   if (::poll(all.data(), all.size(), milliseconds) < 0) return false;
   for (std::size_t i = 0; i < streams_.size(); ++i)
     if (all[i + 1].revents != 0 && streams_[i]->from >= 0) read(*streams_[i]);
-  now = LineTurns::Clock::now();
+  now = LineInterleaver::Clock::now();
   for (auto& destination : destinations_) write(*destination, destination->turns.overdue(now));
   return all.front().revents != 0;
 }
@@ -355,7 +356,7 @@ void Outputs::finish() {
     for (pollfd one{stream->from, POLLIN, 0}; stream->from >= 0 && ::poll(&one, 1, 0) > 0;) read(*stream);
     close(*stream);
   }
-  for (auto& destination : destinations_) write(*destination, destination->turns.rest(LineTurns::Clock::now()));
+  for (auto& destination : destinations_) write(*destination, destination->turns.rest(LineInterleaver::Clock::now()));
 }
 
 std::vector<std::string> Outputs::last_lines(std::size_t rank) const {

@@ -79,7 +79,7 @@ std::vector<std::string> make_log_files(const std::string& folder, const std::ve
                                         std::chrono::system_clock::time_point now);
 
 /// The pipes of all ranks, read by the launcher. No output is lost: if an output blocks, ranks that write to it wait.
-/// Lines of several ranks do not interleave (LineTurns). If the launcher's standard output is a terminal, so is theirs.
+/// Lines of several ranks do not interleave (LineInterleaver). If the launcher's standard output is a terminal, so is theirs.
 class Outputs {
  public:
   /// Throws as make_log_files() does, and `unavailable` if pipes cannot be created.

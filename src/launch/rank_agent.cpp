@@ -29,7 +29,7 @@ bool is_plain(char c) {
          std::string_view("_-./:=,@+").find(c) != std::string_view::npos;
 }
 
-[[noreturn]] void refuse_job(std::string_view text) {
+[[noreturn]] void fail_job(std::string_view text) {
   throw Error(ErrorCode::invalid_argument, kWhere,
               {.what = std::string(kJobVariable) + " is not a job", .got = std::string(text)});
 }
@@ -86,11 +86,11 @@ std::vector<std::string> parse_words(std::string_view text) {
         made += word[i];
         continue;
       }
-      if (word[i] != '%') refuse_job(text);
+      if (word[i] != '%') fail_job(text);
       unsigned byte = 0;
       const char* digits = word.data() + i + 1;
       if (i + 2 >= word.size() || std::from_chars(digits, digits + 2, byte, 16).ptr != digits + 2 || byte == 0)
-        refuse_job(text);
+        fail_job(text);
       made += static_cast<char>(byte);
       i += 2;
     }

@@ -15,7 +15,7 @@
 #include "anyaccel/error.h"
 #include "base/log.h"
 #include "launch/guard.h"
-#include "launch/start_watch.h"
+#include "launch/start_timeout.h"
 
 namespace anyaccel::launch {
 
@@ -231,15 +231,15 @@ int run_job(const Job& job, const RunSettings& settings) {
 
   std::optional<GuardMessage> failure;
   std::optional<Report> report;
-  StartWatch start_watch(job.rank_hosts, std::chrono::seconds(job.start_limit), StartWatch::Clock::now());
+  StartTimeout start_timeout(job.rank_hosts, std::chrono::seconds(job.start_limit), StartTimeout::Clock::now());
   bool gave_up = false;
   bool finished = false, before_signal = false;
   int input = settings.ends_with;
   bool cut_off = false, reported = false;
   const bool runner = job.end_signal != 0;
   while (!finished) {
-    const bool told = outputs.wait(guard.link(), input, start_watch.milliseconds(StartWatch::Clock::now()));
-    const auto missing = start_watch.missing(outputs.ranks_started(), StartWatch::Clock::now());
+    const bool told = outputs.wait(guard.link(), input, start_timeout.milliseconds(StartTimeout::Clock::now()));
+    const auto missing = start_timeout.missing(outputs.ranks_started(), StartTimeout::Clock::now());
     if (!missing.empty() && got_signal == 0 && !failure) {
       log(LogLevel::error, "launch: " + job.ranks.front().host + " has not started " + missing +
                                ", and no other rank for " + std::to_string(job.start_limit) +

@@ -1,5 +1,5 @@
 // Reports of failures are taken out of a text wherever the reads of a pipe cut it, and nothing else is.
-// sources: launch/line_turns.cpp launch/terminal.cpp launch/output.cpp base/log.cpp base/error.cpp base/untrusted_text.cpp base/env.cpp base/fork_safe.cpp
+// sources: launch/line_interleaver.cpp launch/terminal.cpp launch/output.cpp base/log.cpp base/error.cpp base/untrusted_text.cpp base/env.cpp base/fork_safe.cpp
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

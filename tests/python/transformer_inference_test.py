@@ -126,7 +126,7 @@ def test_products(dtype, shape, transposed):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("inputs, outputs", [(300, 257), (9000, 33), (64, 2048), (130, 515)])
-def test_products_of_few_rows(dtype, transposed, inputs, outputs):
+def test_products_of_skinny_gemm(dtype, transposed, inputs, outputs):
     """Breaks when a part of the inputs or of the outputs is left out, or a row's bits depend on the rows beside it or on threads."""
     w, gw = weights(inputs, outputs, dtype, transposed)
     x, gx = made(16, inputs, dtype=dtype)
@@ -134,13 +134,13 @@ def test_products_of_few_rows(dtype, transposed, inputs, outputs):
         got = of("vector_matmul", dtype)(gx[:rows], gw, False, NONE, False, transposed)
         near(got, x[:rows] @ w, dtype)
     for rows in (1, 4):
-        together = ops.transformer_inference_few_rows(gx[:rows], gw, transposed)
+        together = ops.transformer_inference_skinny_gemm(gx[:rows], gw, transposed)
         near(together, x[:rows] @ w, dtype)
         for threads in (1, 2):
             torch.set_num_threads(threads)
             for row in range(rows):
-                assert torch.equal(ops.transformer_inference_few_rows(gx[row:row + 1], gw, transposed)[0], together[row])
-    assert ops.transformer_inference_few_rows(gx[:0], gw, transposed).shape == (0, outputs)
+                assert torch.equal(ops.transformer_inference_skinny_gemm(gx[row:row + 1], gw, transposed)[0], together[row])
+    assert ops.transformer_inference_skinny_gemm(gx[:0], gw, transposed).shape == (0, outputs)
     with torch.enable_grad():
         leaf = gx[:1].clone().requires_grad_()
         of("vector_matmul", dtype)(leaf, gw, False, NONE, False, transposed).sum().backward()
@@ -192,8 +192,8 @@ def test_experts_and_padding(dtype):
     (lambda: m.softmax_fp32(torch.zeros(2, 2, 3, 3), torch.zeros(2, 4, 3, 3)[:, :3], NONE, False, False, False, 1, False, 1.0, 0, 1), "the mask does not fit"),
     (lambda: m.softmax_fp32(torch.zeros(2, 2, 3, 3), NONE, torch.zeros(3, 1, 3), False, False, False, 1, False, 1.0, 0, 1), "alibi does not fit"),
     (lambda: m.softmax_fp32(torch.zeros(3), NONE, NONE, False, False, False, 1, False, 1.0, 0, 1), "the scores do not fit"),
-    (lambda: ops.transformer_inference_few_rows(torch.zeros(2, 4), torch.zeros(4, 6)[:, ::2], False), "rows and weights do not fit"),
-    (lambda: ops.transformer_inference_few_rows(torch.zeros(2, 4), torch.zeros(4, 6), True), "rows and weights do not fit"),
+    (lambda: ops.transformer_inference_skinny_gemm(torch.zeros(2, 4), torch.zeros(4, 6)[:, ::2], False), "rows and weights do not fit"),
+    (lambda: ops.transformer_inference_skinny_gemm(torch.zeros(2, 4), torch.zeros(4, 6), True), "rows and weights do not fit"),
     (lambda: context(torch.zeros(1, 2, 95), torch.float32), "queries, keys and values do not fit"),
     (lambda: context(torch.zeros(1, 2, 96).int(), torch.float32), "is not supported"),
     (lambda: context(torch.zeros(1, 2, 96), torch.float32, rotary=(10, True, False)), "the rotated dimensions are out of range"),
@@ -216,8 +216,8 @@ def test_opcheck_and_gradients():
     x, r, b = torch.randn(2, 5, 8), torch.randn(2, 5, 8), torch.randn(8)
     w, v = torch.randn(8, 24), torch.randn(24, 8)
     check = torch.library.opcheck
-    check(ops.transformer_inference_few_rows.default, (x, w, False))
-    check(ops.transformer_inference_few_rows.default, (x, v, True))
+    check(ops.transformer_inference_skinny_gemm.default, (x, w, False))
+    check(ops.transformer_inference_skinny_gemm.default, (x, v, True))
     check(ops.transformer_inference_vector_matmul.default, (torch.randn(1, 1, 300), torch.randn(300, 300), b, False, False))
     check(ops.transformer_inference_layer_norm.default, (x, b, b, 1e-5))
     check(ops.transformer_inference_layer_norm_residual_store.default, (x, b, r, b, b, 1e-5))

@@ -20,7 +20,7 @@ def test_is_the_plain_layer(shape, pre, dtype):
 
 @pytest.mark.parametrize("pre", [False, True])
 @pytest.mark.parametrize("rows", [(1, 1), (1, 32), (3, 7), (2, 32), (1, 65)])
-def test_few_rows(rows, pre):
+def test_skinny_gemm(rows, pre):
     """Fails when the products of few rows, or the border to those of many, are wrong; sizes that they take, and one that they leave."""
     compare(*rows, 96, 3, 160, torch.float32, pre_layer_norm=pre, eps=1e-5)
     compare(*rows, 96, 3, 144, torch.float32, pre_layer_norm=pre, eps=1e-5)

@@ -20,7 +20,7 @@ bool set(const std::string& key, const char* name, T& field, const py::handle& v
   return true;
 }
 
-[[noreturn]] void refuse_key(const std::string& what, const std::string& key) {
+[[noreturn]] void fail_unknown_key(const std::string& what, const std::string& key) {
   throw Error(ErrorCode::invalid_argument, "Backend",
               {.what = what + " have no such field", .got = "'" + key + "'", .hint = "see docs/python.md"});
 }
@@ -53,7 +53,7 @@ sdk::Traits traits_from(const py::dict& given, sdk::Traits t) {
                       set(key, "visible_devices_envs", t.visible_devices_envs, value) ||
                       set(key, "export_envs", t.export_envs, value);
     if (list) continue;
-    if (key != "start_environment") refuse_key("traits of a backend", key);
+    if (key != "start_environment") fail_unknown_key("traits of a backend", key);
     t.start_environment.clear();
     for (const auto& one : value.cast<std::vector<std::tuple<std::string, std::string, std::string>>>())
       t.start_environment.push_back({std::get<0>(one), std::get<1>(one), std::get<2>(one)});
@@ -71,7 +71,7 @@ DeviceProperties properties_from(const py::object& given, DeviceProperties p) {
           set(key, "numa_node", p.numa_node, value) || set(key, "compute_capability", p.compute_capability, value) ||
           set(key, "triton", p.triton, value) ||
           set(key, "prefers_triton_grouped_mm", p.prefers_triton_grouped_mm, value)))
-      refuse_key("device properties", key);
+      fail_unknown_key("device properties", key);
   }
   return p;
 }
@@ -87,7 +87,7 @@ DtypeSupport support_from(const py::object& given) {
     const auto key = name.cast<std::string>();
     if (!(set(key, "storable", s.storable, value) || set(key, "computable", s.computable, value) ||
           set(key, "fast", s.fast, value) || set(key, "reducible", s.reducible, value)))
-      refuse_key("what a device does with a data type", key);
+      fail_unknown_key("what a device does with a data type", key);
   }
   return s;
 }
@@ -109,7 +109,7 @@ MemoryStats stats_from(const py::object& given) {
     } else if (key == "allocation_count") {
       s.allocation_count = stat_from(value);
     } else if (!set(key, "num_alloc_retries", s.num_alloc_retries, value) && !set(key, "num_ooms", s.num_ooms, value)) {
-      refuse_key("memory statistics", key);
+      fail_unknown_key("memory statistics", key);
     }
   }
   return s;

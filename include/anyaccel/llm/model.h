@@ -18,12 +18,11 @@ struct ModelState;
 
 /// How a model is loaded.
 struct LoadOptions {
-  c10::ScalarType dtype = c10::kFloat;  ///< what to compute in
-  int bits = 0;            ///< 8 or 4: matrices become integers with a scale for each group of inputs; 0: they do not
-  std::int64_t group = 0;  ///< inputs that share a scale, a multiple of 32; 0: the largest of 128, 64, 32 that fits
-  bool cache = true;       ///< keep the integers in the user's cache (docs/environment.md), for the next time
-  bool mapped =
-      true;  ///< use what a file has as it is wanted where it is mapped; false: copy it, to be changed or trained
+  c10::ScalarType dtype = c10::kFloat;  ///< type of the weights in memory and of the arithmetic
+  int bits = 0;                 ///< 8 or 4: quantize matrices to integers with one scale per group of inputs; 0: do not
+  std::int64_t group_size = 0;  ///< inputs per scale, a multiple of 32; 0: the largest of 128, 64 and 32 that divides
+  bool cache = true;            ///< keep the quantized weights in the user's cache (docs/environment.md)
+  bool mmap = true;             ///< use weights of the right dtype where the file is mapped; false: copy them
 };
 
 /// A Llama-architecture model whose weights lie on the current device of `get_accelerator()`. Copies share weights.

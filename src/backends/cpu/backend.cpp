@@ -10,7 +10,7 @@
 #include "backends/cpu/allocator.h"
 #include "backends/cpu/dtypes.h"
 #include "backends/cpu/graph/graph.h"
-#include "backends/cpu/heap.h"
+#include "backends/cpu/malloc_tuning.h"
 #include "backends/cpu/traits.h"
 #include "topology/memory_limit.h"
 

@@ -11,7 +11,7 @@ namespace anyaccel::backends::cpu {
 
 namespace {
 
-constexpr long kMostDevices = 1 << 16;
+constexpr long kMaxDevices = 1 << 16;
 
 /// Adds a node's cores and memory to a device.
 void add_node(CpuDevice& device, const topology::Machine& machine, int node) {
@@ -39,7 +39,7 @@ std::vector<CpuDevice> cpu_devices(const topology::Machine& machine, std::option
 }
 
 std::optional<int> local_size_from_environment() noexcept try {
-  const auto size = env_int("LOCAL_SIZE", 0, kMostDevices);
+  const auto size = env_int("LOCAL_SIZE", 0, kMaxDevices);
   if (!size || *size == 0) return std::nullopt;
   return static_cast<int>(*size);
 } catch (const std::exception& error) {
@@ -49,7 +49,7 @@ std::optional<int> local_size_from_environment() noexcept try {
 
 DeviceIndex local_rank_from_environment(DeviceIndex count) noexcept try {
   // A launcher may start more ranks than there are nodes; those share device 0.
-  const auto rank = env_int("LOCAL_RANK", 0, kMostDevices);
+  const auto rank = env_int("LOCAL_RANK", 0, kMaxDevices);
   return rank && *rank < count ? static_cast<DeviceIndex>(*rank) : 0;
 } catch (const std::exception& error) {
   log_once(LogLevel::warning, "LOCAL_RANK", std::string(error.what()) + "; device 0 is used instead");

@@ -32,7 +32,7 @@ SimStream& Device::next_stream(bool urgent) noexcept {
 }
 
 void Device::synchronize() {
-  refuse_fork();
+  check_not_forked();
   if (auto* watching = observer()) watching->on_device_synchronize(index);
   for (const auto& stream : streams) {
     TORCH_CHECK(stream->capture() == nullptr,
@@ -51,7 +51,7 @@ void Device::fail(const char* op, const std::string& what) {
 }
 
 void Device::raise() {
-  refuse_lost();
+  check_not_lost();
   if (!failed_.load(std::memory_order_acquire)) return;
   std::string text;
   {
@@ -71,7 +71,7 @@ void Device::lose(const char* op) {
   lost_ = true;
 }
 
-void Device::refuse_lost() {
+void Device::check_not_lost() {
   if (!lost()) return;
   const std::lock_guard lock(mutex_);
   raise_error(kDeviceLost, failure_);

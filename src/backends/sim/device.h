@@ -32,7 +32,7 @@ struct Device {
   void raise();
   void lose(const char* op);
   bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
-  void refuse_lost();
+  void check_not_lost();
   /// For a device of static life: its locks, and those of its streams and memory, are free in a forked child.
   void keep_locks_free_in_forks();
 

@@ -132,7 +132,7 @@ Block* DeviceMemory::take(Block* block, std::size_t size, std::size_t requested)
 }
 
 Block* DeviceMemory::allocate(std::size_t bytes, SimStream& stream) {
-  device_.refuse_lost();
+  device_.check_not_lost();
   const auto size = std::max(kUnit, round_up(bytes, kUnit));
   auto* capture = stream.capture();
   const PoolId pool = capture == nullptr ? 0 : capture->pool();

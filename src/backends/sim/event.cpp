@@ -90,14 +90,14 @@ std::shared_ptr<EventRecord> SimEvent::last() const {
 }
 
 void SimEvent::record(SimStream& stream) {
-  stream.device().refuse_lost();
+  stream.device().check_not_lost();
   auto record = record_mark(stream);
   const std::lock_guard lock(mutex_);
   record_ = std::move(record);
 }
 
 void SimEvent::wait(SimStream& stream) const {
-  stream.device().refuse_lost();
+  stream.device().check_not_lost();
   if (const auto record = last()) wait_mark(stream, record);
 }
 
@@ -113,7 +113,7 @@ void SimEvent::synchronize() const {
   const auto record = last();
   if (record == nullptr) return;
   TORCH_CHECK(record->capture() == nullptr, "[sim] an event recorded while a graph captures cannot be waited for");
-  refuse_fork();
+  check_not_forked();
   if (auto* watching = observer()) watching->on_event_synchronize(record->number());
   record->wait();
   record->stream().device().raise();

@@ -11,7 +11,7 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-constexpr std::size_t kMostCalls = 1 << 16;  // some 20 MB; a program with more shapes than that begins again
+constexpr std::size_t kMaxCalls = 1 << 16;  // some 20 MB; a program with more shapes than that begins again
 
 struct Hash {
   std::size_t operator()(const CallKey& key) const noexcept {
@@ -54,7 +54,7 @@ void remember(const CallKey& key, Geometry geometry) {
   auto shared = std::make_shared<const Geometry>(std::move(geometry));
   auto& state = memo();
   const std::lock_guard lock(state.mutex);
-  if (state.calls.size() >= kMostCalls) state.calls.clear();
+  if (state.calls.size() >= kMaxCalls) state.calls.clear();
   state.calls.insert_or_assign(key, std::move(shared));
 }
 

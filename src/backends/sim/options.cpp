@@ -14,9 +14,9 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-constexpr int kMostDevices = 16;
+constexpr int kMaxDevices = 16;
 constexpr std::int64_t kLeastMemory = 1 << 20;
-constexpr std::int64_t kMostMemory = 1LL << 42;
+constexpr std::int64_t kMaxMemory = 1LL << 42;
 
 [[noreturn]] void fail(const char* where, const std::string& what, const std::string& got, const std::string& want) {
   throw Error(ErrorCode::invalid_argument, where, {.what = what, .got = quoted_text(got), .want = want});
@@ -44,7 +44,7 @@ std::int64_t read_bytes(const char* where, const std::string& text) {
   if (const auto amount = read_amount(text); amount && amount->number > 0)
     for (const auto& [name, shift] : kUnits) {
       const double bytes = amount->number * static_cast<double>(1ULL << shift);
-      if (amount->unit == name && bytes <= static_cast<double>(kMostMemory)) return static_cast<std::int64_t>(bytes);
+      if (amount->unit == name && bytes <= static_cast<double>(kMaxMemory)) return static_cast<std::int64_t>(bytes);
     }
   fail(where, "not a size of memory", text,
        "a number above 0 with B, KiB, MiB, GiB or TiB, such as 512MiB, up to 4TiB");
@@ -105,10 +105,10 @@ double read_microseconds(const char* where, const std::string& text) {
 }
 
 void check(const Options& options) {
-  if (options.devices < 1 || options.devices > kMostDevices)
+  if (options.devices < 1 || options.devices > kMaxDevices)
     fail("SIM_DEVICES", "not a number of devices", std::to_string(options.devices),
-         "1 to " + std::to_string(kMostDevices));
-  if (options.memory < kLeastMemory || options.memory > kMostMemory)
+         "1 to " + std::to_string(kMaxDevices));
+  if (options.memory < kLeastMemory || options.memory > kMaxMemory)
     fail("SIM_MEMORY", "not a size of memory", std::to_string(options.memory), "1MiB to 4TiB");
   if (!(options.latency_us >= 0 && options.latency_us <= 60e6))
     fail("SIM_LATENCY", "not a time", std::to_string(options.latency_us), "0 to 60s");

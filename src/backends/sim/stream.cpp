@@ -15,7 +15,7 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-constexpr std::size_t kMostQueued = 4096;
+constexpr std::size_t kMaxQueued = 4096;
 constexpr int kSpins = 2000;  // some 20 us: a step's next launch comes sooner, and a busy machine is not robbed
 
 inline void relax() {
@@ -62,7 +62,7 @@ void let_urgent_first(SimStream& stream) {
 
 }  // namespace
 
-void refuse_fork() {
+void check_not_forked() {
   TORCH_CHECK(!forked.load(std::memory_order_relaxed),
               "[sim] the simulated device runs in the parent process only; its worker threads do not survive fork(). "
               "Start it in the child alone, or start the child by exec (multiprocessing's 'spawn')");
@@ -80,7 +80,7 @@ void SimStream::submit(std::unique_ptr<Task> task) {
     into->add(std::move(task));
     return;
   }
-  refuse_fork();
+  check_not_forked();
   bool wake = false;
   Ticket ticket = 0;
   {
@@ -93,7 +93,7 @@ void SimStream::submit(std::unique_ptr<Task> task) {
     wake = sleeping_;
   }
   if (wake) has_work_.notify_one();
-  if (ticket > kMostQueued && !done(ticket - kMostQueued)) wait(ticket - kMostQueued);
+  if (ticket > kMaxQueued && !done(ticket - kMaxQueued)) wait(ticket - kMaxQueued);
 }
 
 void SimStream::wait(Ticket ticket) {
@@ -101,7 +101,7 @@ void SimStream::wait(Ticket ticket) {
     if (done(ticket)) return;
     relax();
   }
-  if (forked.load(std::memory_order_relaxed)) return;  // nobody works on it; those who need an error ask refuse_fork()
+  if (forked.load(std::memory_order_relaxed)) return;  // nobody works on it; those who need an error ask check_not_forked()
   waiters_.fetch_add(1);
   {
     std::unique_lock lock(mutex_);
@@ -187,7 +187,7 @@ void execute_task(SimStream& stream, Task& task, bool again) {
 
 void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& info) {
   auto& device = stream.device();
-  device.refuse_lost();
+  device.check_not_lost();
   if (auto* watching = observer()) {
     auto told = info;
     if (auto* capture = stream.capture()) {
@@ -207,7 +207,7 @@ void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& inf
 void synchronize(SimStream& stream) {
   TORCH_CHECK(stream.capture() == nullptr,
               "[sim] a stream cannot be waited for while a graph captures it; wait after capture_end()");
-  refuse_fork();
+  check_not_forked();
   if (auto* watching = observer()) watching->on_stream_synchronize(stream);
   stream.wait(stream.last());
   stream.device().raise();

@@ -92,7 +92,7 @@ class SimStream {
 };
 
 /// Throws in a process that was forked after the first stream started.
-void refuse_fork();
+void check_not_forked();
 
 /// The one way to run a kernel: tells the observer, counts faults, submits. Throws when the device is lost.
 void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& info);

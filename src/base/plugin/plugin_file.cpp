@@ -159,7 +159,7 @@ bool is_list(const std::string& key) {
 }
 
 /// Two values for one key: which one counts would be a guess.
-void refuse_repeats(const std::vector<PluginLine>& lines) {
+void check_unique_keys(const std::vector<PluginLine>& lines) {
   for (std::size_t i = 0; i < lines.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (lines[i].key == lines[j].key && !is_list(lines[i].key))
@@ -189,7 +189,7 @@ PluginFile parse_plugin_file(std::string_view text) {
                  .got = "'" + lines.front().value + "'",
                  .want = std::to_string(kFormat),
                  .hint = "build the plugin again with this AnyAccel's package"});
-  refuse_repeats(lines);
+  check_unique_keys(lines);
   PluginFile file;
   for (auto line = lines.begin() + 1; line != lines.end(); ++line) {
     if (line->key == "name") {

@@ -31,7 +31,7 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
       ->check(CLI::IsMember({"int8", "int4"}))
       ->type_name("TYPE");
   command
-      .add_option("--group-size", options.group,
+      .add_option("--group-size", options.group_size,
                   "Inputs of a matrix that share a scale, a multiple of 32 [the largest of 128, 64 and 32 that fits]")
       ->type_name("N");
   command.add_flag("--no-model-cache", options.no_model_cache, "Neither read nor keep integers in the user's cache");
@@ -39,7 +39,7 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
 
 llm::LoadOptions load_options(const GenerationOptions& options) {
   const int bits = options.quantize.empty() ? 0 : options.quantize == "int8" ? 8 : 4;
-  return {.dtype = parse_dtype(options.dtype), .bits = bits, .group = options.group, .cache = !options.no_model_cache};
+  return {.dtype = parse_dtype(options.dtype), .bits = bits, .group_size = options.group_size, .cache = !options.no_model_cache};
 }
 
 llm::GenerateOptions ready_options(const GenerationOptions& options) {

@@ -17,7 +17,7 @@ struct GenerationOptions {
   std::string model = "anyaccel-model";
   std::string dtype = "fp32";
   std::string quantize;  ///< empty, int8 or int4
-  std::int64_t group = 0;
+  std::int64_t group_size = 0;
   bool no_model_cache = false;
   llm::GenerateOptions generate;
   std::optional<double> temperature, top_p, min_p, repetition_penalty;  ///< none: as the checkpoint says

@@ -59,7 +59,8 @@ int usage(const CLI::App& app, const CLI::ParseError& error) {
   }
   std::string command = "anyaccel";
   for (const CLI::App* sub : app.get_subcommands()) command += " " + sub->get_name();
-  std::cerr << command << ": error: " << printable_text(usage_message(app, error)) << "\nTry '" << command << " --help'.\n";
+  std::cerr << command << ": error: " << printable_text(usage_message(app, error)) << "\nTry '" << command
+            << " --help'.\n";
   return 2;
 }
 

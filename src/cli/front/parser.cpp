@@ -16,8 +16,8 @@ namespace {
 std::string with_dashes(std::string word) {
   if (!word.starts_with("--")) return word;
   const auto name_end = word.begin() + static_cast<std::ptrdiff_t>(std::min(word.find('='), word.size()));
-  const bool is_name = std::all_of(word.begin(), name_end,
-                                   [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; });
+  const bool is_name =
+      std::all_of(word.begin(), name_end, [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; });
   if (is_name) std::replace(word.begin(), name_end, '_', '-');
   return word;
 }
@@ -95,7 +95,8 @@ std::optional<int> parse_words(CLI::App& app, std::span<const char* const> words
     app.parse(parser_words(words));
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) throw UsageError(app.get_name().substr(sizeof("anyaccel")) + ": " + usage_message(app, error));
+    if (error.get_exit_code() != 0)
+      throw UsageError(app.get_name().substr(sizeof("anyaccel")) + ": " + usage_message(app, error));
     app.exit(error);
     std::cout.flush();
     return 0;

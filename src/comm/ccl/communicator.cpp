@@ -21,7 +21,7 @@ namespace {
 using Address = ::ccl::kvs::address_type;
 
 /// What clocks can still add.
-constexpr double kMostSeconds = 1e9;
+constexpr double kMaxSeconds = 1e9;
 constexpr std::chrono::duration<double> kBetweenLooks(0.2);
 constexpr std::chrono::duration<double> kGrace(2);
 
@@ -144,7 +144,7 @@ std::shared_ptr<Comm> find_comm(const std::string& name) {
 Comm::Comm(int rank_in_group, int size_of_group, double seconds, std::string address_of_group)
     : rank(rank_in_group),
       size(size_of_group),
-      timeout(std::min(seconds, kMostSeconds)),
+      timeout(std::min(seconds, kMaxSeconds)),
       address(std::move(address_of_group)),
       process_(::getpid()) {}
 

@@ -229,7 +229,7 @@ void Communicator::fail(std::uint32_t why, int rank, const std::string& text) {
                        : why == kLeft ? who + " has left the group"
                        : why == kLate ? who + " did not come in time"
                                       : text;
-    std::strncpy(shared_->text, words.c_str(), kMostWords - 1);
+    std::strncpy(shared_->text, words.c_str(), kMaxWords - 1);
     shared_->failure.store(why, std::memory_order_release);
   } else {
     // Another rank writes what it saw. It is not waited for long: it may be killed just now.
@@ -244,7 +244,7 @@ void Communicator::fail(std::uint32_t why, int rank, const std::string& text) {
 void Communicator::tell() const {
   const auto failure = shared_->failure.load(std::memory_order_acquire);
   const auto where = std::string(name_) + " over shared memory";
-  const std::string what(shared_->text, ::strnlen(shared_->text, kMostWords));
+  const std::string what(shared_->text, ::strnlen(shared_->text, kMaxWords));
   constexpr const char* kHint = "end all ranks, or make a new group of those that are left";
   switch (failure) {
     case kDied:

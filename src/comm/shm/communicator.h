@@ -22,7 +22,7 @@ struct Options {
   std::size_t chunk_bytes = 0;             ///< of one piece; 0: ANYACCEL_SHM_CHUNK_KB, otherwise 128 KiB
   std::function<void()> before_look = {};  ///< for tests: called when a rank that waits long looks for dead peers
 };
-inline constexpr int kMostRanks = 4095;
+inline constexpr int kMaxRanks = 4095;
 
 /// The memory of a group of `size` ranks: what `bytes_for` says, zeroed, and prepared by one rank.
 std::size_t bytes_for(const Options& options);
@@ -121,10 +121,10 @@ class Communicator {
   Idle idle_;
 };
 
-/// Gives every rank's text to every rank; all ranks call it equally often. Texts have at most kMostText bytes.
+/// Gives every rank's text to every rank; all ranks call it equally often. Texts have at most kMaxText bytes.
 using Exchange = std::function<std::vector<std::string>(const std::string& mine)>;
-inline constexpr std::size_t kMostPath = 4096;
-inline constexpr std::size_t kMostText = kMostPath + 128;
+inline constexpr std::size_t kMaxPath = 4096;
+inline constexpr std::size_t kMaxText = kMaxPath + 128;
 
 /// A communicator, or why there is none; the same verdict on every rank.
 struct Connected {

@@ -17,7 +17,7 @@ constexpr std::size_t kChunk = std::size_t{128} * 1024;  // a few of them stay i
 constexpr const char* kYes = "yes";
 
 std::string cut(std::string text) {
-  if (text.size() > kMostText) text.resize(kMostText);
+  if (text.size() > kMaxText) text.resize(kMaxText);
   return text;
 }
 
@@ -63,7 +63,7 @@ Offer make_offer(const Candidate& candidate, const Options& options, std::shared
                                                                : Memory::in_folder(candidate.folder, bytes));
     const auto token = random_token();
     prepare(memory->data(), options, token);
-    if (memory->path().size() > kMostPath)
+    if (memory->path().size() > kMaxPath)
       return {.kind = "none", .text = "the name of the folder for shared memory is too long"};
     return {.kind = "memory", .token = token, .bytes = bytes, .text = memory->path()};
   } catch (const Error& error) {
@@ -143,11 +143,11 @@ Connected connect(const Options& options, const Exchange& exchange) {
     throw Error(ErrorCode::invalid_argument, "shm_comm",
                 {.what = "no such rank",
                  .got = "rank " + std::to_string(options.rank) + " of " + std::to_string(options.size)});
-  if (options.size > kMostRanks)
+  if (options.size > kMaxRanks)
     throw Error(ErrorCode::unsupported, "shm_comm",
                 {.what = "the group is too large",
                  .got = std::to_string(options.size) + " ranks",
-                 .want = "at most " + std::to_string(kMostRanks)});
+                 .want = "at most " + std::to_string(kMaxRanks)});
   const auto kinds = options.rank == 0 ? candidates() : std::vector<Candidate>{};
   std::string reasons;
   for (std::size_t i = 0;; ++i) {

@@ -12,7 +12,7 @@ namespace anyaccel::ops::shm {
 /// A rank writes into one slot while the others may still read three.
 inline constexpr std::uint32_t kSlots = 4;
 inline constexpr std::size_t kCpuWords = 16;
-inline constexpr std::size_t kMostWords = 256;
+inline constexpr std::size_t kMaxWords = 256;
 inline constexpr std::size_t kLine = 128;  // two cache lines, because they are fetched in pairs
 inline constexpr std::size_t kWholeBytes = std::size_t{16} * 1024;  // up to here one round is faster than two
 
@@ -45,7 +45,7 @@ struct alignas(kLine) Communicator::Shared {
   char token[32];
   std::atomic<std::uint32_t> claimed;  // by the first who saw a failure; it writes the text
   std::atomic<std::uint32_t> failure;  // 0, or why
-  char text[kMostWords];
+  char text[kMaxWords];
   Place* places() noexcept { return reinterpret_cast<Place*>(this + 1); }
 };
 

@@ -68,7 +68,7 @@ void File::learn_alignment() {
   unit_ = std::max<std::int64_t>(unit_, ::sysconf(_SC_PAGESIZE));
   // What a file system changes as a whole. Much larger values are no blocks but what it would like to be asked for.
   if (struct stat file{}; ::fstat(descriptor_, &file) == 0)
-    if (const std::int64_t block = file.st_blksize; block <= kMostUnit && (block & (block - 1)) == 0)
+    if (const std::int64_t block = file.st_blksize; block <= kMaxUnit && (block & (block - 1)) == 0)
       unit_ = std::max(unit_, block);
 #ifdef STATX_DIOALIGN
   struct statx about {};
@@ -79,7 +79,7 @@ void File::learn_alignment() {
     return;
   }
   // Workers' own memory is made for no more than this; a file system with larger units (extents) gets plain reads and writes.
-  if (about.stx_dio_offset_align > kMostUnit || about.stx_dio_mem_align > kMemoryAlignment) {
+  if (about.stx_dio_offset_align > kMaxUnit || about.stx_dio_mem_align > kMemoryAlignment) {
     stop_direct();
     return;
   }
@@ -97,7 +97,7 @@ std::unique_ptr<File> File::open(const std::string& path, bool write) {
   if (descriptor < 0) fail(write ? "opening for writing" : "opening for reading", path, errno);
   std::unique_ptr<File> file(new File(descriptor, path, direct));
   require_file(path, descriptor);
-  if (write) file->join_neighbours();
+  if (write) file->join_write_conflicts();
   return file;
 }
 
@@ -120,13 +120,13 @@ std::unique_ptr<File> File::of_descriptor(int descriptor) {
   if (own < 0) fail("opening again", where, errno);
   std::unique_ptr<File> file(new File(own, where, direct));
   require_file(where, own);
-  file->join_neighbours();
+  file->join_write_conflicts();
   return file;
 }
 
-void File::join_neighbours() {
+void File::join_write_conflicts() {
   struct stat about {};
-  if (::fstat(descriptor_, &about) == 0) neighbours_ = Neighbours::of(about.st_dev, about.st_ino);
+  if (::fstat(descriptor_, &about) == 0) write_conflicts_ = WriteConflicts::of(about.st_dev, about.st_ino);
 }
 
 bool File::stop_direct() noexcept {

@@ -6,12 +6,12 @@
 #include <memory>
 #include <string>
 
-#include "io/async/neighbours.h"
 #include "io/async/plan.h"
+#include "io/async/write_conflicts.h"
 
 namespace anyaccel::ops::aio {
 
-inline constexpr std::int64_t kMostUnit = 64 << 10;     ///< of direct transfers; larger ones go through the page cache
+inline constexpr std::int64_t kMaxUnit = 64 << 10;     ///< of direct transfers; larger ones go through the page cache
 inline constexpr std::int64_t kMemoryAlignment = 4096;  ///< of workers' own memory
 
 class File {
@@ -39,7 +39,7 @@ class File {
   /// What memory of direct transfers must be a multiple of.
   std::uint64_t memory_alignment() const noexcept { return memory_alignment_; }
   /// Of what is open for writing.
-  Neighbours* neighbours() const noexcept { return neighbours_.get(); }
+  WriteConflicts* write_conflicts() const noexcept { return write_conflicts_.get(); }
   std::int64_t size() const;
   /// Has the system set space aside where a write makes the file longer, so that a full disk is known before and blocks need not
   /// be written one after the other. Throws `io` where it is full.
@@ -48,14 +48,14 @@ class File {
  private:
   File(int descriptor, std::string path, bool direct);
   void learn_alignment();
-  void join_neighbours();
+  void join_write_conflicts();
 
   int descriptor_;
   std::string path_;
   std::atomic<bool> direct_;
   std::int64_t unit_ = 4096;
   std::uint64_t memory_alignment_ = 512;
-  std::shared_ptr<Neighbours> neighbours_;
+  std::shared_ptr<WriteConflicts> write_conflicts_;
 };
 
 }  // namespace anyaccel::ops::aio

@@ -122,16 +122,16 @@ void Worker::collect() noexcept {
 /// A write may begin when no write of the other kind is under way beside it.
 bool Worker::claim(Block& block) {
   if (!block.write || block.claimed) return true;
-  auto* neighbours = block.slice->request->job_.file->neighbours();
-  if (neighbours == nullptr) return true;
+  auto* conflicts = block.slice->request->job_.file->write_conflicts();
+  if (conflicts == nullptr) return true;
   block.claim = {block.offset, block.offset + static_cast<std::int64_t>(block.bytes)};
   block.claim_direct = block.direct && block.slice->request->job_.file->direct();
-  block.claimed = neighbours->begin(block.claim, block.claim_direct);
+  block.claimed = conflicts->begin(block.claim, block.claim_direct);
   return block.claimed;
 }
 
 void Worker::unclaim(Block& block) noexcept {
-  if (block.claimed) block.slice->request->job_.file->neighbours()->end(block.claim, block.claim_direct);
+  if (block.claimed) block.slice->request->job_.file->write_conflicts()->end(block.claim, block.claim_direct);
   block.claimed = false;
 }
 
@@ -305,7 +305,7 @@ bool Worker::end_slice(Slice& slice) {
 
 char* Worker::take_bounce() {
   if (free_bounces_.empty()) {
-    const auto bytes = round_up(block_bytes_, kMostUnit) + kMostUnit;
+    const auto bytes = round_up(block_bytes_, kMaxUnit) + kMaxUnit;
     Memory memory(static_cast<char*>(std::aligned_alloc(kMemoryAlignment, static_cast<std::size_t>(bytes))),
                   &std::free);
     if (memory == nullptr) return nullptr;

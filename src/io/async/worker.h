@@ -41,7 +41,7 @@ class Worker {
     std::int64_t start = 0;  // where the transfer began
     char* bounce = nullptr;  // aligned memory in the place of the caller's
     bool direct = false;
-    bool claimed = false;  // of the file's neighbours; as `claim`, `claim_direct`
+    bool claimed = false;  // in the file's WriteConflicts; as `claim`, `claim_direct`
     Range claim;
     bool claim_direct = false;
     bool in_system = false;

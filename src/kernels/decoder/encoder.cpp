@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "kernels/common/team.h"
-#include "kernels/decoder/panel_shares.h"
+#include "kernels/decoder/panel_partition.h"
 #include "kernels/decoder/panels.h"
 
 namespace anyaccel::ops {

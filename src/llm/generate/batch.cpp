@@ -15,7 +15,7 @@ namespace anyaccel::llm {
 namespace {
 
 /// More prompt tokens than these wait for the next pass: activations take memory.
-constexpr std::size_t kMostTokens = 4096;
+constexpr std::size_t kMaxTokens = 4096;
 
 GenerateOptions options_of(const GenerateOptions& options, std::size_t prompt) {
   GenerateOptions own = options;
@@ -169,7 +169,7 @@ void generate_batch(const Model& model, const Tokenizer* tokenizer,
   while (batch.size() > 0 || next < prompts.size()) {
     if (stopped()) return batch.interrupt();
     while (next < prompts.size() && batch.size() < static_cast<std::size_t>(batch_size) &&
-           (batch.size() == 0 || batch.waiting_tokens() + prompts[next].size() <= kMostTokens)) {
+           (batch.size() == 0 || batch.waiting_tokens() + prompts[next].size() <= kMaxTokens)) {
       batch.begin(next, prompts[next]);
       ++next;
     }

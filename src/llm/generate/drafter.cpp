@@ -8,7 +8,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr std::int64_t kMostGuesses = 256;
+constexpr std::int64_t kMaxGuesses = 256;
 constexpr std::size_t kLongestMatch = 3;  // Saxena's
 
 /// So many guesses that the pass which checks them turns its keys as single steps would.
@@ -39,11 +39,11 @@ std::vector<std::int64_t> look_up(std::span<const std::int64_t> history, std::in
 }
 
 Drafter::Drafter(const Speculation& speculation) : tokens_(speculation.tokens) {
-  if (tokens_ < 0 || tokens_ > kMostGuesses) {
+  if (tokens_ < 0 || tokens_ > kMaxGuesses) {
     throw Error(ErrorCode::invalid_argument, "generate",
                 {.what = "the number of tokens guessed at a time is out of range",
                  .got = std::to_string(tokens_),
-                 .want = "0 to " + std::to_string(kMostGuesses)});
+                 .want = "0 to " + std::to_string(kMaxGuesses)});
   }
   if (speculation.draft && tokens_ > 0) draft_.emplace(*speculation.draft);
 }

@@ -27,7 +27,7 @@ void fill(ModelState& state, const std::filesystem::path& folder, const LoadOpti
   std::optional<QuantizedFile> kept;
   if (options.cache && (options.bits || stored.quantized())) kept.emplace(folder, options, plan);
   if (kept && kept->load(state.weights)) return;
-  if (options.bits || stored.quantized() || !options.mapped) {
+  if (options.bits || stored.quantized() || !options.mmap) {
     load(state.weights, state.local, stored, plan);
   } else {
     load_mapped(state.weights, state.local, stored, plan);

@@ -78,7 +78,7 @@ void make_room(const fs::path& folder) {
 std::string identity(const fs::path& folder, const LoadOptions& options, const ParallelPlan* plan) {
   std::string text = std::string("format ") + format + "\n" + fs::canonical(folder).string() + "\n" +
                      dtype_name(options.dtype) + " " + std::to_string(options.bits) + " " +
-                     std::to_string(options.group) + "\n" + (plan ? plan->key : "");
+                     std::to_string(options.group_size) + "\n" + (plan ? plan->key : "");
   std::vector<std::string> lines;
   for (const auto& entry : fs::directory_iterator(folder)) {
     struct stat info {};

@@ -46,10 +46,10 @@ std::optional<IntegerFormat> requested_format(const at::Tensor& matrix, const st
   const std::int64_t inputs = matrix.size(1);
   const bool cut = part.style == ShardStyle::row && !part.parts.empty();
   const std::int64_t begin = cut ? part.parts.front().begin : 0;
-  std::int64_t group = group_size(cut ? part.shape[part.dim] : inputs, options.group);
+  std::int64_t group = group_size(cut ? part.shape[part.dim] : inputs, options.group_size);
   if (group == 0) return std::nullopt;
   if (begin % group != 0 || inputs % group != 0) {
-    if (options.group != 0) return std::nullopt;
+    if (options.group_size != 0) return std::nullopt;
     group = inputs % 64 == 0 ? 64 : inputs % 32 == 0 ? 32 : 0;
   }
   return group == 0 ? std::nullopt : std::optional(IntegerFormat{options.bits, group});
@@ -58,7 +58,7 @@ std::optional<IntegerFormat> requested_format(const at::Tensor& matrix, const st
 std::int64_t inner_group(const ModelConfig& config, const std::vector<TensorShape>& shapes, const StoredWeights& stored,
                          const LoadOptions& options) {
   const std::int64_t inner = config.intermediate_size;
-  if (options.bits) return group_size(inner, options.group);
+  if (options.bits) return group_size(inner, options.group_size);
   for (const auto& [name, shape] : shapes) {
     if (!is_second_inner(name) || !stored.is_integer(name)) continue;
     const std::int64_t group = stored.group({.name = name, .shape = shape});

@@ -22,8 +22,8 @@ namespace {
 constexpr std::int64_t piece_values = 4 << 20;  // of a matrix that is widened piece by piece: 16 MiB
 constexpr std::int64_t quantized_at_once = 1 << 18;
 constexpr std::int64_t many_rows = 32;
-constexpr std::int64_t few_rows =
-    16;  // that read the integers themselves; more are multiplied with floats made of them
+// Products of more rows than this first convert the integers to floats.
+constexpr std::int64_t max_integer_rows = 16;
 
 bool is_int4(const at::Tensor& weight) { return weight.scalar_type() == c10::kByte; }
 
@@ -133,7 +133,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const Scales& s
   const std::int64_t rows = x.numel() / std::max<std::int64_t>(1, x.size(-1));
   const bool gradient = c10::GradMode::is_enabled();
   const bool integers = scales.scales.defined();
-  if (integers && !gradient && rows <= few_rows && has_integer_ops(weight))
+  if (integers && !gradient && rows <= max_integer_rows && has_integer_ops(weight))
     return linear_by_op(x, weight, scales, bias);
   if (integers || (!gradient && rows >= many_rows && is_slow(weight.scalar_type())))
     return linear_in_pieces(x, weight, scales, bias);

@@ -13,10 +13,10 @@ StoredWeights open_stored(const std::filesystem::path& folder, const LoadOptions
     throw Error(ErrorCode::invalid_argument, "Model::load",
                 {.what = "weights cannot have so many bits", .got = std::to_string(options.bits), .want = "4 or 8"});
   }
-  if (options.group < 0 || options.group % 32 != 0) {
+  if (options.group_size < 0 || options.group_size % 32 != 0) {
     throw Error(ErrorCode::invalid_argument, "Model::load",
                 {.what = "the group of inputs that share a scale is out of range",
-                 .got = std::to_string(options.group),
+                 .got = std::to_string(options.group_size),
                  .want = "a multiple of 32, for example 128"});
   }
   StoredWeights stored(folder);

@@ -168,7 +168,7 @@ struct Trainer::Impl {
   }
 
   std::optional<Model> make_model() {
-    if (options.resume && ranks.first()) return Model::load(options.out, {.mapped = false});
+    if (options.resume && ranks.first()) return Model::load(options.out, {.mmap = false});
     Model created = Model::create(options.model, options.seed);
     HostRandom start(options.seed);
     if (options.bigram_start && !options.resume)

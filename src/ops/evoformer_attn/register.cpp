@@ -112,7 +112,7 @@ class Attention : public torch::autograd::Function<Attention> {
 Tensor attention_autograd(GIVEN) { return Attention::apply(PASSED); }
 
 /// What is written into has no place in a graph.
-void refuse_gradients(std::initializer_list<const Tensor*> tensors) {
+void check_no_gradients(std::initializer_list<const Tensor*> tensors) {
   if (!c10::GradMode::is_enabled()) return;
   for (const Tensor* tensor : tensors)
     if (tensor->defined() && tensor->requires_grad())
@@ -127,7 +127,7 @@ void count_change(const Tensor& tensor) {
 
 void forward_into_autograd(GIVEN, const Tensor& out, const Tensor& lse) {
   const Tensor one = bias1.value_or(Tensor()), two = bias2.value_or(Tensor());
-  refuse_gradients({&q, &k, &v, &one, &two, &out, &lse});
+  check_no_gradients({&q, &k, &v, &one, &two, &out, &lse});
   const at::AutoDispatchBelowADInplaceOrView below;
   call_into(PASSED, out, lse);
   for (const Tensor* tensor : {&out, &lse}) count_change(*tensor);
@@ -135,7 +135,7 @@ void forward_into_autograd(GIVEN, const Tensor& out, const Tensor& lse) {
 
 void backward_into_autograd(BACKWARD_INTO) {
   const Tensor one = dbias1.value_or(Tensor()), two = dbias2.value_or(Tensor());
-  refuse_gradients({&grad, &q, &k, &v, &dq, &dk, &dv, &one, &two});
+  check_no_gradients({&grad, &q, &k, &v, &dq, &dk, &dv, &one, &two});
   const at::AutoDispatchBelowADInplaceOrView below;
   call_backward_into(BACKWARD_PASSED, dq, dk, dv, dbias1, dbias2);
   for (const Tensor* tensor : {&dq, &dk, &dv, &one, &two}) count_change(*tensor);

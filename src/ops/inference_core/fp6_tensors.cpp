@@ -5,8 +5,8 @@
 #include "ATen/ops/empty.h"
 #include "ATen/ops/mm.h"
 #include "kernels/quantization/fp6.h"
-#include "ops/shared/few_rows_tensor.h"
 #include "ops/shared/scratch.h"
+#include "ops/shared/skinny_gemm_tensor.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {

@@ -11,7 +11,7 @@
 #include "ATen/ops/relu.h"
 #include "ATen/ops/rsqrt.h"
 #include "ATen/ops/silu.h"
-#include "ops/shared/few_rows_tensor.h"
+#include "ops/shared/skinny_gemm_tensor.h"
 #include "torch/library.h"
 
 namespace anyaccel::ops {
@@ -126,7 +126,7 @@ void blas_linear(const Tensor& out, const Tensor& x, const Tensor& weights) {
 /// A word for each of few sequences: weights are read at the memory's speed.
 void blas_linear_cpu(const Tensor& out, const Tensor& x, const Tensor& weights) {
   const auto type = weights.scalar_type();
-  const bool few = weights.dim() == 2 && weights.is_contiguous() && weights.numel() >= min_few_rows_weights &&
+  const bool few = weights.dim() == 2 && weights.is_contiguous() && weights.numel() >= min_skinny_gemm_weights &&
                    (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) && x.scalar_type() == type &&
                    x.dim() > 1 && x.size(-1) == weights.size(1) && x.numel() <= max_few_wide_rows * weights.size(1) &&
                    out.dim() > 1 && out.size(-1) == weights.size(0) &&
@@ -135,8 +135,8 @@ void blas_linear_cpu(const Tensor& out, const Tensor& x, const Tensor& weights) 
   const Tensor rows = x.reshape({x.numel() / weights.size(1), weights.size(1)}).to(at::kFloat).contiguous();
   const Tensor wide_out = empty(out.sizes(), at::TensorOptions(at::kFloat));
   if (rows.size(0) > 0)
-    multiply_few_rows(weights, rows, element_of("blas_linear", "the weights", weights),
-                      wide_out.mutable_data_ptr<float>());
+    multiply_skinny_gemm(weights, rows, element_of("blas_linear", "the weights", weights),
+                         wide_out.mutable_data_ptr<float>());
   out.copy_(wide_out);
 }
 

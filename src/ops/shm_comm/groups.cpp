@@ -51,8 +51,8 @@ std::shared_ptr<Group> current(Registry& state, const std::string& name) {
 }
 
 std::vector<std::string> exchange_texts(const Group& group, const std::string& mine) {
-  constexpr std::size_t kBytes = kMostText + 1;
-  std::string text = mine.substr(0, kMostText);
+  constexpr std::size_t kBytes = kMaxText + 1;
+  std::string text = mine.substr(0, kMaxText);
   text.resize(kBytes);
   std::string all(kBytes * static_cast<std::size_t>(group.size), '\0');
   gather_bytes(group, text.data(), kBytes, all.data());

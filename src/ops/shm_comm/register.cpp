@@ -58,7 +58,7 @@ void check_complex(const char* where, int parts, Reduce reduce) {
                 {.what = "complex numbers can only be summed or averaged", .got = to_string(reduce)});
 }
 
-[[noreturn]] void refuse_average(const char* where, ScalarType type) {
+[[noreturn]] void fail_average(const char* where, ScalarType type) {
   throw Error(ErrorCode::unsupported, where,
               {.what = "AVG requires a floating-point dtype", .got = c10::toString(type), .want = "a floating dtype"});
 }
@@ -75,7 +75,7 @@ Reduce reduction(const char* where, const std::string& name, ScalarType type) {
   const auto reduce = found->second;
   const auto [kind, parts] = numbers(where, type);
   check_complex(where, parts, reduce);
-  if (!can_reduce(kind, reduce)) refuse_average(where, type);
+  if (!can_reduce(kind, reduce)) fail_average(where, type);
   return reduce;
 }
 
@@ -262,7 +262,7 @@ void reduce_at(void* handle_at, const void* in, void* out, std::int64_t count, s
   const auto [kind, parts] = numbers(kWhere, type);
   const auto reduce = kReductions[op];
   check_complex(kWhere, parts, reduce);
-  if (!can_reduce(kind, reduce)) refuse_average(kWhere, type);
+  if (!can_reduce(kind, reduce)) fail_average(kWhere, type);
   if (count < 0)
     throw Error(ErrorCode::invalid_argument, kWhere, {.what = "no such count", .got = std::to_string(count)});
   const std::lock_guard lock(group.mutex);

@@ -6,7 +6,7 @@
 
 #include "ATen/ops/where.h"
 #include "kernels/transformer/attention.h"
-#include "kernels/transformer/few_rows.h"
+#include "kernels/transformer/skinny_gemm.h"
 #include "ops/shared/tasks.h"
 #include "ops/transformer/passes.h"
 
@@ -109,14 +109,14 @@ void scatter(const Layer<S>& layer, const Real* from, S* to, std::int64_t row) {
 
 /// A product of few rows, and whether it is one that the kernels here do.
 template <typename S>
-std::optional<FewRows> few_rows(const Layer<S>& layer, const Tensor& weight) {
+std::optional<SkinnyGemm> skinny_gemm(const Layer<S>& layer, const Tensor& weight) {
   if constexpr (std::is_same_v<S, float>) {
     const std::int64_t outputs = weight.size(0), inputs = weight.size(1);
     // Measured on x86 alone.
     const bool fast = layer.isa == Isa::avx512 || layer.isa == Isa::avx2;
-    if (fast && layer.rows > 0 && layer.rows <= max_few_rows && outputs % few_rows_outputs == 0 &&
-        inputs % few_rows_outputs == 0 && weight.is_contiguous())
-      return FewRows{layer.rows, outputs, inputs, read<float>(weight)};
+    if (fast && layer.rows > 0 && layer.rows <= max_skinny_rows && outputs % skinny_gemm_outputs == 0 &&
+        inputs % skinny_gemm_outputs == 0 && weight.is_contiguous())
+      return SkinnyGemm{layer.rows, outputs, inputs, read<float>(weight)};
   }
   return std::nullopt;
 }
@@ -125,15 +125,17 @@ std::optional<FewRows> few_rows(const Layer<S>& layer, const Tensor& weight) {
 template <typename S>
 bool multiply_few(const Layer<S>& layer, const Tensor& product, const Tensor& from, const Tensor& weight,
                   const Tensor& bias = {}) {
-  const auto few = few_rows(layer, weight);
+  const auto few = skinny_gemm(layer, weight);
   if (!few) return false;
   const std::int64_t piece = 128, pieces = (few->inputs + piece - 1) / piece;
-  const ThreadMemory<float> packed(few_rows_packed(*few), 1);
+  const ThreadMemory<float> packed(skinny_gemm_packed(*few), 1);
   parallel_tasks(pieces, task_threads(), [&](std::int64_t i, std::int64_t) {
-    pack_few_rows(layer.isa, *few, read<float>(from), i * piece, std::min(few->inputs, (i + 1) * piece), packed.of(0));
+    pack_skinny_gemm(layer.isa, *few, read<float>(from), i * piece, std::min(few->inputs, (i + 1) * piece),
+                     packed.of(0));
   });
-  parallel_tasks(few->outputs / few_rows_outputs, task_threads(), [&](std::int64_t i, std::int64_t) {
-    few_rows_forward(layer.isa, *few, packed.of(0), read<float>(bias), i * few_rows_outputs, write<float>(product));
+  parallel_tasks(few->outputs / skinny_gemm_outputs, task_threads(), [&](std::int64_t i, std::int64_t) {
+    skinny_gemm_forward(layer.isa, *few, packed.of(0), read<float>(bias), i * skinny_gemm_outputs,
+                        write<float>(product));
   });
   return true;
 }
@@ -148,12 +150,12 @@ void multiply_weight(const Layer<S>& layer, const Tensor& product, const Tensor&
 template <typename S>
 void multiply_back(const Layer<S>& layer, const Tensor& product, const Tensor& from, const Tensor& weight,
                    bool add = false) {
-  const auto few = few_rows(layer, weight);
+  const auto few = skinny_gemm(layer, weight);
   if (!few) return multiply(product, from, weight, add);
-  const std::int64_t strips = few->inputs / few_rows_outputs, parts = std::min(strips, task_threads());
-  const auto first = [&](std::int64_t part) { return part * strips / parts * few_rows_outputs; };
+  const std::int64_t strips = few->inputs / skinny_gemm_outputs, parts = std::min(strips, task_threads());
+  const auto first = [&](std::int64_t part) { return part * strips / parts * skinny_gemm_outputs; };
   parallel_tasks(parts, parts, [&](std::int64_t i, std::int64_t) {
-    few_rows_backward(layer.isa, *few, read<float>(from), add, first(i), first(i + 1), write<float>(product));
+    skinny_gemm_backward(layer.isa, *few, read<float>(from), add, first(i), first(i + 1), write<float>(product));
   });
 }
 

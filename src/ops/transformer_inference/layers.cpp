@@ -80,8 +80,8 @@ Tensor product(const char* where, const Tensor& x, const GivenMatrix& matrix, co
       x.scalar_type() != weight.scalar_type())
     fail_argument(where, "activations and weights do not fit", c10::str(words(x), " and ", words(weight)),
                   "one dtype, and as many channels as the weights have inputs");
-  if (takes_few_rows(x, weight, matrix.int8 || matrix.transposed)) {
-    const Tensor out = few_rows(x, weight, matrix.int8 || matrix.transposed);
+  if (takes_skinny_gemm(x, weight, matrix.int8 || matrix.transposed)) {
+    const Tensor out = skinny_gemm(x, weight, matrix.int8 || matrix.transposed);
     return bias && bias->defined() ? (wide(out) + *bias).to(x.scalar_type()) : out;
   }
   if (!bias || !bias->defined()) return at::matmul(x, inputs_first);

@@ -38,10 +38,10 @@ std::tuple<Tensor, Tensor> pre_rms_norm(const Tensor& x, const Tensor& residual,
 
 /// [outputs, inputs] as `dtype`.
 Tensor dequantize(const Tensor& weight, const Tensor& scale, std::int64_t groups, at::ScalarType dtype);
-/// Whether few_rows() is the better way for x times such a weight ([inputs, outputs], or turned): few rows, a large weight of the host, and
+/// Whether skinny_gemm() is the better way for x times such a weight ([inputs, outputs], or turned): few rows, a large weight of the host, and
 /// nobody wants a gradient.
-bool takes_few_rows(const Tensor& x, const Tensor& weight, bool transposed);
-Tensor few_rows(const Tensor& x, const Tensor& weight, bool transposed);
+bool takes_skinny_gemm(const Tensor& x, const Tensor& weight, bool transposed);
+Tensor skinny_gemm(const Tensor& x, const Tensor& weight, bool transposed);
 Tensor product(const char* where, const Tensor& x, const GivenMatrix& matrix, const OptionalTensor& bias = {});
 
 /// act(x + bias); of the gated ones the first half of the channels times act(the second half).

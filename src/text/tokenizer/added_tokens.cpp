@@ -75,8 +75,8 @@ AddedTokens::AddedTokens(const TokenizerNode& root, const Normalizer* normalizer
     by_id_.insert_or_assign(token.id, tokens_.size());
     tokens_.push_back(std::move(token));
   }
-  plain_ = WordFinder(std::move(plain));
-  normalized_ = WordFinder(std::move(normalized));
+  plain_ = AhoCorasick(std::move(plain));
+  normalized_ = AhoCorasick(std::move(normalized));
 }
 
 std::vector<AddedSplit> AddedTokens::split(std::string_view text, bool normalized) const {

@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "text/tokenizer/aho_corasick.h"
 #include "text/tokenizer/pipeline.h"
-#include "text/tokenizer/word_finder.h"
 
 namespace anyaccel::llm {
 
@@ -42,7 +42,7 @@ class AddedTokens {
  private:
   std::vector<AddedToken> tokens_;
   std::unordered_map<std::int64_t, std::size_t> by_id_;
-  WordFinder plain_, normalized_;
+  AhoCorasick plain_, normalized_;
 };
 
 }  // namespace anyaccel::llm

@@ -1,5 +1,5 @@
-#include "text/tokenizer/change_characters.h"
 #include "text/tokenizer/factories.h"
+#include "text/tokenizer/map_characters.h"
 #include "text/tokenizer/normal_form.h"
 #include "text/tokenizer/unicode.h"
 #include "text/tokenizer/utf8.h"
@@ -19,7 +19,7 @@ class BertNormalizer final : public Normalizer {
         strip_accents_(node.flag("strip_accents", lowercase_)) {}
 
   void normalize(NormalizedText& text) const override {
-    change_characters(text, [&](char32_t c, std::string_view bytes, std::string& out) {
+    map_characters(text, [&](char32_t c, std::string_view bytes, std::string& out) {
       const bool line = c == '\t' || c == '\n' || c == '\r';
       if (clean_ && (c == 0 || c == 0xfffd || (!line && is_other(c)))) return;
       if (clean_ && is_bert_space(c)) {
@@ -32,12 +32,12 @@ class BertNormalizer final : public Normalizer {
     });
     if (strip_accents_) {
       apply_normal_form(text, NormalForm::nfd);
-      change_characters(text, [](char32_t c, std::string_view bytes, std::string& out) {
+      map_characters(text, [](char32_t c, std::string_view bytes, std::string& out) {
         if (!is_mark_nonspacing(c)) out += bytes;
       });
     }
     if (!lowercase_) return;
-    change_characters(text, [](char32_t c, std::string_view, std::string& out) { append_lowercase(out, c); });
+    map_characters(text, [](char32_t c, std::string_view, std::string& out) { append_lowercase(out, c); });
   }
 
  private:

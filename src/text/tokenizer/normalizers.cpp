@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "base/untrusted_text.h"
-#include "text/tokenizer/change_characters.h"
 #include "text/tokenizer/factories.h"
+#include "text/tokenizer/map_characters.h"
 #include "text/tokenizer/normal_form.h"
 #include "text/tokenizer/pattern.h"
 #include "text/tokenizer/unicode.h"
@@ -96,11 +96,11 @@ std::unique_ptr<Normalizer> read_normalizer(const TokenizerNode& node) {
   if (type == "NFKD") return form(NormalForm::nfkd);
   if (type == "Lowercase") {
     return normalizer_of([](NormalizedText& text) {
-      change_characters(text, [](char32_t c, std::string_view, std::string& out) { append_lowercase(out, c); });
+      map_characters(text, [](char32_t c, std::string_view, std::string& out) { append_lowercase(out, c); });
     });
   }
-  if (type == "StripAccents") return normalizer_of([](NormalizedText& text) { change_characters(text, strip_accent); });
-  if (type == "Nmt") return normalizer_of([](NormalizedText& text) { change_characters(text, clean_nmt); });
+  if (type == "StripAccents") return normalizer_of([](NormalizedText& text) { map_characters(text, strip_accent); });
+  if (type == "Nmt") return normalizer_of([](NormalizedText& text) { map_characters(text, clean_nmt); });
   if (type == "Strip") {
     return normalizer_of([left = node.flag("strip_left", true), right = node.flag("strip_right", true)](
                              NormalizedText& text) { strip_space(text, left, right); });

@@ -1,9 +1,9 @@
 // WordPiece: the longest known beginning of a word, again and again; and WordLevel: whole words.
 #include "anyaccel/error.h"
 #include "base/untrusted_text.h"
+#include "text/tokenizer/aho_corasick.h"
 #include "text/tokenizer/factories.h"
 #include "text/tokenizer/utf8.h"
-#include "text/tokenizer/word_finder.h"
 
 namespace anyaccel::llm {
 
@@ -24,8 +24,8 @@ class WordPiece final : public TokenModel {
       if (word.size() > prefix.size() && word.starts_with(prefix))
         later.emplace_back(word.substr(prefix.size()), value);
     }
-    first_ = WordFinder(std::move(first));
-    later_ = WordFinder(std::move(later));
+    first_ = AhoCorasick(std::move(first));
+    later_ = AhoCorasick(std::move(later));
   }
 
   void tokenize(std::string_view piece, TokenIds& ids) const override {
@@ -60,7 +60,7 @@ class WordPiece final : public TokenModel {
 
   std::size_t max_characters_;
   std::optional<std::int64_t> unknown_;
-  WordFinder first_, later_;  ///< words at the beginning of a piece, and after another word
+  AhoCorasick first_, later_;  ///< words at the beginning of a piece, and after another word
 };
 
 class WordLevel final : public TokenModel {

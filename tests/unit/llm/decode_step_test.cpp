@@ -195,7 +195,7 @@ TEST_F(DecodeStepTest, SequencesOfIntegersTogetherHaveTheBitsOfEachAlone) {
   config.head_dim = 16;
   for (const int bits : {8, 4}) {
     const Model model = Model::create(config, 3);
-    quantize(model.state()->weights, model.config(), {.bits = bits, .group = 32});
+    quantize(model.state()->weights, model.config(), {.bits = bits, .group_size = 32});
     expect_segments_as_alone(*model.state());
   }
 }

@@ -58,7 +58,7 @@ class Quantize : public testing::Test {
     return out;
   }
   Model load(int bits, std::int64_t group = 0) const {
-    return Model::load(folder_.path(), LoadOptions{.bits = bits, .group = group});
+    return Model::load(folder_.path(), LoadOptions{.bits = bits, .group_size = group});
   }
   double distance(const Model& model) const {
     const std::vector<std::int64_t> ids = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -166,7 +166,7 @@ TEST_F(Quantize, IsKeptForTheNextTime) {
   EXPECT_GT(std::filesystem::last_write_time(cached()[0]), before - std::chrono::minutes(30));  // a use is noted
   load(8);
   EXPECT_EQ(cached().size(), 2U);
-  (void)Model::load(folder_.path(), LoadOptions{.bits = 4, .group = 32, .cache = false});
+  (void)Model::load(folder_.path(), LoadOptions{.bits = 4, .group_size = 32, .cache = false});
   EXPECT_EQ(cached().size(), 2U);
 }
 
@@ -252,7 +252,7 @@ class QuantizedParts : public Quantize {
 // Breaks when a rank makes other integers of its rows and inputs than one rank alone makes of them.
 TEST_F(QuantizedParts, AreThoseOfTheWhole) {
   for (const int bits : {8, 4}) {
-    const LoadOptions options{.bits = bits, .group = 32, .cache = false};
+    const LoadOptions options{.bits = bits, .group_size = 32, .cache = false};
     const Model model = Model::load(folder_.path(), options);
     const Weights& all = model.state()->weights;
     const at::Tensor qkv = values(all.layers[1].qkv, all.layers[1].qkv_scales);
@@ -292,7 +292,7 @@ TEST_F(QuantizedParts, GroupsFitThePart) {
   // Heads are dealt 1, 1, 2: the group of 128 of all of them fits no rank's inputs.
   const std::vector<std::int64_t> narrower = {32, 32, 64}, none = {0, 0, 0};
   for (const std::int64_t group : {0, 128}) {
-    const LoadOptions options{.bits = 4, .group = group};
+    const LoadOptions options{.bits = 4, .group_size = group};
     const auto told = parallel_plan(folder_.path(), 3, {}, options);
     const auto find = [&](const std::string& name) {
       return *std::find_if(told.begin(), told.end(), [&](const PlannedTensor& each) { return each.name == name; });

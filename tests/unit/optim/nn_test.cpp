@@ -3,6 +3,7 @@
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
@@ -10,6 +11,7 @@
 
 #include <sstream>
 
+#include "anyaccel/error.h"
 #include "anyaccel/optim.h"
 
 namespace anyaccel::nn {
@@ -67,6 +69,27 @@ TEST(TransformerLayerModule, CloneSaveLoad) {
     layer->layer().parameter("norm_w").add_(1);
   }
   EXPECT_TRUE(at::equal(copy->forward(x), want));
+}
+
+// Breaks when the module's arguments do not reach the attention, or a parent cannot register, clone or move it.
+TEST(SparseSelfAttentionModule, IsTheOps) {
+  struct Block : torch::nn::Module {
+    SparseSelfAttention attention = register_module(
+        "attention",
+        SparseSelfAttention(std::make_shared<ops::LocalSlidingWindowSparsityConfig>(2), "mul", "add", /*length=*/64));
+  };
+  Block block;
+  block.to(at::kDouble);
+  EXPECT_TRUE(block.parameters().empty());
+  const at::Tensor q = at::randn({1, 2, 64, 8}), keys_seen = at::ones({1, 64});
+  keys_seen.narrow(1, 0, 5).zero_();
+  const ops::SparseSelfAttention reference(std::make_shared<ops::LocalSlidingWindowSparsityConfig>(2), "mul", "add",
+                                           64);
+  const at::Tensor want = reference.forward(q, q, q, {}, keys_seen);
+  EXPECT_TRUE(at::equal(block.attention->forward(q, q, q, {}, keys_seen), want));
+  const auto copy = std::dynamic_pointer_cast<SparseSelfAttentionImpl>(block.attention->clone());
+  EXPECT_TRUE(at::equal(copy->forward(q, q, q, {}, keys_seen), want));
+  EXPECT_THROW(copy->forward(at::randn({1, 2, 80, 8}), q, q), Error);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ class Meeting {
   Exchange exchange(int rank, int most = 20000) {
     return [this, rank, most, step = 0](const std::string& mine) mutable {
       auto& row = table_->rows[step++];
-      std::strncpy(row.text[rank], mine.c_str(), kMostText);
+      std::strncpy(row.text[rank], mine.c_str(), kMaxText);
       row.arrived.fetch_add(1);
       for (int i = 0; row.arrived.load() < size_; ++i) {
         if (i == most) throw Error(ErrorCode::timeout, "exchange", {.what = "a rank did not come"});
@@ -49,7 +49,7 @@ class Meeting {
  private:
   struct Row {
     std::atomic<int> arrived;
-    char text[8][kMostText + 1];
+    char text[8][kMaxText + 1];
   };
   struct Table {
     Row rows[16];

@@ -9,8 +9,8 @@ namespace {
 // Memory that is written in many small pieces (a cache of keys and values) keeps this many uses; then the oldest go, and
 // what they could have shown is not seen.
 constexpr std::size_t kTidyAt = 64;
-constexpr std::size_t kMostUses = 512;
-constexpr std::size_t kMostFreed = 1024;
+constexpr std::size_t kMaxUses = 512;
+constexpr std::size_t kMaxFreed = 1024;
 
 bool both_matter(const Use& a, const Use& b) { return a.stream != b.stream && (a.written || b.written); }
 
@@ -52,7 +52,7 @@ void Detector::add(std::vector<Use>& uses, Use use, std::size_t bytes, Conflicts
   uses.resize(kept);
   if (uses.size() >= kTidyAt)
     std::erase_if(uses, [&](const Use& each) { return clocks_.known_by_host(each.stream, each.time); });
-  if (uses.size() >= kMostUses) uses.erase(uses.begin(), uses.begin() + kMostUses / 2);
+  if (uses.size() >= kMaxUses) uses.erase(uses.begin(), uses.begin() + kMaxUses / 2);
   uses.push_back(std::move(use));
 }
 
@@ -178,7 +178,7 @@ void Detector::free(std::uintptr_t address) {
     if (block.owner < 0 || block.pool != 0 || clocks_.ordered(use.stream, use.time, block.owner)) continue;
     if (std::find(block.recorded.begin(), block.recorded.end(), use.stream) != block.recorded.end()) continue;
     auto& list = freed_[block.owner];
-    if (list.size() >= kMostFreed) list.erase(list.begin(), list.begin() + kMostFreed / 2);
+    if (list.size() >= kMaxFreed) list.erase(list.begin(), list.begin() + kMaxFreed / 2);
     list.push_back({.use = std::move(use), .bytes = block.bytes, .number = number_});
   }
   block.uses.clear();

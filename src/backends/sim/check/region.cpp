@@ -8,7 +8,7 @@ namespace anyaccel::backends::sim::checking {
 namespace {
 
 using Run = std::pair<std::uintptr_t, std::uintptr_t>;
-constexpr std::int64_t kMostRuns = 1 << 18;
+constexpr std::int64_t kMaxRuns = 1 << 18;
 
 /// The pieces without gaps, by address; false when there are too many.
 bool runs_of(const Region& region, std::vector<Run>& runs) {
@@ -27,7 +27,7 @@ bool runs_of(const Region& region, std::vector<Run>& runs) {
   }
   std::int64_t count = 1;
   for (const auto& [stride, size] : dims) {
-    if (size > kMostRuns / count) return false;
+    if (size > kMaxRuns / count) return false;
     count *= size;
   }
   std::vector<std::int64_t> at(dims.size(), 0);

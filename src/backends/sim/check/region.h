@@ -10,7 +10,7 @@ namespace anyaccel::backends::sim::checking {
 
 /// Bytes of one tensor: all of [low, high) when dense, else the items that sizes and strides name from `low` on.
 struct Region {
-  static constexpr int kMostDims = 6;
+  static constexpr int kMaxDims = 6;
 
   std::uintptr_t low = 0;
   std::uintptr_t high = 0;
@@ -18,8 +18,8 @@ struct Region {
   std::uint8_t dims = 0;   ///< entries of `sizes`; tensors of more dimensions have none and count as dense
   bool dense = true;
   const char* type = "";  ///< "float32"; lives for ever
-  std::array<std::int64_t, kMostDims> sizes{};
-  std::array<std::int64_t, kMostDims> strides{};  ///< in items
+  std::array<std::int64_t, kMaxDims> sizes{};
+  std::array<std::int64_t, kMaxDims> strides{};  ///< in items
 };
 
 /// True when a byte is in both. Exact but for tensors of very many separate pieces, which overlap where their ends do.

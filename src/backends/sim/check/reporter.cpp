@@ -11,7 +11,7 @@ namespace anyaccel::backends::sim::checking {
 
 namespace {
 
-constexpr std::size_t kMostProblems = 100;
+constexpr std::size_t kMaxProblems = 100;
 
 void write_all(int file, const std::string& text) {
   for (std::size_t done = 0; done < text.size();) {
@@ -71,7 +71,7 @@ void Reporter::note(Problem problem) {
   const std::lock_guard lock(mutex_);
   if (count_note_locked(problem)) return;
   // The last note matters most, because that error may be the one that ends the program.
-  if (notes_.size() == kMostProblems) notes_.pop_back();
+  if (notes_.size() == kMaxProblems) notes_.pop_back();
   last_note_ = notes_.size();
   notes_.push_back(std::move(problem));
   write_file();
@@ -94,7 +94,7 @@ void Reporter::report(Problem problem) {
 
 void Reporter::report_locked(Problem problem) {
   if (count_locked(problem)) return;
-  if (problems_.size() == kMostProblems) {
+  if (problems_.size() == kMaxProblems) {
     ++left_out_;
     return;
   }

@@ -19,8 +19,8 @@ namespace anyaccel::backends::sim::checking {
 
 namespace {
 
-constexpr int kMostFrames = 96;
-constexpr std::size_t kMostShown = 40;
+constexpr int kMaxFrames = 96;
+constexpr std::size_t kMaxShown = 40;
 constexpr std::size_t kLongestName = 160;
 
 std::string demangled(const char* name) {
@@ -98,8 +98,8 @@ std::vector<std::string> python_stack() {
 }  // namespace
 
 Frames capture_frames() {
-  void* addresses[kMostFrames];
-  const int count = ::backtrace(addresses, kMostFrames);
+  void* addresses[kMaxFrames];
+  const int count = ::backtrace(addresses, kMaxFrames);
   return Frames(addresses + (count > 0 ? 1 : 0), addresses + count);
 }
 
@@ -128,7 +128,7 @@ std::vector<std::string> stack_text(const Stack& stack) {
     const auto line = frame_text(address, info, info.dli_fbase == program_base());
     if (line.empty()) continue;
     lines.push_back("#" + std::to_string(number++) + " " + line);
-    if (number == kMostShown) break;
+    if (number == kMaxShown) break;
   }
   return lines;
 }

@@ -33,7 +33,7 @@ Region region_of(const c10::TensorImpl& tensor) {
   region.low = reinterpret_cast<std::uintptr_t>(tensor.unsafe_storage().data()) + offset;
   region.high = tensor.numel() == 0 ? region.low : region.low + static_cast<std::uintptr_t>(last + 1) * region.item;
   region.dims = 0;
-  if (sizes.size() <= Region::kMostDims) {
+  if (sizes.size() <= Region::kMaxDims) {
     region.dims = static_cast<std::uint8_t>(sizes.size());
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       region.sizes[i] = sizes[i];

@@ -3,7 +3,7 @@
 
 #include "ATen/core/dispatch/Dispatcher.h"
 #include "kernels/transformer/transposed_rows.h"
-#include "ops/shared/few_rows_tensor.h"
+#include "ops/shared/skinny_gemm_tensor.h"
 #include "ops/transformer_inference/layers.h"
 #include "torch/library.h"
 
@@ -27,8 +27,8 @@ void multiply_turned_tensor(const Tensor& weight, const Tensor& rows, Element el
   });
 }
 
-Tensor few_rows_cpu(const Tensor& x, const Tensor& weight, bool transposed) {
-  constexpr const char* where = "transformer_inference_few_rows";
+Tensor skinny_gemm_cpu(const Tensor& x, const Tensor& weight, bool transposed) {
+  constexpr const char* where = "transformer_inference_skinny_gemm";
   check_on_host(where, "the rows", x);
   check_on_host(where, "the weights", weight);
   const Element element = element_of(where, "the weights", weight);
@@ -42,36 +42,36 @@ Tensor few_rows_cpu(const Tensor& x, const Tensor& weight, bool transposed) {
   const Tensor rows = x.reshape({x.numel() / inputs, inputs}).to(at::kFloat).contiguous();
   const Tensor out = empty(sizes, at::TensorOptions(at::kFloat));
   if (out.numel() > 0)
-    (transposed ? multiply_few_rows : multiply_turned_tensor)(weight, rows, element, out.mutable_data_ptr<float>());
+    (transposed ? multiply_skinny_gemm : multiply_turned_tensor)(weight, rows, element, out.mutable_data_ptr<float>());
   return out.to(x.scalar_type());
 }
 
-Tensor few_rows_meta(const Tensor& x, const Tensor& weight, bool transposed) {
+Tensor skinny_gemm_meta(const Tensor& x, const Tensor& weight, bool transposed) {
   auto sizes = x.sym_sizes().vec();
   sizes.back() = weight.sym_size(transposed ? 0 : 1);
   return x.new_empty_symint(sizes);
 }
 
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
-  m.def("transformer_inference_few_rows(Tensor x, Tensor weight, bool transposed) -> Tensor");
+  m.def("transformer_inference_skinny_gemm(Tensor x, Tensor weight, bool transposed) -> Tensor");
 }
-TORCH_LIBRARY_IMPL(anyaccel, CPU, m) { m.impl("transformer_inference_few_rows", few_rows_cpu); }
-TORCH_LIBRARY_IMPL(anyaccel, Meta, m) { m.impl("transformer_inference_few_rows", few_rows_meta); }
+TORCH_LIBRARY_IMPL(anyaccel, CPU, m) { m.impl("transformer_inference_skinny_gemm", skinny_gemm_cpu); }
+TORCH_LIBRARY_IMPL(anyaccel, Meta, m) { m.impl("transformer_inference_skinny_gemm", skinny_gemm_meta); }
 
 }  // namespace
 
-bool takes_few_rows(const Tensor& x, const Tensor& weight, bool transposed) {
+bool takes_skinny_gemm(const Tensor& x, const Tensor& weight, bool transposed) {
   const bool gradient = c10::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad());
   const auto type = weight.scalar_type();
-  if (!x.is_cpu() || gradient || !weight.is_contiguous() || weight.sym_numel() < min_few_rows_weights ||
+  if (!x.is_cpu() || gradient || !weight.is_contiguous() || weight.sym_numel() < min_skinny_gemm_weights ||
       (type != at::kFloat && type != at::kBFloat16 && type != at::kHalf))
     return false;
   return x.sym_numel() <= x.sym_size(-1) * (transposed ? max_few_wide_rows : max_turned_rows);
 }
 
-Tensor few_rows(const Tensor& x, const Tensor& weight, bool transposed) {
+Tensor skinny_gemm(const Tensor& x, const Tensor& weight, bool transposed) {
   static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("anyaccel::transformer_inference_few_rows", "")
+                             .findSchemaOrThrow("anyaccel::transformer_inference_skinny_gemm", "")
                              .typed<Tensor(const Tensor&, const Tensor&, bool)>();
   return op.call(x, weight, transposed);
 }

@@ -11,7 +11,7 @@
 
 #include "kernels/simd/products_isa.h"
 #include "kernels/simd/vec.h"
-#include "kernels/transformer/few_rows.h"
+#include "kernels/transformer/skinny_gemm.h"
 
 ANYACCEL_ISA_BEGIN
 namespace {
@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t block = 16;         // side of a transposed block
 constexpr std::int64_t near_outputs = 64;  // rows of the weight whose strip stays in the first-level cache
 
-inline std::int64_t padded_rows(const FewRows& p) { return (p.rows + block - 1) / block * block; }
+inline std::int64_t padded_rows(const SkinnyGemm& p) { return (p.rows + block - 1) / block * block; }
 
 /// to[j][i] = from[i][j] for a block of 16 x 16. Rows of `from` after the first n count as zeros.
 inline void transpose_block(const float* from, std::int64_t from_row, std::int64_t n, float* to, std::int64_t to_row) {
@@ -36,20 +36,20 @@ inline void transpose_block(const float* from, std::int64_t from_row, std::int64
 
 }  // namespace
 
-void pack(const FewRows& p, const float* from, std::int64_t begin, std::int64_t end, float* packed) {
+void pack(const SkinnyGemm& p, const float* from, std::int64_t begin, std::int64_t end, float* packed) {
   const std::int64_t rows = padded_rows(p);
   for (std::int64_t row = 0; row < rows; row += block)
     for (std::int64_t input = begin; input < end; input += block)
       transpose_block(from + row * p.inputs + input, p.inputs, p.rows - row, packed + input * rows + row, rows);
 }
 
-void forward(const FewRows& p, const float* packed, const float* bias, std::int64_t output, float* to) {
-  alignas(64) float products[few_rows_outputs * max_few_rows];
+void forward(const SkinnyGemm& p, const float* packed, const float* bias, std::int64_t output, float* to) {
+  alignas(64) float products[skinny_gemm_outputs * max_skinny_rows];
   const std::int64_t rows = padded_rows(p);
-  multiply<false, false>({few_rows_outputs, rows, p.inputs, p.weight + output * p.inputs, p.inputs, packed, rows,
+  multiply<false, false>({skinny_gemm_outputs, rows, p.inputs, p.weight + output * p.inputs, p.inputs, packed, rows,
                           products, rows, nullptr, 1, 0, 0});
   for (std::int64_t row = 0; row < rows; row += block)
-    for (std::int64_t i = 0; i < few_rows_outputs; i += block) {
+    for (std::int64_t i = 0; i < skinny_gemm_outputs; i += block) {
       float here[block][block];
       transpose_block(products + i * rows + row, rows, block, here[0], block);
       for (std::int64_t r = 0; r < block && row + r < p.rows; ++r)
@@ -60,8 +60,8 @@ void forward(const FewRows& p, const float* packed, const float* bias, std::int6
     }
 }
 
-void backward(const FewRows& p, const float* from, bool add, std::int64_t begin, std::int64_t end, float* to) {
-  constexpr std::int64_t strip = few_rows_outputs;
+void backward(const SkinnyGemm& p, const float* from, bool add, std::int64_t begin, std::int64_t end, float* to) {
+  constexpr std::int64_t strip = skinny_gemm_outputs;
   for (std::int64_t output = 0; output < p.outputs; output += near_outputs) {
     const std::int64_t count = p.outputs - output < near_outputs ? p.outputs - output : near_outputs;
     for (std::int64_t input = begin; input < end; input += strip) {

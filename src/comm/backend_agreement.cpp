@@ -1,4 +1,4 @@
-#include "comm/agree.h"
+#include "comm/backend_agreement.h"
 
 #include <vector>
 
@@ -11,32 +11,34 @@ namespace anyaccel::comm {
 
 namespace {
 
-std::vector<std::uint8_t> written(const BackendWish& wish) {
-  const std::string text = (wish.automatic ? "a" : "n") + wish.name;
+std::vector<std::uint8_t> written(const BackendPreference& preference) {
+  const std::string text = (preference.automatic ? "a" : "n") + preference.name;
   return {text.begin(), text.end()};
 }
 
-BackendWish read(const std::vector<std::uint8_t>& bytes) {
+BackendPreference read(const std::vector<std::uint8_t>& bytes) {
   const std::string text(bytes.begin(), bytes.end());
   return {.name = text.substr(1), .automatic = text.starts_with('a')};
 }
 
-bool may_be_gloo(const BackendWish& wish) { return wish.automatic && (wish.name == kGloo || wish.name == kCcl); }
+bool may_be_gloo(const BackendPreference& preference) {
+  return preference.automatic && (preference.name == kGloo || preference.name == kCcl);
+}
 
 }  // namespace
 
-std::string agree_on_backend(c10d::Store& store, int rank, int size, const BackendWish& wish) {
+std::string agree_on_backend(c10d::Store& store, int rank, int size, const BackendPreference& preference) {
   const auto key = [](int of) { return "backend of/" + std::to_string(of); };
-  store.set(key(rank), written(wish));
+  store.set(key(rank), written(preference));
   bool gloo = true;
   int other = 0;  // first rank that differs from rank 0
-  std::vector<BackendWish> all;
+  std::vector<BackendPreference> all;
   for (int of = 0; of < size; ++of) {
     all.push_back(read(store.get(key(of))));
     gloo = gloo && may_be_gloo(all.back());
     if (other == 0 && all.back().name != all.front().name) other = of;
   }
-  if (other == 0) return wish.name;
+  if (other == 0) return preference.name;
   const auto who = [&](int of) { return "rank " + std::to_string(of) + ": '" + all[of].name + "'"; };
   const std::string got = who(0) + ", " + who(other);
   if (!gloo)

@@ -1,6 +1,6 @@
 // Fails if lines of several ranks interleave, a rank with an unfinished line blocks the others, or a byte is lost,
 // added or moved.
-#include "launch/line_turns.h"
+#include "launch/line_interleaver.h"
 
 #include <gtest/gtest.h>
 
@@ -10,18 +10,18 @@
 namespace anyaccel::launch {
 namespace {
 
-using Mode = LineTurns::Mode;
-constexpr auto kSoon = LineTurns::kPatience / 2;
+using Mode = LineInterleaver::Mode;
+constexpr auto kSoon = LineInterleaver::kPatience / 2;
 
 class Turns : public testing::Test {
  protected:
-  LineTurns::Clock::time_point now_ = LineTurns::Clock::now();
+  LineInterleaver::Clock::time_point now_ = LineInterleaver::Clock::now();
 };
 
 // Fails if the output of unbuffered Python's print(), which writes text and newline separately, interleaves with
 // another rank's.
 TEST_F(Turns, LinesInPiecesStayWhole) {
-  LineTurns turns(2, Mode::as_written);
+  LineInterleaver turns(2, Mode::as_written);
   EXPECT_EQ(turns.add(0, "from rank 0", now_), "from rank 0");
   EXPECT_EQ(turns.add(1, "from rank 1", now_), "");
   EXPECT_EQ(turns.add(1, "\n", now_), "");
@@ -32,7 +32,7 @@ TEST_F(Turns, LinesInPiecesStayWhole) {
 
 // Fails if a prompt or a token of streamed text is not shown at once.
 TEST_F(Turns, BeginningsAreWrittenAtOnce) {
-  LineTurns turns(2, Mode::as_written);
+  LineInterleaver turns(2, Mode::as_written);
   EXPECT_EQ(turns.add(1, "> ", now_), "> ");
   EXPECT_EQ(turns.add(1, "a", now_), "a");
   EXPECT_EQ(turns.add(1, "b\nc", now_), "b\nc");
@@ -41,22 +41,22 @@ TEST_F(Turns, BeginningsAreWrittenAtOnce) {
 // Fails if a progress bar, which never ends its line, silences other ranks, or delays their lines longer than
 // necessary.
 TEST_F(Turns, NobodyWaitsForEver) {
-  LineTurns turns(3, Mode::as_written);
+  LineInterleaver turns(3, Mode::as_written);
   EXPECT_EQ(turns.add(0, "\r10%", now_), "\r10%");
   EXPECT_EQ(turns.add(1, "one\n", now_), "");
   EXPECT_EQ(turns.add(2, "two", now_ + kSoon), "");
-  EXPECT_EQ(turns.milliseconds(now_), LineTurns::kPatience.count());
+  EXPECT_EQ(turns.milliseconds(now_), LineInterleaver::kPatience.count());
   EXPECT_EQ(turns.overdue(now_ + kSoon), "");
   EXPECT_EQ(turns.add(0, "\r20%", now_ + kSoon), "\r20%");
-  EXPECT_EQ(turns.overdue(now_ + LineTurns::kPatience), "one\ntwo");
+  EXPECT_EQ(turns.overdue(now_ + LineInterleaver::kPatience), "one\ntwo");
   // The progress bar has lost its turn to rank 2.
-  EXPECT_EQ(turns.add(0, "\r30%", now_ + LineTurns::kPatience), "");
-  EXPECT_EQ(turns.add(2, "\n", now_ + LineTurns::kPatience), "\n\r30%");
+  EXPECT_EQ(turns.add(0, "\r30%", now_ + LineInterleaver::kPatience), "");
+  EXPECT_EQ(turns.add(2, "\n", now_ + LineInterleaver::kPatience), "\n\r30%");
 }
 
 // Fails if a rank that exits within a line keeps the others waiting.
 TEST_F(Turns, EndOfAWriter) {
-  LineTurns turns(2, Mode::as_written);
+  LineInterleaver turns(2, Mode::as_written);
   EXPECT_EQ(turns.add(0, "a", now_), "a");
   EXPECT_EQ(turns.add(1, "b", now_), "");
   EXPECT_EQ(turns.end(1, now_), "");
@@ -66,35 +66,35 @@ TEST_F(Turns, EndOfAWriter) {
 
 // Fails if an endless line exhausts memory with the held output of other ranks, or blocks them.
 TEST_F(Turns, EndlessLines) {
-  LineTurns turns(2, Mode::as_written);
-  const std::string piece(LineTurns::kLongest / 2, 'x');
+  LineInterleaver turns(2, Mode::as_written);
+  const std::string piece(LineInterleaver::kLongest / 2, 'x');
   EXPECT_EQ(turns.add(0, piece, now_), piece);
   EXPECT_EQ(turns.add(1, piece, now_), "");
   EXPECT_FALSE(turns.is_full(1));
   EXPECT_EQ(turns.add(1, piece, now_), "");
   EXPECT_TRUE(turns.is_full(1));
-  EXPECT_EQ(turns.add(0, piece + "y", now_).size(), 2 * LineTurns::kLongest - piece.size() + 1);
+  EXPECT_EQ(turns.add(0, piece + "y", now_).size(), 2 * LineInterleaver::kLongest - piece.size() + 1);
   EXPECT_FALSE(turns.is_full(1));
 }
 
 // Fails if an agent passes half a line to an MPI launcher although its end comes soon, or holds back a line without an
 // end.
 TEST_F(Turns, WholeLinesForOthers) {
-  LineTurns turns(2, Mode::whole_lines);
+  LineInterleaver turns(2, Mode::whole_lines);
   EXPECT_EQ(turns.add(0, "one\ntw", now_), "one\n");
   EXPECT_EQ(turns.add(0, "o", now_), "");
   EXPECT_EQ(turns.add(0, "\n", now_), "two\n");
   EXPECT_EQ(turns.add(0, "prompt: ", now_), "");
   EXPECT_EQ(turns.add(0, "10%\r", now_), "prompt: 10%\r");
   EXPECT_EQ(turns.add(0, "prompt: ", now_), "");
-  EXPECT_EQ(turns.overdue(now_ + LineTurns::kPatience), "prompt: ");
+  EXPECT_EQ(turns.overdue(now_ + LineInterleaver::kPatience), "prompt: ");
   EXPECT_EQ(turns.add(0, "end", now_), "");
   EXPECT_EQ(turns.end(0, now_), "end");
 }
 
 // Fails if a line overwrites a progress bar of another rank.
 TEST_F(Turns, NewLineBehindABar) {
-  LineTurns turns(2, Mode::line_ends);
+  LineInterleaver turns(2, Mode::line_ends);
   EXPECT_EQ(turns.add(0, "[rank 0] 10%\r", now_), "[rank 0] 10%\r");
   EXPECT_EQ(turns.add(0, "[rank 0] 20%\r", now_), "[rank 0] 20%\r");
   EXPECT_EQ(turns.add(1, "[rank 1] a\n", now_), "\n[rank 1] a\n");
@@ -105,7 +105,7 @@ TEST_F(Turns, NothingIsLostOrMoved) {
   for (const auto mode : {Mode::as_written, Mode::whole_lines})
     for (unsigned seed = 0; seed < 200; ++seed) {
       std::mt19937 random(seed);
-      LineTurns turns(4, mode);
+      LineInterleaver turns(4, mode);
       std::map<char, std::string> wrote, came;
       std::string all;
       for (int i = 0; i < 200; ++i) {

@@ -1,10 +1,10 @@
-#include "text/tokenizer/word_finder.h"
+#include "text/tokenizer/aho_corasick.h"
 
 #include <algorithm>
 
 namespace anyaccel::llm {
 
-WordFinder::WordFinder(std::vector<std::pair<std::string, std::size_t>> words) {
+AhoCorasick::AhoCorasick(std::vector<std::pair<std::string, std::size_t>> words) {
   for (auto& word : words) std::reverse(word.first.begin(), word.first.end());
   std::stable_sort(words.begin(), words.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   words.erase(std::unique(words.begin(), words.end(), [](const auto& a, const auto& b) { return a.first == b.first; }),
@@ -49,7 +49,7 @@ WordFinder::WordFinder(std::vector<std::pair<std::string, std::size_t>> words) {
   }
 }
 
-WordFinder::Index WordFinder::child(Index node, unsigned char byte) const {
+AhoCorasick::Index AhoCorasick::child(Index node, unsigned char byte) const {
   if (node == 0) return first_[byte];
   const Node& own = nodes_[node];
   const auto begin = nodes_.begin() + own.children, end = begin + own.count;
@@ -57,7 +57,7 @@ WordFinder::Index WordFinder::child(Index node, unsigned char byte) const {
   return found != end && found->byte == byte ? static_cast<Index>(found - nodes_.begin()) : 0;
 }
 
-WordFinder::Index WordFinder::next(Index node, unsigned char byte) const {
+AhoCorasick::Index AhoCorasick::next(Index node, unsigned char byte) const {
   while (true) {
     if (const Index found = child(node, byte)) return found;
     if (node == 0) return 0;
@@ -65,7 +65,7 @@ WordFinder::Index WordFinder::next(Index node, unsigned char byte) const {
   }
 }
 
-std::vector<FoundWord> WordFinder::find(std::string_view text) const {
+std::vector<FoundWord> AhoCorasick::find(std::string_view text) const {
   std::vector<FoundWord> out;
   if (empty()) return out;
   Index node = 0;

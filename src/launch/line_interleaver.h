@@ -13,7 +13,7 @@ namespace anyaccel::launch {
 /// Decides whose text is written next. A writer that has begun a line keeps its turn until the line ends. Text of other
 /// writers is held meanwhile, but for at most kPatience, so that a prompt or a progress bar blocks nobody. Bytes are
 /// never changed or lost, and each writer's bytes stay in order. Never waits: callers pass the current time.
-class LineTurns {
+class LineInterleaver {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kPatience{1000};
@@ -25,7 +25,7 @@ class LineTurns {
     whole_lines,  ///< it waits for the line's end, for at most kPatience: for output that another program forwards
     line_ends,    ///< writers pass whole lines, ended by "\n" or "\r"; after "\r", another writer starts a new line
   };
-  LineTurns(std::size_t writers, Mode mode) : writers_(writers), mode_(mode) {}
+  LineInterleaver(std::size_t writers, Mode mode) : writers_(writers), mode_(mode) {}
 
   /// Adds text of `writer`. Returns the text to write now.
   std::string add(std::size_t writer, std::string_view text, Clock::time_point now);

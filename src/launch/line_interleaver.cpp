@@ -1,10 +1,10 @@
-#include "launch/line_turns.h"
+#include "launch/line_interleaver.h"
 
 #include <algorithm>
 
 namespace anyaccel::launch {
 
-std::string LineTurns::add(std::size_t writer, std::string_view text, Clock::time_point now) {
+std::string LineInterleaver::add(std::size_t writer, std::string_view text, Clock::time_point now) {
   std::string out;
   if (text.empty()) return out;
   auto& mine = writers_[writer];
@@ -14,7 +14,7 @@ std::string LineTurns::add(std::size_t writer, std::string_view text, Clock::tim
   return out;
 }
 
-std::string LineTurns::end(std::size_t writer, Clock::time_point now) {
+std::string LineInterleaver::end(std::size_t writer, Clock::time_point now) {
   std::string out;
   if (turn_ != kNobody && turn_ != writer) return out;
   write(writer, writers_[writer].held.size(), now, out);
@@ -23,7 +23,7 @@ std::string LineTurns::end(std::size_t writer, Clock::time_point now) {
   return out;
 }
 
-std::string LineTurns::overdue(Clock::time_point now) {
+std::string LineInterleaver::overdue(Clock::time_point now) {
   std::string out;
   for (;;) {
     const auto first = oldest();
@@ -34,14 +34,14 @@ std::string LineTurns::overdue(Clock::time_point now) {
   return out;
 }
 
-std::string LineTurns::rest(Clock::time_point now) {
+std::string LineInterleaver::rest(Clock::time_point now) {
   std::string out;
   for (std::size_t first; (first = turn_ != kNobody && !writers_[turn_].held.empty() ? turn_ : oldest()) != kNobody;)
     write(first, writers_[first].held.size(), now, out);
   return out;
 }
 
-int LineTurns::milliseconds(Clock::time_point now) const {
+int LineInterleaver::milliseconds(Clock::time_point now) const {
   const auto first = oldest();
   if (first == kNobody) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(writers_[first].since + kPatience - now);
@@ -49,7 +49,7 @@ int LineTurns::milliseconds(Clock::time_point now) const {
 }
 
 /// Writes the first `bytes` held bytes of `writer`.
-void LineTurns::write(std::size_t writer, std::size_t bytes, Clock::time_point now, std::string& out) {
+void LineInterleaver::write(std::size_t writer, std::size_t bytes, Clock::time_point now, std::string& out) {
   if (bytes == 0) return;
   auto& held = writers_[writer].held;
   if (mode_ == Mode::line_ends && last_byte_ == '\r' && last_ != writer) out += '\n';
@@ -64,7 +64,7 @@ void LineTurns::write(std::size_t writer, std::size_t bytes, Clock::time_point n
 }
 
 /// Number of bytes that `writer` may write on its turn.
-std::size_t LineTurns::ready(std::size_t writer) const {
+std::size_t LineInterleaver::ready(std::size_t writer) const {
   const auto& held = writers_[writer].held;
   if (mode_ != Mode::whole_lines || held.size() >= kLongest) return held.size();
   const auto end = held.find_last_of("\n\r");
@@ -72,7 +72,7 @@ std::size_t LineTurns::ready(std::size_t writer) const {
 }
 
 /// Writes held text, oldest first, until a writer has begun a line.
-void LineTurns::write_waiting(Clock::time_point now, std::string& out) {
+void LineInterleaver::write_waiting(Clock::time_point now, std::string& out) {
   if (turn_ != kNobody && line_ <= kLongest) write(turn_, ready(turn_), now, out);
   std::vector<bool> seen(writers_.size());
   while (turn_ == kNobody || line_ > kLongest) {
@@ -86,7 +86,7 @@ void LineTurns::write_waiting(Clock::time_point now, std::string& out) {
   }
 }
 
-std::size_t LineTurns::oldest() const {
+std::size_t LineInterleaver::oldest() const {
   std::size_t out = kNobody;
   for (std::size_t i = 0; i < writers_.size(); ++i)
     if (!writers_[i].held.empty() && (out == kNobody || writers_[i].since < writers_[out].since)) out = i;

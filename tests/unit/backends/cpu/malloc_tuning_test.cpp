@@ -1,4 +1,4 @@
-#include "backends/cpu/heap.h"
+#include "backends/cpu/malloc_tuning.h"
 
 #include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>

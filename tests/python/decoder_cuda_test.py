@@ -1,4 +1,4 @@
-"""What the pass of new tokens does on a CUDA device beside what inference_test.py asks of every device: streams, graphs, the host's results, long
+"""What the pass of new tokens does on a CUDA device beside what decoder_test.py asks of every device: streams, graphs, the host's results, long
 caches. Each test is to be seen on hardware; without a device the file is skipped."""
 
 import pytest
@@ -6,7 +6,7 @@ import torch
 
 import anyaccel
 
-from inference_case import Model, decode
+from decoder_case import Model, decode
 
 accelerator = anyaccel.get_accelerator()
 DEVICE = accelerator.current_device_name()

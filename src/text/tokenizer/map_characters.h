@@ -11,7 +11,7 @@ namespace anyaccel::llm {
 
 /// Replaces each character by the text that `change(character, its bytes, out)` appends to `out`.
 template <typename F>
-void change_characters(NormalizedText& text, F&& change) {
+void map_characters(NormalizedText& text, F&& change) {
   std::string out;
   out.reserve(text.text.size());
   std::size_t lead = 0, at = 0;

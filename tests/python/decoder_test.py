@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from inference_case import DEVICE, KINDS, Model, accelerator, decode
+from decoder_case import DEVICE, KINDS, Model, accelerator, decode
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,4 +1,4 @@
-#include "comm/agree.h"
+#include "comm/backend_agreement.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -12,7 +12,7 @@ namespace anyaccel::comm {
 namespace {
 
 /// Each rank's result, or the error's text.
-std::vector<std::string> told(const std::vector<BackendWish>& wishes) {
+std::vector<std::string> told(const std::vector<BackendPreference>& wishes) {
   c10d::HashStore store;
   std::vector<std::string> out(wishes.size());
   test::in_threads(static_cast<int>(wishes.size()), [&](int rank) {
@@ -42,9 +42,9 @@ TEST(AgreeOnBackend, GlooWhereNotAllHaveOneCcl) {
 
 // Fails if an explicitly named backend is silently replaced, or only some of the ranks get the error.
 TEST(AgreeOnBackend, OtherDifferencesAreErrorsOfAll) {
-  for (const auto& wishes : {std::vector<BackendWish>{{"ccl", false}, {"gloo", true}},
-                             std::vector<BackendWish>{{"ccl", true}, {"gloo", false}},
-                             std::vector<BackendWish>{{"nccl", true}, {"gloo", true}}})
+  for (const auto& wishes : {std::vector<BackendPreference>{{"ccl", false}, {"gloo", true}},
+                             std::vector<BackendPreference>{{"ccl", true}, {"gloo", false}},
+                             std::vector<BackendPreference>{{"nccl", true}, {"gloo", true}}})
     for (const std::string& text : told(wishes))
       EXPECT_NE(text.find("different communication backends; got rank 0: '" + wishes[0].name + "', rank 1: 'gloo'"),
                 std::string::npos)

@@ -18,11 +18,11 @@ struct FoundWord {
   std::size_t value;
 };
 
-class WordFinder {
+class AhoCorasick {
  public:
-  WordFinder() = default;
+  AhoCorasick() = default;
   /// Non-empty words, each with a value. Of equal words, the first one is used.
-  explicit WordFinder(std::vector<std::pair<std::string, std::size_t>> words);
+  explicit AhoCorasick(std::vector<std::pair<std::string, std::size_t>> words);
 
   bool empty() const { return words_.empty(); }
   /// Returns the longest word at each position where a word begins, from the last position to the first. Takes time

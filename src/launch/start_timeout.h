@@ -10,12 +10,12 @@
 namespace anyaccel::launch {
 
 /// Time is told to it, so that nothing here waits.
-class StartWatch {
+class StartTimeout {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// `hosts`: of each rank. `limit`: the longest time without a new rank, 0: for ever.
-  StartWatch(std::vector<std::string> hosts, std::chrono::milliseconds limit, Clock::time_point now);
+  StartTimeout(std::vector<std::string> hosts, std::chrono::milliseconds limit, Clock::time_point now);
 
   /// Until there is something to look at, as poll() takes it: below 0 for never.
   int milliseconds(Clock::time_point now) const;

@@ -1,4 +1,4 @@
-#include "launch/start_watch.h"
+#include "launch/start_timeout.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@ namespace {
 using std::chrono::milliseconds;
 
 // Breaks when ranks that come late but come are given up, those that do not come are waited for, or not named with their hosts.
-TEST(StartWatch, NamesWhatDoesNotCome) {
-  const auto begin = StartWatch::Clock::now();
-  StartWatch watch({"a", "b", "c"}, milliseconds(100), begin);
+TEST(StartTimeout, NamesWhatDoesNotCome) {
+  const auto begin = StartTimeout::Clock::now();
+  StartTimeout watch({"a", "b", "c"}, milliseconds(100), begin);
   EXPECT_EQ(watch.milliseconds(begin), 100);
   EXPECT_EQ(watch.missing({}, begin + milliseconds(99)), "");
   EXPECT_EQ(watch.milliseconds(begin + milliseconds(99)), 1);
@@ -24,9 +24,9 @@ TEST(StartWatch, NamesWhatDoesNotCome) {
 }
 
 // Breaks when a message of a large job has no end.
-TEST(StartWatch, NamesAFew) {
-  const auto begin = StartWatch::Clock::now();
-  StartWatch watch(std::vector<std::string>(10, "a"), milliseconds(1), begin);
+TEST(StartTimeout, NamesAFew) {
+  const auto begin = StartTimeout::Clock::now();
+  StartTimeout watch(std::vector<std::string>(10, "a"), milliseconds(1), begin);
   EXPECT_EQ(watch.missing({4}, begin), "");
   EXPECT_EQ(watch.missing({4}, begin + milliseconds(1)),
             "rank 0 on a, rank 1 on a, rank 2 on a, rank 3 on a, rank 5 on a, rank 6 on a, rank 7 on a, rank 8 on a "
@@ -34,18 +34,18 @@ TEST(StartWatch, NamesAFew) {
 }
 
 // Breaks when a job that runs is looked at again and again, or ended.
-TEST(StartWatch, EndsWhenAllAreThere) {
-  const auto begin = StartWatch::Clock::now();
-  StartWatch watch({"a", "b"}, milliseconds(100), begin);
+TEST(StartTimeout, EndsWhenAllAreThere) {
+  const auto begin = StartTimeout::Clock::now();
+  StartTimeout watch({"a", "b"}, milliseconds(100), begin);
   EXPECT_EQ(watch.missing({0, 1}, begin + milliseconds(150)), "");
   EXPECT_EQ(watch.milliseconds(begin + milliseconds(150)), -1);
   EXPECT_EQ(watch.missing({0, 1}, begin + milliseconds(900)), "");
 }
 
 // Breaks when there is no way to wait for ever, or jobs without an MPI launcher are watched.
-TEST(StartWatch, WithoutALimit) {
-  const auto begin = StartWatch::Clock::now();
-  for (auto watch : {StartWatch({"a"}, milliseconds(0), begin), StartWatch({}, milliseconds(100), begin)}) {
+TEST(StartTimeout, WithoutALimit) {
+  const auto begin = StartTimeout::Clock::now();
+  for (auto watch : {StartTimeout({"a"}, milliseconds(0), begin), StartTimeout({}, milliseconds(100), begin)}) {
     EXPECT_EQ(watch.milliseconds(begin), -1);
     EXPECT_EQ(watch.missing({}, begin + milliseconds(1000000)), "");
   }

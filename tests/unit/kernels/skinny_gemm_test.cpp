@@ -1,5 +1,5 @@
 // Products of few rows with a weight: each instruction set against sums in double.
-#include "kernels/transformer/few_rows.h"
+#include "kernels/transformer/skinny_gemm.h"
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ void expect_guard(const std::vector<float>& memory) {
 }
 
 struct Case {
-  FewRows product;
+  SkinnyGemm product;
   std::vector<float> weight, inputs, outputs, bias;
 
   Case(std::int64_t rows, std::int64_t out, std::int64_t in)
@@ -60,12 +60,13 @@ struct Case {
 };
 
 void check_forward(Isa isa, const Case& c, bool biased) {
-  const FewRows& p = c.product;
-  auto packed = guarded(few_rows_packed(p)), to = guarded(p.rows * p.outputs);
-  for (std::int64_t at = 0; at < p.inputs; at += 32) pack_few_rows(isa, p, c.inputs.data(), at, at + 32, packed.data());
+  const SkinnyGemm& p = c.product;
+  auto packed = guarded(skinny_gemm_packed(p)), to = guarded(p.rows * p.outputs);
+  for (std::int64_t at = 0; at < p.inputs; at += 32)
+    pack_skinny_gemm(isa, p, c.inputs.data(), at, at + 32, packed.data());
   expect_guard(packed);
-  for (std::int64_t output = 0; output < p.outputs; output += few_rows_outputs)
-    few_rows_forward(isa, p, packed.data(), biased ? c.bias.data() : nullptr, output, to.data());
+  for (std::int64_t output = 0; output < p.outputs; output += skinny_gemm_outputs)
+    skinny_gemm_forward(isa, p, packed.data(), biased ? c.bias.data() : nullptr, output, to.data());
   expect_guard(to);
   for (std::int64_t row = 0; row < p.rows; ++row)
     for (std::int64_t i = 0; i < p.outputs; ++i)
@@ -75,13 +76,13 @@ void check_forward(Isa isa, const Case& c, bool biased) {
 }
 
 void check_backward(Isa isa, const Case& c, bool add) {
-  const FewRows& p = c.product;
+  const SkinnyGemm& p = c.product;
   auto to = guarded(p.rows * p.inputs);
   std::fill_n(to.begin(), p.rows * p.inputs, 0.5F);
   // Two ranges, as of two threads.
-  const std::int64_t half = p.inputs / 2 / few_rows_outputs * few_rows_outputs;
-  if (half) few_rows_backward(isa, p, c.outputs.data(), add, 0, half, to.data());
-  few_rows_backward(isa, p, c.outputs.data(), add, half, p.inputs, to.data());
+  const std::int64_t half = p.inputs / 2 / skinny_gemm_outputs * skinny_gemm_outputs;
+  if (half) skinny_gemm_backward(isa, p, c.outputs.data(), add, 0, half, to.data());
+  skinny_gemm_backward(isa, p, c.outputs.data(), add, half, p.inputs, to.data());
   expect_guard(to);
   for (std::int64_t row = 0; row < p.rows; ++row)
     for (std::int64_t i = 0; i < p.inputs; ++i)
@@ -90,7 +91,7 @@ void check_backward(Isa isa, const Case& c, bool add) {
 }
 
 // Fails when an instruction set's tiles, the rows beside whole ones, a transposition, the bias or a range's end go wrong.
-TEST(FewRows, InstructionSetsAgreeWithDouble) {
+TEST(SkinnyGemm, InstructionSetsAgreeWithDouble) {
   struct Size {
     std::int64_t outputs, inputs;
   };

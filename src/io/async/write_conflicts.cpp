@@ -1,4 +1,4 @@
-#include "io/async/neighbours.h"
+#include "io/async/write_conflicts.h"
 
 #include <algorithm>
 #include <map>
@@ -17,21 +17,21 @@ Range whole_pieces(const Range& range) { return {round_down(range.begin, kPiece)
 
 }  // namespace
 
-std::shared_ptr<Neighbours> Neighbours::of(dev_t device, ino_t number) {
+std::shared_ptr<WriteConflicts> WriteConflicts::of(dev_t device, ino_t number) {
   // Never destroyed: files may be open while other static objects go.
   static auto& mutex = *new std::mutex;
-  static auto& all = *new std::map<std::pair<dev_t, ino_t>, std::weak_ptr<Neighbours>>;
+  static auto& all = *new std::map<std::pair<dev_t, ino_t>, std::weak_ptr<WriteConflicts>>;
   const std::lock_guard lock(mutex);
   const std::pair key{device, number};
   if (const auto found = all.find(key); found != all.end())
     if (auto same = found->second.lock()) return same;
   std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
-  auto made = std::make_shared<Neighbours>();
+  auto made = std::make_shared<WriteConflicts>();
   all[key] = made;
   return made;
 }
 
-bool Neighbours::begin(const Range& range, bool direct) {
+bool WriteConflicts::begin(const Range& range, bool direct) {
   const std::lock_guard lock(mutex_);
   // Those that wait are few and near each other, so nobody waits for ever: what comes later is elsewhere.
   const auto& others = direct ? cached_ : direct_;
@@ -42,7 +42,7 @@ bool Neighbours::begin(const Range& range, bool direct) {
   return true;
 }
 
-void Neighbours::end(const Range& range, bool direct) noexcept {
+void WriteConflicts::end(const Range& range, bool direct) noexcept {
   const std::lock_guard lock(mutex_);
   auto& own = direct ? direct_ : cached_;
   const auto found = std::find(own.begin(), own.end(), range);

@@ -13,10 +13,10 @@ namespace anyaccel::ops {
 /// More rows than these are faster in LibTorch's products.
 constexpr std::int64_t max_few_wide_rows = 16;
 /// Smaller weights stay in the processor's cache, and LibTorch's product is as good.
-constexpr std::int64_t min_few_rows_weights = 1 << 16;
+constexpr std::int64_t min_skinny_gemm_weights = 1 << 16;
 
 /// to[rows][outputs] = rows[rows][inputs] (float32) times weight [outputs, inputs]; both are contiguous and of the host.
-inline void multiply_few_rows(const at::Tensor& weight, const at::Tensor& rows, Element element, float* to) {
+inline void multiply_skinny_gemm(const at::Tensor& weight, const at::Tensor& rows, Element element, float* to) {
   Matrix matrix;
   matrix.format = element == Element::f32 ? Format::f32 : element == Element::bf16 ? Format::bf16 : Format::fp16;
   matrix.outputs = weight.size(0), matrix.inputs = weight.size(1);

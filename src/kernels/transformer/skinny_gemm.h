@@ -9,26 +9,26 @@
 namespace anyaccel::ops {
 
 /// A weight [outputs][inputs], without gaps; both are multiples of 32.
-struct FewRows {
+struct SkinnyGemm {
   std::int64_t rows, outputs, inputs;
   const float* weight;
 };
 
 /// More rows than these are faster in a general product.
-constexpr std::int64_t max_few_rows = 64;
+constexpr std::int64_t max_skinny_rows = 64;
 /// Outputs that one forward call does, and the unit of the backward call's inputs.
-constexpr std::int64_t few_rows_outputs = 32;
+constexpr std::int64_t skinny_gemm_outputs = 32;
 
 /// Elements of `packed`: the rows, filled up to whole vectors, transposed.
-std::int64_t few_rows_packed(const FewRows& product) noexcept;
+std::int64_t skinny_gemm_packed(const SkinnyGemm& product) noexcept;
 /// Inputs [begin, end), multiples of 16, of from[rows][inputs] into `packed`.
-void pack_few_rows(Isa isa, const FewRows& product, const float* from, std::int64_t begin, std::int64_t end,
-                   float* packed) noexcept;
+void pack_skinny_gemm(Isa isa, const SkinnyGemm& product, const float* from, std::int64_t begin, std::int64_t end,
+                      float* packed) noexcept;
 /// to[rows][outputs] = from weight^T, and `bias` unless it is null, for the outputs from `output`.
-void few_rows_forward(Isa isa, const FewRows& product, const float* packed, const float* bias, std::int64_t output,
-                      float* to) noexcept;
+void skinny_gemm_forward(Isa isa, const SkinnyGemm& product, const float* packed, const float* bias,
+                         std::int64_t output, float* to) noexcept;
 /// to[rows][inputs] (+)= from[rows][outputs] weight, for the inputs [begin, end).
-void few_rows_backward(Isa isa, const FewRows& product, const float* from, bool add, std::int64_t begin,
-                       std::int64_t end, float* to) noexcept;
+void skinny_gemm_backward(Isa isa, const SkinnyGemm& product, const float* from, bool add, std::int64_t begin,
+                          std::int64_t end, float* to) noexcept;
 
 }  // namespace anyaccel::ops

@@ -1,4 +1,4 @@
-#include "launch/start_watch.h"
+#include "launch/start_timeout.h"
 
 #include <algorithm>
 #include <utility>
@@ -11,16 +11,16 @@ constexpr int kNamed = 8;
 
 }  // namespace
 
-StartWatch::StartWatch(std::vector<std::string> hosts, std::chrono::milliseconds limit, Clock::time_point now)
+StartTimeout::StartTimeout(std::vector<std::string> hosts, std::chrono::milliseconds limit, Clock::time_point now)
     : hosts_(std::move(hosts)), limit_(limit), last_(now), watching_(limit.count() > 0 && !hosts_.empty()) {}
 
-int StartWatch::milliseconds(Clock::time_point now) const {
+int StartTimeout::milliseconds(Clock::time_point now) const {
   if (!watching_) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(last_ + limit_ - now).count();
   return static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(left, 0, 1000000000));
 }
 
-std::string StartWatch::missing(const std::set<int>& started, Clock::time_point now) {
+std::string StartTimeout::missing(const std::set<int>& started, Clock::time_point now) {
   if (watching_ && started.size() > seen_) {
     seen_ = started.size();
     last_ = now;
