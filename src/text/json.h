@@ -63,7 +63,7 @@ class BasicJsonReader {
 };
 
 extern template class ANYACCEL_API BasicJsonReader<Json>;
-extern template class ANYACCEL_API BasicJsonReader<SortedJson>;
+extern template class BasicJsonReader<SortedJson>;
 using JsonReader = BasicJsonReader<Json>;
 using SortedJsonReader = BasicJsonReader<SortedJson>;
 
