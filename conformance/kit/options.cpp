@@ -14,18 +14,18 @@ namespace anyaccel::conformance {
 namespace {
 
 constexpr std::array kOptions{
-    OptionInfo{"backend", "NAME", "Accelerator to judge; default: the one that programs get here"},
-    OptionInfo{"suite", "SUITE", "Only this suite (may be given several times)"},
-    OptionInfo{"case", "PATTERN", "Only cases of this name, for example 'memory.peak_*'"},
-    OptionInfo{"list", nullptr, "Print the cases with their grades and end"},
-    OptionInfo{"json", "FILE", "Write the results as JSON; - is standard output, instead of the text"},
-    OptionInfo{"junit", "FILE", "Write the results as JUnit's XML"},
-    OptionInfo{"markdown", "FILE", "Write a page that can be published"},
-    OptionInfo{"note", "TEXT", "A sentence for that page, for example what it ran on"},
-    OptionInfo{"plugin", "FILE", "Library of a plugin, whose backend is judged unless --backend names another"},
-    OptionInfo{"skips", "FILE", "Cases that are unsupported or known to fail (may be given several times)"},
-    OptionInfo{"timeout", "SECONDS", "For one case; default 60"},
-    OptionInfo{"speed", nullptr, "Time tensor operations beside the host instead of checking them"},
+    OptionInfo{"backend", "NAME", "Accelerator to test (default: the detected one)"},
+    OptionInfo{"suite", "SUITE", "Run only this suite; may be repeated"},
+    OptionInfo{"case", "PATTERN", "Run only matching cases, for example 'memory.peak_*'"},
+    OptionInfo{"list", nullptr, "List the cases with their grades and exit"},
+    OptionInfo{"json", "FILE", "Write the results as JSON; -: to standard output, instead of the text"},
+    OptionInfo{"junit", "FILE", "Write the results as JUnit XML"},
+    OptionInfo{"markdown", "FILE", "Write the results as a Markdown page"},
+    OptionInfo{"note", "TEXT", "Note on that page, for example the hardware"},
+    OptionInfo{"plugin", "FILE", "Library of a plugin to load; its backend is tested unless --backend names another"},
+    OptionInfo{"skips", "FILE", "List of cases that are unsupported or known to fail; may be repeated"},
+    OptionInfo{"timeout", "SECONDS", "Time limit per case in seconds (default 60)"},
+    OptionInfo{"speed", nullptr, "Time tensor operations on the device and the host instead of testing"},
 };
 
 double read_seconds(const std::string& text) {
@@ -33,7 +33,7 @@ double read_seconds(const std::string& text) {
   double value = 0;
   if (in >> value && in.eof() && value > 0 && value < 1e6) return value;
   throw Error(ErrorCode::invalid_argument, "conformance",
-              {.what = "--timeout is no number of seconds", .got = "'" + text + "'", .want = "for example 60"});
+              {.what = "--timeout is not a number of seconds", .got = "'" + text + "'", .want = "for example 60"});
 }
 
 void write_file(const std::string& path, const Report& report, void (*write)(std::ostream&, const Report&)) {
@@ -57,14 +57,14 @@ int print_list(const Options& options) {
 }
 
 void print_help(const char* program) {
-  std::cout << "Usage: " << program << " [OPTION]...\n\nJudge an accelerator by the cases of the conformance kit.\n\n";
+  std::cout << "Usage: " << program << " [OPTION]...\n\nTest an accelerator with the conformance kit.\n\n";
   for (const auto& option : kOptions) {
     std::string left = std::string("  --") + option.name + (option.value ? std::string(" ") + option.value : "");
     left.resize(std::max<std::size_t>(left.size() + 2, 22), ' ');
     std::cout << left << option.text << "\n";
   }
-  std::cout << "  -h, --help          Print this help and end\n\n"
-               "Exit code: 0 every required case passed, 1 it did not or something failed, 2 wrong usage.\n";
+  std::cout << "  -h, --help          Print this help and exit\n\n"
+               "Exit code: 0 all required cases passed, 1 a case or the run failed, 2 wrong usage.\n";
 }
 
 Options parse(int argc, const char* const* argv) {
@@ -82,7 +82,7 @@ Options parse(int argc, const char* const* argv) {
         std::find_if(kOptions.begin(), kOptions.end(), [&](const OptionInfo& option) { return name == option.name; });
     if (known != kOptions.end() && known->value != nullptr && !has_value) {
       if (i + 1 == argc)
-        throw Error(ErrorCode::invalid_argument, "conformance", {.what = "--" + name + " wants a value"});
+        throw Error(ErrorCode::invalid_argument, "conformance", {.what = "--" + name + " requires a value"});
       value = argv[++i];
     }
     set_option(options, name, value);

@@ -135,6 +135,8 @@ class OpenMPI(OverHosts, HostsTest):
         self.variables["ANYACCEL_LAUNCH_SILENCE"] = "5"
         process = self.start("trap '' TERM; touch up$RANK; sleep 1000")
         self.addCleanup(self.hosts[1].link, up=True)
+        # TCP sends no keepalives while data are unacknowledged, so Open MPI would notice after 15 minutes.
+        wait_for(lambda: all(line.split()[2] == "0" for host in self.hosts for line in host.run("ss -Htn").stdout.splitlines()))
         self.hosts[1].link(up=False)
         begin = time.monotonic()
         _, error = process.communicate(timeout=100)

@@ -134,11 +134,11 @@ void add_chat(CLI::App& command, Context& context) {
   a.options.generate.max_new_tokens = 1024;
   add_generation_options(command, a.options);
   add_speculation_options(command, a.speculation);
-  command.add_option("--system", a.system, "What the model is told before the conversation");
+  command.add_option("--system", a.system, "System prompt");
   command
       .add_option("--render", a.render,
-                  "Only print the text that the chat template makes of each line of this file (-: standard input): "
-                  "a JSON list of messages, or an object of the template's variables")
+                  "Print what the chat template makes of each line of this file (-: standard input), a JSON list of "
+                  "messages or an object of template variables, and exit")
       ->type_name("FILE");
   command.callback([arguments, &context] { run_chat(*arguments, context); });
 }

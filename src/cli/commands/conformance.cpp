@@ -34,7 +34,7 @@ void add_conformance(CLI::App& command, Context& context) {
           ->allow_extra_args(false);
     }
   }
-  command.footer("Exit code: 0 every required case passed, 1 it did not or something failed, 2 wrong usage.");
+  command.footer("Exit code: 0 all required cases passed, 1 a case or the run failed, 2 wrong usage.");
   command.callback([options, &context] { context.exit_code = conformance::run_and_write(*options); });
 }
 

@@ -69,12 +69,14 @@ void add_embed(CLI::App& command, Context&) {
   EmbedArguments& a = *arguments;
   command.add_option("-m,--model", a.model, "Folder of a BERT checkpoint")->required()->type_name("DIR");
   auto* source = command.add_option_group("input")->require_option(1);
-  source->add_option("--text", a.text, "Take this text");
-  source->add_option("--file", a.file, "Take each line of this file alone (-: standard input)")->type_name("FILE");
-  command.add_option("--npy", a.npy, "Write the vectors to this .npy file, a row a text, instead of printing them")
+  source->add_option("--text", a.text, "Text to embed");
+  source->add_option("--file", a.file, "File with one text per line (-: standard input)")->type_name("FILE");
+  command
+      .add_option("--npy", a.npy, "Write the embeddings to this .npy file, one row per text, instead of printing them")
       ->type_name("OUT");
-  command.add_option("--batch-size", a.options.batch_size, "Texts that are computed at once")->capture_default_str();
-  command.add_option("--dtype", a.dtype, "What to compute in: fp32, bf16 or fp16")->capture_default_str();
+  command.add_option("--batch-size", a.options.batch_size, "Number of texts to compute together")
+      ->capture_default_str();
+  command.add_option("--dtype", a.dtype, "Compute type: fp32, bf16 or fp16")->capture_default_str();
   command.add_flag("--json", a.json, "Print one JSON object");
   command.callback([arguments] { run_embed(*arguments); });
 }

@@ -152,7 +152,7 @@ void add_generate(CLI::App& command, Context& context) {
   add_generation_options(command, a.options);
   add_speculation_options(command, a.speculation);
   auto* prompt = command.add_option("-p,--prompt", a.prompt, "Text to continue");
-  auto* ids = command.add_option("--prompt-ids", a.prompt_ids, "The same as token ids, for example \"1 2 3\"");
+  auto* ids = command.add_option("--prompt-ids", a.prompt_ids, "Prompt as token ids, for example \"1 2 3\"");
   ids->excludes(prompt);
   auto* prompts = command.add_option("--prompts", a.prompts,
                                      "File of prompts (-: standard input): a text per line, or a line of JSON with "

@@ -8,38 +8,40 @@ namespace anyaccel::cli {
 
 void add_generation_options(CLI::App& command, GenerationOptions& options) {
   command.add_option("-m,--model", options.model, "Folder of a checkpoint")->capture_default_str()->type_name("DIR");
-  command.add_option("-n,--max-new-tokens", options.generate.max_new_tokens, "How many tokens to generate")
+  command.add_option("-n,--max-new-tokens", options.generate.max_new_tokens, "Maximum number of tokens to generate")
       ->capture_default_str();
   // Without one of these generation_config.json of the folder decides.
   command.add_option("--temperature", options.temperature,
-                     "Above 0; 0 always takes the likeliest token [checkpoint's, or 1]");
+                     "Sampling temperature; 0: greedy decoding [checkpoint's, or 1]");
   command.add_flag("--greedy", options.greedy, "The same as --temperature 0");
-  command.add_option("--top-k", options.top_k, "Choose among the k likeliest (0: all) [checkpoint's, or 0]");
+  command.add_option("--top-k", options.top_k, "Sample from the k most likely tokens; 0: all [checkpoint's, or 0]");
   command.add_option("--top-p", options.top_p,
-                     "Choose among the likeliest of this total probability [checkpoint's, or 1]");
+                     "Sample from the most likely tokens with this total probability [checkpoint's, or 1]");
   command.add_option("--min-p", options.min_p,
-                     "Leave out what is less likely than this share of the likeliest [checkpoint's, or 0]");
+                     "Exclude tokens below this fraction of the highest probability [checkpoint's, or 0]");
   command.add_option("--repetition-penalty", options.repetition_penalty,
-                     "Above 1 makes repetition less likely [checkpoint's, or 1]");
-  command.add_option("--seed", options.generate.sampling.seed, "The same seed gives the same text")
-      ->capture_default_str();
-  command.add_option("--stop", options.generate.stop, "End in front of this text (may be given several times)")
+                     "Penalty for repeated tokens; 1: none [checkpoint's, or 1]");
+  command.add_option("--seed", options.generate.sampling.seed, "Seed of the sampler")->capture_default_str();
+  command.add_option("--stop", options.generate.stop, "Stop before this text; may be repeated")
       ->type_name("TEXT")
       ->allow_extra_args(false);
-  command.add_option("--dtype", options.dtype, "What to compute in: fp32, bf16 or fp16")->capture_default_str();
-  command.add_option("--quantize", options.quantize, "Make the weights integers of 8 or 4 bits: int8 or int4")
+  command.add_option("--dtype", options.dtype, "Compute type: fp32, bf16 or fp16")->capture_default_str();
+  command.add_option("--quantize", options.quantize, "Quantize the weights: int8 or int4")
       ->check(CLI::IsMember({"int8", "int4"}))
       ->type_name("TYPE");
   command
       .add_option("--group-size", options.group_size,
-                  "Inputs of a matrix that share a scale, a multiple of 32 [the largest of 128, 64 and 32 that fits]")
+                  "Inputs per quantization scale, a multiple of 32 [the largest of 128, 64 and 32 that divides]")
       ->type_name("N");
-  command.add_flag("--no-model-cache", options.no_model_cache, "Neither read nor keep integers in the user's cache");
+  command.add_flag("--no-model-cache", options.no_model_cache, "Do not use the cache of quantized weights");
 }
 
 llm::LoadOptions load_options(const GenerationOptions& options) {
   const int bits = options.quantize.empty() ? 0 : options.quantize == "int8" ? 8 : 4;
-  return {.dtype = parse_dtype(options.dtype), .bits = bits, .group_size = options.group_size, .cache = !options.no_model_cache};
+  return {.dtype = parse_dtype(options.dtype),
+          .bits = bits,
+          .group_size = options.group_size,
+          .cache = !options.no_model_cache};
 }
 
 llm::GenerateOptions ready_options(const GenerationOptions& options) {

@@ -28,7 +28,7 @@ void apply_log_level(const std::string& text) {
 
 void add_commands(CLI::App& app, Context& context) {
   app.add_option_function<std::string>("--log-level", apply_log_level,
-                                       "What to say on standard error: error, warning, info or debug")
+                                       "Log level on standard error: error, warning, info or debug")
       ->trigger_on_parse();
   app.set_version_flag("--version", "anyaccel " ANYACCEL_VERSION);
   app.require_subcommand(1);

@@ -66,12 +66,12 @@ void add_search(CLI::App& command, Context&) {
   auto arguments = std::make_shared<SearchArguments>();
   SearchArguments& a = *arguments;
   command.add_option("-m,--model", a.model, "Folder of a BERT checkpoint")->required()->type_name("DIR");
-  command.add_option("--folder", a.folder, "Text files, in folders too; hidden ones are left out")
+  command.add_option("--folder", a.folder, "Folder to search, with its subfolders; hidden files are skipped")
       ->required()
       ->type_name("TEXTS");
-  command.add_option("-q,--query", a.query, "What to look for")->required();
-  command.add_option("-n,--top", a.top, "How many passages to print")->capture_default_str();
-  command.add_option("--dtype", a.dtype, "What to compute in: fp32, bf16 or fp16")->capture_default_str();
+  command.add_option("-q,--query", a.query, "Text to search for")->required();
+  command.add_option("-n,--top", a.top, "Number of passages to print")->capture_default_str();
+  command.add_option("--dtype", a.dtype, "Compute type: fp32, bf16 or fp16")->capture_default_str();
   command.add_flag("--json", a.json, "Print one JSON object");
   command.callback([arguments] { run_search(*arguments); });
 }

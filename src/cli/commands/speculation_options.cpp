@@ -30,13 +30,13 @@ std::int64_t lookup_tokens(const std::string& way) {
 
 void add_speculation_options(CLI::App& command, SpeculationOptions& options) {
   auto* way = command.add_option("--speculate", options.way,
-                                 "Guess what comes and let the model check several tokens at once: prompt-lookup[:N] "
-                                 "guesses up to N [10] tokens that followed the same few earlier");
+                                 "Speculative decoding: prompt-lookup[:N] drafts up to N [10] tokens that followed the "
+                                 "same few tokens before");
   way->type_name("WAY");
   auto* draft = command.add_option("--draft-model", options.draft_model,
-                                   "Folder of a smaller model with the same tokenizer that guesses");
+                                   "Folder of a smaller draft model with the same tokenizer");
   draft->type_name("DIR")->excludes(way);
-  command.add_option("--draft-tokens", options.draft_tokens, "Tokens that the draft model guesses at a time [5]")
+  command.add_option("--draft-tokens", options.draft_tokens, "Number of tokens per draft [5]")
       ->needs(draft)
       ->check(CLI::PositiveNumber);
 }

@@ -83,13 +83,12 @@ void add_tokenize(CLI::App& command, Context&) {
   TokenizeArguments& a = *arguments;
   command.add_option("-m,--model", a.model, "Folder with a tokenizer.json")->required()->type_name("DIR");
   auto* source = command.add_option_group("input")->require_option(1);
-  source->add_option("--file", a.file, "Take each line of this file alone (-: standard input)")->type_name("FILE");
-  source->add_option("--text", a.text, "Take this text");
-  command.add_flag("--decode", a.decode, "The input is ids, [1, 2] or 1 2; print their text");
-  command.add_flag(
-      "--no-special-tokens", a.no_special_tokens,
-      "Add none of the tokens that frame a text; with --decode print special tokens instead of leaving them out");
-  command.add_flag("--json", a.json, "Print each line's ids as a JSON array, its text as a JSON string");
+  source->add_option("--file", a.file, "File with one text per line (-: standard input)")->type_name("FILE");
+  source->add_option("--text", a.text, "Text to tokenize");
+  command.add_flag("--decode", a.decode, "Convert ids, such as [1, 2] or 1 2, to text");
+  command.add_flag("--no-special-tokens", a.no_special_tokens,
+                   "Do not add special tokens; with --decode, print them instead of removing them");
+  command.add_flag("--json", a.json, "Print ids as a JSON array per line, and text as a JSON string");
   command.callback([arguments] { run_tokenize(*arguments); });
 }
 

@@ -195,7 +195,7 @@ void add_model_options(RunOptions& run) {
   run.add(
       "--kv-heads", [](auto& o) -> auto& { return o.model.num_kv_heads; }, "Key-value heads", group);
   run.add(
-      "--head-dim", [](auto& o) -> auto& { return o.model.head_dim; }, "Width of a head", group);
+      "--head-dim", [](auto& o) -> auto& { return o.model.head_dim; }, "Size of a head", group);
   run.add(
       "--intermediate", [](auto& o) -> auto& { return o.model.intermediate_size; }, "Width of the feed-forward part",
       group);
@@ -274,7 +274,7 @@ void add_train(CLI::App& command, Context& context) {
       command.add_option("--dtype", arguments->dtype, "Compute type: fp32, or bf16 or fp16 with autocast")
           ->capture_default_str(),
       [](const TrainOptions& options) { return ordered_json(dtype_name(options.dtype)); });
-  command.add_flag("--graph", o.graph, "Capture a whole step once and replay it");
+  command.add_flag("--graph", o.graph, "Capture a whole step in a graph and replay it");
   command.add_flag("--random-start{false}", o.bigram_start,
                    "Initialize all weights at random instead of starting as a bigram model of the data");
   command.add_flag("--resume", o.resume, "Continue the run in --out, with its own settings");

@@ -1,12 +1,10 @@
 // Tests of AdamW as a torch::optim::Optimizer, against LibTorch's AdamW.
 #include "anyaccel/llm/adamw_optimizer.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
-#include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/schedulers/step_lr.h>
@@ -16,22 +14,17 @@
 
 #include "anyaccel/accelerator.h"
 #include "unit/support/expect_error.h"
+#include "unit/support/optimizer_params.h"
 
 namespace anyaccel::llm {
 namespace {
 
+using tests::expect_close;
+using tests::make_params;
+using tests::Params;
+
 using optim::AdamOptions;
 using torch::optim::OptimizerParamGroup;
-using Params = std::vector<at::Tensor>;
-
-Params make_params() {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  generator.set_current_seed(3);
-  Params out;
-  for (const auto size : {70, 5}) out.push_back(at::randn({size}).requires_grad_());
-  return out;
-}
-
 void set_gradients(const Params& params, int step) {
   for (const at::Tensor& p : params) p.mutable_grad() = (p.detach() * 0.3 + 0.1 * (step + 1)).cos();
 }
@@ -41,10 +34,6 @@ void train(torch::optim::Optimizer& optimizer, const Params& params, int steps) 
     set_gradients(params, i);
     optimizer.step();
   }
-}
-
-void expect_close(const Params& got, const Params& want) {
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(at::allclose(got[i], want[i], 1e-5, 1e-6)) << i;
 }
 
 /// Two groups with their own learning rates and weight decays, for either implementation.

@@ -3,7 +3,6 @@
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
-#include <ATen/ops/randn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/optim/adagrad.h>
@@ -15,19 +14,14 @@
 #include <sstream>
 
 #include "unit/support/expect_error.h"
+#include "unit/support/optimizer_params.h"
 
 namespace anyaccel::optim {
 namespace {
 
-using Params = std::vector<at::Tensor>;
-
-Params make_params() {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  generator.set_current_seed(3);
-  Params out;
-  for (const auto size : {70, 5}) out.push_back(at::randn({size}).requires_grad_());
-  return out;
-}
+using tests::expect_close;
+using tests::make_params;
+using tests::Params;
 
 /// Performs `steps` steps with gradients that depend on the parameters.
 void train(torch::optim::Optimizer& optimizer, const Params& params, int steps) {
@@ -35,10 +29,6 @@ void train(torch::optim::Optimizer& optimizer, const Params& params, int steps) 
     for (const at::Tensor& p : params) p.mutable_grad() = (p.detach() * 0.3 + 0.1 * (i + 1)).cos();
     optimizer.step();
   }
-}
-
-void expect_close(const Params& got, const Params& want) {
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(at::allclose(got[i], want[i], 1e-5, 1e-6)) << i;
 }
 
 // Breaks when options are passed to the op in the wrong order, or a step is counted twice.

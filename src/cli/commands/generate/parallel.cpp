@@ -61,15 +61,16 @@ std::ptrdiff_t otherwise_quantized(const std::string& folder, const llm::LoadOpt
 void add_parallel_options(CLI::App& command, ParallelOptions& options) {
   command
       .add_option("--tensor-parallel", options.ranks,
-                  "Ranks that hold the model together: auto for those of anyaccel launch, or their number")
+                  "Number of tensor-parallel ranks, or auto: all ranks of anyaccel launch")
       ->type_name("N");
   command
       .add_option("--tp-plan", options.plan_file,
-                  "JSON file of patterns of weights to column, row, vocabulary or replicated")
+                  "JSON file that maps weight name patterns to column, row, vocabulary or replicated")
       ->type_name("FILE");
   command.add_flag("--plan", options.plan,
-                   "Print what each rank would have of every weight, with --quantize also as which integers, and exit");
-  command.add_flag("--self-check", options.self_check, "Compare the ranks' logits of the prompt with one rank's first");
+                   "Print each rank's part of every weight, with --quantize also its format, and exit");
+  command.add_flag("--self-check", options.self_check,
+                   "First compare the logits of all ranks with those of a single rank");
 }
 
 void print_plan(const std::string& folder, const llm::LoadOptions& load, const ParallelOptions& options, bool json) {
