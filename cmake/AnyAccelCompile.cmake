@@ -42,8 +42,8 @@ target_compile_options(anyaccel_flags INTERFACE
   -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
   # GCC 12 reports overlapping copies inside std::string's operator+ that cannot be (GCC bug 105651).
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
-  # g++ warns about exported classes that have members or bases of hidden types, such as templates of torch. That is harmless: only
-  # functions outside of the headers need to be exported.
+  # g++ warns about exported classes with members or bases of hidden types, such as templates of torch. That is harmless, because
+  # each library has its own copies of inline functions.
   $<$<CXX_COMPILER_ID:GNU>:-Wno-attributes>
   $<$<BOOL:${ANYACCEL_WERROR}>:-Werror>
   # Without garbage collection below this many KiB, g++ takes a tenth less time for a source that includes torch.
@@ -74,7 +74,7 @@ function(anyaccel_library name)
   endif()
   target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
   if(NOT ANYACCEL_SANITIZE)
-    # A function that another library of ours hides is an error now, not at its first call. Sanitizers' names are the program's.
+    # Calls of functions that another library hides fail at link time, not when they run. The program links the sanitizers' runtime.
     target_link_options(${name} PRIVATE LINKER:-z,defs)
   endif()
 endfunction()
