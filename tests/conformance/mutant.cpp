@@ -13,6 +13,7 @@
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/registry.h"
+#include "anyaccel/sdk/registration.h"
 #include "conformance/mutant_comm.h"
 #include "conformance/mutant_parts.h"
 

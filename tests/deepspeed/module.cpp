@@ -1,6 +1,7 @@
 // Python module `deepspeed_adapter`: judge(accelerator, name, [options of the kit]) -> its exit code.
 #include "anyaccel/conformance/kit.h"
 #include "anyaccel/registry.h"
+#include "anyaccel/sdk/registration.h"
 #include "backend.h"
 
 namespace anyaccel::deepspeed {

@@ -64,6 +64,11 @@ class CheckLayers(unittest.TestCase):
         self.refused("src/core/bad.cpp", '#include "topology/machine.h"\n', "may not include")
         self.refused("src/llm/bad.cpp", '#include "core/registry.h"\n', "may not include")
 
+    # Breaks when a caller's program compiles headers for authors of backends.
+    def test_callers_header_includes_authors_header(self):
+        self.refused("include/anyaccel/bad.h", '#include "anyaccel/sdk/traits.h"\n', "may not include")
+        self.accepted("include/anyaccel/sdk/good.h", '#include "anyaccel/error.h"\n')
+
     # Breaks when two backends may share code sideways.
     def test_backend_includes_backend(self):
         self.refused("src/backends/cpu/bad.cpp", '#include "backends/cuda/backend.h"\n', "only itself may include it")

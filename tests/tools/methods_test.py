@@ -26,7 +26,7 @@ class Methods(ToolCase):
         self.assertEqual(len(set(rows)), count)
         # The header's own list: declarations of the class at two spaces' indent that end in a method's parenthesis.
         header = (self.root / HEADER).read_text()
-        public = header[header.index("class Accelerator {"):header.index(" private:")]
+        public = header[header.index("class ANYACCEL_API Accelerator {"):header.index(" private:")]
         for name in ("BFloat16Tensor", "capture_to_graph", "device_properties", "set_visible_devices_envs"):
             self.assertIn(name, rows)
         self.assertEqual(len(re.findall(r"DeepSpeed: ", public)), len(rows))

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "anyaccel/accelerator.h"
+#include "anyaccel/sdk/registration.h"
 #include "unit/support/expect_error.h"
 #include "unit/support/mock_backend.h"
 #include "unit/support/scoped_env.h"

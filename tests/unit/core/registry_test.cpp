@@ -1,4 +1,5 @@
 #include "anyaccel/registry.h"
+#include "anyaccel/sdk/registration.h"
 
 #include <algorithm>
 #include <atomic>
