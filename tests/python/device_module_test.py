@@ -102,3 +102,17 @@ print(accelerator.current_device())
 torch.distributed.destroy_process_group()
 """)
     assert done.stdout.split()[-1:] == [str(device)], done.stdout + done.stderr
+
+
+# Fails if torch.load() cannot create storages on a device type that this torch was built without.
+def test_saved_tensors_load_on_the_device():
+    done = run("""
+import io
+import anyaccel, torch
+anyaccel.get_accelerator()
+file = io.BytesIO()
+torch.save(torch.arange(3.0).to("cuda:1"), file)
+file.seek(0)
+print(torch.load(file))
+""", "cuda")
+    assert done.stdout == "tensor([0., 1., 2.], device='cuda:1')\n", done.stdout + done.stderr

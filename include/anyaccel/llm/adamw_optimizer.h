@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "anyaccel/export.h"
+#include "anyaccel/export.h"
 #include "anyaccel/llm/adamw.h"
 #include "anyaccel/optim.h"
 
