@@ -46,7 +46,7 @@ class Conformance(unittest.TestCase):
                      LOCAL_SIZE="1")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         reasons = {case["message"] for case in json.loads(done.stdout)["cases"] if case["outcome"] == "skipped"}
-        self.assertIn("wants 2 devices", reasons)
+        self.assertIn("needs 2 devices", reasons)
 
     # Fails when the list of cases and what runs differ, or a wrong word is taken.
     def test_selection(self):
