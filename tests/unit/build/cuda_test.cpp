@@ -66,9 +66,9 @@ TEST_F(CudaTest, HostFlagsAreWrapped) {
               testing::HasSubstr("-Xcompiler=-fno-math-errno -DTWO=2 --fmad=false"));
   EXPECT_THAT(
       read_file(fake.path("calls")),
-      testing::AllOf(testing::HasSubstr(
-                         "-Wno-missing-field-initializers -fPIC -fvisibility=hidden "),  // a sanitizer's flags follow
-                     testing::HasSubstr(" -fno-math-errno -DTWO=2 -I")));
+      testing::AllOf(
+          testing::HasSubstr("-Wno-missing-field-initializers -fPIC -fvisibility=hidden "),  // sanitizer flags follow
+          testing::HasSubstr(" -fno-math-errno -DTWO=2 -I")));
 }
 
 // Fails if an op whose only CUDA source is shared does not require nvcc.
