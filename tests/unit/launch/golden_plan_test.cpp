@@ -55,7 +55,7 @@ std::string plans_of(const topology::Machine& machine) {
 using GoldenPlan = test::SavedMachineTest;
 
 // Fails if any rank on any of these machines gets other cores, memory or threads than before.
-// tests/data/topologies/README.md says what each machine tests.
+// tests/data/topologies describes the machines.
 TEST_F(GoldenPlan, OfEverySavedMachine) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(fs::path(ANYACCEL_TEST_DATA) / "topologies"))

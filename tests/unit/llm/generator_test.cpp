@@ -83,7 +83,7 @@ TEST(Speculation, TheModelGuessesItself) {
     const GenerateResult got = generate(model, nullptr, kPrompt, options);
     EXPECT_EQ(got.accepted, got.drafted);
     EXPECT_EQ(got.drafted,
-              31);  // of 40 tokens, prefill gives one, and each of eight passes of five adds one of its own
+              31);  // of 40 tokens, prefill gives 1 and each of eight passes 1 of its own
   }
 }
 

@@ -54,8 +54,7 @@ TEST(ParallelPlan, GroupsAreCutWhereThatIsLess) {
   EXPECT_EQ(share_heads(9, 3, 0, 2).query, (Slice{0, 5}));
   EXPECT_EQ(share_heads(9, 3, 1, 2).query, (Slice{5, 4}));
   EXPECT_EQ(share_heads(9, 3, 1, 2).key, (Slice{1, 2}));
-  EXPECT_EQ(share_heads(32, 8, 1, 3).query,
-            (Slice{12, 12}));  // 11 query heads with 4 key heads are not less work than 12 with 3
+  EXPECT_EQ(share_heads(32, 8, 1, 3).query, (Slice{12, 12}));  // 11 with 4 key heads cost no less than 12 with 3
   const std::vector<TensorShape> shapes = {{"model.layers.0.self_attn.q_proj.weight", {72, 32}},
                                            {"model.layers.0.self_attn.k_proj.weight", {24, 32}}};
   const ParallelPlan plan = make_plan(grouped(9, 3), shapes, 1, 2);

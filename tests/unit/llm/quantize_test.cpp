@@ -165,7 +165,7 @@ TEST_F(Quantize, IsKeptForTheNextTime) {
   std::filesystem::last_write_time(cached()[0], before - std::chrono::hours(1));
   EXPECT_TRUE(at::equal(load(4).logits({1, 2, 3}), first));
   EXPECT_GT(std::filesystem::last_write_time(cached()[0]),
-            before - std::chrono::minutes(30));  // a use updates the time
+            before - std::chrono::minutes(30));  // updated by each use
   load(8);
   EXPECT_EQ(cached().size(), 2U);
   (void)Model::load(folder_.path(), LoadOptions{.bits = 4, .group_size = 32, .cache = false});
