@@ -1,9 +1,12 @@
 // A fake libnvidia-ml whose devices come from FAKE_NVML, one per line, in PCI order:
-//   gpu <uuid> <name> <major> <minor> <free> <total>   a device; "gpu -": one that may not be opened
-//   mig <uuid> <gpu instance> <compute instance> <free> <total>   an instance of the device above, which gets MIG mode
-//   fail <code>                                        the result of nvmlInit_v2
-// Queries for the memory of a device in MIG mode are denied, as in a container. FAKE_NVML is read at every
-// start.
+//   gpu <uuid> <name> <major> <minor> <free> <total>
+//     a device; "gpu -" is one that may not be opened
+//   mig <uuid> <gpu instance> <compute instance> <free> <total>
+//     an instance of the device above, which is then in MIG mode
+//   fail <code>
+//     the result of nvmlInit_v2
+// Queries for the memory of a device in MIG mode are denied, as in a container. FAKE_NVML is read at
+// every start.
 #include <unistd.h>
 
 #include <cstdlib>
