@@ -118,8 +118,8 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, computable_types_compute, required) {
   }
 }
 
-// A program that reads the table would choose another type or refuse to run. Complex, narrow and
-// half-precision types are left out: a device may decline them although tensors of them can be
+// A program that reads the table would choose a different type or refuse to run. Complex, narrow
+// and half-precision types are left out: a device may decline them although tensors of them can be
 // created.
 ANYACCEL_CONFORMANCE_CASE(dtypes, types_that_work_are_declared, required) {
   for (const auto type : {c10::kBFloat16, c10::kInt, c10::kLong}) {

@@ -214,7 +214,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, record_stream_keeps_memory, recommended) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, native_handle_or_a_refusal, optional) {
-  // Success and an unsupported error are both fine; a crash or another exception is not.
+  // Success and an unsupported error are both fine; a crash or a different exception is not.
   feature([&] { return accelerator.current_stream().native_handle(); });
 }
 

@@ -58,7 +58,7 @@ class Render(SmallModelTest):
         return [json.loads(line) for line in done.stdout.split("\n")[:-1]], done
 
     def test_templates(self):
-        # Fails if a construct renders another text than Jinja with transformers' settings.
+        # Fails if a construct renders a different text than Jinja with transformers' settings.
         compared = 0
         for number, (name, template) in enumerate(chat_templates.TEMPLATES.items()):
             with self.subTest(template=name):

@@ -62,8 +62,8 @@ class SmallModels(EmbedCase):
                     self.close(self.embed(self.model, TEXTS, f"--batch-size {batch_size}", **environment), want)
 
     def test_poolings(self):
-        # Fails if a pooling or the normalization differs, or several poolings are concatenated in
-        # another order.
+        # Fails if a pooling or the normalization differs, or several poolings are concatenated in a
+        # different order.
         self.make(hidden_act="gelu_new", num_attention_heads=1)
         for poolings, normalize in ((("cls",), True), (("max",), False), (("mean",), True), (("cls", "max", "mean", "root"), False)):
             with self.subTest(poolings=poolings):

@@ -81,8 +81,8 @@ class Generate(SmallModelTest):
         self.assertIn("prompt-lookup:10", self.generate("-p a --speculate prompt-lookup:0", 2).stderr)
 
     def test_prompts(self):
-        # Fails if prompts in a batch give another text than alone, use another's random numbers, or
-        # lose their order.
+        # Fails if prompts in a batch give a different text than alone, use another's random
+        # numbers, or lose their order.
         lines = [json.dumps({"prompt": text}) if i % 2 else text for i, text in enumerate(PROMPTS)]
         path = self.prompts("\n\n".join(lines) + "\n" + json.dumps({"prompt_ids": [108, 105]}))
         integers = "--temperature 1.5 -n 30 --quantize int4 --dtype bf16 --seed "  # near ties and random draws reveal any difference in bits
@@ -123,11 +123,10 @@ class Generate(SmallModelTest):
 
     def test_interrupt_of_ranks(self):
         # Fails if SIGINT to the process group, which ranks get twice because the launcher forwards
-        # it, loses the text so far or gives another exit code than with one rank. Also fails if a
-        # rank survives: it would keep the pipe open.
+        # it, loses the text so far or gives a different exit code than with one rank. Also fails if
+        # a rank survives: it would keep the pipe open.
         self.lengthen_context()
-        # If installed, oneCCL would print that CCL_LOG_LEVEL was set to the output that is compared
-        # here.
+        # oneCCL, if installed, would print a message about CCL_LOG_LEVEL into the compared output.
         environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"], ANYACCEL_CCL="off")
         command = ["anyaccel", "launch", "-q", "--oversubscribe", "--num_accelerators", "2", "anyaccel", "generate", "--model", self.model,
                    "--tensor-parallel", "auto", "--prompt", "line", "--greedy", "-n", str(LONG)]
@@ -166,8 +165,8 @@ class Generate(SmallModelTest):
         self.assertEqual([one["finish_reason"] for one in rest], ["interrupted"] * len(rest))
 
     def test_timings(self):
-        # Fails if a key that programs read is missing or has another type, or a part is larger than
-        # its whole.
+        # Fails if a key that programs read is missing or has a different type, or a part is larger
+        # than its whole.
         out, = self.objects("-p 'line 7' --greedy -n 20")
         for key in ("load_seconds", "prefill_seconds", "first_token_seconds", "decode_seconds", "prefill_tokens_per_second",
                     "decode_tokens_per_second", "tokens_per_second"):

@@ -77,8 +77,8 @@ class Install(unittest.TestCase):
             port = str(free.getsockname()[1])
         ranks = []
         for rank in range(2):
-            # If installed, oneCCL would print that CCL_LOG_LEVEL was set to the output that is
-            # compared here.
+            # oneCCL, if installed, would print a message about CCL_LOG_LEVEL into the compared
+            # output.
             environment = {**self.environment, "ANYACCEL_CCL": "off", "DS_ACCELERATOR": "cpu", "RANK": str(rank), "LOCAL_RANK": str(rank),
                            "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
             ranks.append(subprocess.Popen([program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))

@@ -70,7 +70,7 @@ class OverHosts(Jobs):
             self.assert_nothing_left()
 
     # Fails if training does not run on another host, its output does not arrive, or two hosts
-    # compute other losses than one rank.
+    # compute different losses than one rank.
     def test_train(self):
         self.check_train("--force_multi")
 
@@ -232,7 +232,7 @@ class Cut:
 class CutLong(Cut):
     """More of them, which are too slow for each run."""
 
-    # Fails like test_cut_off, if a launcher on the disconnected host blocks on output that nobody
+    # Fails like test_cut_off if a launcher on the disconnected host blocks on output that nobody
     # reads.
     def test_cut_off_with_output(self):
         self.check_cut_off("--prefix_output", "exec yes")

@@ -62,8 +62,8 @@ class OverHosts(Jobs):
             self.assertRegex(result.stdout, "all_reduce ok: 4 ranks on cpu, [0-9]+ results right, ")
             self.assert_nothing_left()
 
-    # Fails if training does not run as MPI processes, or two hosts compute other losses than one
-    # rank.
+    # Fails if training does not run as MPI processes, or two hosts compute different losses than
+    # one rank.
     def test_train(self):
         self.check_train()
 

@@ -112,8 +112,8 @@ class Parsers(unittest.TestCase):
                 self.assertEqual(answer, table[[entry[0] for entry in table].index(case)][1], f"DeepSpeed changed: {case!r}")
                 self.assertEqual(ours(*case), want, repr(case))
 
-    # Fails if a host file or filter selects other hosts and slots than in DeepSpeed, or is accepted
-    # although DeepSpeed rejects it.
+    # Fails if a host file or filter selects different hosts and slots than in DeepSpeed, or is
+    # accepted although DeepSpeed rejects it.
     def test_hosts(self):
         self.compare(HOSTS, ours_hosts)
 
@@ -172,7 +172,7 @@ class Parsers(unittest.TestCase):
         for (text,), want in zip(cases, theirs(cases)):
             got = ours_cores(text)
             if want is None and got is not None:
-                # Accepted only here: the same numbers in another order, or repeated.
+                # Accepted only here: the same numbers in a different order, or repeated.
                 ranges = [[int(end) for end in part.split("-")] for part in text.split(",")]
                 want = sorted({cpu for ends in ranges for cpu in range(ends[0], ends[-1] + 1)})
                 self.assertGreater(sum(ends[-1] - ends[0] + 1 for ends in ranges), 0)

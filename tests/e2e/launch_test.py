@@ -291,7 +291,7 @@ class Launch(LaunchCase):
     # compute a wrong sum.
     def test_all_reduce_of_a_program(self):
         for ranks in (2, 3):
-            # If installed, oneCCL would print to the output that CCL_LOG_LEVEL was set.
+            # oneCCL, if installed, would print a message about CCL_LOG_LEVEL to the output.
             result = self.run_line(f"anyaccel launch -q --oversubscribe --num_accelerators {ranks} all_reduce_job", ANYACCEL_CCL="off")
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertRegex(result.stdout, f"^all_reduce ok: {ranks} ranks on cpu, [0-9]+ results right, shared memory: [^\n]+\n$")

@@ -157,8 +157,8 @@ class Parallel(unittest.TestCase):
         return json.loads(done.stdout)["ids"], alone, done.stderr
 
     def test_quantized(self):
-        """Fails if ranks quantize their parts to other integers than one rank does, multiply them
-        with other inputs, or read another rank's from the cache.
+        """Fails if ranks quantize their parts to different integers than one rank does, multiply
+        them with other inputs, or read another rank's from the cache.
         """
         self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192, attention_bias=True))
         # Three ranks have 1, 1 and 2 of 4 heads, and 2 of 6 groups each.

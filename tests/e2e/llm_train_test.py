@@ -171,7 +171,8 @@ class Train(SmallModelTest):
         self.assertIn("File too large", done.stderr)
         self.assertEqual(self.digests("out"), before)
 
-    # Fails if a resumed run trains on other data than before, or accepts a partially saved state.
+    # Fails if a resumed run trains on different data than before, or accepts a partially saved
+    # state.
     def test_resume_refuses_what_does_not_fit(self):
         self.losses(self.train("out", "--steps 3"))
         with open(self.data, "a", encoding="utf-8") as file:

@@ -277,11 +277,12 @@ class CCLCommTest(unittest.TestCase):
     def test_two_ranks(self):
         self.run_ranks(2)
 
-    # Fails if a schema does not declare what an op mutates, or a meta kernel gives another shape.
+    # Fails if a schema does not declare what an op mutates, or a meta kernel gives a different
+    # shape.
     def test_opcheck(self):
         self.run_ranks(1, "alone")
 
-    # Fails if a dead rank is waited for forever, as oneCCL does, or the error has another code.
+    # Fails if a dead rank is waited for forever, as oneCCL does, or the error has a different code.
     def test_rank_that_is_gone(self):
         self.run_ranks(2, "dead")
 
@@ -290,7 +291,8 @@ class CCLCommTest(unittest.TestCase):
         self.run_ranks(4)
 
 
-    # Fails if torch.distributed's operations reach oneCCL with another root, split, order or type.
+    # Fails if torch.distributed's operations reach oneCCL with a different root, split, order or
+    # type.
     def test_torch_distributed_two_ranks(self):
         self.run_ranks(2, "torch")
 

@@ -269,7 +269,7 @@ class ShareMemCommTest(unittest.TestCase):
                     os.unlink(file)
         self.assertEqual(ended, codes or [0] * size)
 
-    # Fails if a dtype, reduction, layout, size or name gives other results than torch.
+    # Fails if a dtype, reduction, layout, size or name gives different results than torch.
     def test_two_ranks(self):
         self.run_ranks(2, "every_dtype", "hard_numbers", "layouts", "names_of_deepspeed", "opcheck", "calls_that_differ")
 

@@ -59,7 +59,7 @@ class Ops(unittest.TestCase):
             moved.rename(self.prefix)
         self.assertFalse((self.folder / "op cache").exists() and list((self.folder / "op cache").glob("*/*.so")))
 
-    # Fails if this machine's library is used for another instruction set, a dry run executes
+    # Fails if this machine's library is used for a different instruction set, a dry run executes
     # something, or clean keeps unused entries.
     def test_3_build_for_another_machine(self):
         plan = self.ops("build", "UtilsBuilder", "--dry_run", "--target-arch=x86-64-v3").stdout

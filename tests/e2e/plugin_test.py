@@ -37,7 +37,7 @@ class Plugin(unittest.TestCase):
         return json.loads([line[line.index("{"):] for line in text.splitlines() if '"losses"' in line][-1])
 
     # Fails if the plugin does not load into the unchanged program, cannot run tensors or training,
-    # gets other losses than the CPU, whose kernels it uses, or its op does not build from the
+    # gets different losses than the CPU, whose kernels it uses, or its op does not build from the
     # plugin's folder.
     def test_1_its_own_tests(self):
         said = run("ctest", "--test-dir", self.built, "-V", env={**ENVIRONMENT, "OMP_NUM_THREADS": "1", "ANYACCEL_OP_CACHE": str(self.folder / "op cache")}).stdout

@@ -32,7 +32,7 @@ class Sim(SmallModelTest):
                 self.assertEqual(simulated["losses"], self.train("cpu", options)["losses"])
         self.assertTrue(simulated["accelerator"].startswith("sim"))
 
-    # Fails if generation on the device gives another text than on the CPU.
+    # Fails if generation on the device gives a different text than on the CPU.
     def test_text_is_the_cpus(self):
         self.train("cpu")
         texts = [shell(f"anyaccel generate --model {self.folder}/cpu --prompt line --max-new-tokens 60 --temperature 0",
@@ -40,7 +40,7 @@ class Sim(SmallModelTest):
         self.assertEqual([text.returncode for text in texts], [0, 0], texts[1].stderr)
         self.assertEqual(texts[0].stdout, texts[1].stdout)
 
-    # Fails if graph decoding on the device gives another text than the CPU's op, also after the
+    # Fails if graph decoding on the device gives a different text than the CPU's op, also after the
     # first 256 positions and for a second prompt, or is silently not used; or if a decoding method
     # cannot be selected.
     def test_text_of_graphs_is_the_cpus(self):

@@ -179,8 +179,8 @@ class StoredIntegers(unittest.TestCase):
         return told
 
     def test_ranks(self):
-        # Fails if ranks that share such a model read other values than one rank, convert integers
-        # to floats unnecessarily, or the plan differs.
+        # Fails if ranks that share such a model read different values than one rank, convert
+        # integers to floats unnecessarily, or the plan differs.
         self.assertEqual(self.check_ranks("awq", 2)["self_attn.o"], [4, 4])
 
     def test_ranks_rows(self):
@@ -234,8 +234,8 @@ class StoredIntegers(unittest.TestCase):
 
 
 for each in KINDS:
-    # Fails if a value, scale or zero is read from another place than the format says, its zero is
-    # shifted, its integers become floats unnecessarily, or the cache returns something else.
+    # Fails if a value, scale or zero is read from a different place than the format says, its zero
+    # is shifted, its integers become floats unnecessarily, or the cache returns something else.
     setattr(StoredIntegers, "test_" + each.replace(" ", "_"), lambda self, kind=each: self.check(kind))
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ import unittest
 from shell import BIN, shell
 from small_model import SMALL, SmallModelTest
 
-# Ranks add in another order than one rank, and training amplifies the difference. After 20 steps of
-# this model, it is below this bound.
+# Ranks add in a different order than one rank, and training amplifies the difference. After 20
+# steps of this model, it is below this bound.
 BOUND = 1e-5
 
 
@@ -40,8 +40,8 @@ class TrainRanks(SmallModelTest):
         for mine, other in zip(got, want):
             self.assertLess(abs(mine - other), BOUND * other, f"{got}\nwanted\n{want}")
 
-    # Fails if ranks train on other data than one rank, weight their shares wrongly, clip by their
-    # own norms, or report their own losses.
+    # Fails if ranks train on different data than one rank, weight their shares wrongly, clip by
+    # their own norms, or report their own losses.
     def test_the_same_as_one_rank(self):
         for options in ("--batch-size 4", "--batch-size 5 --dropout 0.1 --clip 0.1", "--batch-size 4 --dtype bf16", "--batch-size 3 --dtype fp16",
                         "--batch-size 4 --tie-embeddings --bucket-cap-mb 0.01"):
@@ -67,8 +67,8 @@ class TrainRanks(SmallModelTest):
         self.assertEqual((many["accelerator"], many["world_size"]), ("sim", 2))
         self.assert_near(many["losses"], one["losses"])
 
-    # Fails if a run that resumes with another number of ranks differs, or ranks other than 0 read
-    # its folder.
+    # Fails if a run that resumes with a different number of ranks differs, or ranks other than 0
+    # read its folder.
     def test_resume_with_another_number_of_ranks(self):
         options = "--batch-size 4 --dropout 0.1"
         whole = self.result(self.train("whole", f"--steps 20 {options}"))

@@ -108,7 +108,7 @@ def test_dtypes_and_views(path, dtype):
 
 
 def test_errors(path):
-    """Fails if a failure is silent, raises another type, or makes the handle unusable."""
+    """Fails if a failure is silent, raises a different type, or makes the handle unusable."""
     handle = aio.aio_handle()
     for call, code in ((lambda: handle.sync_pread(torch.zeros(4), path), "not_found"),
                        (lambda: handle.sync_pwrite(torch.zeros(4), path, -1), "invalid_argument"),

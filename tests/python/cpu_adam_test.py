@@ -295,7 +295,7 @@ def test_autograd_is_told(adam):
         loss.backward()
 
 
-# Fails if the optimizer process computes another step than adam_update, or a step is lost.
+# Fails if the optimizer process computes a different step than adam_update, or a step is lost.
 def test_zenflow(adam):
     context = torch.multiprocessing.get_context("spawn")
     groups = []

@@ -27,8 +27,8 @@ def begin(kind, past):
 @pytest.mark.parametrize("past", [5, 300, 20000])
 @pytest.mark.parametrize("kind", [{}, {"dtype": torch.bfloat16, "heads": 8, "kv_heads": 1, "dim": 128, "window": 1000}, {"bits": 4, "group": 64, "inner": 192}])
 def test_is_the_hosts(kind, past):
-    # Fails if split attention over a long cache, heads that share a key, or a window give another
-    # result than on the host.
+    # Fails if split attention over a long cache, heads that share a key, or a window give a
+    # different result than on the host.
     model, x, (keys, values) = begin(kind, past)
     on_host = [[each.cpu() for each in part] for part in (keys, values)]
     got = model.run(x, keys, values, past)

@@ -160,7 +160,7 @@ def test_sums_of_nothing():
 
 
 def test_schemas():
-    # Fails if a schema is wrong about mutations, or a meta kernel returns another shape.
+    # Fails if a schema is wrong about mutations, or a meta kernel returns a different shape.
     made, scales = quantize(drawn(6, 64), 4, 32)
     tests = ("test_schema", "test_faketensor")
     torch.library.opcheck(torch.ops.anyaccel.inference_quantize.default, (drawn(6, 64, dtype=torch.bfloat16), 8, 32), test_utils=tests)

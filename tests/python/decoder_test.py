@@ -20,7 +20,7 @@ def test_against_torch(kind, dtype):
     keys, values = model.caches(11), model.caches(11)
     got = torch.cat([model.run(x[:4], keys, values, 0), model.run(x[4:5], keys, values, 4), model.run(x[5:], keys, values, 5)])
     want = model.meant(x)
-    # The reference rounds the cache to the dtype in another order.
+    # The reference rounds the cache to the dtype in a different order.
     error = {torch.float32: 2e-4 if model.bits else 2e-5, torch.float16: 3e-3, torch.bfloat16: 2e-2}[dtype]
     assert (got - want).abs().max() <= error * want.abs().max()
 

@@ -243,8 +243,8 @@ def deepspeeds_call(inputs, grad):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("has1, has2", [(False, False), (True, False), (False, True), (True, True)])
 def test_functions_that_deepspeed_calls(dtype, has1, has2):
-    """Fails if arguments are in another order, lse or a gradient is not written, or a missing bias
-    is used.
+    """Fails if arguments are in a different order, lse or a gradient is not written, or a missing
+    bias is used.
     """
     inputs = make((2, 3), 40, 40, 2, 16, dtype, has1, has2)
     grad = torch.randn(inputs[0].shape).to(dtype).transpose(0, 1).contiguous().transpose(0, 1)
@@ -346,7 +346,7 @@ def test_torch_finds_the_ops_well_made():
 
 
 def test_it_compiles():
-    """Fails if a compiled function gives another result or other gradients."""
+    """Fails if a compiled function gives a different result or other gradients."""
     inputs = [on(x) for x in make((1, 2), 6, 5, 3, 4, torch.float32)]
     compiled = torch.compile(evoformer.evoformer_attention, backend="aot_eager", fullgraph=True)
     got, want = compiled(*inputs), evoformer.evoformer_attention(*inputs)

@@ -95,7 +95,7 @@ def test_codes_and_values(shape, group, name, dtype):
     assert (off <= x.float().abs() * 2.0**-(mantissa + 1) * 1.001 + x.float().abs().max() * 2.0**-(2**(bits - mantissa - 1) - 2 + mantissa)).all()
 
 
-# Fails if 8-bit codes represent other finite values than torch's own types.
+# Fails if 8-bit codes represent different finite values than torch's own types.
 @pytest.mark.parametrize("name, dtype", [("e4m3", torch.float8_e4m3fn), ("e5m2", torch.float8_e5m2)])
 def test_codes_are_torchs(name, dtype):
     rows = torch.cat([torch.arange(256, dtype=torch.uint8), torch.tensor([1.0]).view(torch.uint8)])[None].to(DEVICE)

@@ -61,7 +61,7 @@ def plain_lamb(p, m, v, g, lr, b1, b2, high, low, eps, scale, step, mode, bias, 
     return p.double() - rate * ratio * u, m, v, ratio
 
 
-# Fails if a norm, bound, scale, mode or bias correction is wrong, or the copy in another dtype.
+# Fails if a norm, bound, scale, mode or bias correction is wrong, or the copy in a different dtype.
 @pytest.mark.parametrize("n", [1, 17, 5000, 100_003])
 @pytest.mark.parametrize("mode", [0, 1])
 @pytest.mark.parametrize("grad", DTYPES)

@@ -80,8 +80,8 @@ def test_states_in_host_memory(name):
     assert ours[-1] < 0.97 * ours[0]
 
 
-# Fails if a step on device tensors is lost, runs before the work that fills them, or gives other
-# bits than on the host.
+# Fails if a step on device tensors is lost, runs before the work that fills them, or gives
+# different bits than on the host.
 @pytest.mark.parametrize("name", STEPS)
 def test_tensors_on_the_device(name):
     torch.manual_seed(1)
@@ -103,8 +103,8 @@ def test_lamb_without_a_copy():
     there = [torch.full((100,), x, device=DEVICE) for x in (2.0, 0.0, 0.0, 1.0)]
     answer = FUSED_LAMB.lamb(there[0], torch.tensor([], dtype=torch.float), *there[1:], 1e-2, 0.9, 0.99, 10.0, 0.01, 1e-6, 1.0, 1, 1, 1, 0.0)
     assert answer.device.type == "sim" and answer.item() == pytest.approx(2.0, rel=1e-3)
-    # u = (0.1 / 0.1), because the bias correction scales the step: |p| / |u| = 2 / 1, and p - 0.01
-    # * 2 * 1.
+    # The bias correction scales the step, so u = 0.1 / 0.1 and |p| / |u| = 2 / 1.
+    # The result is p - 0.01 * 2 * 1.
     torch.testing.assert_close(there[0].cpu(), torch.full((100,), 1.98), rtol=1e-4, atol=0)
 
 

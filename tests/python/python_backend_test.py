@@ -51,7 +51,7 @@ except Error as error:
     assert lines[5].startswith("unavailable") and "the driver is gone" in lines[5]
 
 
-# Fails if an error of a Python backend gets another code in C++, or loses the exception of its
+# Fails if an error of a Python backend gets a different code in C++, or loses the exception of its
 # class.
 def test_errors():
     done = run("""
@@ -158,7 +158,7 @@ class Judged(Backend):
 """
 
 
-# Fails if a Python backend gets other conformance results than its base, whose threads, forks,
+# Fails if a Python backend gets different conformance results than its base, whose threads, forks,
 # streams and errors pass through it.
 @pytest.mark.parametrize("base", ["cpu", "sim"])
 def test_conformance(base):

@@ -205,7 +205,7 @@ def test_torch_finds_the_ops_well_made():
 
 
 def test_it_compiles():
-    """Fails if a compiled function gives another result, or loses an in-place scatter."""
+    """Fails if a compiled function gives a different result, or loses an in-place scatter."""
     def step(x, y, ids):
         x = x.clone()
         ltd.token_sort_(ids := ids.clone(), 5)

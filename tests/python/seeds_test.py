@@ -235,7 +235,7 @@ print("converted")
 """
 
 
-# Fails if a call converted by the document's rules returns another result than torch.cuda's.
+# Fails if a call converted by the document's rules returns a different result than torch.cuda's.
 def test_conversions():
     assert run_on_simulated_cuda(CONVERTED.format(calls=SAME)).strip() == "converted"
 

@@ -260,7 +260,7 @@ def test_docstrings_are_the_headers():
         native = getattr(anyaccel._native.Accelerator, name, None)
         shown = inspect.getdoc(getattr(anyaccel.Accelerator, name))
         assert shown, name
-        # Methods implemented in Python may have another docstring.
+        # Methods implemented in Python may have a different docstring.
         if native is not None:
             assert wanted in " ".join(native.__doc__.split()), name
     page = pydoc.plain(pydoc.render_doc(get_accelerator().memory_allocated))

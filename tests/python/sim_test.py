@@ -56,8 +56,8 @@ def train(device):
     return losses
 
 
-# Fails if the forward or backward pass of convolution, attention or AdamW gives other numbers than
-# on the CPU.
+# Fails if the forward or backward pass of convolution, attention or AdamW gives different numbers
+# than on the CPU.
 def test_training_equals_the_cpu():
     ours, reference = train(DEVICE), train("cpu")
     assert ours == pytest.approx(reference, rel=1e-6)
@@ -177,7 +177,7 @@ def test_random():
     assert torch.rand(2, device=DEVICE, generator=generator).device.type == "sim"
 
 
-# Fails if replaying a captured graph gives other numbers than eager execution.
+# Fails if replaying a captured graph gives different numbers than eager execution.
 def test_graph():
     x = torch.ones(4, device=DEVICE)
     graph = accelerator.create_graph()

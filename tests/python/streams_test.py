@@ -101,7 +101,7 @@ def test_capture_refuses_with_an_error():
     assert not a.is_current_stream_capturing()
 
 
-# Fails if replaying a training step captured from Python gives other numbers than running it.
+# Fails if replaying a training step captured from Python gives different numbers than running it.
 def test_training_step_as_a_graph():
     a = get_accelerator()
 

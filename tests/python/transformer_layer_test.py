@@ -19,8 +19,8 @@ def layer(**options):
 
 
 def test_layers_draw_anew_and_again():
-    """Check that each call draws another dropout, that torch's seed or the config's reproduces it,
-    and that evaluation drops nothing.
+    """Check that each call draws a different dropout, that torch's seed or the config's reproduces
+    it, and that evaluation drops nothing.
     """
     x = on(torch.randn(2, 10, 32))
     module = layer()
@@ -46,7 +46,7 @@ def test_layers_draw_anew_and_again():
 
 
 def test_layer_through_a_checkpoint():
-    """Fails if torch.utils.checkpoint's second forward pass draws another dropout."""
+    """Fails if torch.utils.checkpoint's second forward pass draws a different dropout."""
     module, x = layer(), on(torch.randn(2, 10, 32)).requires_grad_()
     torch.manual_seed(9)
     want, = torch.autograd.grad(module(x).square().sum(), x)

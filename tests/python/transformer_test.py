@@ -47,7 +47,7 @@ def test_gradients_have_memory_of_their_own():
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("pre", [False, True])
 def test_dropouts(pre, dtype):
-    """Fails if the forward or backward pass draws another mask than `kept`, or scales it
+    """Fails if the forward or backward pass draws a different mask than `kept`, or scales it
     differently.
     """
     compare(2, 67, 32, 2, 40, dtype, pre_layer_norm=pre, attn_dropout=0.3, hidden_dropout=0.2, seed=7)

@@ -41,7 +41,7 @@ def test_a_loop_of_its_own(results, accelerator):
 
 def test_the_trainer(results):
     # Fails if transformers and accelerate do not treat AnyAccel's accelerator as the CPU's, or
-    # gather other weights than stock's for a checkpoint.
+    # gather different weights than stock's for a checkpoint.
     for mine, theirs in zip(results("ours", "cpu"), results("stock", "cpu")):
         assert mine["trainer"]["engine"] == theirs["trainer"]["engine"] == "DeepSpeedEngine"
         assert mine["trainer"]["losses"] == pytest.approx(theirs["trainer"]["losses"], rel=1e-5)

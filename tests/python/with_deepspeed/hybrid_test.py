@@ -18,8 +18,8 @@ PROGRAM = pathlib.Path(__file__).with_name("hybrid.py")
 
 
 def test_trains_and_generates_by_turns():
-    # Fails if one mode leaves state behind for the other, or AnyAccel's accelerator takes another
-    # code path than stock.
+    # Fails if one mode leaves state behind for the other, or AnyAccel's accelerator takes a
+    # different code path than stock.
     ours, stock = (result(PROGRAM, side, "opt", 2, DS_ACCELERATOR="cpu") for side in ("ours", "stock"))
     assert ours["engine"] == "DeepSpeedHybridEngine"
     assert ours["losses"] == pytest.approx(stock["losses"], rel=1e-5) and ours["said"] == stock["said"]

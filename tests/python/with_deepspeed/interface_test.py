@@ -30,7 +30,7 @@ def test_deepspeed_has_our_object():
 
 
 def test_every_public_member_takes_its_arguments():
-    # Fails if a method is missing, or has another argument name than DeepSpeed uses.
+    # Fails if a method is missing, or has a different argument name than DeepSpeed uses.
     missing = []
     for name in dir(DeepSpeedAccelerator):
         if name.startswith("_"):
@@ -119,7 +119,7 @@ MISSING = ("DeepCompileBuilder", "GDSBuilder", "InferenceCutlassBuilder")
 
 @pytest.mark.parametrize("name", MISSING)
 def test_a_missing_op_says_so_at_load(name):
-    # Fails if DeepSpeed, which expects ValueError here, gets another exception, or a message
+    # Fails if DeepSpeed, which expects ValueError here, gets a different exception, or a message
     # without the op's name.
     builder = get_accelerator().create_op_builder(name)
     assert not builder.is_compatible()

@@ -46,8 +46,8 @@ def test_builders():
 @pytest.mark.parametrize("bits", ERRORS)
 @pytest.mark.parametrize("shape, group", [((512, 64), 512), ((8, 64, 32), 256)], ids=str)
 def test_small_floats(shape, group, bits, stochastic):
-    # Fails if the order of arguments differs from FP_Quantize, or rows have another size than it
-    # allocates.
+    # Fails if the order of arguments differs from FP_Quantize, or rows have a different size than
+    # it allocates.
     x = drawn(*shape)
     quantizer = FP_Quantize(QuantizationConfig(q_bits=bits, group_size=group))
     rows = quantizer.quantize(x, q_bits=bits, stochastic_mode=stochastic)
@@ -118,8 +118,8 @@ def test_weights_of_zero(dtype):
 
 @pytest.mark.parametrize("bits", [4, 8])
 def test_weights_for_inference(bits):
-    # Fails if the float16 kernels give another result than DeepSpeed's own Python, which it uses
-    # for other dtypes.
+    # Fails if the float16 kernels give a different result than DeepSpeed's own Python, which it
+    # uses for other dtypes.
     config = {"num_bits": bits, "symmetric": False, "group_size": 64, "group_dim": 1}
     weight = drawn(96, 256, dtype=torch.float16)
     codes, scale, least = Quantizer(config).quantize(weight)

@@ -93,7 +93,8 @@ def test_layers_that_drop_tokens(order, kind, returns_tuple):
 
 
 def test_masks_are_those_of_deepspeeds_python():
-    # Fails if the op gives another mask than DeepSpeed's Python, which uses indexing instead of it.
+    # Fails if the op gives a different mask than DeepSpeed's Python, which uses indexing instead of
+    # it.
     mask = torch.randn(BATCH, 1, TOKENS, TOKENS).to(DEVICE)
     ids, masks = dropping_utils.bert_sample_tokens(KEPT, TOKENS, BATCH, LAYERS, DEVICE, mask)
     assert torch.equal(dropping_utils.random_ltd_module.mask_gather_bert(mask, ids), torch.stack(masks))

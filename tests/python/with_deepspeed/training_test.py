@@ -1,6 +1,6 @@
 """DeepSpeed trains on AnyAccel's accelerator, with two ranks under `anyaccel launch`, to the losses
-and weights of stock DeepSpeed. Within 20 steps, they reveal a wrong device, a lost gradient, or
-another rule of an optimizer or a collective.
+and weights of stock DeepSpeed. Within 20 steps, they reveal a wrong device, a lost gradient, or a
+different rule of an optimizer or a collective.
 """
 
 import functools

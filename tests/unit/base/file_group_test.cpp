@@ -58,7 +58,7 @@ TEST_F(FileGroupTest, WhatADeadWriterBeganIsFinished) {
   finish_file_group(folder / "none");
 }
 
-// Fails if a forged note can move files out of or into the folder, or onto another name.
+// Fails if a forged note can move files out of or into the folder, or onto a different name.
 TEST_F(FileGroupTest, ANoteCannotReachOtherFiles) {
   put("victim", "kept");
   for (const std::string note : {"../x.part-1\nx\n", "x.part-1\n../x\n", "victim\nx\n", "x.part-1/../victim\nx\n"}) {

@@ -42,8 +42,8 @@ TEST_F(CudaTest, LibTorchWithoutCuda) {
   EXPECT_FALSE(key_of(fake.op(), fake.settings).content.empty()) << "what explains an op needs no CUDA";
 }
 
-// Fails if a toolkit with another major version than LibTorch's is used, one with another minor
-// version is rejected, or the check cannot be disabled.
+// Fails if a toolkit with a different major version than LibTorch's is used, one with a different
+// minor version is rejected, or the check cannot be disabled.
 TEST_F(CudaTest, ToolkitAndLibTorchAgree) {
   fake.add_cuda_to_libtorch("12.8");
   EXPECT_ERROR(fake.load(), unavailable, "nvcc is of CUDA 13.0, LibTorch of CUDA 12.8");

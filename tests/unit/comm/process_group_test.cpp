@@ -209,7 +209,7 @@ TEST_P(FourRanks, MakeGroupsOfSomeRanks) {
   });
 }
 
-// Fails if an invalid call starts an operation that other ranks never join, or throws another
+// Fails if an invalid call starts an operation that other ranks never join, or throws a different
 // exception.
 TEST_P(ProcessGroups, WrongCallsThrowAtOnce) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {

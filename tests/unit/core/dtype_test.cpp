@@ -7,7 +7,7 @@
 namespace anyaccel {
 namespace {
 
-// Fails if a name is read as another type, or an invalid name is accepted.
+// Fails if a name is read as a different type, or an invalid name is accepted.
 TEST(Dtype, Parse) {
   for (const auto* text : {"fp16", "float16", "half"}) EXPECT_EQ(parse_dtype(text), c10::kHalf);
   EXPECT_EQ(parse_dtype("bf16"), c10::kBFloat16);
@@ -17,7 +17,7 @@ TEST(Dtype, Parse) {
   EXPECT_ERROR(parse_dtype(""), invalid_argument, "fp32");
 }
 
-// Fails if a type is missing, has another name than in Python, or does not round-trip.
+// Fails if a type is missing, has a different name than in Python, or does not round-trip.
 TEST(Dtype, NamesArePythons) {
   EXPECT_STREQ(dtype_name(c10::kHalf), "float16");
   EXPECT_STREQ(dtype_name(c10::kLong), "int64");

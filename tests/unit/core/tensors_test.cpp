@@ -100,7 +100,7 @@ TEST(PinningTest, ABackendsOwnAllocator) {
   EXPECT_FALSE(accelerator.is_pinned(accelerator.unpin_memory(pinned)));
 }
 
-// Fails if a state of another shape is accepted, or restoring a valid one does not repeat the
+// Fails if a state of a different shape is accepted, or restoring a valid one does not repeat the
 // numbers.
 TEST_F(TensorsTest, RandomStates) {
   accelerator_.manual_seed(7);

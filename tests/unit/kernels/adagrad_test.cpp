@@ -65,8 +65,8 @@ void float_step(Case& of) {
   }
 }
 
-// Fails if an instruction set rounds differently, a tail uses another code path, a store exceeds
-// the end, or a NaN is lost. 10 000 cases with all types, lengths and alignments.
+// Fails if an instruction set rounds differently, a tail uses a different code path, a store
+// exceeds the end, or a NaN is lost. 10 000 cases with all types, lengths and alignments.
 TEST(CpuAdagrad, EachInstructionSetHasTheBitsOfPlainFloat) {
   Random random(5);
   for (int round = 0; round < 10000; ++round) {

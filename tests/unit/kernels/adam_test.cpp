@@ -140,8 +140,9 @@ TEST(CpuAdam, StaysWithinTheStatedErrorOfDouble) {
   }
 }
 
-// Fails if an instruction set rounds differently, a tail uses another code path, a store exceeds
-// the end, or a NaN or infinity is lost. 10 000 cases with all types, lengths and alignments.
+// Fails if an instruction set rounds differently, a tail uses a different code path, a store
+// exceeds the end, or a NaN or infinity is lost. 10 000 cases with all types, lengths and
+// alignments.
 TEST(CpuAdam, EachInstructionSetHasTheBitsOfPlainFloat) {
   Random random(2);
   for (int round = 0; round < 10000; ++round) {

@@ -40,8 +40,8 @@ std::size_t weight_bytes(const Shape& shape) {
   return static_cast<std::size_t>(shape.outputs * shape.inputs * shape.bits / 8);
 }
 
-// Fails if a nibble is read from another place, a group uses its neighbor's scale or zero, or a row
-// is written past its end.
+// Fails if a nibble is read from a different place, a group uses its neighbor's scale or zero, or a
+// row is written past its end.
 TEST(InferenceIntegers, WidenedValuesAreTheFormats) {
   for (const Shape& shape : shapes) {
     Random random(static_cast<std::uint64_t>(shape.inputs));

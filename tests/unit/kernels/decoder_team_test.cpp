@@ -42,8 +42,8 @@ TEST(InferenceTeam, TasksAreDoneOnceBeforeAnyThreadGoesOn) {
   }
 }
 
-// Fails if work for one thread runs several times or on another thread than the caller's, or the
-// others do not see its result.
+// Fails if work for one thread runs several times or on a different thread than the caller's, or
+// the others do not see its result.
 TEST(InferenceTeam, AloneIsOnceAndSeen) {
   int value = 0;
   std::atomic<int> wrong{0};

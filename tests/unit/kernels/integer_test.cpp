@@ -94,9 +94,9 @@ Result quantized_on_device(Case& arguments, bool backwards) {
   });
 }
 
-// Fails if a tail uses another code path, a nibble is stored in another place, a range depends on
-// the order of elements, a part is skipped or repeated, a group is stored in another's place, or a
-// device phase lacks its barrier.
+// Fails if a tail uses a different code path, a nibble is stored in a different place, a range
+// depends on the order of elements, a part is skipped or repeated, a group is stored in another's
+// place, or a device phase lacks its barrier.
 TEST(Quantizer, AllKernelsMakeTheSameCodes) {
   Random random(7);
   for (int i = 0; i < 400; ++i) {
@@ -120,8 +120,8 @@ int code_in(const std::vector<std::int8_t>& codes, int bits, std::int64_t i) {
   return code >= 8 ? code - 16 : code;
 }
 
-// Fails if a scale, offset or rounding is wrong, limits belong to another number of bits, or int4
-// is packed in the wrong order.
+// Fails if a scale, offset or rounding is wrong, limits belong to a different number of bits, or
+// int4 is packed in the wrong order.
 TEST(Quantizer, CodesAreTheFormats) {
   Random random(8);
   for (int i = 0; i < 200; ++i) {
@@ -173,8 +173,8 @@ Array dequantized(Isa isa, const Case& arguments, Result& made, Element element,
   return out;
 }
 
-// Fails if a code is read from another place, a group uses its neighbor's parameters, non-temporal
-// stores go elsewhere, or the device rounds differently.
+// Fails if a code is read from a different place, a group uses its neighbor's parameters,
+// non-temporal stores go elsewhere, or the device rounds differently.
 TEST(Quantizer, AllKernelsReadTheSameValues) {
   Random random(9);
   for (int i = 0; i < 300; ++i) {
@@ -288,7 +288,7 @@ Reduction random_reduction(Random& random) {
   return out;
 }
 
-// Fails if a tensor or a group's parameters are skipped or confused, sums are added in another
+// Fails if a tensor or a group's parameters are skipped or confused, sums are added in a different
 // order, or a group larger than the scratch memory is quantized from stale scratch contents.
 TEST(Quantizer, AllKernelsReduceToTheSameCodes) {
   Random random(10);

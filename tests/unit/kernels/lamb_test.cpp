@@ -111,9 +111,9 @@ void expect_same(const Case& ours, const Case& expected, const LambRate& rate, c
   op_tests::expect_same(ours.g, expected.g, what + " g");
 }
 
-// Fails if a sum is added in another order, a tail uses another code path, a block skips elements
-// or updates another's, a phase lacks its barrier, states are used before they are rounded, or a
-// type is confused.
+// Fails if a sum is added in a different order, a tail uses a different code path, a block skips
+// elements or updates another's, a phase lacks its barrier, states are used before they are
+// rounded, or a type is confused.
 TEST(Lamb, AllKernelsHaveTheSameBits) {
   Random random(41);
   for (int i = 0; i < 120; ++i) {

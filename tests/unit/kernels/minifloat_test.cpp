@@ -91,8 +91,8 @@ bool same_bytes(const std::vector<std::uint8_t>& ours, const std::vector<std::ui
   return true;
 }
 
-// Fails if a tail uses another code path, a code is packed in another place, random numbers belong
-// to another place or group, or a device phase lacks its barrier.
+// Fails if a tail uses a different code path, a code is packed in a different place, random numbers
+// belong to a different place or group, or a device phase lacks its barrier.
 TEST(FpQuantizer, AllKernelsMakeTheSameRows) {
   Random random(17);
   for (int i = 0; i < 400; ++i) {
@@ -185,7 +185,7 @@ TEST(FpQuantizer, NextToTheMiddle) {
 }
 
 // Fails if a step smaller than a normal number changes the row's values, or an element is read from
-// another place.
+// a different place.
 TEST(FpQuantizer, AllKernelsReadTheSameNumbers) {
   Random random(19);
   int aligned = 0;

@@ -57,7 +57,7 @@ int run_launches(const std::vector<std::int64_t>& sizes, const Address& address,
       for (unsigned thread = 0; thread < threads; ++thread) block(chunks, static_cast<unsigned>(b), thread);
     return nullptr;
   };
-  // Every tenth tensor is of another kind than its neighbors.
+  // Every tenth tensor is of a different kind than its neighbors.
   const auto same = [](std::size_t i, std::size_t j) { return (i % 10 == 0) == (j % 10 == 0); };
   EXPECT_EQ(launch_chunks<arrays>(sizes.data(), sizes.size(), chunk, address, same, start), nullptr);
   return launches;

@@ -97,8 +97,8 @@ void compare(op_tests::Random& random, bool gather, bool wide) {
   EXPECT_EQ(arguments.part, want.part);
 }
 
-// Fails if a token or byte is copied to another place, an invalid index is used, or gaps between
-// tokens are written.
+// Fails if a token or byte is copied to a different place, an invalid index is used, or gaps
+// between tokens are written.
 TEST(RandomLtd, BlocksCopyTheirTokens) {
   op_tests::Random random(51);
   for (int i = 0; i < 200; ++i) {

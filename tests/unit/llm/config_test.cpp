@@ -16,7 +16,7 @@ ModelConfig read(const TemporaryFolder& folder, const std::string& more) {
   return ModelConfig::read(folder.path());
 }
 
-// Fails if a value that older files omit gets another default than in transformers.
+// Fails if a value that older files omit gets a different default than in transformers.
 TEST(Config, Defaults) {
   const TemporaryFolder folder;
   const ModelConfig config = read(folder, "");

@@ -92,8 +92,8 @@ TEST_F(DecodeStepTest, IsTakenAndEqualsThePlainPass) {
   EXPECT_EQ(cache.length(), 23);
 }
 
-// Fails if a token uses other experts or shares than in the plain pass, or a layer without experts
-// is wrong.
+// Fails if a token uses different experts or shares than in the plain pass, or a layer without
+// experts is wrong.
 TEST_F(DecodeStepTest, ExpertsEqualThePlainPass) {
   for (const bool normalize : {true, false}) {
     SCOPED_TRACE(normalize);

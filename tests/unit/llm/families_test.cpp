@@ -19,8 +19,8 @@ ModelConfig read(const TemporaryFolder& folder, const std::string& type, const s
 
 using Windows = std::vector<std::int64_t>;
 
-// Fails if a family's window applies to other layers than in transformers, or null counts as its
-// default.
+// Fails if a family's window applies to different layers than in transformers, or null counts as
+// its default.
 TEST(Families, Windows) {
   const TemporaryFolder folder;
   EXPECT_EQ(read(folder, "mistral", "").windows, Windows(3, 4096));
@@ -134,7 +134,7 @@ TEST(Families, ActivationNames) {
   }
 }
 
-// Fails if experts are in other layers than in transformers, or more are chosen than exist.
+// Fails if experts are in different layers than in transformers, or more are chosen than exist.
 TEST(Families, Experts) {
   const TemporaryFolder folder;
   const std::string four = R"(,"num_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":6)";
@@ -161,7 +161,8 @@ TEST(Families, Gemma) {
   EXPECT_ERROR(read(folder, "gemma2", R"(,"attn_logit_softcapping":0)"), corrupt, "attn_logit_softcapping");
 }
 
-// Fails if GPT-2's own keys are not read, or missing ones get other defaults than in transformers.
+// Fails if GPT-2's own keys are not read, or missing ones get different defaults than in
+// transformers.
 TEST(Families, Gpt2) {
   const TemporaryFolder folder;
   const auto gpt2 = [&](const std::string& more) {

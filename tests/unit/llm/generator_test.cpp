@@ -145,7 +145,7 @@ TEST(Speculation, TokenizersAreCompared) {
                "got \"b\" as token 97, want \"a\"");
 }
 
-// Fails if a kept cache gives another text than a new one, or nothing is kept.
+// Fails if a kept cache gives a different text than a new one, or nothing is kept.
 TEST(Generator, GoesOnWhereItEnded) {
   for (const ModelConfig& config : configs()) {
     SCOPED_TRACE("rope type " + std::to_string(static_cast<int>(config.rope.type)));

@@ -187,7 +187,7 @@ TEST_P(GraphStepTest, Rotations) {
   EXPECT_FALSE(GraphStep::takes(model.state()->weights, dynamic, 16));
 }
 
-// Fails if the mask, the table rows or the logits have another type than the weights.
+// Fails if the mask, the table rows or the logits have a different type than the weights.
 TEST_P(GraphStepTest, HalfPrecision) {
   const auto narrow = [](ModelState& state) {
     each_parameter(state.weights, [](const std::string&, at::Tensor& tensor) { tensor = tensor.to(c10::kBFloat16); });

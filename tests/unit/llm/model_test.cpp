@@ -55,8 +55,8 @@ TEST(Model, UsesWeightsWhereTheyAreMapped) {
   EXPECT_TRUE(at::allclose(narrow.logits({1, 2, 3}), model.logits({1, 2, 3}), 0.1, 0.1));
 }
 
-// Fails if the pass without gradients, which may use an op, gives other logits than the plain pass
-// for a prompt of any length.
+// Fails if the pass without gradients, which may use an op, gives different logits than the plain
+// pass for a prompt of any length.
 TEST(Model, PromptsOfEveryLength) {
   ModelConfig config = small_config();
   config.max_positions = 700;
@@ -91,7 +91,7 @@ TEST(Model, IsCausal) {
   EXPECT_TRUE(at::allclose(model.logits({4, 5, 6, 7}).narrow(0, 0, 3), model.logits({4, 5, 6}), 1e-5, 1e-6));
 }
 
-// Fails if generation with the KV cache gives other tokens than without it.
+// Fails if generation with the KV cache gives different tokens than without it.
 TEST(Model, CacheIsExact) {
   const Model model = Model::create(small_config(), 3);
   std::vector<std::int64_t> ids = {4, 5, 6};

@@ -24,7 +24,7 @@ TEST(Ngram, IsADistribution) {
   EXPECT_GT(model.probability(1, 2, 4), model.probability(1, 2, 5));
 }
 
-// Fails if the entropy counts other tokens than the predicted ones.
+// Fails if the entropy counts different tokens than the predicted ones.
 TEST(Ngram, UnigramEntropy) {
   const std::vector<std::uint16_t> stream = {9, 1, 2, 1, 2, 5};
   const std::vector<Window> windows = {{0, 5}};

@@ -27,7 +27,7 @@ TEST(ParallelPlan, BalancedPartsAreTheWhole) {
   EXPECT_EQ(balanced(10, 2, 3), (Slice{7, 3}));
 }
 
-// Fails if a query head is lost or repeated, or is on another rank than its key head.
+// Fails if a query head is lost or repeated, or is on a different rank than its key head.
 TEST(ParallelPlan, EveryQueryHeadOnceWithItsKey) {
   for (const auto& [heads, kv] :
        {std::pair{8, 8}, std::pair{8, 2}, std::pair{12, 3}, std::pair{9, 3}, std::pair{14, 2}, std::pair{4, 1}}) {

@@ -32,7 +32,7 @@ TEST(Pooling, Kinds) {
   expect(pool(tokens(), counted(), {Pooling::cls, Pooling::mean}), {1, -4, 3, -4, 7, -8, 7, -8});
 }
 
-// Fails if a batch without padding uses another formula.
+// Fails if a batch without padding uses a different formula.
 TEST(Pooling, WithoutPadding) {
   const at::Tensor one = tokens().narrow(0, 0, 1);
   const at::Tensor all = counted().narrow(0, 0, 1);

@@ -251,7 +251,7 @@ class QuantizedParts : public Quantize {
   ModelConfig config_ = small();
 };
 
-// Fails if a rank quantizes its rows and inputs to other integers than a single rank does.
+// Fails if a rank quantizes its rows and inputs to different integers than a single rank does.
 TEST_F(QuantizedParts, AreThoseOfTheWhole) {
   for (const int bits : {8, 4}) {
     const LoadOptions options{.bits = bits, .group_size = 32, .cache = false};

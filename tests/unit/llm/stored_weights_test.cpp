@@ -135,8 +135,8 @@ class StoredParts : public testing::TestWithParam<Kind> {
   c10::AutoGradMode no_gradient_{false};
 };
 
-// Fails if a rank's rows or inputs, or their scales or zeros, come from another place, or become
-// floats unnecessarily.
+// Fails if a rank's rows or inputs, or their scales or zeros, come from a different place, or
+// become floats unnecessarily.
 TEST_P(StoredParts, AreThoseOfTheWhole) {
   make(2048, 4096);
   const StoredWeights stored(folder_.path());
@@ -236,8 +236,8 @@ class StoredModel : public testing::Test {
   c10::AutoGradMode no_gradient_{false};
 };
 
-// Fails if a rank's fused matrices contain other rows than the plan says, combine integers without
-// a common format, or differ from what the plan reports.
+// Fails if a rank's fused matrices contain different rows than the plan says, combine integers
+// without a common format, or differ from what the plan reports.
 TEST_F(StoredModel, RanksHaveIntegers) {
   const StoredWeights stored(folder_.path());
   const auto shapes = tensor_shapes(config_);

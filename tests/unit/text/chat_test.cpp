@@ -16,7 +16,7 @@ std::string render(const std::string& text, const std::string& more = "") {
       .apply_json("{" + messages + (more.empty() ? "" : ",") + more + "}");
 }
 
-// Fails if trim_blocks, lstrip_blocks or a minus sign in a tag strip other white space than in
+// Fails if trim_blocks, lstrip_blocks or a minus sign in a tag strip different white space than in
 // Jinja.
 TEST(Chat, WhiteSpace) {
   EXPECT_EQ(render("a\n  {% if true %}\n b\n  {% endif %}  \nc\n"), "a\n b\n  \nc");

@@ -44,7 +44,7 @@ class NvmlTest : public testing::Test {
   static void visible(const char* text) { setenv("CUDA_VISIBLE_DEVICES", text, 1); }
 };
 
-// Fails if NVML's numbering is used although the process sees other devices or another order.
+// Fails if NVML's numbering is used although the process sees other devices or a different order.
 TEST_F(NvmlTest, FollowsCudaVisibleDevices) {
   machine(kTwo);
   visible("1");

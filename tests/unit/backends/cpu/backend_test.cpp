@@ -226,7 +226,7 @@ TEST(CpuMemory, PeaksOfTheProcessRestartEverywhere) {
   EXPECT_GT(memory.read().peak, before.current + (48 << 20));
 }
 
-// Fails if a misspelled value silently selects another counting method.
+// Fails if a misspelled value silently selects a different counting method.
 TEST(CpuMemory, TheWayIsChecked) {
   const test::ScopedEnv variable("ANYACCEL_CPU_MEMORY", "RSS\n");
   EXPECT_ERROR(CpuBackend(two_nodes()), invalid_argument,

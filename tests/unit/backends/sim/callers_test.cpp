@@ -88,7 +88,7 @@ int train(int steps, const char* message) {
   return failures;
 }
 
-// Fails if running out of memory in a forward or backward pass gives another error, leaks the
+// Fails if running out of memory in a forward or backward pass gives a different error, leaks the
 // step's tensors, or ends training.
 TEST(SimCallers, TrainOnAfterFailedAllocations) {
   anyaccel::sim::install({.seed = 5, .faults = "alloc%0.02"});

@@ -128,8 +128,8 @@ TEST_F(SimOps, GiveTheCpusBits) {
   expect_equal("bf16", {x.to(at::kBFloat16)}, [](const Tensors& t) { return (t[0] * 3).sum(1); });
 }
 
-// Fails if a loss, whose kernel uses its result as scratch memory of another shape, warns about a
-// resize.
+// Fails if a loss, whose kernel uses its result as scratch memory of a different shape, warns about
+// a resize.
 TEST_F(SimOps, LossesAreSilent) {
   const auto a = at::randn({4, 4}), b = at::randn({4, 4});
   testing::internal::CaptureStderr();
@@ -143,7 +143,7 @@ TEST_F(SimOps, LossesAreSilent) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::Not(testing::HasSubstr("resized")));
 }
 
-// Fails if a kernel's result is not written to out=, or an out= tensor of another size is not
+// Fails if a kernel's result is not written to out=, or an out= tensor of a different size is not
 // resized.
 TEST_F(SimOps, OutTensorsAreWrittenAndResized) {
   const auto a = at::randn({4, 4}), b = at::randn({4, 4});
@@ -218,8 +218,8 @@ TEST_F(SimOps, DropoutDrawsFromTheDevice) {
   EXPECT_TRUE(dropped.masked_select(kept).allclose(at::ones({kept.sum().item<std::int64_t>()}) / 0.75));
 }
 
-// Fails if the accelerator lacks a feature that torch has for the device, or reports other numbers
-// than torch.
+// Fails if the accelerator lacks a feature that torch has for the device, or reports different
+// numbers than torch.
 TEST(SimBackend, IsAnAccelerator) {
   const test::ScopedEnv name("DS_ACCELERATOR", "sim"), memory("SIM_MEMORY", "64MiB"), devices("SIM_DEVICES", "3"),
       dtypes("SIM_DTYPES", "float32,int64,bool,uint8");

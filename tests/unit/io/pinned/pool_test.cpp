@@ -216,7 +216,7 @@ TEST(PinSystem, LargeBlocksBeginAtLargePages) {
   EXPECT_NE(::msync(static_cast<char*>(block) + kBytes - 4096, 4096, MS_ASYNC), 0);
 }
 
-// Fails if a block is on another node than the thread, or one node's block serves another node.
+// Fails if a block is on a different node than the thread, or one node's block serves another node.
 TEST_F(PinPool, Nodes) {
   auto* alone = pool.allocate(4096);
   EXPECT_TRUE(machine.bound.empty());

@@ -65,7 +65,7 @@ TEST(QuantizerApi, Halves) {
                         halves({1.5, 2, 2.5, 1, 2.75, 2.75, 1, -1}).view({2, 4})));
 }
 
-// Fails if an error of the op has another type than this library's, or names a function of the
+// Fails if an error of the op has a different type than this library's, or names a function of the
 // other language.
 TEST(QuantizerApi, WhatDoesNotFit) {
   const at::Tensor x = at::ones({4, 8});

@@ -70,7 +70,7 @@ TEST(SparseSelfAttention, IsDenseAttentionForADenseLayout) {
   EXPECT_THROW(attention.get_layout(512), Error);
 }
 
-// Fails if padding is applied to another dimension, or has another value.
+// Fails if padding is applied to a different dimension, or has a different value.
 TEST(PadToBlockSize, AppendsWhatIsMissing) {
   const auto [padded, appended] = pad_to_block_size(at::ones({2, 10, 3}), 16, 1, 7);
   EXPECT_EQ(appended, 6);
