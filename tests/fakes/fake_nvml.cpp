@@ -4,8 +4,9 @@
 //   mig <uuid> <gpu instance> <compute instance> <free> <total>
 //     an instance of the device above, which is then in MIG mode
 //   fail <code>
-//     the result of nvmlInit_v2 Queries for a MIG device's memory are denied, as in a container.
-//     FAKE_NVML is read at every start.
+//     the result of nvmlInit_v2
+// Queries for the memory of a device in MIG mode are denied, as in a container. FAKE_NVML is read
+// at every start.
 #include <unistd.h>
 
 #include <cstdlib>

@@ -80,7 +80,7 @@ TEST(HostFile, ManyHostsTakeNoTime) {
   for (int i = 0; i < 500; ++i) text += "worker-" + std::to_string(i) + " slots=8\n";
   const auto begin = std::chrono::steady_clock::now();
   const auto hosts = filter_hosts(parse_host_file(text, "f"), "", "worker-499:7@worker-3");
-  // The limit that the issue requires.
+  // Parsing and filtering 500 hosts may take at most 100 ms.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(100));
   EXPECT_EQ(hosts.size(), 499U);
 }

@@ -52,8 +52,8 @@ TEST_F(Plan, DefaultRanksAreNodesWithCores) {
   EXPECT_EQ(plan_host(saved("clusters_snc2"), {}).ranks.size(), 4u);
 }
 
-// Fails if adjacent numbering of siblings puts both ranks on the first node (field notes K), or
-// threads count as cores.
+// Fails if adjacent numbering of siblings puts both ranks on the first node, or threads count as
+// cores.
 TEST_F(Plan, EitherNumberingOfSiblings) {
   const auto adjacent = plan_host(saved("two_nodes_siblings_adjacent"), {.ranks = 2});
   EXPECT_THAT(cores_of(adjacent), ElementsAre("0,2,4,6", "8,10,12,14"));

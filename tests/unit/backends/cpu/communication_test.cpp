@@ -24,7 +24,7 @@ TEST(Communication, OffIsGloo) {
   EXPECT_EQ(communication_backend_reason(), "gloo, because ANYACCEL_CCL is off");
 }
 
-// Fails if a name has no reason, is another than these two, or changes within a process.
+// Fails if a name has no reason, is neither of these two, or changes within a process.
 TEST(Communication, NameAndReason) {
   set_accelerator("cpu");
   const auto name = get_accelerator().communication_backend_name();
