@@ -83,6 +83,7 @@ exit 0
     write("cuda/bin/nvcc", read_file(path("bin/cxx")) + "# " + release + "\n");
     ::chmod(path("cuda/bin/nvcc").c_str(), 0755);
   }
+  /// Makes the fake LibTorch require the CUDA runtime of this version's major number.
   void add_cuda_to_libtorch(const std::string& version) const {
     const auto major = version.substr(0, version.find('.'));
     write("torch/lib/libc10_cuda.so", tiny_elf("id of libc10_cuda", {"libc.so.6", "libcudart-0123abcd.so." + major}));
