@@ -1,4 +1,6 @@
-"""The conformance kit's suite `device_module`: the modules that we register pass, and each planted defect fails its case."""
+"""The conformance kit's suite `device_module`: the modules that AnyAccel registers pass, and each
+planted defect fails its case.
+"""
 
 import json
 import pathlib
@@ -27,7 +29,8 @@ sys.exit(conformance.main(["--backend", {backend!r}, "--case", {cases!r}, "--jso
     return {case["name"]: (case["outcome"], case["message"]) for case in json.loads(done.stdout)["cases"]}
 
 
-# Fails if a module's answers are wrong, which would change gradients, random numbers, the current device or stream.
+# Fails if a module's answers are wrong, which would change gradients, random numbers, the current
+# device or stream.
 @pytest.mark.parametrize("kind", KINDS)
 def test_modules_pass_the_suite(kind):
     results = judge(kind, "device_module.*")

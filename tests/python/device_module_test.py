@@ -1,4 +1,6 @@
-"""torch.<device type>: the module has every name that torch reads, and features that depend on them work."""
+"""torch.<device type>: the module has every name that torch reads, and features that depend on them
+work.
+"""
 
 import pathlib
 
@@ -20,7 +22,8 @@ def rows():
             yield [cell.strip() for cell in line.split("|")]
 
 
-# Fails if torch reads a name that the table lacks, or the table has a name that torch does not read.
+# Fails if torch reads a name that the table lacks, or the table has a name that torch does not
+# read.
 def test_audit_lists_what_torch_reads():
     if not torch.__version__.startswith("2.13."):
         pytest.skip(f"the table is torch 2.13's, this is {torch.__version__}")
@@ -68,8 +71,8 @@ print(torch.equal(direct, gradient(lambda f, y: checkpoint(f, y, use_reentrant=F
     assert done.stdout.splitlines()[-1:] == ["True"], done.stdout + done.stderr
 
 
-# Fails if the simulator takes CUDA's place after torch has looked for CUDA, which makes random numbers fail, or if a program that
-# imports torch first is not warned.
+# Fails if the simulator takes CUDA's place after torch has looked for CUDA, which makes random
+# numbers fail, or if a program that imports torch first is not warned.
 @pytest.mark.parametrize(("imports", "works"), [("anyaccel, torch", True), ("torch, anyaccel", False)])
 def test_random_numbers_in_the_place_of_cuda(imports, works):
     if torch.backends.cuda.is_built():
@@ -86,7 +89,8 @@ print(device, torch.equal(first, torch.rand(4, device=device)))
     assert (done.stdout == "cuda:1 True\n") == works, done.stdout + done.stderr
 
 
-# Fails if DeviceMesh leaves a rank on device 0 although the launcher assigned another one, or overrides the program's choice.
+# Fails if DeviceMesh leaves a rank on device 0 although the launcher assigned another one, or
+# overrides the program's choice.
 @pytest.mark.parametrize(("choice", "device"), [("", 1), ("anyaccel.get_accelerator().set_device(0)", 0), ("torch.sim.set_device(0)", 0),
                                                 ("torch.ones(1, device='sim')", 0), ("torch.sim.device(0).__enter__()", 1)])
 def test_device_mesh_chooses_the_device(choice, device):
