@@ -31,7 +31,7 @@ def run(*options):
 
 
 class Exports(unittest.TestCase):
-    # Breaks when a library exports a function that no list names, or hides one that programs may use.
+    # Fails if a library exports a function that no list names, or hides one that programs may use.
     def test_this_build(self):
         status, output = run("--build", os.environ.get("ANYACCEL_BUILD_DIR", ROOT / "build/release"))
         if status == 77:
@@ -61,19 +61,19 @@ class SmallLibrary(unittest.TestCase):
     def names(self):
         return [line for line in self.list.read_text().splitlines() if not line.startswith("#")]
 
-    # Breaks when hidden and inline functions, vtables, or names of others are in the list.
+    # Fails if hidden and inline functions, vtables, or names of others are in the list.
     def test_update(self):
         status, output = self.run_tool("--update")
         self.assertEqual(status, 0, output)
         self.assertEqual(self.names(), ["anyaccel::Thing::run()", "anyaccel::seen(std::string const&)", "anyaccel_entry"])
 
-    # Breaks when the lists of an optimized and a debug build differ.
+    # Fails if the lists of an optimized and a debug build differ.
     def test_optimization(self):
         self.run_tool("--update")
         self.compile("-O0")
         self.assertEqual(self.run_tool()[0], 0)
 
-    # Breaks when a change of the interface is not printed, or not an error.
+    # Fails if a change of the interface is not printed, or not an error.
     def test_differences(self):
         self.run_tool("--update")
         self.compile(source=SOURCE.replace("seen(", "shown("))
@@ -81,13 +81,13 @@ class SmallLibrary(unittest.TestCase):
         self.assertEqual(status, 1, output)
         self.assertIn("libanyaccel_small: + anyaccel::shown(std::string const&)\nlibanyaccel_small: - anyaccel::seen(std::string const&)", output)
 
-    # Breaks when a new library may export anything.
+    # Fails if a new library may export anything.
     def test_library_without_list(self):
         status, output = self.run_tool()
         self.assertEqual(status, 1, output)
         self.assertIn("libanyaccel_small: + anyaccel_entry", output)
 
-    # Breaks when builds that export other names are compared.
+    # Fails if builds that export other names are compared.
     def test_skips(self):
         cache = self.build / "CMakeCache.txt"
         whole = cache.read_text()
