@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "anyaccel/export.h"
-#include "anyaccel/export.h"
 #include "anyaccel/llm/adamw.h"
 #include "anyaccel/optim.h"
 
