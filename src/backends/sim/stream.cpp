@@ -101,7 +101,8 @@ void SimStream::wait(Ticket ticket) {
     if (done(ticket)) return;
     relax();
   }
-  if (forked.load(std::memory_order_relaxed)) return;  // nobody works on it; those who need an error ask check_not_forked()
+  if (forked.load(std::memory_order_relaxed))
+    return;  // nobody works on it; those who need an error ask check_not_forked()
   waiters_.fetch_add(1);
   {
     std::unique_lock lock(mutex_);

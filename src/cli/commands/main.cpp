@@ -81,6 +81,7 @@ extern "C" ANYACCEL_API int anyaccel_command_main(int argc, const char* const* a
                "anyaccel");
   try {
     add_commands(app, context);
+    reject_flag_values(app);
     app.parse(parser_words({argv + 1, argv + argc}));
     return context.exit_code;
   } catch (const CLI::ParseError& error) {

@@ -61,6 +61,12 @@ void format_help(CLI::App& command) {
   command.get_formatter()->column_width(34);
 }
 
+void reject_flag_values(CLI::App& app) {
+  for (CLI::Option* option : app.get_options())
+    if (option->get_expected_max() == 0) option->disable_flag_override();
+  for (CLI::App* command : app.get_subcommands({})) reject_flag_values(*command);
+}
+
 std::size_t end_of_options(const CLI::App& app, std::span<const char* const> words) {
   std::size_t i = 0;
   for (; i < words.size() && words[i][0] == '-' && std::string_view(words[i]) != "--"; ++i) {
@@ -91,6 +97,7 @@ std::unique_ptr<CLI::App> make_parser(const std::string& name, const std::string
 }
 
 std::optional<int> parse_words(CLI::App& app, std::span<const char* const> words) {
+  reject_flag_values(app);
   try {
     app.parse(parser_words(words));
     return std::nullopt;

@@ -23,6 +23,9 @@ std::vector<std::string> parser_words(std::span<const char* const> words);
 /// Gives a command the help option and the column width that all commands have.
 void format_help(CLI::App& command);
 
+/// Makes `--flag=value` an error for all flags of `app` and of its subcommands.
+void reject_flag_values(CLI::App& app);
+
 /// Index of the first word that is neither an option of `app` nor an option's value. For commands that run another program,
 /// whose words must not be parsed.
 std::size_t end_of_options(const CLI::App& app, std::span<const char* const> words);

@@ -11,7 +11,7 @@
 
 namespace anyaccel::ops::aio {
 
-inline constexpr std::int64_t kMaxUnit = 64 << 10;     ///< of direct transfers; larger ones go through the page cache
+inline constexpr std::int64_t kMaxUnit = 64 << 10;      ///< of direct transfers; larger ones go through the page cache
 inline constexpr std::int64_t kMemoryAlignment = 4096;  ///< of workers' own memory
 
 class File {
