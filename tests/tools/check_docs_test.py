@@ -40,22 +40,22 @@ class CheckDocs(unittest.TestCase):
 
     # Breaks when README's program and the one that is built drift apart.
     def test_code_block_differs_from_its_file(self):
-        self.refused("examples/a/main.cpp", "int main() { return 1; }\n", "not what examples/a/main.cpp has")
-        self.refused("README.md", "<!-- from: examples/a/main.cpp -->\ntext\n", "have no code block")
+        self.refused("examples/a/main.cpp", "int main() { return 1; }\n", "differs from examples/a/main.cpp")
+        self.refused("README.md", "<!-- from: examples/a/main.cpp -->\ntext\n", "are not followed by a code block")
 
     # Breaks when a page points at a file that was moved.
     def test_dead_link(self):
-        self.refused("docs/more.md", "[x](gone.md)\n", "gone.md leads nowhere")
+        self.refused("docs/more.md", "[x](gone.md)\n", "broken link: gone.md")
 
     # Breaks when a variable is read and nobody tells the user, or told and never read.
     def test_environment(self):
         self.refused("src/base/b.cpp", 'auto y = env_flag("DS_NEW");\n', "reads DS_NEW")
         self.refused("src/base/b.cpp", 'auto y = std::getenv("PLAIN");\n', "reads PLAIN")
-        self.refused("docs/environment.md", GOOD["docs/environment.md"] + "| `ANYACCEL_GONE` | b |\n", "nobody reads ANYACCEL_GONE")
+        self.refused("docs/environment.md", GOOD["docs/environment.md"] + "| `ANYACCEL_GONE` | b |\n", "no source reads ANYACCEL_GONE")
 
     # Breaks when a new dependency comes in without a word on why.
     def test_dependencies(self):
-        self.refused("src/base/CMakeLists.txt", "find_package(Boost)\n", "looks for Boost")
+        self.refused("src/base/CMakeLists.txt", "find_package(Boost)\n", "searches for Boost")
 
 
 if __name__ == "__main__":
