@@ -52,7 +52,7 @@ def libtorch_int8(weight, dtype):
 
 
 def sides_of(weight, bits):
-    """Return {side: (bytes per matrix, function that makes a copy, product function, row dtype)}."""
+    """Return {side: (bytes per matrix, copy function, product function, dtype of the row)}."""
     libtorch = libtorch_int4 if bits == 4 else libtorch_int8
     out = {"anyaccel": (*ours(weight, bits), torch.float32),
            "libtorch_fp32": (*libtorch(weight, torch.float32), torch.float32),

@@ -27,7 +27,8 @@ def evoformer_attention(q, k, v, bias1=None, bias2=None, scale=None):
 
 
 def DS4Sci_EvoformerAttention(Q, K, V, biases):
-    """Like evoformer_attention(), with the biases as a list of at most two, each of which may be None.
+    """Like evoformer_attention(), with the biases as a list of at most two, each of which may be
+    None.
 
     Counterpart of DeepSpeed's function.
     """

@@ -29,7 +29,8 @@ def token_gather(activations, sorted_indices, batch_first):
 
 
 def token_scatter(all_activations, layer_activations, sorted_indices, batch_first):
-    """Return a copy of all activations in which the layer's tokens replace those at `sorted_indices`.
+    """Return a copy of all activations in which the layer's tokens replace those at
+    `sorted_indices`.
 
     Differentiable.
     """
