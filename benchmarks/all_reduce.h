@@ -33,7 +33,7 @@ inline void put(void* data, std::size_t place, bool bf16, float number) {
     std::memcpy(static_cast<char*>(data) + place * 4, &bits, sizeof bits);
 }
 
-/// Exits with an error if a sum is wrong, so that no side is timed that does not do the work.
+/// Exits with an error if a sum is wrong, because a side that skips work must not be timed.
 template <typename Reduce>
 void check(int rank, int size, void* data, std::size_t count, bool bf16, Reduce reduce) {
   const auto number = [](std::size_t place) { return static_cast<float>(place % 13); };
