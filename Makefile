@@ -1,7 +1,7 @@
-# The commands of daily work. `make` alone says what there is.
+# Targets for daily work. `make` without a target lists them.
 PRESET ?= release
 BUILD := build/$(PRESET)
-# A compiler of a file that includes LibTorch takes about 1.5 GB; JOBS=n overrides.
+# A compiler needs about 1.5 GB for a file that includes LibTorch. JOBS=n overrides.
 JOBS ?= $(shell awk -v cpus=$$(nproc) '/MemAvailable/ { jobs = int($$2 / 1572864); if (jobs < 1) jobs = 1; \
                 print (jobs < cpus ? jobs : cpus) }' /proc/meminfo 2>/dev/null || echo 2)
 PREFIX ?= $(HOME)/.local
@@ -18,7 +18,7 @@ help:  ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  Variables: PRESET=release|dev|asan|tsan, JOBS=n, PREFIX=dir (install), DEMO_OUT=dir, PROMPT=text (demo)"
 
-setup:  ## Install what is missing: packages, LibTorch, Python packages of the tests
+setup:  ## Install missing dependencies: packages, LibTorch, Python packages of the tests
 	@tools/setup
 
 configure: setup
@@ -27,7 +27,7 @@ configure: setup
 build: configure  ## Build everything that is installed: libraries, program, ops, Python package (PRESET)
 	@$(BUILD_TARGETS) --target anyaccel_product
 
-demo:  ## Find the accelerator, train a small language model on real text, generate from it
+demo:  ## Detect the accelerator, train a small language model on real text, generate text with it
 	@tools/demo $(BUILD) $(DEMO_OUT) "$(PROMPT)" --set-up $(PRESET) $(JOBS)
 
 test: configure  ## Build everything and run the tests
@@ -35,11 +35,11 @@ test: configure  ## Build everything and run the tests
 	@tools/check_layers
 	@tools/run_tests $(BUILD) --jobs $(JOBS)
 
-test-all:  ## All tests and sanitizers, with all that they can use (2.5 GB more); writes docs/test-results.md
+test-all:  ## Run all tests and sanitizers with all optional dependencies (2.5 GB more); write docs/test-results.md
 	@tools/setup --ccl --fuzz --mpi --ssh
 	@tools/test_all --jobs $(JOBS)
 
-bench:  ## Build and run the benchmarks; writes docs/benchmarks.md
+bench:  ## Build and run the benchmarks; write docs/benchmarks.md
 	@tools/setup --bench
 	@$(CONFIGURE) -DANYACCEL_BUILD_TESTS=ON -DANYACCEL_BUILD_BENCHMARKS=ON
 	@$(BUILD_TARGETS)
@@ -51,16 +51,16 @@ hardware-report:  ## Build, judge and measure on this machine's accelerator, off
 install: build  ## Install to PREFIX
 	@cmake --install $(BUILD) --prefix "$(PREFIX)"
 
-uninstall:  ## Take away what the last install of this build put in place
+uninstall:  ## Remove the files of this build's last install
 	@cmake --build $(BUILD) --target uninstall
 
 format:  ## Format the C++ sources
 	@tools/format
 
-lint:  ## Layers, documents, format, clang-tidy on changed files
+lint:  ## Check layers, documents, format, and changed files with clang-tidy
 	@tools/presubmit --no-build
 
-clean:  ## Remove the build folders; what setup made stays
+clean:  ## Remove the build folders, but not what setup installed
 	rm -rf build
 
 jobs:

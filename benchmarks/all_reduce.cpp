@@ -1,4 +1,5 @@
-// Our side of all_reduce.bench.py, at pointers. usage: bench_all_reduce RANK SIZE FILE_OF_THE_STORE
+// AnyAccel's side of all_reduce.bench.py, called with pointers.
+// usage: bench_all_reduce RANK SIZE STORE_FILE
 #include "all_reduce.h"
 
 #include <anyaccel/comm.h>

@@ -1,4 +1,5 @@
-// The same loop over every library that reduces at pointers. Needs nothing else, so that it is compiled with any of them.
+// The timing loop for every library that reduces with pointers. Includes only the standard library,
+// so that it compiles next to any of them.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@ inline constexpr Size kSizes[] = {{"1K", 1 << 10},  {"4K", 1 << 12},   {"16K", 1
                                   {"64K", 1 << 16}, {"256K", 1 << 18}, {"1M", 1 << 20},
                                   {"4M", 1 << 22},  {"16M", 1 << 24},  {"64M", 1 << 26}};
 
-/// Writes a small number, exact in both types.
+/// Writes a small number that both types represent exactly.
 inline void put(void* data, std::size_t place, bool bf16, float number) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, &number, sizeof bits);
@@ -32,7 +33,7 @@ inline void put(void* data, std::size_t place, bool bf16, float number) {
     std::memcpy(static_cast<char*>(data) + place * 4, &bits, sizeof bits);
 }
 
-/// Ends the program when a sum is wrong: a side that does not add is not fast.
+/// Exits with an error if a sum is wrong, because a side that skips work must not be timed.
 template <typename Reduce>
 void check(int rank, int size, void* data, std::size_t count, bool bf16, Reduce reduce) {
   const auto number = [](std::size_t place) { return static_cast<float>(place % 13); };
@@ -43,12 +44,13 @@ void check(int rank, int size, void* data, std::size_t count, bool bf16, Reduce 
     char want[4];
     put(want, 0, bf16, static_cast<float>(size) * number(i) + static_cast<float>(size * (size - 1) / 2));
     if (std::memcmp(want, static_cast<const char*>(data) + i * width, width) == 0) continue;
-    std::fprintf(stderr, "all_reduce: a wrong sum of %zu numbers, at %zu\n", count, i);
+    std::fprintf(stderr, "all_reduce: wrong sum: rank %d, element %zu of %zu\n", rank, i, count);
     std::_Exit(1);
   }
 }
 
-/// Microseconds of reduce(data, count, is_bf16) in place: medians of batches, after a check of its sums. Prints them on rank 0.
+/// Times reduce(data, count, is_bf16) in place at each size, after checking its sums. Rank 0 prints
+/// the median over batches, in microseconds per call.
 template <typename Reduce, typename Barrier>
 void measure(int rank, int size_of_group, Reduce reduce, Barrier barrier) {
   using Clock = std::chrono::steady_clock;
@@ -65,7 +67,7 @@ void measure(int rank, int size_of_group, Reduce reduce, Barrier barrier) {
         for (int i = 0; i < calls; ++i) reduce(data, count, bf16);
         return std::chrono::duration<double, std::micro>(Clock::now() - start).count() / calls;
       };
-      // The same number of calls on every rank: what they reduce says how many take 10 ms.
+      // Every rank must make the same number of calls, so the ranks agree on how many take 10 ms.
       batch(1);
       alignas(64) float took[16] = {static_cast<float>(batch(3))};
       reduce(took, 16, false);

@@ -1,7 +1,13 @@
-"""One side of all_reduce.bench.py: starts two ranks and prints rank 0's microseconds. usage: all_reduce.py SIDE BUILD [needs]
+"""One side of all_reduce.bench.py: starts two ranks and prints the microseconds that rank 0
+measured.
 
-SIDE: anyaccel (at pointers), tensors (anyaccel from Python), gloo, deepspeed, mpi, ccl_ofi, ccl_mpi. `needs`: ends with 0 when the side
-can run here, and compiles what it needs. Intel MPI and oneCCL are looked for below I_MPI_ROOT and CCL_ROOT, or the interpreter's prefix."""
+usage: all_reduce.py SIDE BUILD [needs]
+
+SIDE is anyaccel (called from C++ with pointers), tensors (AnyAccel called from Python), gloo,
+deepspeed, mpi, ccl_ofi or ccl_mpi. `needs` compiles what the side needs and exits with 0 if the
+side can run on this machine. Intel MPI and oneCCL are searched for in I_MPI_ROOT and CCL_ROOT, or
+else in the interpreter's prefix.
+"""
 import datetime
 import json
 import os
@@ -22,7 +28,10 @@ def prefix(variable):
 
 
 def compiled(side, build):
-    """The peer's program; compiled when it is not there or older than its sources."""
+    """Return the path of the peer's program.
+
+    Compile it if it is missing or older than its sources.
+    """
     source = HERE / ("all_reduce_mpi.cpp" if side == "mpi" else "all_reduce_ccl.cpp")
     program = pathlib.Path(build) / "bench_peers" / source.stem
     root, mpi = prefix("I_MPI_ROOT" if side == "mpi" else "CCL_ROOT"), prefix("I_MPI_ROOT")
@@ -43,7 +52,7 @@ def measure(rank, reduce, barrier):
             data = (numbers + rank).to(dtype)
             reduce(data)
             if not torch.equal(data, (numbers * RANKS + sum(range(RANKS))).to(dtype)):
-                sys.exit(f"all_reduce: a wrong sum of {name}iB {word}")  # a side that does not add is not fast
+                sys.exit(f"all_reduce: wrong sum: rank {rank}, {name}iB of {word}")
             data.zero_()
 
             def batch(calls):
@@ -55,7 +64,7 @@ def measure(rank, reduce, barrier):
 
             batch(1)
             took = torch.full((16,), batch(3))
-            reduce(took)  # the same number of calls on every rank
+            reduce(took)  # the ranks agree on the number of calls
             calls = min(max(int(10_000 / max(took[0].item() / 2, 0.1)), 2), 2000)
             out[f"{word}_{name}_us"] = statistics.median(batch(calls) for _ in range(7))
     if rank == 0:
@@ -83,7 +92,7 @@ def python_rank(side, rank, store):
 
 
 def commands(side, build, folder):
-    """What to run for each rank, or once where a launcher starts the ranks; and variables."""
+    """Return (commands, environment variables): one command per rank, or only the launcher's."""
     store = f"{folder}/store"
     mpi, ccl = prefix("I_MPI_ROOT"), prefix("CCL_ROOT")
     launcher = [f"{mpi}/bin/mpiexec.hydra", "-n", str(RANKS)]
@@ -103,7 +112,7 @@ def commands(side, build, folder):
         "DS_ACCELERATOR": "cpu", "LOCAL_SIZE": str(RANKS), "MASTER_ADDR": "localhost", "MASTER_PORT": str(20000 + os.getpid() % 20000)}
 
 
-# What each leaves in shared memory, by the beginnings of its names.
+# Name prefixes of the files that each side leaves in /dev/shm.
 LEFT_BY = {"deepspeed": ("deepspeed",), "mpi": ("Intel_MPI", "shm-col"), "ccl_mpi": ("Intel_MPI", "shm-col", "ccl"), "ccl_ofi": ("ccl",)}
 
 
@@ -121,7 +130,7 @@ def run(side, build):
             if path.name.startswith(LEFT_BY.get(side, ())) and path.is_file() and path.stat().st_uid == os.getuid():
                 path.unlink(missing_ok=True)
             else:
-                print(f"all_reduce: {path} was not there before {side}", file=sys.stderr)
+                print(f"all_reduce: {side}: {path} appeared during the run and was not removed", file=sys.stderr)
 
 
 def run_ranks(side, build):

@@ -1,5 +1,5 @@
-// oneCCL's side of all_reduce.bench.py; compiled by all_reduce.py where it is installed. usage: FILE_OF_THE_ADDRESS, started by
-// mpiexec, or FILE RANK SIZE
+// oneCCL's side of all_reduce.bench.py. all_reduce.py compiles it if oneCCL is installed.
+// usage: ADDRESS_FILE (started by mpiexec) | ADDRESS_FILE RANK SIZE
 #include <mpi.h>
 #include <unistd.h>
 

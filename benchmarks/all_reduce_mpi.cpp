@@ -1,4 +1,4 @@
-// Intel MPI's side of all_reduce.bench.py; compiled by all_reduce.py where it is installed.
+// Intel MPI's side of all_reduce.bench.py. all_reduce.py compiles it if Intel MPI is installed.
 #include <mpi.h>
 
 #include "all_reduce.h"

@@ -1,4 +1,5 @@
-"""Writes and reads 1 GiB three times with one library's aio_handle, or with fio; prints the best of each as bytes per second in GB.
+"""Writes and reads 1 GiB three times with a library's aio_handle or with fio, and prints the
+best of each in GB/s.
 
 usage: async_io.py anyaccel|deepspeed|io_uring|libaio FOLDER
 """
@@ -9,7 +10,7 @@ import sys
 import time
 
 SIZE, BLOCK, DEPTH = 1 << 30, 1 << 20, 32
-# A disk that others use too is seldom left alone for a second: one pass says more about them than about the library.
+# Other users of a shared disk disturb almost every second, so a single pass would measure them.
 PASSES = 3
 
 
@@ -22,7 +23,7 @@ def with_handle(builder, path):
     import torch
     handle = builder.load().aio_handle(BLOCK, DEPTH, False, True, 1)
     buffer = handle.new_cpu_locked_tensor(SIZE, torch.empty(0, dtype=torch.uint8))
-    # Not one byte over and over: fio's buffers have random content too.
+    # fio's buffers have random content, too.
     buffer.view(-1, 32 * BLOCK).copy_(torch.randint(256, (32 * BLOCK,), dtype=torch.uint8))
     def timed(call):
         start = time.perf_counter()
@@ -51,8 +52,8 @@ def best(write, read):
 
 side, folder = sys.argv[1:]
 os.makedirs(folder, exist_ok=True)
-# One file for all sides, of its full size before the first, so that every write is one over blocks that are there: nobody truncates,
-# reserves or syncs. Where a file lies on the disk makes more difference than who reads it.
+# All sides share one file, because a file's place on the disk matters more than the library. It has
+# its full size before the first side runs, so that every write overwrites existing blocks.
 file_path = os.path.join(folder, "async_io.data")
 if not os.path.exists(file_path) or os.path.getsize(file_path) != SIZE:
     with open(file_path, "wb") as made:

@@ -1,4 +1,4 @@
-// The smallest program that links LibTorch: what `anyaccel report` is measured against.
+// The smallest program that links LibTorch: the baseline for `anyaccel report`.
 #include <ATen/Parallel.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-"""Times calls of several sides over the same arrays in one process, by turns."""
+"""Times calls of several sides on the same arrays in one process, alternating between the sides."""
 import os
 import statistics
 import time
@@ -8,15 +8,20 @@ LONG_S = 0.05
 
 
 def wanted(sides):
-    """Return the sides whose numbers are to be measured: all, or those whose numbers begin with a prefix in BENCHMARK_ONLY.
-    `benchmarks/run --compare` sets it to leave out the peers."""
+    """Return the sides to measure: all, or those whose numbers begin with a prefix in
+    BENCHMARK_ONLY.
+
+    `benchmarks/run --compare` sets that variable to leave out the peers.
+    """
     only = tuple(filter(None, os.environ.get("BENCHMARK_ONLY", "").split(",")))
     return {name: call for name, call in sides.items() if not only or f"{name}_".startswith(only)}
 
 
 def by_turns(sides, turns=9):
-    """Microseconds of a call of each: medians over batches, the sides in turn. A long call is measured less often: rounds of the
-    benchmark follow."""
+    """Return {side: microseconds per call}, medians over batches that alternate between the sides.
+
+    Long calls get fewer batches, because the benchmark repeats everything in each round anyway.
+    """
     sides = wanted(sides)
     times = {name: [] for name in sides}
     calls = {}
@@ -32,7 +37,7 @@ def by_turns(sides, turns=9):
         for name in list(sides) if turn % 2 else reversed(sides):
             call, count = sides[name], calls[name]
             if longest < LONG_S:
-                call()  # what the other side left in the caches is not this one's affair; of long calls little fits there
+                call()  # refills the caches after the other side; the data of long calls does not fit there
             start = time.perf_counter()
             for _ in range(count):
                 call()

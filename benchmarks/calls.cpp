@@ -1,4 +1,4 @@
-// What the calls cost that sit in inner loops, beside the bare c10 call where there is one.
+// Times the calls that programs make in inner loops, and the bare c10 calls under them.
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "anyaccel/anyaccel.h"

@@ -1,4 +1,4 @@
-"""The calls of calls.cpp on DeepSpeed's Python accelerator."""
+"""Times the calls of calls.cpp on DeepSpeed's Python accelerator."""
 import json
 import logging
 import timeit

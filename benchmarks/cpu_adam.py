@@ -1,4 +1,7 @@
-"""A step of CPUAdam and of its peers over the same arrays, by turns. usage: cpu_adam.py LIBRARY_OF_THE_PLAIN_KERNEL [millions...]"""
+"""Times a step of CPUAdam and of its peers on the same arrays, alternating between them.
+
+usage: cpu_adam.py PLAIN_KERNEL_LIBRARY [MILLIONS_OF_PARAMETERS...]
+"""
 import ctypes
 import json
 import os

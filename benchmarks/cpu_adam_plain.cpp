@@ -1,5 +1,5 @@
-// What a step of Adam has to do to memory and nothing more: reads four arrays, writes three, and leaves numbers that a step
-// can work on. Loaded by cpu_adam.py.
+// The memory traffic of an Adam step without its arithmetic: reads four arrays, writes three, and
+// leaves values on which a real step can work. cpu_adam.py loads it.
 #include <cstdint>
 
 #include "ops/shared/parallel.h"
@@ -30,7 +30,7 @@ WIDEST void narrow(std::uint16_t* p, const std::uint16_t* g, float* m, float* v,
 
 }  // namespace
 
-/// `bytes` of a parameter and of a gradient: 4 or 2; the states are float.
+/// `bytes` is the size of a parameter and of a gradient, 4 or 2; the states are float32.
 extern "C" __attribute__((visibility("default"))) void plain(void* p, const void* g, float* m, float* v, std::int64_t n,
                                                              int bytes) {
   anyaccel::ops::parallel_elements(

@@ -1,5 +1,10 @@
-"""Calls of DeepSpeed's accelerator and of ours in one process, by turns: {"<side>_<call>_ns"}. Sides: stock, package (anyaccel.get_accelerator()) and
-bridge (what DeepSpeed gets from `import anyaccel.deepspeed`). usage: deepspeed_calls.py CALL..., each written as Python's call of it."""
+"""Times calls of DeepSpeed's accelerator and of AnyAccel's in one process, alternating.
+
+Prints {"<side>_<call>_ns": nanoseconds}. The sides are stock, package (anyaccel.get_accelerator())
+and bridge (the object that DeepSpeed gets from `import anyaccel.deepspeed`).
+
+usage: deepspeed_calls.py CALL...    (CALL is a Python expression such as "device_count()")
+"""
 import contextlib
 import json
 import statistics
@@ -11,7 +16,10 @@ TURN_S = 0.004
 
 
 def by_turns(sides, statement):
-    """Nanoseconds of a statement about `a`, which finds its method each time, as programs do. Medians; the sides in turn."""
+    """Return {side: median nanoseconds} of a statement about `a`, alternating between the sides.
+
+    The statement looks up the method in each call, as programs do.
+    """
     timers = {name: timeit.Timer(statement, globals={"a": value}) for name, value in sides.items()}
     counts = {name: max(1, int(TURN_S / (timer.timeit(10) / 10))) for name, timer in timers.items()}
     times = {name: [] for name in sides}

@@ -1,5 +1,8 @@
-"""Training with DeepSpeed, stock or on AnyAccel. usage: deepspeed_steps.py train|first stock|ours, or deepspeed_steps.py build, which builds stock's
-ops where DeepSpeed is installed."""
+"""Trains with DeepSpeed, stock or on AnyAccel.
+
+usage: deepspeed_steps.py train|first stock|ours
+       deepspeed_steps.py build    build stock's ops if DeepSpeed is installed
+"""
 import contextlib
 import importlib.util
 import json

@@ -1,4 +1,8 @@
-"""DeepSpeed's swapper of optimizer state over its async_io, or over ours; prints GB/s. usage: deepspeed_swap.py FOLDER stock|ours"""
+"""Times DeepSpeed's swapper of optimizer state on its own async_io or on AnyAccel's, and prints
+GB/s.
+
+usage: deepspeed_swap.py FOLDER stock|ours
+"""
 import contextlib
 import json
 import os
@@ -44,7 +48,7 @@ def measure(folder):
                 optimizer.state[parameter] = {"exp_avg": torch.randn(COUNT), "exp_avg_sq": torch.randn(COUNT)}
             out_begin = time.perf_counter()
             swapper.swap_out_optimizer_state(parameter)
-            if turn > 0:  # the first makes the states' files
+            if turn > 0:  # the first turn creates the files
                 times["in"].append(middle - begin)
                 times["out"].append(time.perf_counter() - out_begin)
     size = COUNT * 4 * (1 + STATES)

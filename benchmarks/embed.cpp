@@ -1,5 +1,6 @@
-// Times embedding one text and 32: `bench_embed MODEL FILE`, FILE with a text a line. Numbers: milliseconds of a call, tokenizing
-// included. Writes the vectors to FILE.ours.npy, for embed.py to compare the others' with.
+// Times embedding one text and 32 texts: `bench_embed MODEL FILE`, with one text per line in FILE.
+// Prints milliseconds per call, including tokenization. Writes the vectors to FILE.ours.npy, with
+// which embed.py compares the other sides' vectors.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,7 +14,7 @@
 
 namespace {
 
-// Of one call: the median of 21 after 3 that warm up, as embed.py takes it for the others.
+// Returns the median of 21 calls after 3 warm-up calls, as embed.py does for the other sides.
 template <typename Call>
 double milliseconds(const Call& call) {
   std::vector<double> times;

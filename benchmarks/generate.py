@@ -1,8 +1,12 @@
-"""A side of the benchmark of generation: `generate.py transformers|deepspeed MODEL`, `generate.py llama MODEL bf16|Q8_0|Q4_0 [first]`, or
-`generate.py prepare MODEL` to make that folder, whose name is one of SHAPES. It is kept: delete it to have it made again.
+"""One side of the generation benchmark: continues a prompt of 256 fixed ids greedily.
 
-Continues a prompt of 256 fixed ids greedily. Prints tokens/s of prompt and continuation (medians of 3), and how far the logits after the
-prompt are from transformers' in float32; with `first`, milliseconds from the call that loads the model to its first token.
+usage: generate.py transformers|deepspeed MODEL
+       generate.py llama MODEL bf16|Q8_0|Q4_0 [first]
+       generate.py prepare MODEL    create the folder MODEL, whose name is in SHAPES, unless it exists
+
+Prints tokens/s of prefill and decode (medians of 3) and the relative distance of the logits after
+the prompt from transformers' in float32. With `first`, prints the milliseconds from the call that
+loads the model to its first token.
 """
 import json
 import os
@@ -33,7 +37,8 @@ def off(folder, logits):
 
 
 def timed(start, step):
-    """start() computes the prompt and returns its likeliest token, step(token) the next one."""
+    """Time start(), which computes the prompt and returns the next token, and step(token), which
+    returns the one after."""
     prefill, decode = [], []
     for i in range(4):
         begin = time.perf_counter()
@@ -41,7 +46,7 @@ def timed(start, step):
         between = time.perf_counter()
         for _ in range(NEW):
             token = step(token)
-        if i:  # the first warms up
+        if i:  # the first pass warms up
             prefill.append(PROMPT / (between - begin))
             decode.append(NEW / (time.perf_counter() - between))
     return {"prefill_tokens_s": statistics.median(prefill), "decode_tokens_s": statistics.median(decode)}
@@ -72,7 +77,8 @@ def gguf_name(name):
 
 
 def make_gguf(folder):
-    """The same weights for llama.cpp, in its order of rotated values, and quantized by its own quantizer."""
+    """Write the same weights for llama.cpp, in its order of rotary dimensions, and quantize them
+    with its own quantizer."""
     import ctypes
 
     import gguf
@@ -114,11 +120,15 @@ def make_gguf(folder):
         parameters.ftype = number
         paths = [str(folder / f"{name}.gguf").encode() for name in ("bf16", kind)]
         if llama_cpp.llama_model_quantize(*paths, ctypes.byref(parameters)):
-            sys.exit(f"generate.py: llama.cpp does not quantize to {kind}")
+            sys.exit(f"generate.py: llama.cpp cannot quantize to {kind}")
 
 
 def drop_from_memory(folder):
-    """Each program then reads its weights into memory in its own way: in which pages they lie there decides much of the speed, for all that come later."""
+    """Drop the weights from the page cache.
+
+    The kind of pages that hold the file decides much of the speed, also for every later reader. So
+    each program must read the weights itself.
+    """
     for path in (*folder.glob("*.safetensors"), *folder.glob("*.gguf")):
         with open(path, "rb") as file:
             os.fsync(file.fileno())
@@ -147,7 +157,10 @@ def make_all(folder):
 
 
 def hugging_face(folder, wrap):
-    """A loop of ours over the model and its cache: faster than generate(), which does the same and more for each token."""
+    """Time a plain loop over the model and its cache.
+
+    It is faster than generate(), which does more for each token.
+    """
     import torch
     import transformers
     torch.set_num_threads(THREADS)
@@ -184,7 +197,8 @@ def of_deepspeed(folder):
 
 
 class Llama:
-    """llama.cpp through its C interface: what its own programs do for a token, and no more."""
+    """llama.cpp through its C interface, with only the calls that its own programs make for a
+    token."""
 
     def __init__(self, path):
         import ctypes
@@ -192,7 +206,7 @@ class Llama:
         import llama_cpp
         self.c, self.ctypes = llama_cpp, ctypes
         quiet = llama_cpp.llama_log_callback(lambda *_: None)
-        self.quiet = quiet  # it is called as long as the library lives
+        self.quiet = quiet  # the library calls it until the process ends
         llama_cpp.llama_log_set(quiet, ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
         self.model = llama_cpp.llama_model_load_from_file(str(path).encode(), llama_cpp.llama_model_default_params())
@@ -202,14 +216,14 @@ class Llama:
         parameters.n_threads = parameters.n_threads_batch = THREADS
         self.context = self.model and llama_cpp.llama_init_from_model(self.model, parameters)
         if not self.context:
-            sys.exit(f"generate.py: llama.cpp does not load {path}")
+            sys.exit(f"generate.py: llama.cpp cannot load {path}")
         self.vocabulary = SHAPES[path.parent.name]["vocab_size"]
 
     def logits(self, ids):
         import numpy
         tokens = (self.c.llama_token * len(ids))(*ids)
         if self.c.llama_decode(self.context, self.c.llama_batch_get_one(tokens, len(ids))):
-            sys.exit("generate.py: llama.cpp does not compute")
+            sys.exit("generate.py: llama_decode() failed")
         return numpy.ctypeslib.as_array(self.c.llama_get_logits_ith(self.context, -1), shape=(self.vocabulary,))
 
     def forget(self):
@@ -217,7 +231,7 @@ class Llama:
 
 
 def of_llama(folder, kind, first=""):
-    import llama_cpp  # noqa: F401  # not a part of what is timed
+    import llama_cpp  # noqa: F401  # imported here so that the import is not timed
     import numpy  # noqa: F401
     begin = time.perf_counter()
     llama = Llama(folder / f"{kind}.gguf")

@@ -1,4 +1,8 @@
-"""Products of a row with a quantized matrix by ggml, the library in llama-cpp-python, called by ctypes: a graph of one mul_mat for each."""
+"""Multiplies a row by a quantized matrix with ggml, the library in llama-cpp-python, through
+ctypes.
+
+Each product is a graph with one mul_mat.
+"""
 import ctypes
 import importlib.util
 import pathlib
@@ -43,7 +47,8 @@ def library():
     declare(cpu, "ggml_backend_cpu_init", pointer)
     declare(cpu, "ggml_backend_cpu_set_n_threads", None, pointer, number)
     base.ggml_log_set(SILENT, None)
-    # C++: llama.cpp finds it in a list that the device gives out.
+    # A mangled C++ name, because there is no C function for it. llama.cpp gets the buffer type from
+    # a list of the device.
     repack = getattr(cpu, "_Z35ggml_backend_cpu_repack_buffer_typev", None)
     if repack:
         repack.restype, repack.argtypes = pointer, []
@@ -51,7 +56,7 @@ def library():
 
 
 def sides(weight, name, threads):
-    """{name: (bytes of a matrix, what makes one more, product of a row with it)}"""
+    """Return {name: (bytes per matrix, function that makes a copy, function that multiplies)}."""
     base, cpu, repack = library()
     backend = cpu.ggml_backend_cpu_init()
     cpu.ggml_backend_cpu_set_n_threads(backend, threads)
@@ -63,7 +68,8 @@ def sides(weight, name, threads):
         return base.ggml_init(Parameters(CONTEXT_BYTES, None, True))
 
     def matrix(kind):
-        """A matrix in memory of that kind, and the graph that multiplies by it; None where the kind has no way to."""
+        """Return a matrix in this kind of buffer and the graph that multiplies by it, or None if
+        unsupported."""
         weights, others = context(), context()
         w = base.ggml_new_tensor_2d(weights, FORMATS[name], inputs, outputs)
         buffer = base.ggml_backend_alloc_ctx_tensors_from_buft(weights, kind)
@@ -84,7 +90,7 @@ def sides(weight, name, threads):
         at, graph, out = made
         ctypes.memmove(at, row.data_ptr(), 4 * inputs)
         if base.ggml_backend_graph_compute(backend, graph) != 0:
-            raise RuntimeError("ggml: the graph has failed")
+            raise RuntimeError("ggml_backend_graph_compute() failed")
         return out
 
     probe = context()

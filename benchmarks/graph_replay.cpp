@@ -1,6 +1,7 @@
-// Times captured work against the same work run eagerly: `bench_graph_replay eager` or `bench_graph_replay replay`.
-// Numbers: microseconds of a chain of 20 elementwise ops on n elements (eager with and without autograd's bookkeeping)
-// and of a training step (two linear layers, GELU, squared error, backward, clipping, AdamW) with activations of n.
+// Times work run eagerly or replayed from a graph: `bench_graph_replay eager|replay`. Prints
+// microseconds of a chain of 20 elementwise ops on n elements (eager with and without autograd's
+// recording) and of a training step (two linear layers, GELU, squared error, backward, clipping,
+// AdamW) with n activations.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
@@ -22,13 +23,13 @@ namespace {
 
 using at::Tensor;
 
-// 20 ops of the kinds that models are made of.
+// 20 elementwise ops that are common in models.
 Tensor chain(Tensor x, const Tensor& y) {
   for (int i = 0; i < 4; ++i) x = x.add(y).mul(y).relu().sub(y).mul(0.5);
   return x;
 }
 
-// Median microseconds of `work`, as it is or captured and replayed.
+// Returns the median microseconds of `work`, run eagerly or captured and replayed.
 double time_us(bool replay, const std::function<void()>& work) {
   for (int i = 0; i < 3; ++i) work();
   if (!replay) return benchmarks::nanoseconds(work, 9, 10) / 1e3;

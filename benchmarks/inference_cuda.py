@@ -1,7 +1,12 @@
-"""Microseconds of products of few rows and of a layer's pass over a long cache on a GPU, beside torch's: one JSON object.
-usage: inference_cuda.py [needs]     `needs`: ends with 0 where there is such a device.
+"""Times products of few rows and a layer's pass over a long KV cache on a GPU, and the same with
+torch.
 
-Matrices are taken in turn, together more than the second-level cache has: as in a model, each is read from memory."""
+usage: inference_cuda.py [needs]
+
+Prints one JSON object with microseconds. `needs` exits with 0 if there is such a device. The
+products cycle through matrices that together exceed the L2 cache, so that each is read from memory
+as in a model.
+"""
 import json
 
 import torch
@@ -42,7 +47,7 @@ def products(device, synchronize):
                      "torch_int4": [lambda w=w: torch.ops.aten._weight_int4pack_mm(x, w[0], GROUP, w[1]) for w in packed]}
             if packed:
                 ours, theirs = ops.inference_linear(x, *made[4][0]), sides["torch_int4"][0]()
-                assert (ours - theirs).abs().max() <= 0.05 * ours.abs().max(), "torch's int4 product is of other values"
+                assert (ours - theirs).abs().max() <= 0.05 * ours.abs().max(), "torch's int4 product differs from ours"
             for side, calls in sides.items():
                 if calls:
                     out[f"{side}_{name}_{rows}_us"] = microseconds(calls, synchronize)
@@ -50,7 +55,8 @@ def products(device, synchronize):
 
 
 def attention(device, synchronize):
-    """A layer whose matrices are small, so that its attention is what takes time; torch's is attention alone."""
+    """Time a layer with small matrices, so that attention dominates, and torch's attention
+    alone."""
     heads, kv_heads, dim, hidden, out = 32, 8, 128, 64, {}
     def drawn(*shape):
         return torch.randn(*shape, device=device, dtype=torch.bfloat16) * 0.05

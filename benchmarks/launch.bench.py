@@ -11,10 +11,12 @@ def wall(numbers, name):
 
 benchmark = Benchmark(
     title="Launching",
-    about="""Milliseconds from start to end of two ranks of `true`, its files in the page cache; each figure of a round is the median of several
-        starts. "a shell" starts the two side by side and waits: the program itself. Intel's mpiexec is that of the package impi-rt.
-        "gone" is the time from a rank's end with exit code 1 to the end of the launcher, when no process of any rank is left: the other rank
-        waits in `sleep`, or it and a daemon of its own ignore SIGTERM, so that they get SIGKILL.""",
+    about="""Milliseconds to run two ranks of `true` from start to end, with all files in the page cache.
+        Each figure of a round is the median of several runs. "a shell" starts both in parallel and
+        waits, which is the time of the program itself. Intel's mpiexec comes from the package impi-rt.
+        "gone" is the time from a rank's exit with code 1 until the launcher has exited and no process
+        of any rank is left. The other rank waits in `sleep`; in the second case it and its daemon
+        ignore SIGTERM and are killed with SIGKILL.""",
     sides=[
         timed("a shell", "sh", "-c", "true & true & wait", ours=()),
         timed("anyaccel launch", "{build}/bin/anyaccel", "launch", "-q", "--num_accelerators", "2", "--oversubscribe", "true"),
@@ -31,8 +33,8 @@ benchmark = Benchmark(
         Side("gone", ["{python}", "{here}/launch_gone.py", "{build}/bin/anyaccel"]),
     ],
     targets=[
-        Target("two ranks over the program itself", lambda n: wall(n, "anyaccel launch") - wall(n, "a shell"), at_most=30, unit="ms"),
-        Target("two bound ranks over the program itself", lambda n: wall(n, "anyaccel launch, bound") - wall(n, "a shell"), at_most=30, unit="ms"),
+        Target("two ranks, overhead over the program itself", lambda n: wall(n, "anyaccel launch") - wall(n, "a shell"), at_most=30, unit="ms"),
+        Target("two bound ranks, overhead over the program itself", lambda n: wall(n, "anyaccel launch, bound") - wall(n, "a shell"), at_most=30, unit="ms"),
         Target("a plan of 500 hosts, 2000 ranks, as JSON", lambda n: wall(n, "a plan of 500 hosts"), at_most=100, unit="ms"),
-        Target("from a rank's end to the last process gone", lambda n: max(n["gone"]["gone_ms"], n["gone"]["gone_ignoring_ms"]), at_most=1000, unit="ms"),
+        Target("from a rank's failure until no process is left", lambda n: max(n["gone"]["gone_ms"], n["gone"]["gone_ignoring_ms"]), at_most=1000, unit="ms"),
     ])

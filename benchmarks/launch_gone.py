@@ -1,5 +1,9 @@
-"""How long the launcher takes from a rank's failure until no process of any rank is left: prints milliseconds as JSON.
-usage: launch_gone.py ANYACCEL"""
+"""Times the launcher from a rank's failure until no process of any rank is left.
+
+Prints milliseconds as JSON.
+
+usage: launch_gone.py ANYACCEL
+"""
 import json
 import os
 import pathlib
@@ -31,7 +35,7 @@ def measure(anyaccel, other):
                               stderr=subprocess.DEVNULL, check=False).returncode
         gone = time.time_ns()
         if code != 1 or left(folder):
-            raise SystemExit(f"exit code {code}, processes left: {left(folder)}")
+            raise SystemExit(f"launch_gone: launcher failed (got exit code {code} and leftover processes: {left(folder)}, expected 1 and False)")
         return (gone - int(pathlib.Path(folder, "ended").read_text())) / 1e6
 
 

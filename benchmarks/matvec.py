@@ -1,9 +1,13 @@
-"""Microseconds of one row times an integer matrix: ours, LibTorch's packed kernels and ggml's, the library of llama.cpp.
+"""Times one row times an integer matrix with AnyAccel, LibTorch's packed kernels and ggml
+(llama.cpp's library).
+
 usage: matvec.py SECONDS [BITS] [SHAPES]
 
-SHAPES are outputs x inputs: 2048x2048,4096x4096. Each side goes through copies of its matrix that fill 128 MiB together, so that weights are
-read from memory, as when a model writes. Sides by turns in one process, all with 2 threads, medians. Each product is a call of its own. Of ggml both ways
-in which llama.cpp keeps weights are tried, as they are and rearranged for this processor; of LibTorch rows of float32 and of bfloat16.
+SHAPES are outputs x inputs, for example 2048x2048,4096x4096. Prints median microseconds per
+product; each product is one call. The sides alternate in one process, all with 2 threads. Each
+cycles through copies of its matrix that together fill 128 MiB, so that weights are read from memory
+as in decoding. ggml runs with both layouts of llama.cpp, plain and repacked for this processor;
+LibTorch runs with float32 and bfloat16 rows.
 """
 import itertools
 import json
@@ -17,7 +21,7 @@ import anyaccel
 import ggml_products
 
 THREADS = 2
-GROUP = 128  # ours and LibTorch's int4; LibTorch's int8 has a scale for each output, ggml's formats for each 32 inputs
+GROUP = 128  # for ours and LibTorch's int4; LibTorch's int8 has a scale per output, ggml's formats one per 32 inputs
 WORKING_SET = 128 << 20
 LARGEST_ERROR = {8: 0.02, 4: 0.15}
 
@@ -48,7 +52,7 @@ def libtorch_int8(weight, dtype):
 
 
 def sides_of(weight, bits):
-    """Of each side: bytes of a matrix, what makes one more, the product, and the row's dtype."""
+    """Return {side: (bytes per matrix, copy function, product function, dtype of the row)}."""
     libtorch = libtorch_int4 if bits == 4 else libtorch_int8
     out = {"anyaccel": (*ours(weight, bits), torch.float32),
            "libtorch_fp32": (*libtorch(weight, torch.float32), torch.float32),
@@ -68,14 +72,14 @@ def measure(outputs, inputs, bits, seconds):
         copies = copies or max(2, -(-WORKING_SET // size))
         matrices = [another() for _ in range(copies)]
         error = ((product(x, matrices[0]).float() - want).norm() / want.norm()).item()
-        assert error < LARGEST_ERROR[bits], f"{name}: {error}"
+        assert error < LARGEST_ERROR[bits], f"{name}: relative error {error}, expected below {LARGEST_ERROR[bits]}"
         rounds[name] = (product, x, matrices)
         times[name] = []
     end, orders = time.perf_counter() + seconds, itertools.cycle((list(rounds), list(reversed(rounds))))
     while time.perf_counter() < end or len(times["anyaccel"]) < 3:
         for name in next(orders):
             product, x, matrices = rounds[name]
-            product(x, matrices[-1])  # threads of the side before are at rest then
+            product(x, matrices[-1])  # gives the previous side's threads time to stop spinning
             begin = time.perf_counter()
             for matrix in matrices:
                 product(x, matrix)

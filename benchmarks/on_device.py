@@ -1,4 +1,4 @@
-"""What benchmarks on a GPU begin with, and how they take times there."""
+"""Setup and timing for benchmarks on a GPU."""
 import math
 import os
 import sys
@@ -10,7 +10,10 @@ import anyaccel
 
 
 def with_builders(*names):
-    """The accelerator and its device, with these ops loaded. Ends the program where there is no such accelerator, or where no more was asked (`needs`)."""
+    """Return the accelerator and its device after loading these ops.
+
+    Exit the program if there is no such accelerator, or if the only argument is `needs`.
+    """
     os.environ.setdefault("DS_ACCELERATOR", "cuda")
     try:
         accelerator = anyaccel.get_accelerator()
@@ -24,7 +27,7 @@ def with_builders(*names):
 
 
 def seconds(calls, synchronize):
-    """Of one call, when they are made one behind the other: the best of five rounds."""
+    """Return the seconds per call of back-to-back calls, the best of five rounds."""
     for call in calls[:3]:
         call()
     synchronize()

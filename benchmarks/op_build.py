@@ -1,6 +1,11 @@
-"""Seconds of the first build of ops, without a compiler cache and with nothing built before: ours or DeepSpeed's.
+"""Times the first build of ops, AnyAccel's or DeepSpeed's, without a compiler cache.
 
-usage: op_build.py ours PROGRAM OP... | op_build.py deepspeed BUILDER | op_build.py can BUILDER | op_build.py warm
+usage: op_build.py ours PROGRAM OP...
+       op_build.py deepspeed BUILDER
+       op_build.py can BUILDER    exit with 0 if DeepSpeed can build it
+       op_build.py warm           read the compiler and torch's headers
+
+Prints seconds.
 """
 import contextlib
 import importlib
@@ -20,13 +25,13 @@ def ours(program, *ops):
     with tempfile.TemporaryDirectory() as folder:
         os.environ["ANYACCEL_OP_CACHE"] = folder
         begin = time.perf_counter()
-        # --force: the prebuilt one is not taken. The program's own start is counted.
+        # --force ignores the prebuilt op.
         subprocess.run([program, "ops", "build", "--force", *ops], check=True, stdout=sys.stderr)
         return time.perf_counter() - begin
 
 
 def builder_of(name):
-    """DeepSpeed's; a class of a module of its own is named with it."""
+    """Return DeepSpeed's builder of this class name; a name with dots includes its module."""
     module, _, name = ("deepspeed.ops.op_builder." + name if "." not in name else name).rpartition(".")
     return getattr(importlib.import_module(module), name)()
 
@@ -39,7 +44,7 @@ def can(builder):
 def deepspeed(builder):
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         os.environ["TORCH_EXTENSIONS_DIR"] = folder
-        # Its ninja may lie beside this Python alone.
+        # DeepSpeed's ninja may be installed only next to this Python.
         os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
         op = builder_of(builder)
         begin = time.perf_counter()
@@ -48,7 +53,8 @@ def deepspeed(builder):
 
 
 def warm():
-    """Reads what both sides read, the compiler and torch's headers, so that the first of them does not pay for the disk."""
+    """Read the compiler and torch's headers into the page cache, so that the first side does not
+    pay for the disk."""
     with contextlib.suppress(ImportError):
         importlib.import_module("deepspeed")
     torch = pathlib.Path(importlib.import_module("torch").__file__).parent / "include"

@@ -1,6 +1,7 @@
 from runner.declare import Benchmark, Side, Target
 
-# Peers, and which of our two runs has their states: "anyaccel" float32's, "own_state" the parameters' type's.
+# Peers, and which of our two sides has states of the same dtype: "anyaccel" has float32 states,
+# "own_state" states of the parameters' dtype.
 PEERS = {"cpu_adagrad": {"deepspeed": "anyaccel", "torch_fused": "own_state", "torch_foreach": "own_state"},
          "cpu_lion": {"deepspeed": "anyaccel", "torch_foreach": "own_state"},
          "fused_adam": {"deepspeed": "own_state", "torch_fused": "own_state", "torch_foreach": "own_state"},
@@ -17,14 +18,16 @@ def faster(peer, ours, key):
 
 benchmark = Benchmark(
     title="CPUAdagrad, CPULion, FusedAdam, FusedLamb and FusedLion on the processor",
-    about="""Microseconds of a step over so many million parameters, all sides over the same arrays in one process, by turns; `cpu_` ops over one
-        tensor, `fused_` ops over 20 large and 20 small ones. "anyaccel" and "deepspeed" (of `cpu_` ops) have float32 states, all others
-        states of the parameters' type. "torch_fused" and "torch_foreach" are step() of torch's optimizer; torch has neither Lion nor
-        LAMB, there "torch_foreach" is a step written with torch._foreach_ calls for all tensors at once.""",
+    about="""Microseconds per step on 1 or 10 million parameters. All sides alternate on the same arrays in
+        one process. `cpu_` ops work on one tensor, `fused_` ops on 20 large and 20 small tensors.
+        "anyaccel" and "deepspeed" (for `cpu_` ops) have float32 states; all others have states of the
+        parameters' dtype. "torch_fused" and "torch_foreach" are step() of torch's optimizer. Torch has
+        neither Lion nor LAMB, so for these "torch_foreach" is a step written with torch._foreach_
+        calls over all tensors.""",
     sides=[Side("one process", ["{python}", "{here}/optimizers.py"],
                 env={"DS_ACCELERATOR": "cpu", "PYTHONPATH": "{build}/python"}, needs=["{python}", "-c", "import deepspeed"],
                 ours=("anyaccel_", "own_state_"))],
-    targets=[Target(f"{op}, {millions} M {dtype}, {threads} thread{'s' if threads > 1 else ''}: {peer}'s time over ours",
+    targets=[Target(f"{op}, {millions} M {dtype}, {threads} thread{'s' if threads > 1 else ''}: speedup over {peer}",
                     faster(peer, ours, f"{op}_{dtype}_{millions}M_{threads}t"), at_least=1.0, unit="x")
              for op, peers in PEERS.items() for peer, ours in peers.items()
              for dtype in ("fp32", "bf16") for millions in ("1", "10") for threads in (1, 2)])

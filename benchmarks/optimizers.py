@@ -1,6 +1,12 @@
-"""A step of each optimizer but CPUAdam and of its peers, over the same arrays, by turns. usage: optimizers.py [millions...]
+"""Times a step of each optimizer except CPUAdam, and of its peers, on the same arrays,
+alternating between them.
 
-CPUAdagrad and CPULion work on one tensor; FusedAdam, FusedLamb and FusedLion on a list of large and small ones."""
+
+usage: optimizers.py [MILLIONS_OF_PARAMETERS...]
+
+CPUAdagrad and CPULion work on one tensor; FusedAdam, FusedLamb and FusedLion on a list of large and
+small tensors.
+"""
 import json
 import os
 import sys
@@ -19,7 +25,7 @@ def ours(name):
 
 
 def deepspeeds(name):
-    """Its op of this name, or None where it is not installed."""
+    """Return DeepSpeed's op of this name, or None if DeepSpeed is not installed."""
     try:
         from deepspeed.ops.op_builder import cpu
     except ImportError:
@@ -35,7 +41,7 @@ def torch_step(kind, params, grads, **options):
 
 
 def foreach_lion(params, grads, states):
-    """Lion as PyTorch programs write it: a call for all tensors for each operation."""
+    """Return a Lion step as PyTorch programs write it: one torch._foreach_ call per operation."""
     def step():
         torch._foreach_mul_(params, 1 - LR * DECAY)
         update = torch._foreach_mul(states, BETAS[0])
@@ -110,7 +116,7 @@ def fused_lamb_sides(op, _theirs, params, grads):
     m, v = ([torch.zeros_like(p) for p in params] for _ in range(2))
     none = torch.tensor([])
 
-    def step():  # as DeepSpeed's FusedLamb: a call for each tensor
+    def step():  # one call per tensor, like DeepSpeed's FusedLamb
         for p, g, mm, vv in zip(params, grads, m, v):
             op.lamb(p, none, mm, vv, g, LR, *BETAS, *BOUNDS, LAMB_EPS, 1.0, STEP, 1, 1, DECAY)
     return {"own_state": step, "torch_foreach": foreach_lamb(params, grads, m, v)}
@@ -132,7 +138,7 @@ def main():
         n = round(float(millions) * 1e6)
         for dtype, word in ((torch.float32, "fp32"), (torch.bfloat16, "bf16")):
             p, g = torch.randn(n).to(dtype), (torch.randn(n) * 0.01).to(dtype)
-            sizes = [n // 20 - 1000, 1000] * 20  # as weights and biases
+            sizes = [n // 20 - 1000, 1000] * 20  # like weights and biases
             params, grads = list(p.split(sizes)), list(g.split(sizes))
             for op, (make, *modules) in makers.items():
                 sides = make(*modules, p, g) if op.startswith("cpu") else make(*modules, params, grads)

@@ -1,5 +1,8 @@
-"""One side of the benchmark of pinned memory: milliseconds of having locked memory and of having it again. usage: pin_memory.py
-anyaccel|deepspeed|mlock"""
+"""One side of the pinned-memory benchmark: times allocating locked memory for the first time and
+again.
+
+usage: pin_memory.py anyaccel|deepspeed|mlock
+"""
 import ctypes
 import json
 import mmap

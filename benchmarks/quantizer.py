@@ -1,7 +1,11 @@
-"""Milliseconds of quantizing 64 M values and of reading them back, and of the same with plain torch, over the same arrays, by turns.
-usage: quantizer.py [ours|torchao] [millions]
+"""Times quantizing 64 M values and dequantizing them, and the same with plain torch, alternating
+on the same arrays.
 
-"copy" is torch's copy of as many float32 values into memory that is there: what the memory can do."""
+usage: quantizer.py [ours|torchao] [MILLIONS_OF_VALUES]
+
+Prints milliseconds. "copy" is torch's copy of as many float32 values into existing memory, which
+shows the memory's bandwidth.
+"""
 import json
 import os
 import sys
@@ -10,12 +14,12 @@ import torch
 
 from by_turns import by_turns
 
-GROUP = 2048  # of int8 and int4, near DeepSpeed's; small floats have 512, its default
+GROUP = 2048  # for int8 and int4, similar to DeepSpeed's; small floats use 512, DeepSpeed's default
 SMALL_FLOATS = {"fp8": (8, 3), "fp12": (12, 4), "fp6": (6, 2)}
 
 
 def plain_quantize(x, bits):
-    """As programs with torch write it, symmetric."""
+    """Quantize symmetrically, as PyTorch programs write it."""
     grouped, levels = x.view(-1, GROUP), 2.0**(bits - 1)
     scale = levels / grouped.abs().amax(1, keepdim=True).float()
     codes = (grouped * scale).round_().clamp_(-levels, levels - 1).to(torch.int8)
@@ -31,7 +35,7 @@ def plain_dequantize(codes, step, bits, dtype):
 
 
 def plain_fp8(x):
-    """e4m3 of torch, whose greatest number is 448."""
+    """Quantize to torch's e4m3, whose largest value is 448."""
     grouped = x.view(-1, 512)
     step = grouped.abs().amax(1, keepdim=True).float() / 448
     return (grouped / step).to(torch.float8_e4m3fn), step

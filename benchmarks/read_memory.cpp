@@ -1,5 +1,6 @@
-// The fastest reader that there is in this folder: `bench_read_memory FILE THREADS` reads a file's bytes from memory of its own, again and
-// again, and does nothing else. Numbers: GB/s, and how often a second all of them are read: no decoder that reads them once a token is faster.
+// An upper bound for decoding: `bench_read_memory FILE THREADS` repeatedly reads a file's bytes
+// from its own memory and does nothing else. Prints GB/s and passes per second. No decoder that
+// reads all weights for each token is faster.
 
 #include <sys/mman.h>
 
@@ -21,7 +22,8 @@ namespace {
 
 constexpr std::size_t line = 64, ahead = 2048;
 
-/// Four accumulators of whole lines: the compiler makes the target's widest loads of it.
+/// Uses four accumulators of a cache line each, which the compiler turns into the target's widest
+/// loads.
 std::uint64_t read(const char* begin, const char* end) {
   using Line [[gnu::vector_size(64)]] = std::uint64_t;
   Line a{}, b{}, c{}, d{};
@@ -46,7 +48,7 @@ int main(int argc, char** argv) {
   }
   const std::size_t threads = std::max(1, std::atoi(argv[2])), unit = 4 * line * threads;
   const std::size_t size = std::filesystem::file_size(argv[1]) / unit * unit;
-  constexpr std::size_t page = std::size_t{2} << 20;  // a large one
+  constexpr std::size_t page = std::size_t{2} << 20;  // a large page
   const std::size_t room = (size + page - 1) / page * page;
   const std::unique_ptr<char, decltype(&std::free)> memory(static_cast<char*>(std::aligned_alloc(page, room)),
                                                            &std::free);

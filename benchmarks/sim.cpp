@@ -1,5 +1,5 @@
-// Times single ops on the chosen accelerator: `DS_ACCELERATOR=sim bench_sim`. Numbers: microseconds until a call returns
-// (submit) and until its result is there (complete), n elements.
+// Times single ops on n elements on the selected accelerator: `DS_ACCELERATOR=sim bench_sim`.
+// Prints microseconds until a call returns (submit) and until its result is available (complete).
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/add.h>
@@ -17,7 +17,8 @@
 
 namespace {
 
-/// Median of single calls, each behind an idle queue: what is queued must not fill it up.
+/// Returns the median over single calls. The queue is empty before each, because a full queue would
+/// block.
 double submit_us(const std::function<void()>& work) {
   auto& accelerator = anyaccel::get_accelerator();
   std::vector<double> times;

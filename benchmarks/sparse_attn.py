@@ -1,6 +1,10 @@
-"""One side of the benchmark of sparse attention: milliseconds a call. usage: sparse_attn.py anyaccel|dense|flex|check
+"""One side of the sparse-attention benchmark: prints milliseconds per call.
 
-check compares the results of the sides with each other and prints nothing; it ends with 1 where they differ."""
+usage: sparse_attn.py anyaccel|dense|flex|check
+
+`check` compares the sides' results with each other instead. It prints nothing and fails if they
+differ.
+"""
 import json
 import shutil
 import sys
@@ -10,12 +14,13 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 HEADS, DIM, BLOCK = 8, 64, 64
-CALLS = {2048: (12, 5), 4096: (4, 2), 8192: (2, 1)}  # forward, and with backward; the best counts, on every side
+CALLS = {2048: (12, 5), 4096: (4, 2), 8192: (2, 1)}  # length: calls of (forward, forward and backward); the best counts
 DENSITIES = (10, 25)
 
 
 def layout_of(length, density):
-    """As many blocks in each row, others for each head."""
+    """Return a random layout with the same number of blocks in each row and different blocks for
+    each head."""
     torch.manual_seed(0)
     blocks = length // BLOCK
     there = torch.rand(HEADS, blocks, blocks).topk(round(blocks * density / 100)).indices
@@ -28,7 +33,7 @@ def inputs_of(length, heads=HEADS):
 
 
 def attention(side, layout):
-    """A function of query, key and value."""
+    """Return the side's attention as a function of query, key and value."""
     if side == "dense":
         return scaled_dot_product_attention
     if side == "anyaccel":
@@ -60,7 +65,7 @@ def milliseconds(function, calls):
 
 def time_cell(out, name, call, inputs, calls, backward):
     with torch.no_grad():
-        call(*inputs)  # compiles, and has the memory
+        call(*inputs)  # compiles and allocates memory
         out[f"forward_{name}_ms"] = milliseconds(lambda: call(*inputs), calls[0])
     if backward:
         out[f"both_{name}_ms"] = milliseconds(lambda: gradients(call, inputs), calls[1])
@@ -75,7 +80,7 @@ def measure(side):
             continue
         for density in DENSITIES:
             call = attention(side, layout_of(length, density))
-            # FlexAttention has no backward pass on the processor.
+            # FlexAttention has no backward pass on the CPU.
             time_cell(out, f"{length}_{density}", call, inputs, calls, side == "anyaccel")
     if side == "anyaccel":
         inputs = inputs_of(4096, 1)
@@ -87,7 +92,8 @@ def measure(side):
 
 
 def check():
-    """Outputs, and gradients where there are any, against dense attention with the layout as its mask."""
+    """Compare outputs, and AnyAccel's gradients, with dense attention that has the layout as its
+    mask."""
     length = min(CALLS)
     inputs = inputs_of(length)
     for density in DENSITIES:

@@ -9,7 +9,7 @@ def wall(numbers, name):
     return numbers[name]["wall_ms"]
 
 
-# Of one process: what an import adds to `import torch`, which was done before. The clock, since files are read.
+# What an import adds to `import torch` in one process. Wall time, because importing reads files.
 IMPORT = ("import time, torch; begin = time.perf_counter(); import {0}; "
           "print('{{\"import_ms\": %.2f}}' % ((time.perf_counter() - begin) * 1e3))")
 
@@ -21,8 +21,9 @@ def imported(name, needs=()):
 
 benchmark = Benchmark(
     title="Start",
-    about="""Milliseconds from start to end of a program, its files in the page cache; each figure of a round is the median of several
-        starts. "bare LibTorch program" links LibTorch and prints one number. Imports are counted within a process that has imported torch.""",
+    about="""Milliseconds from start to end of a program whose files are in the page cache. Each figure of a
+        round is the median of several runs. "bare LibTorch program" links LibTorch and prints one
+        number. Imports are timed within a process that has imported torch.""",
     sides=[
         timed("anyaccel --help", "{build}/bin/anyaccel", "--help"),
         timed("anyaccel topology", "{build}/bin/anyaccel", "topology"),
@@ -37,7 +38,7 @@ benchmark = Benchmark(
     targets=[
         Target("anyaccel --help", lambda n: wall(n, "anyaccel --help"), at_most=20, unit="ms"),
         Target("anyaccel topology", lambda n: wall(n, "anyaccel topology"), at_most=20, unit="ms"),
-        Target("anyaccel report over the bare LibTorch program",
+        Target("anyaccel report, relative to the bare LibTorch program",
                lambda n: wall(n, "anyaccel report") / wall(n, "bare LibTorch program"), at_most=1.5, unit="times"),
         Target("import anyaccel, after torch", lambda n: n["import anyaccel, after torch"]["import_ms"], at_most=50, unit="ms"),
     ])

@@ -1,4 +1,4 @@
-// Times short calls. Used by the programs in this folder.
+// Times short calls, for the programs in this folder.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +9,14 @@
 
 namespace benchmarks {
 
-/// Makes the compiler believe that `value` is used.
+/// Prevents the compiler from optimizing `value` away.
 template <typename T>
 inline void keep(T&& value) {
   asm volatile("" : : "r,m"(value) : "memory");
 }
 
-/// Nanoseconds of one call of `function`: the median of `batches` batches that take about `batch_ms` each.
+/// Returns the nanoseconds per call of `function`: the median over `batches` batches of about
+/// `batch_ms` each.
 template <typename Function>
 double nanoseconds(Function function, int batches = 15, double batch_ms = 4) {
   using Clock = std::chrono::steady_clock;

@@ -11,12 +11,13 @@ def share(number):
 
 benchmark = Benchmark(
     title="Functions that LibTorch has too",
-    about="""Microseconds of our RMSNorm and of GradScaler::unscale_() beside at::rms_norm and
-        at::_amp_foreach_non_finite_check_and_unscale_. "train" is forward and backward. Gradients are 48 tensors that have the
-        given number of elements in all; both sides read the answer on the host.""",
+    about="""Microseconds of AnyAccel's RMSNorm and GradScaler::unscale_(), compared with at::rms_norm and
+        at::_amp_foreach_non_finite_check_and_unscale_. "train" is forward and backward. The gradients
+        are 48 tensors with the given total number of elements. Both sides read the result on the
+        host.""",
     sides=[
         Side("ours", ["{build}/bin/bench_torch_functions", "ours"], env={"DS_ACCELERATOR": "cpu"}),
         Side("torch", ["{build}/bin/bench_torch_functions", "torch"], env={"DS_ACCELERATOR": "cpu"}, ours=()),
     ],
-    targets=[Target(f"{number.removesuffix('_us')}: share of torch's time", share(number), at_most=1.1, unit="x")
+    targets=[Target(f"{number.removesuffix('_us')}: time relative to torch", share(number), at_most=1.1, unit="x")
              for number in RMS_NORM + UNSCALE])

@@ -1,6 +1,6 @@
-// Times functions of ours that LibTorch has too: `bench_torch_functions ours` or `bench_torch_functions torch`.
-// Numbers: microseconds of RMSNorm, forward with and without backward, on [rows, width]; and of unscaling 48 gradients
-// that have n elements in all and checking that they are finite.
+// Times functions that both AnyAccel and LibTorch have: `bench_torch_functions ours|torch`. Prints
+// microseconds of RMSNorm on [rows, width], forward with and without backward, and of unscaling 48
+// gradients with n elements in total and checking that they are finite.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/full.h>

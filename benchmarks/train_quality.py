@@ -1,4 +1,5 @@
-"""Trains on LibTorch's C++ headers for a minute and prints the bits per byte on held-out headers."""
+"""Trains on LibTorch's C++ headers for a minute and prints the bits per byte on held-out
+headers."""
 import argparse
 import json
 import math
@@ -16,7 +17,8 @@ HELD_OUT_BYTES = 300_000
 
 
 def headers():
-    """Return the paths of the headers, and for each whether it is hand-written (the rule of src/llm/data/corpus.cpp)."""
+    """Return each header's path and whether it is hand-written, by the rule of
+    src/llm/data/corpus.cpp."""
     folder = pathlib.Path(torch.__file__).parent / "include"
     for path in sorted(path for path in folder.rglob("*") if path.suffix in EXTENSIONS):
         text = path.read_bytes()
@@ -44,7 +46,7 @@ def make_texts(folder):
 
 
 def stretches(texts):
-    """Yield the middle of each text, beginning at a line, about HELD_OUT_BYTES in total."""
+    """Yield the middle of each text, from the start of a line, about HELD_OUT_BYTES in total."""
     length = HELD_OUT_BYTES // len(texts) + 1
     for text in texts:
         begin = text.find(b"\n", max(0, (len(text) - length) // 2)) + 1
@@ -55,7 +57,11 @@ def stretches(texts):
 
 @torch.no_grad()
 def bits_per_byte(out, texts):
-    """Return the bits per byte. Each stretch is evaluated in windows that overlap by half; in all windows but the first, only the second half counts."""
+    """Return the bits per byte of the texts.
+
+    Windows of a stretch overlap by half. In all windows except the first, only the second half
+    counts.
+    """
     model = transformers.AutoModelForCausalLM.from_pretrained(out).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(out)
     context = model.config.max_position_embeddings
@@ -78,7 +84,7 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, required=True)
     parser.add_argument("--text", choices=("written", "all"), required=True)
     parser.add_argument("--minutes", type=float, default=1)
-    parser.add_argument("--steps", type=int, help="number of steps, instead of minutes, for a shared machine")
+    parser.add_argument("--steps", type=int, help="number of steps, instead of --minutes; for a shared machine")
     parser.add_argument("options", nargs="*", help="options for `anyaccel train`, after --")
     args = parser.parse_args()
     held_out = make_texts(args.folder / "text")

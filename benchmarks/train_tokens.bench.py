@@ -3,7 +3,7 @@ import os
 from runner.declare import Benchmark, Side, Target
 
 THREADS = str(len(os.sched_getaffinity(0)))
-# A model with the demo's widths (src/llm/train/options.cpp) on bytes, which both sides support.
+# The demo's widths (src/llm/train/options.cpp) on byte tokens, which both sides support.
 SIZES = ["--batch-size", "1", "--context", "256", "--hidden", "320", "--layers", "2", "--heads", "5", "--kv-heads", "5",
          "--head-dim", "64", "--intermediate", "864"]
 OUT = ["--held-out-tokens", "0", "--out", "{build}/benchmarks/train_tokens"]
@@ -25,8 +25,9 @@ def over(n, ours, theirs):
 
 benchmark = Benchmark(
     title="Training tokens",
-    about="""Tokens per second over 60 steps of a model of the demo's widths on bytes: same sizes, same threads, AdamW with clipping on both sides;
-        transformers with torch's fused AdamW.""",
+    about="""Tokens per second over 60 training steps of a model with the demo's widths on byte tokens. Both
+        sides have the same sizes and threads and use AdamW with gradient clipping; transformers uses
+        torch's fused AdamW.""",
     sides=[
         anyaccel("anyaccel train"),
         anyaccel("anyaccel train --graph", "--graph"),
@@ -35,7 +36,7 @@ benchmark = Benchmark(
         transformers("transformers, bf16 autocast", "--dtype", "bf16"),
     ],
     targets=[
-        Target("anyaccel over transformers", lambda n: over(n, "anyaccel train", "transformers"), at_least=1.0, unit="times"),
-        Target("the same with bf16", lambda n: over(n, "anyaccel train --dtype bf16", "transformers, bf16 autocast"),
+        Target("speedup over transformers", lambda n: over(n, "anyaccel train", "transformers"), at_least=1.0, unit="times"),
+        Target("speedup over transformers, bf16", lambda n: over(n, "anyaccel train --dtype bf16", "transformers, bf16 autocast"),
                at_least=1.0, unit="times"),
     ])

@@ -1,4 +1,5 @@
-"""Trains the demo's model with transformers and torch's AdamW and prints tokens per second, as `anyaccel train --json` does."""
+"""Trains the demo's model with transformers and torch's AdamW, and prints tokens per second like
+`anyaccel train --json`."""
 import argparse
 import json
 import time

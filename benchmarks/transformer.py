@@ -1,7 +1,9 @@
-"""The benchmark of the transformer layer: all sides by turns in one process, milliseconds a call. usage: transformer.py SECONDS [fp32|bf16] [SHAPES]
+"""Times the transformer layer, all sides alternating in one process, in milliseconds per call.
 
-SHAPES are batch x length: 8x128,4x512; all that there are without it.
-`products` are the layer's matrix products alone (three times as many with the backward pass), the part that no layer can save.
+usage: transformer.py SECONDS [fp32|bf16] [SHAPES]
+
+SHAPES are batch x length, for example 8x128,4x512 (default: all). `products` is the layer's matrix
+products alone (three times as many with the backward pass), which no layer can avoid.
 """
 import json
 import sys
@@ -33,7 +35,7 @@ def layers(hidden, heads, intermediate, training):
 
 
 def products(batch, length, hidden, heads, intermediate, training):
-    """A call that does them, into memory that is there."""
+    """Return a function that computes the layer's matrix products into preallocated memory."""
     rows, size = batch * length, hidden // heads
     pairs = []
     for inner, outer in ((hidden, 3 * hidden), (hidden, hidden), (hidden, intermediate), (intermediate, hidden)):
@@ -45,7 +47,7 @@ def products(batch, length, hidden, heads, intermediate, training):
 
 
 def compare(sides, hidden):
-    """Ends the program when a side does other work: they have the same weights, and so the same results."""
+    """Give all sides the same weights, and raise AssertionError if their results differ."""
     bert, encoder = sides["bert"].state_dict(), sides["encoder"]
     with torch.no_grad():
         for kind in ("weight", "bias"):

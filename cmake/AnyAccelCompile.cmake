@@ -1,4 +1,4 @@
-# Flags of all our targets, and the helpers that make them.
+# Compile flags of all targets of this project, and functions that create targets.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -11,7 +11,7 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release)
 endif()
-# Programs find our libraries beside them, in the build tree and when installed.
+# Programs find our libraries relative to themselves, in the build tree and when installed.
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 list(APPEND CMAKE_INSTALL_RPATH "$ORIGIN" "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
@@ -20,7 +20,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 
 find_program(ANYACCEL_CCACHE ccache)
 if(ANYACCEL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Paths relative to the tree: another build folder or clone finds the same results.
+  # With paths relative to the tree, other build folders and clones share cached results.
   set(launcher ${ANYACCEL_CCACHE})
   if(NOT DEFINED ENV{CCACHE_BASEDIR})
     set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
@@ -40,32 +40,33 @@ endforeach()
 add_library(anyaccel_flags INTERFACE)
 target_compile_options(anyaccel_flags INTERFACE
   -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
-  # GCC 12 reports overlapping copies inside std::string's operator+ that cannot be (GCC bug 105651).
+  # GCC 12 falsely reports overlapping copies in std::string's operator+ (GCC bug 105651).
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
   # g++ warns about exported classes with members or bases of hidden types, such as templates of torch. That is harmless, because
   # each library has its own copies of inline functions.
   $<$<CXX_COMPILER_ID:GNU>:-Wno-attributes>
   $<$<BOOL:${ANYACCEL_WERROR}>:-Werror>
-  # Without garbage collection below this many KiB, g++ takes a tenth less time for a source that includes torch.
+  # Without garbage collection below this heap size in KiB, g++ is a tenth faster for sources that
+  # include torch.
   $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1000000>)
 if(ANYACCEL_SANITIZE)
-  # Undefined behaviour ends the test, as the other finds do.
+  # Undefined behavior aborts the test, like the errors of the other sanitizers.
   add_compile_options(-fsanitize=${ANYACCEL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
-  # mold 1.10 lets the part that becomes read-only begin in front of its page, with sections as large as sanitizers make them: such a
-  # program does not start.
+  # With the large sections of sanitizers, mold 1.10 does not align the start of the RELRO segment
+  # to a page, and the program does not start.
   add_link_options(-fsanitize=${ANYACCEL_SANITIZE} -Wl,-z,norelro)
-  # What the sanitizers insert confuses g++'s guess; the release build has the warning.
+  # Sanitizers cause false warnings of this kind in g++. The release build keeps the warning.
   add_compile_options(-Wno-maybe-uninitialized)
 endif()
 
-# anyaccel_library(name SOURCES... [TORCH] [PUBLIC lib...] [PRIVATE lib...]): one of our shared libraries.
+# anyaccel_library(name SOURCES... [TORCH] [PUBLIC lib...] [PRIVATE lib...]): add a shared library.
 function(anyaccel_library name)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(${name} SHARED ${ARG_SOURCES})
   anyaccel_target(${name})
   set(version ${PROJECT_VERSION})
   if(SKBUILD)
-    set(version ${PROJECT_VERSION_MAJOR})  # a wheel holds no links: each name would be a copy
+    set(version ${PROJECT_VERSION_MAJOR})  # wheels cannot contain links, so each name would be a copy
   endif()
   set_target_properties(${name} PROPERTIES VERSION ${version} SOVERSION ${PROJECT_VERSION_MAJOR})
   if(ARG_TORCH)
@@ -79,11 +80,12 @@ function(anyaccel_library name)
   endif()
 endfunction()
 
-option(ANYACCEL_TOGETHER "Compile the sources of a group together; OFF: each alone, with a command of its own" ON)
-# anyaccel_together(target group a.cpp ...): compile sources of this folder as one, because most of the time goes into reading the same
-# headers. Further calls, also from other folders, add to the group. Its sources must not define the same name in one namespace.
-# A source that is in no group is compiled alone.
-# CMake's own unity builds name the sources by absolute paths, so that ccache serves no other clone; these names are relative.
+option(ANYACCEL_TOGETHER "Compile the sources of a group together; OFF: each with its own command" ON)
+# anyaccel_together(target group a.cpp ...): compile sources of this folder as one, because reading
+# the same headers takes most of the time. Later calls, also from other folders, add to the group.
+# The sources of a group must not define the same name in one namespace. Sources without a group are
+# compiled alone. CMake's unity builds use absolute paths, which prevent ccache from sharing results
+# between clones. These paths are relative.
 function(anyaccel_together target group)
   if(NOT ANYACCEL_TOGETHER)
     return()
@@ -108,14 +110,16 @@ function(anyaccel_together target group)
   set_source_files_properties(${sources} TARGET_DIRECTORY ${target} PROPERTIES HEADER_FILE_ONLY ON)
 endfunction()
 
-# Precompiled headers: reading torch's headers takes the compiler longer than most of our sources. Only names in <> are listed, so that
-# the result does not depend on the folder. OFF with ANYACCEL_TOGETHER=OFF, whose commands clang-tidy reads.
+# Precompiled headers, because reading torch's headers takes longer than compiling most of our
+# sources. All names are in <>, so that the result does not depend on the folder. The default is OFF
+# with ANYACCEL_TOGETHER=OFF, because clang-tidy reads those commands.
 option(ANYACCEL_PCH "Precompile the headers of torch and the standard library" ${ANYACCEL_TOGETHER})
 set(anyaccel_pch_std <algorithm> <array> <atomic> <chrono> <cstdint> <cstring> <filesystem> <functional> <map> <memory> <mutex> <optional>
     <set> <span> <sstream> <string> <string_view> <unordered_map> <utility> <vector>)
 set(anyaccel_pch_torch <ATen/core/Tensor.h> <ATen/core/dispatch/Dispatcher.h> <ATen/core/stack.h> <torch/library.h> <ATen/ops/empty.h>
     <c10/core/GradMode.h>)
-# anyaccel_precompiled(target NAME headers...): `target` uses the precompiled header NAME, which the first call makes.
+# anyaccel_precompiled(target NAME headers...): make `target` use the precompiled header NAME, which
+# the first call creates.
 function(anyaccel_precompiled target name)
   if(NOT ANYACCEL_PCH OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     return()
@@ -130,17 +134,18 @@ function(anyaccel_precompiled target name)
       target_link_libraries(${name} PRIVATE anyaccel_torch)
     endif()
     if(name MATCHES "tests")
-      target_link_libraries(${name} PRIVATE GTest::gtest GTest::gmock)  # for what they define
-      target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # as anyaccel_tests() compiles
+      target_link_libraries(${name} PRIVATE GTest::gtest GTest::gmock)  # for their compile definitions
+      target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # as in anyaccel_tests()
     endif()
   endif()
   target_precompile_headers(${target} REUSE_FROM ${name})
-  # With precompiled headers GCC 12 no longer treats its own <string> as a system header, and reports what cannot happen there
-  # (GCC bugs 105329 and 105651).
+  # With precompiled headers, GCC 12 no longer treats its own <string> as a system header, and
+  # reports false warnings in it (GCC bugs 105329 and 105651).
   target_compile_options(${target} PRIVATE "$<$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>:-Wno-stringop-overflow;-Wno-array-bounds>")
 endfunction()
 
-# Include folders and warnings that every target of ours has.
+# anyaccel_target(name): set the include folders and warnings that all targets of this project
+# share.
 function(anyaccel_target name)
   target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:anyaccel_flags>)
   target_include_directories(${name}

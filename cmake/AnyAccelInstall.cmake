@@ -1,8 +1,9 @@
-# install(...) of programs, libraries, headers and the package file; the target `uninstall`.
+# Install rules for programs, libraries, headers and the package file, and the target `uninstall`.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/anyaccel)
 
-# Every library and program that is made under src/, so that a new one is not forgotten.
+# Collects all libraries and programs in a folder, so that new ones are installed without listing
+# them.
 function(anyaccel_targets_under dir result)
   get_property(found DIRECTORY ${dir} PROPERTY BUILDSYSTEM_TARGETS)
   get_property(folders DIRECTORY ${dir} PROPERTY SUBDIRECTORIES)
@@ -25,7 +26,7 @@ foreach(folder src/base src/topology src/launch src/build src/core src/backends 
 endforeach()
 
 set_property(GLOBAL PROPERTY ANYACCEL_INSTALLED_TARGETS ${installed_targets})
-# What an outside project may link; the rest is found at run time by ours.
+# Targets that other projects may link. These libraries load the others at run time.
 set(exported_targets anyaccel_torch anyaccel_base anyaccel anyaccel_ops anyaccel_comm anyaccel_text anyaccel_llm anyaccel_conformance)
 set_target_properties(anyaccel_torch PROPERTIES EXPORT_NAME torch)
 foreach(target ${installed_targets})
@@ -55,7 +56,7 @@ install(FILES ${PROJECT_BINARY_DIR}/anyaccelConfig.cmake ${PROJECT_BINARY_DIR}/a
               ${PROJECT_SOURCE_DIR}/cmake/AnyAccelTorch.cmake ${PROJECT_SOURCE_DIR}/cmake/AnyAccelPlugin.cmake
               ${PROJECT_SOURCE_DIR}/cmake/AnyAccelPluginFile.cmake
         DESTINATION ${package_dir})
-# What `anyaccel new-backend` copies.
+# The template that `anyaccel new-backend` copies.
 if(NOT ANYACCEL_MINIMAL)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/out_of_tree_backend/
           DESTINATION ${CMAKE_INSTALL_DATADIR}/anyaccel/backend_template)
@@ -65,5 +66,5 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINA
 configure_file(${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake.in ${PROJECT_BINARY_DIR}/uninstall.cmake @ONLY)
 if(PROJECT_IS_TOP_LEVEL)
   add_custom_target(uninstall COMMAND ${CMAKE_COMMAND} -P ${PROJECT_BINARY_DIR}/uninstall.cmake
-                    COMMENT "Removing what the last install put in place" VERBATIM)
+                    COMMENT "Removing the files of the last install" VERBATIM)
 endif()

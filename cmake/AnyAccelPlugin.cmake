@@ -1,18 +1,20 @@
 # anyaccel_add_plugin(NAME SOURCES a.cpp ... TRAITS name.traits [FILES folder ...] [LIBRARIES x ...])
 #
-# Makes the plugin NAME for DS_ACCELERATOR=NAME: the target anyaccel_NAME, the library libanyaccel_NAME.so, and beside it
-# the text file NAME.plugin, from TRAITS and from what the library was really compiled with. Both go to the folder `plugins`
-# of the build, where ANYACCEL_PLUGIN_PATH may point, and are installed to where AnyAccel looks by itself when the prefix is its
-# own. FILES are folders that lie beside the library in both places (sources of ops that are built when they are loaded).
+# Adds the plugin NAME for DS_ACCELERATOR=NAME: the target anyaccel_NAME, the library
+# libanyaccel_NAME.so, and next to it the text file NAME.plugin, which is generated from TRAITS and
+# from the versions recorded in the library. Both are in the build's folder `plugins`, to which
+# ANYACCEL_PLUGIN_PATH can point. If the install prefix is AnyAccel's, AnyAccel finds the installed
+# plugin by itself. FILES are folders to place next to the library in both locations, for example
+# sources of ops that are built when they are loaded.
 set(ANYACCEL_PLUGIN_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}")
 
 function(anyaccel_add_plugin name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TRAITS" "SOURCES;FILES;LIBRARIES")
   if(NOT name MATCHES "^[a-z][a-z0-9_]+$")
-    message(FATAL_ERROR "anyaccel_add_plugin: '${name}' is no name; want a-z, 0-9 and _, a letter first, at least two")
+    message(FATAL_ERROR "anyaccel_add_plugin: invalid plugin name (got '${name}', expected a letter followed by at least one of a-z, 0-9 and _)")
   endif()
   if(NOT ARG_SOURCES OR NOT ARG_TRAITS OR ARG_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "anyaccel_add_plugin(${name}): SOURCES and TRAITS are needed; not understood: ${ARG_UNPARSED_ARGUMENTS}")
+    message(FATAL_ERROR "anyaccel_add_plugin(${name}): missing SOURCES or TRAITS, or unknown arguments (got '${ARG_UNPARSED_ARGUMENTS}')")
   endif()
   include(GNUInstallDirs)
   get_filename_component(traits "${ARG_TRAITS}" ABSOLUTE)
@@ -24,7 +26,7 @@ function(anyaccel_add_plugin name)
   set_target_properties(${target} PROPERTIES
     PREFIX lib SUFFIX .so CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY "${folder}" LINK_DEPENDS "${traits}" INSTALL_RPATH_USE_LINK_PATH ON)
-  # The library says what it was compiled with, so the text file cannot say otherwise.
+  # The versions are read from the library, so that the text file always matches it.
   add_custom_command(TARGET ${target} POST_BUILD VERBATIM
     COMMAND "${CMAKE_COMMAND}" "-DNAME=${name}" "-DLIBRARY=$<TARGET_FILE:${target}>" "-DTRAITS=${traits}"
             "-DOUT=${folder}/${name}.plugin" -P "${ANYACCEL_PLUGIN_CMAKE_DIR}/AnyAccelPluginFile.cmake")
@@ -35,7 +37,7 @@ function(anyaccel_add_plugin name)
     get_filename_component(source "${files}" ABSOLUTE)
     get_filename_component(files "${source}" NAME)
     install(DIRECTORY "${source}/" DESTINATION "${destination}/${name}/${files}")
-    # As a link: what is edited in the sources is what is built.
+    # A link, so that edits of the sources take effect.
     add_custom_command(TARGET ${target} POST_BUILD VERBATIM
       COMMAND "${CMAKE_COMMAND}" -E make_directory "${folder}/${name}"
       COMMAND "${CMAKE_COMMAND}" -E create_symlink "${source}" "${folder}/${name}/${files}")

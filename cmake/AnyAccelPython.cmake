@@ -1,9 +1,10 @@
-# The Python that the package is built for: the one whose torch is the LibTorch of this build, because torch's Python
-# library belongs to one version of Python. Sets ANYACCEL_PYTHON_EXECUTABLE, ANYACCEL_PYTHON_INCLUDE,
-# ANYACCEL_PYTHON_SUFFIX (of extension modules) and ANYACCEL_PYTHON_VERSION; or ANYACCEL_PYTHON_ERROR.
+# Finds the Python for which the package is built: the one whose torch is the LibTorch of this
+# build, because torch's Python library works with one version of Python only. Sets
+# ANYACCEL_PYTHON_EXECUTABLE, ANYACCEL_PYTHON_INCLUDE, ANYACCEL_PYTHON_SUFFIX (of extension modules)
+# and ANYACCEL_PYTHON_VERSION, or else ANYACCEL_PYTHON_ERROR.
 set(ANYACCEL_PYTHON_ERROR "LibTorch in ${ANYACCEL_TORCH_PREFIX} has no Python library")
 if(EXISTS ${ANYACCEL_TORCH_PREFIX}/lib/libtorch_python.so)
-  set(ANYACCEL_PYTHON_ERROR "no Python was found")
+  set(ANYACCEL_PYTHON_ERROR "cannot find Python")
   find_program(anyaccel_python3 NAMES python3 python)
   foreach(candidate "${ANYACCEL_PYTHON}" "$ENV{VIRTUAL_ENV}/bin/python3" "${ANYACCEL_TORCH_VENV}/bin/python3"
                     "${anyaccel_python3}")
@@ -36,9 +37,9 @@ s.get_config_var('EXT_SUFFIX'), s.get_python_version(), t.submodule_search_locat
   endforeach()
 endif()
 if(ANYACCEL_SANITIZE AND NOT ANYACCEL_PYTHON_ERROR)
-  set(ANYACCEL_PYTHON_ERROR "a Python without sanitizers cannot load what is built with them")
+  set(ANYACCEL_PYTHON_ERROR "Python without sanitizers cannot load libraries with sanitizers")
 endif()
 if(NOT ANYACCEL_PYTHON_ERROR)
   set(ANYACCEL_PYTHON_DIR ${CMAKE_INSTALL_LIBDIR}/python${ANYACCEL_PYTHON_VERSION}/site-packages
-      CACHE STRING "Where the Python package is installed, under the prefix")
+      CACHE STRING "Install folder of the Python package, relative to the prefix")
 endif()

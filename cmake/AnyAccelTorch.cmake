@@ -1,25 +1,28 @@
-# Finds LibTorch and makes the target anyaccel_torch; used by our build and, installed, by anyaccelConfig.cmake.
-# LibTorch's own package file is not used: it stops on machines whose CUDA toolkit is absent or of another
-# version, and we compile no CUDA through it.
+# Finds LibTorch and creates the target anyaccel_torch. Used by AnyAccel's build and by the
+# installed anyaccelConfig.cmake. LibTorch's own package file is not used, because it fails if the
+# CUDA toolkit is missing or has another version, and AnyAccel does not compile CUDA through it.
 #
-# Where to look, first that is there: -DTorch_DIR (a LibTorch's folder, or its share/cmake/Torch), the environment's
-# Torch_DIR, ANYACCEL_TORCH_RECORDED (what an installed AnyAccel was built with), the torch of -DANYACCEL_PYTHON,
-# of an active virtual environment, of .venv in our source tree, of python3.
-# Sets ANYACCEL_TORCH_PREFIX and ANYACCEL_TORCH_VERSION; or ANYACCEL_TORCH_ERROR, when it is not found or not fit.
+# The first of these that exists is used:
+# - -DTorch_DIR (LibTorch's folder or its share/cmake/Torch), or the environment variable Torch_DIR
+# - ANYACCEL_TORCH_RECORDED, with which an installed AnyAccel was built
+# - the torch of -DANYACCEL_PYTHON or else of an active virtual environment, of .venv in the source
+#   tree, or of python3
+#
+# Sets ANYACCEL_TORCH_PREFIX and ANYACCEL_TORCH_VERSION, or else ANYACCEL_TORCH_ERROR.
 set(ANYACCEL_TORCH_ERROR "")
 set(ANYACCEL_TORCH_PREFIX "")
 set(ANYACCEL_TORCH_VERSION "")
 set(Torch_DIR "$ENV{Torch_DIR}" CACHE PATH "LibTorch, or its share/cmake/Torch")
 set(ANYACCEL_PYTHON "" CACHE FILEPATH "Python interpreter whose torch is used")
 
-# The include folder decides: a package may have moved its CMake files.
+# Searches for the include folder, because a package may have moved the CMake files.
 foreach(candidate "${Torch_DIR}/../../.." "${Torch_DIR}" "${ANYACCEL_TORCH_RECORDED}")
   get_filename_component(anyaccel_found "${candidate}" ABSOLUTE)
   if(NOT ANYACCEL_TORCH_PREFIX AND candidate MATCHES "[A-Za-z0-9]" AND EXISTS "${anyaccel_found}/include/ATen")
     set(ANYACCEL_TORCH_PREFIX "${anyaccel_found}")
   endif()
   if(Torch_DIR AND candidate STREQUAL Torch_DIR AND NOT ANYACCEL_TORCH_PREFIX)
-    set(ANYACCEL_TORCH_ERROR "Torch_DIR=${Torch_DIR} has no LibTorch with headers; want <libtorch>/share/cmake/Torch")
+    set(ANYACCEL_TORCH_ERROR "no LibTorch with headers in Torch_DIR=${Torch_DIR}. Set it to <libtorch>/share/cmake/Torch.")
     break()
   endif()
 endforeach()
@@ -42,11 +45,11 @@ if(NOT ANYACCEL_TORCH_PREFIX AND NOT ANYACCEL_TORCH_ERROR)
     endif()
   endforeach()
   if(ANYACCEL_TORCH_PREFIX)
-    # Kept, so that another python3 on the next PATH does not change a configured build.
+    # Cached, so that a different python3 in a later PATH does not change a configured build.
     set(Torch_DIR "${ANYACCEL_TORCH_PREFIX}/share/cmake/Torch" CACHE PATH "LibTorch, or its share/cmake/Torch" FORCE)
   else()
-    set(ANYACCEL_TORCH_ERROR "LibTorch was not found; give -DTorch_DIR=<libtorch>/share/cmake/Torch or \
--DANYACCEL_PYTHON=<python that has torch>")
+    set(ANYACCEL_TORCH_ERROR "cannot find LibTorch. Set -DTorch_DIR=<libtorch>/share/cmake/Torch or \
+-DANYACCEL_PYTHON=<python with torch>.")
   endif()
 endif()
 
@@ -63,28 +66,30 @@ if(ANYACCEL_TORCH_PREFIX)
   string(REGEX MATCH "^[0-9]+\\.[0-9]+" anyaccel_found "${ANYACCEL_TORCH_VERSION}")
   string(REGEX MATCH "^[0-9]+\\.[0-9]+" anyaccel_wanted "${ANYACCEL_TORCH_BUILT_WITH}")
   if(NOT ANYACCEL_TORCH_VERSION)
-    set(ANYACCEL_TORCH_ERROR "LibTorch in ${ANYACCEL_TORCH_PREFIX} has no version header; give another Torch_DIR")
+    set(ANYACCEL_TORCH_ERROR "no version header in the LibTorch in ${ANYACCEL_TORCH_PREFIX}. Set another Torch_DIR.")
   elseif(anyaccel_wanted AND NOT anyaccel_wanted VERSION_EQUAL anyaccel_found)
     # LibTorch's C++ interface changes with every minor version.
-    set(ANYACCEL_TORCH_ERROR "this AnyAccel was built with LibTorch ${ANYACCEL_TORCH_BUILT_WITH}, but LibTorch \
-${ANYACCEL_TORCH_VERSION} was found in ${ANYACCEL_TORCH_PREFIX}; give -DTorch_DIR of a ${anyaccel_wanted}, or build \
-AnyAccel with ${ANYACCEL_TORCH_VERSION}")
+    set(ANYACCEL_TORCH_ERROR "incompatible LibTorch in ${ANYACCEL_TORCH_PREFIX} (got ${ANYACCEL_TORCH_VERSION}, expected \
+${anyaccel_wanted}, because this AnyAccel was built with ${ANYACCEL_TORCH_BUILT_WITH}). Set -DTorch_DIR to a LibTorch \
+${anyaccel_wanted}, or build AnyAccel with ${ANYACCEL_TORCH_VERSION}.")
   elseif(ANYACCEL_TORCH_VERSION VERSION_LESS 2.11 OR ANYACCEL_TORCH_VERSION VERSION_GREATER_EQUAL 2.14)
     set(ANYACCEL_TORCH_ERROR
-        "LibTorch ${ANYACCEL_TORCH_VERSION} in ${ANYACCEL_TORCH_PREFIX} is not supported; want 2.11 to 2.13")
+        "unsupported LibTorch in ${ANYACCEL_TORCH_PREFIX} (got ${ANYACCEL_TORCH_VERSION}, expected 2.11 to 2.13).")
   endif()
 endif()
 
 if(NOT ANYACCEL_TORCH_ERROR AND NOT TARGET anyaccel_torch)
   set(anyaccel_lib ${ANYACCEL_TORCH_PREFIX}/lib)
   add_library(anyaccel_torch INTERFACE)
-  # Paths are this machine's: they are not exported, the installed package file looks again.
+  # These paths are valid only on this machine, so they are not exported. The installed package file
+  # searches again.
   target_include_directories(anyaccel_torch SYSTEM INTERFACE
     $<BUILD_INTERFACE:${ANYACCEL_TORCH_PREFIX}/include>
     $<BUILD_INTERFACE:${ANYACCEL_TORCH_PREFIX}/include/torch/csrc/api/include>)
-  # libtorch.so needs the libraries of the devices that this LibTorch was built for; none of our symbols does, so
-  # without no-as-needed the linker would drop it and a GPU would not be seen. The C++ library stands before it: libtorch.so of
-  # CUDA builds exports parts of an old std::filesystem, which crash.
+  # libtorch.so loads the libraries of the devices for which LibTorch was built. We use none of its
+  # symbols, so without no-as-needed the linker would drop it and GPUs would not be found. The C++
+  # library comes first, because libtorch.so of CUDA builds exports parts of an old std::filesystem,
+  # which crash.
   target_link_options(anyaccel_torch INTERFACE $<BUILD_INTERFACE:-Wl,-rpath,${anyaccel_lib}>
     $<BUILD_INTERFACE:-Wl,--push-state,--no-as-needed,-lstdc++,${anyaccel_lib}/libtorch.so,--pop-state>)
   target_link_libraries(anyaccel_torch INTERFACE

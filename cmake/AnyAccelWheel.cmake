@@ -1,11 +1,13 @@
-# A wheel (pyproject.toml): the torch that it belongs to is that of the Python that runs pip. Build isolation hides that
-# Python's packages by Python's own variables, and -E ignores those. Sets Torch_DIR, ANYACCEL_PYTHON and ANYACCEL_PYTHON_OPTIONS.
+# Finds the torch for a wheel (pyproject.toml): that of the Python that runs pip. Build isolation
+# hides this Python's packages with environment variables, which the option -E ignores. Sets
+# Torch_DIR, ANYACCEL_PYTHON and ANYACCEL_PYTHON_OPTIONS.
 set(ANYACCEL_PYTHON "${Python_EXECUTABLE}")
 if(NOT ANYACCEL_PYTHON)
   set(ANYACCEL_PYTHON "${PYTHON_EXECUTABLE}")
 endif()
 set(ANYACCEL_PYTHON "${ANYACCEL_PYTHON}" CACHE FILEPATH "Python interpreter whose torch is used" FORCE)
-# Looked for each time: the build folder may be that of an earlier wheel, for another Python.
+# Searches again in each run, because the build folder may be that of an earlier wheel for another
+# Python.
 set(anyaccel_wheel_torch "")
 foreach(option "" "-E")
   if(NOT anyaccel_wheel_torch)
@@ -17,10 +19,10 @@ foreach(option "" "-E")
   endif()
 endforeach()
 if(NOT anyaccel_wheel_torch)
-  message(FATAL_ERROR "the wheel belongs to a torch, and ${ANYACCEL_PYTHON} has none; `pip install 'torch>=2.11,<2.14'` first. \
-Where the installer builds with a Python of its own (uv, python -m build), give it --no-build-isolation or --no-isolation, after \
-`pip install scikit-build-core ninja`")
+  message(FATAL_ERROR "cannot find torch in ${ANYACCEL_PYTHON}, which the wheel requires. Run `pip install 'torch>=2.11,<2.14'`. \
+If the installer builds with its own Python (uv, python -m build), run `pip install scikit-build-core ninja` and pass \
+--no-build-isolation or --no-isolation.")
 endif()
 set(Torch_DIR "${anyaccel_wheel_torch}/share/cmake/Torch" CACHE PATH "LibTorch, or its share/cmake/Torch" FORCE)
-# lib and bin lie in the package's folder, beside torch's own.
+# lib and bin are in the package's folder, which is next to torch's.
 list(APPEND CMAKE_INSTALL_RPATH "$ORIGIN/../../torch/lib")

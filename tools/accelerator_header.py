@@ -1,9 +1,12 @@
-"""Reads the methods of class Accelerator in include/anyaccel/accelerator.h, for tools/methods and tools/stubs."""
+"""Parses the methods of class Accelerator, for tools/methods and tools/stubs."""
 import re
 
 
 class Method:
-    """`what` is its comment without the line of equivalents, `declaration` its text, on one line."""
+    """A method.
+
+    `what` is its comment without the line of equivalents, `declaration` its code on one line.
+    """
 
     def __init__(self, group, name, comment, line, declaration):
         self.group, self.name, self.line, self.declaration = group, name, line, declaration
@@ -11,12 +14,12 @@ class Method:
         match = re.search(r"torch\.cuda: (.*?)\. DeepSpeed: (.*?)\.(?:\s|$)", text)
         self.torch, self.deepspeed = match.groups() if match else (None, None)
         self.what = (text[: match.start()] if match else text).strip()
-        # The members of DeepSpeed that the comment names; remarks stand in brackets.
+        # Names of DeepSpeed's members, without the remarks in parentheses.
         self.members = re.findall(r"[A-Za-z_][A-Za-z0-9_]*", re.sub(r"\(.*?\)", "", self.deepspeed or ""))
 
 
 def read_header(text):
-    """The public methods of class Accelerator, in order."""
+    """Return the public methods of class Accelerator, in order."""
     body = text[re.search(r"^class ANYACCEL_API Accelerator \{", text, re.M).start():]
     base = text.count("\n", 0, len(text) - len(body))
     methods, comment, group, number = [], [], "", 0
@@ -44,7 +47,7 @@ def read_header(text):
             name = re.search(r"([A-Za-z_]\w*)\(", re.sub(r"^\[\[\w+\]\]\s*", "", line))
             if group and name and not line.startswith(("Accelerator", "explicit", "~")):
                 methods.append(Method(group, name.group(1), comment, base + start + 1, line))
-            # Methods that share one comment stand without an empty line; each has its own here.
+            # A comment belongs to one method only, even if others follow without an empty line.
             comment = []
         number += 1
     return methods

@@ -1,12 +1,15 @@
-"""Extracts the signatures of DeepSpeed's op bindings from its C++ sources, and reads and writes the file that stores them.
+"""Extracts the signatures of DeepSpeed's op bindings from its C++ sources, and reads and writes
+the file that stores them.
 
-A signature is one line: `name(parameters) -> result`. A parameter that can be passed by keyword is `name: kind`, with ` = default` if it
-has one. A positional-only parameter is just its kind."""
+A signature is one line: `name(parameters) -> result`. A parameter that can be passed by keyword is
+`name: kind`, with ` = default` if it has one. A positional-only parameter is just its kind.
+"""
 import ast
 import pathlib
 import re
 
-# Binding sources of each op that we implement, below DeepSpeed's package. An op may have several implementations.
+# Binding sources of each op that we implement, below DeepSpeed's package. An op may have several
+# implementations.
 SOURCES = {
     "async_io": ["ops/csrc/aio/py_lib/py_ds_aio.cpp"],
     "cpu_adagrad": ["ops/csrc/adagrad/cpu_adagrad.cpp"],
@@ -31,12 +34,13 @@ SOURCES = {
     "transformer_inference": ["ops/csrc/transformer/inference/csrc/pt_binding.cpp"],
     "utils": ["ops/csrc/utils/py_ds_utils.cpp"],
 }
-# Binding sources of ops that we do not implement, and of vendor-specific builders that bind the same functions as those above.
+# Binding sources of ops that we do not implement, and of vendor-specific builders that bind the
+# same functions as those above.
 LEFT_OUT = {
-    "inference/v2/kernels/cutlass_ops/cutlass_ops.cpp": "InferenceCutlassBuilder needs CUTLASS",
-    "ops/csrc/compile/init.cpp": "DeepCompileBuilder needs a CUDA toolkit and NCCL",
+    "inference/v2/kernels/cutlass_ops/cutlass_ops.cpp": "InferenceCutlassBuilder requires CUTLASS",
+    "ops/csrc/compile/init.cpp": "DeepCompileBuilder requires a CUDA toolkit and NCCL",
     "ops/csrc/cpu/lion/fused_lion.cpp": "No builder compiles it, and DeepSpeed's FusedLion does not pass its argument `mode`",
-    "ops/csrc/gds/py_lib/py_ds_gds.cpp": "GDSBuilder needs GPUDirect Storage",
+    "ops/csrc/gds/py_lib/py_ds_gds.cpp": "GDSBuilder requires GPUDirect Storage",
     "ops/csrc/xpu/adagrad/cpu_adagrad.cpp": "Only XPU's builder uses it; DeepSpeed's Python code calls the functions of cpu_adagrad",
     "ops/csrc/xpu/adam/fused_adam_frontend.cpp": "XPU's copy of fused_adam",
 }
@@ -72,7 +76,7 @@ def closing(text, start):
             if depth == 0:
                 return i
         i += 1
-    raise Unreadable(f"no {end} closes {text[start:start + 60]!r}")
+    raise Unreadable(f"missing {end} after {text[start:start + 60]!r}")
 
 
 def split_arguments(text):
@@ -112,7 +116,8 @@ def expand_macros(body):
 
 
 def kind_of(type_text):
-    """Return the kind of a C++ type: Tensor, int, float, bool, str, object, dtype, None; X? is optional; X[] is a list."""
+    """Return the kind of a C++ type: Tensor, int, float, bool, str, object, dtype, None; X? is
+    optional; X[] is a list."""
     text = re.sub(r"\b(const|at::|torch::|std::|c10::|inline|static)(?=\W|\w)", lambda found: "" if "::" in found.group() else " ", type_text)
     text = re.sub(r"\s+", " ", text.replace("&", " ")).replace(" *", "*").strip()
     text = re.sub(r"\b(at|torch|std|c10)::", "", text)
@@ -132,7 +137,7 @@ def kind_of(type_text):
     if text in ("quantize::Type", "Type"):
         return "QuantizationType"
     if re.fullmatch(r"[A-Z]\w*", text):
-        return text  # an enumeration or a class of DeepSpeed's, shown by name
+        return text  # an enumeration or a class in DeepSpeed, represented by its name
     raise Unreadable(f"unknown C++ type {type_text!r}")
 
 
@@ -156,7 +161,8 @@ class Sources:
         return self._texts[path]
 
     def near(self, source):
-        """Return the source, then its includes, then the other files in its folder and in the header folders."""
+        """Return the source, then its includes, then the other files in its folder and in the
+        header folders."""
         folders = [source.parent, self.package / "ops/csrc/includes", source.parent.parent / "includes", source.parent.parent]
         yield source
         for folder in folders:
@@ -165,8 +171,8 @@ class Sources:
             yield path
 
     def function(self, source, name, wanted=None):
-        """Return (result, parameters) of the function `name`, which may be Class::method, from its definition or declaration. `wanted`
-        selects an overload by its parameters."""
+        """Return (result, parameters) of the function `name`, which may be Class::method, from
+        its definition or declaration. `wanted` selects an overload by its parameters."""
         owner, _, last = name.rpartition("::")
         reason = ""
         for path in self.near(source):
@@ -213,14 +219,15 @@ def literal(text):
 
 
 def keyword_of(argument):
-    """Return (name, default or None) of `"name"_a = default` or py::arg("name") = default, else None."""
+    """Return (name, default or None) of `"name"_a = default` or py::arg("name") = default, else
+    None."""
     found = re.fullmatch(r'(?:"(\w+)"_a|py(?:bind11)?::arg\("(\w+)"\))\s*(?:=\s*(.*))?', argument, re.S)
     if not found:
         return None
     default = found.group(3)
     if default is not None:
         default = {"true": True, "false": False}.get(default.strip(), default)
-        default = repr(eval(default, {"__builtins__": {}}) if isinstance(default, str) else default)  # an arithmetic constant of theirs
+        default = repr(eval(default, {"__builtins__": {}}) if isinstance(default, str) else default)  # an arithmetic constant in DeepSpeed's source
     return found.group(1) or found.group(2), default
 
 
@@ -291,13 +298,16 @@ def read_source(sources, path):
 
 
 def extract(package):
-    """Return {op: signatures} of an installed DeepSpeed. Raises Unreadable if a binding source is in neither table."""
+    """Return {op: signatures} of an installed DeepSpeed.
+
+    Raises Unreadable if a binding source is in neither table.
+    """
     package = pathlib.Path(package)
     sources = Sources(package)
     known = {path for paths in SOURCES.values() for path in paths} | set(LEFT_OUT)
     for path in sorted(package.rglob("*.cpp")):
         if BINDS.search(sources.text(path)) and path.relative_to(package).as_posix() not in known:
-            raise Unreadable(f"{path.relative_to(package)} binds functions and is in no table; name its op in SOURCES or LEFT_OUT")
+            raise Unreadable(f"{path.relative_to(package)} binds functions but is in no table; add it to SOURCES or LEFT_OUT")
     return {op: list(dict.fromkeys(line for path in paths for line in read_source(sources, package / path))) for op, paths in SOURCES.items()}
 
 
@@ -322,7 +332,10 @@ def from_text(text):
 
 
 def parse(signature):
-    """Return (name, [(keyword or None, kind, default or None)], result) of a line. For an enumeration's value, the parameters are None."""
+    """Return (name, [(keyword or None, kind, default or None)], result) of a line.
+
+    For an enumeration's value, the parameters are None.
+    """
     found = re.fullmatch(r"([\w.]+)(?:\((.*)\) -> (.*))?", signature)
     name, inside, result = found.groups()
     if result is None:

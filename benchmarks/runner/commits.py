@@ -8,7 +8,8 @@ import re
 import subprocess
 import sys
 
-# Runs in a process of its own, because a commit's *.bench.py files import the `runner` of that commit.
+# Runs in a process of its own, because a commit's *.bench.py files import the `runner` of that
+# commit.
 DESCRIBE = """
 import dataclasses, json, pathlib, sys
 here = pathlib.Path(sys.argv[1])
@@ -51,16 +52,16 @@ def quoted(text):
 
 
 def git(root, *words):
-    """(exit status, output, errors) of a git command."""
+    """Run git and return (exit status, output, errors)."""
     try:
         done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:
-        raise CannotCompare(f"git cannot be started: {error}. Install git.") from error
+        raise CannotCompare(f"cannot start git: {error}. Install git.") from error
     return done.returncode, done.stdout.strip(), done.stderr.strip()
 
 
 def resolve(root, name):
-    """(hash, subject) of a commit."""
+    """Return (hash, subject) of a commit."""
     status, commit, _ = git(root, "rev-parse", "--verify", "--quiet", name + "^{commit}")
     if status != 0:
         raise CannotCompare(f"unknown commit: got {quoted(name)}, expected a commit, branch or tag of this repository. "
@@ -69,7 +70,8 @@ def resolve(root, name):
 
 
 def check_clean(root):
-    """HEAD is built from its commit, so changes that are not committed would be left out without notice."""
+    """Raise CannotCompare if there are uncommitted changes, which a build of HEAD would silently
+    leave out."""
     status, changed, errors = git(root, "status", "--porcelain", "--untracked-files=no")
     if status != 0:
         raise CannotCompare(f"{quoted(str(root))} is not a git checkout: {quoted(errors)}. Run this command in a clone.")
@@ -106,21 +108,24 @@ def describe(source):
 
 
 def words_of(benchmark):
-    """All words of a benchmark's commands and variables."""
+    """Yield all words of a benchmark's commands and environment variables."""
     yield from benchmark["prepare"]
     for side in benchmark["sides"]:
         yield from (*side["command"], *side.get("needs", ()), *side.get("env", {}).values())
 
 
 def scripts(words, here):
-    """The Python files among the words of a command."""
+    """Return the Python files among the words of a command."""
     return [path for path in dict.fromkeys(here / word.removeprefix("{here}/") for word in words if word.startswith("{here}/"))
             if path.suffix == ".py" and path.is_file()]
 
 
 def data_folder(benchmark, build, cache):
-    """Return where a benchmark keeps its models and other files. Builds share it if the scripts that write there are the same,
-    because the pages in which a file happens to be cached can decide how fast it is read."""
+    """Return where a benchmark keeps its models and other files.
+
+    Builds share it if the scripts that write there are the same, because the pages in which a file
+    happens to be cached can decide how fast it is read.
+    """
     digest = hashlib.sha256()
     for path in scripts(benchmark["prepare"], build.here) or scripts(words_of(benchmark), build.here):
         digest.update(path.read_bytes())
@@ -128,7 +133,8 @@ def data_folder(benchmark, build, cache):
 
 
 def targets(benchmarks, source):
-    """Return the build targets that these benchmarks use: programs and libraries that they name, and the ops that those load.
+    """Return the build targets that these benchmarks use: the programs and libraries that they
+    name, and the ops that those load.
 
     An op that is missed here is compiled when the benchmark loads it, before anything is timed.
     """
@@ -152,16 +158,16 @@ def targets(benchmarks, source):
 
 
 def jobs_that_fit():
-    """A compiler of a file that includes LibTorch takes about 1.5 GiB."""
+    """Return how many compilers fit into memory. One that includes LibTorch takes about 1.5 GiB."""
     with open("/proc/meminfo", encoding="ascii") as file:
         available = next((int(line.split()[1]) for line in file if line.startswith("MemAvailable")), 0)
     return max(1, min(os.cpu_count() or 1, available // 1572864))
 
 
 def run_step(what, command, cwd):
-    # Standard output is for the table.
+    # Standard output is reserved for the table.
     if subprocess.run(command, cwd=cwd, stdout=sys.stderr, check=False).returncode != 0:
-        raise CannotCompare(f"{what} failed, see the output above. Compare commits that build on this machine.")
+        raise CannotCompare(f"{what} failed: see the output above. Compare commits that build on this machine.")
 
 
 def configure(root, build):

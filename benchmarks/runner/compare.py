@@ -9,7 +9,7 @@ from . import commits, declare, intervals, load, measure, verdicts
 
 DEFAULT = ("cpu_adam", "all_reduce", "generate_135m", "generate_1b", "embed", "transformer", "sparse_attn")
 ROUNDS, MINUTES, RESOLUTION = 8, 60.0, 3.0
-EXTRA_ROUNDS = 2  # from one look at the resolution to the next: ABBA
+EXTRA_ROUNDS = 2  # rounds between two checks of the resolution: ABBA
 
 
 class Pair:
@@ -17,11 +17,14 @@ class Pair:
 
     def __init__(self, name, sides, ours, only_ours):
         self.name, self.sides, self.ours = name, sides, ours
-        self.only_ours = only_ours  # both programs can leave out what they compare with
+        self.only_ours = only_ours  # both programs can leave out the peers
 
 
 def own_prefixes(benchmark, side, reference):
-    """Return the prefixes of a side's numbers that measure AnyAccel. Commits that do not declare them get this tree's."""
+    """Return the prefixes of a side's numbers that measure AnyAccel.
+
+    Commits that do not declare them get this tree's.
+    """
     if "ours" in side:
         return tuple(side["ours"])
     same = [other for other in reference.get(benchmark["name"], {"sides": []})["sides"] if other["name"] == side["name"]]
@@ -29,7 +32,8 @@ def own_prefixes(benchmark, side, reference):
 
 
 def pair_up(found, reference):
-    """Return the pairs of a benchmark's sides, and {"old": [side], "new": [side]} of those that only one commit has."""
+    """Return the pairs of a benchmark's sides, and {"old": [side], "new": [side]} of those that
+    only one commit has."""
     pairs, only = [], {"old": [], "new": []}
     sides = {word: {side["name"]: side for side in benchmark["sides"] if own_prefixes(benchmark, side, reference)}
              for word, benchmark in found.items()}
@@ -44,7 +48,10 @@ def pair_up(found, reference):
 
 
 def side_of(pair, word, data):
-    """Return the declared Side for measure.call(). Fields that this runner does not know are dropped."""
+    """Return the declared Side for measure.call().
+
+    Fields that this runner does not know are dropped.
+    """
     known = {key: value for key, value in pair.sides[word].items() if key in declare.Side.__dataclass_fields__}
     side = declare.Side(**known)
     side.command = move_data(side.command, data)
@@ -59,7 +66,10 @@ def move_data(words, data):
 
 
 class Measured:
-    """One benchmark of both commits. `figures` are {(side, number): {"old": [values], "new": [values]}} of all rounds."""
+    """One benchmark of both commits.
+
+    `figures` are {(side, number): {"old": [values], "new": [values]}} of all rounds.
+    """
 
     def __init__(self, found, builds, cache, reference):
         self.found, self.builds = found, builds
@@ -91,7 +101,8 @@ class Measured:
                     self.call(pair, word)
 
     def one_round(self, index):
-        """Run each side on both builds. Builds alternate side by side, so that slow phases of the machine affect both."""
+        """Run each side on both builds, one right after the other, so that slow phases of the
+        machine affect both."""
         numbers = {}
         for pair in self.pairs:
             for word in intervals.order(index):
@@ -101,7 +112,10 @@ class Measured:
 
 
 def take_rounds(one_round, rounds, enough, deadline, max_load, clock=time.monotonic):
-    """Take `rounds` rounds, then more until enough(taken) or the deadline. Rounds that other programs disturb are repeated."""
+    """Take `rounds` rounds, then more until enough(taken) or the deadline.
+
+    Rounds that other programs disturb are repeated.
+    """
     taken, disturbed, longest = [], 0, 0.0
     while True:
         extra = len(taken) - rounds
@@ -114,17 +128,20 @@ def take_rounds(one_round, rounds, enough, deadline, max_load, clock=time.monoto
         longest = max(longest, clock() - begin)
         if watch.others > max_load:
             disturbed += 1
-            print(f"  round disturbed: others used {watch.others:.2f} cores", file=sys.stderr)
+            print(f"  round disturbed: other programs used {watch.others:.2f} cores", file=sys.stderr)
             if disturbed > measure.EXTRA_ROUNDS * max(rounds, len(taken)):
-                raise load.TooBusy(f"{disturbed} rounds were disturbed by other programs; no figures are given")
+                raise load.TooBusy(f"machine too busy: other programs disturbed {disturbed} rounds; no figures are given")
             continue
         taken.append(numbers)
         print(f"  round {len(taken)}, {longest:.0f} s", file=sys.stderr)
 
 
 def compare(measured, rounds, limit, deadline, max_load, clock=time.monotonic):
-    """Return the verdicts.Row of each figure. A figure that differs is judged by fresh rounds: among a hundred figures of
-    two equal programs, a few differ by chance, but hardly one does so twice in the same direction."""
+    """Return the verdicts.Row of each figure.
+
+    A figure that differs is judged by fresh rounds: among a hundred figures of two equal programs,
+    a few differ by chance, but hardly one does so twice in the same direction.
+    """
     def resolved(taken):
         return all(row.interval.resolution <= limit for row in verdicts.rows(taken) if row.interval)
 
@@ -140,7 +157,8 @@ def compare(measured, rounds, limit, deadline, max_load, clock=time.monotonic):
 
 
 def choose(options, builds):
-    """Return the names of the benchmarks to compare and, for each commit, of those that only it has."""
+    """Return the names of the benchmarks to compare and, for each commit, of those that only it
+    has."""
     known = {word: build.benchmarks for word, build in builds.items()}
     everything = list(dict.fromkeys([*known["old"], *known["new"]]))
     unknown = [name for name in options.names if name not in everything]
@@ -153,7 +171,8 @@ def choose(options, builds):
 
 
 def set_up(options, root, cache, python):
-    """Check out and build both commits; return the builds, the names to compare, and what only one commit has."""
+    """Check out and build both commits; return the builds, the names to compare, and what only
+    one commit has."""
     names = {"old": options.compare, "new": options.with_commit or "HEAD"}
     resolved = {word: commits.resolve(root, name) for word, name in names.items()}
     if not options.with_commit:
@@ -172,7 +191,8 @@ def set_up(options, root, cache, python):
 
 
 def run(options, root, python):
-    """Exit status: 0 nothing is slower, 1 something is, 2 the comparison cannot start, 3 some benchmark gave no figures."""
+    """Exit status: 0 nothing is slower, 1 something is, 2 the comparison cannot start, 3 some
+    benchmark gave no figures."""
     cache = root / "build" / "compare"
     try:
         reference = commits.describe(root)

@@ -1,4 +1,5 @@
-"""What a benchmark file (benchmarks/*.bench.py) says: the sides to compare and the targets to meet."""
+"""Declarations for a benchmark file (benchmarks/*.bench.py): the sides to compare and the
+targets to meet."""
 import dataclasses
 import pathlib
 import runpy
@@ -7,17 +8,18 @@ from typing import Callable
 
 @dataclasses.dataclass
 class Side:
-    """One of the things compared.
+    """One of the programs that a benchmark compares.
 
-    command: words; {build}, {python}, {here} and {repo} are filled in. It prints one JSON object of numbers as its
-        last line of output, for example {"get_accelerator_ns": 1.2}.
-    timed: instead of reading numbers, the whole run is timed: {"wall_ms": ...}, median of `repeat` runs a round.
-    env: variables for it, beside the environment.
-    keep: names of the numbers to keep; none: all that it prints.
-    needs: a command that must end with 0 for the side to take part (a peer that is not installed); the page then
-        says that it was left out.
-    ours: prefixes of the numbers that measure AnyAccel; () for a peer. `benchmarks/run --compare` compares these only, and passes the
-        prefixes in BENCHMARK_ONLY, so that the program can leave out the rest: see by_turns.wanted().
+    command: program and arguments; {build}, {python}, {here} and {repo} are replaced. Its last line of output is a
+        JSON object of numbers, for example {"get_accelerator_ns": 1.2}.
+    timed: time the whole run instead of reading numbers: {"wall_ms": ...}.
+    repeat: number of runs per round, whose median counts.
+    env: environment variables to add.
+    keep: names of the numbers to keep (default: all).
+    needs: command that must exit with 0 for the side to take part, for example a check that a peer is installed. If
+        it fails, the page reports that the side was left out.
+    ours: prefixes of the numbers that measure AnyAccel; () for a peer. `benchmarks/run --compare` compares only
+        these, and passes the prefixes in BENCHMARK_ONLY so that the program can skip the rest (by_turns.wanted()).
     """
     name: str
     command: list
@@ -31,8 +33,11 @@ class Side:
 
 @dataclasses.dataclass
 class Target:
-    """A figure that must be met. `value` gets the numbers of one round, {side: {number: value}}, and is judged by its
-    median over the rounds. Exactly one of at_most and at_least."""
+    """A figure with a limit, exactly one of at_most and at_least.
+
+    `value` computes the figure from the numbers of one round, {side: {number: value}}. The median
+    over the rounds is judged.
+    """
     text: str
     value: Callable
     at_most: float = None
@@ -42,11 +47,13 @@ class Target:
 
 @dataclasses.dataclass
 class Benchmark:
-    """`about`: what is measured and how, for the page. `prepare`: a command to run once before the rounds.
+    """A comparison of sides, and a section of the page.
 
-    few_rounds: why there are fewer than 7 rounds; needed then, and the page says it. Refused where a round is shorter than
-        measure.LONG_ROUND_S: there, 7 cost little.
-    warm_up: run each side once, uncounted, before the rounds. A side that takes a minute leaves that to a shorter `prepare`.
+    about: what is measured and how, for the page.
+    prepare: command to run once before the rounds.
+    few_rounds: reason for fewer than 7 rounds, which the page prints. Required for fewer than 7, and an error if a
+        round is shorter than measure.LONG_ROUND_S.
+    warm_up: run each side once, uncounted, before the rounds. If a side takes a minute, warm up in `prepare` instead.
     """
     title: str
     about: str
@@ -60,13 +67,18 @@ class Benchmark:
 
 
 def find(folder: pathlib.Path):
-    """All benchmarks of a folder, by name. A file has one as `benchmark`, named as the file, or several as `benchmarks`, by their names."""
+    """Return all benchmarks of a folder, each with its name.
+
+    A file defines one as `benchmark`, which has the name of the file, or several as `benchmarks`,
+    {name: Benchmark}.
+    """
     out = []
     for file in sorted(folder.glob("*.bench.py")):
         said = runpy.run_path(str(file))
         for name, benchmark in said.get("benchmarks", {file.name.removesuffix(".bench.py"): said.get("benchmark")}).items():
             benchmark.name = name
             if benchmark.rounds < 7 and not benchmark.few_rounds:
-                raise SystemExit(f"benchmarks: {file.name}: at least 7 rounds, or a reason in few_rounds")
+                raise SystemExit(f"benchmarks: {file.name}: too few rounds (got {benchmark.rounds}, expected at least 7). "
+                                 "Add rounds, or give the reason in few_rounds.")
             out.append(benchmark)
     return out

@@ -1,4 +1,5 @@
-"""Statistics of a comparison: the order of runs, ratios of paired figures, confidence intervals and verdicts."""
+"""Statistics of a comparison: the order of runs, ratios of paired figures, confidence intervals
+and verdicts."""
 import dataclasses
 import math
 import random
@@ -12,12 +13,16 @@ TIMES = ("_ns", "_us", "_ms", "build_s")
 
 
 def order(index):
-    """Return which build runs first and second in round `index`. Two rounds are ABBA, so a steady drift cancels out."""
+    """Return which build runs first and which second in round `index`.
+
+    Two rounds are ABBA, so steady drift cancels out.
+    """
     return ("old", "new") if index % 2 == 0 else ("new", "old")
 
 
 def kind(number):
-    """Return "time" or "rate" by the unit that ends the number's name, or None if the number is not a speed."""
+    """Return "time" or "rate" by the unit that ends the number's name, or None if the number is
+    not a speed."""
     if number.endswith(RATES):
         return "rate"
     return "time" if number.endswith(TIMES) else None
@@ -29,14 +34,18 @@ def time_ratio(number, old, new):
 
 
 def middle_mean(values):
-    """Return the mean without the lowest and the highest quarter. Other programs disturb single runs, never all."""
+    """Return the mean without the lowest and the highest quarter, because other programs disturb
+    single runs."""
     cut = len(values) // 4
     middle = sorted(values)[cut:len(values) - cut]
     return sum(middle) / len(middle)
 
 
 def student(level, freedom):
-    """Two-sided quantile of Student's t distribution (Abramowitz and Stegun 26.7.5; within 1 % from 5 degrees of freedom)."""
+    """Two-sided quantile of Student's t distribution.
+
+    Abramowitz and Stegun 26.7.5; the error is below 1 % from 5 degrees of freedom.
+    """
     z = statistics.NormalDist().inv_cdf(0.5 + level / 2)
     terms = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
     return sum(term / freedom**power for power, term in enumerate(terms))
@@ -63,10 +72,12 @@ class Interval:
 
 
 def bootstrap(ratios, level=LEVEL, resamples=RESAMPLES, seed=0):
-    """Return the Interval of ratios, one per round: their middle mean on a logarithmic scale, and a percentile bootstrap.
+    """Return the Interval of ratios, one per round: their middle mean on a logarithmic scale,
+    and a percentile bootstrap.
 
-    With few rounds plain percentiles are too narrow. They are expanded by the factor by which Student's t exceeds the
-    normal distribution (the expanded percentile interval of Hesterberg, "What Teachers Should Know About the Bootstrap").
+    With few rounds plain percentiles are too narrow. They are expanded by the factor by which
+    Student's t exceeds the normal distribution (the expanded percentile interval of Hesterberg,
+    "What Teachers Should Know About the Bootstrap").
     """
     logs = [math.log(ratio) for ratio in ratios]
     count = len(logs)

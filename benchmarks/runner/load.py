@@ -1,4 +1,7 @@
-"""How busy others keep this machine: figures taken on a busy machine are not reported."""
+"""Measures how busy other programs keep the machine.
+
+Figures taken on a busy machine are not reported.
+"""
 import os
 import time
 
@@ -10,20 +13,21 @@ class TooBusy(Exception):
 
 
 def busy_seconds():
-    """CPU seconds that all processes of the machine have used, with what the hypervisor took away (steal)."""
+    """Return the CPU seconds that all processes of the machine have used, including steal time
+    of the hypervisor."""
     with open("/proc/stat", encoding="ascii") as file:
         user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, file.readline().split()[1:9])
     return (user + nice + system + irq + softirq + steal) / TICK
 
 
 def own_seconds():
-    """CPU seconds of this process and of its children that have ended."""
+    """Return the CPU seconds of this process and of its children that have exited."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
 class Watch:
-    """Measures what others use between `with` and its end: `.others`, in cores."""
+    """Context manager that measures the CPU use of other programs: `.others`, in cores."""
 
     def __enter__(self):
         self.start = time.monotonic(), busy_seconds(), own_seconds()
@@ -32,12 +36,15 @@ class Watch:
 
     def __exit__(self, *_):
         wall, busy, own = time.monotonic() - self.start[0], busy_seconds() - self.start[1], own_seconds() - self.start[2]
-        # The kernel counts in ticks: below a fifth of a second the difference is noise.
+        # The kernel counts in ticks, so differences over less than a fifth of a second are noise.
         self.others = max(0.0, busy - own) / max(wall, 0.2)
 
 
 def wait_until_quiet(max_load, patience=60.0):
-    """Returns when others use at most `max_load` cores for half a second; raises TooBusy when that does not come."""
+    """Wait until others use at most `max_load` cores for half a second.
+
+    Raise TooBusy after `patience` seconds.
+    """
     if max_load >= (os.cpu_count() or 1):
         return 0.0  # others cannot use more
     deadline = time.monotonic() + patience
@@ -47,4 +54,5 @@ def wait_until_quiet(max_load, patience=60.0):
         if watch.others <= max_load:
             return watch.others
         if time.monotonic() > deadline:
-            raise TooBusy(f"others use {watch.others:.2f} cores, more than --max-load {max_load}; no figures are given")
+            raise TooBusy(f"machine too busy: other programs use {watch.others:.2f} cores, expected at most {max_load} (--max-load); "
+                          "no figures are given")

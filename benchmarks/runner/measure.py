@@ -10,8 +10,8 @@ import time
 
 from . import load
 
-LONG_ROUND_S = 60  # from here on, fewer rounds than 7 may be declared
-EXTRA_ROUNDS = 2  # times as many disturbed rounds as good ones are repeated before giving up
+LONG_ROUND_S = 60  # benchmarks with rounds this long may declare fewer than 7
+EXTRA_ROUNDS = 2  # give up after this many times as many disturbed rounds as requested ones
 
 
 class SideFailed(Exception):
@@ -19,14 +19,14 @@ class SideFailed(Exception):
 
 
 def fill(words, places):
-    """Puts the places in; other braces stay, because commands may hold code."""
+    """Replace {name} by its path. Other braces stay, because commands may contain code."""
     for name, path in places.items():
         words = [word.replace("{" + name + "}", path) for word in words]
     return words
 
 
 def call(side, places):
-    """One run of a side: its numbers."""
+    """Run a side once and return its numbers."""
     command = fill(side.command, places)
     environment = os.environ | dict(zip(side.env, fill(side.env.values(), places)))
     start = time.perf_counter()
@@ -42,7 +42,7 @@ def call(side, places):
     try:
         numbers = json.loads(done.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError) as error:
-        raise SideFailed(f"{side.name}: its last line is no JSON object: {done.stdout[-200:]!r}") from error
+        raise SideFailed(f"{side.name}: last line of output is not a JSON object: got {done.stdout[-200:]!r}") from error
     return {name: float(value) for name, value in numbers.items()
             if type(value) in (int, float) and (not side.keep or name in side.keep)}
 
@@ -79,7 +79,7 @@ def machine():
 
 
 def answer(places, *command):
-    """What a command prints; "" when it cannot run."""
+    """Return a command's output, or "" if it cannot be started."""
     try:
         return subprocess.run(fill(command, places), capture_output=True, text=True, check=False).stdout.strip()
     except OSError:
@@ -87,7 +87,8 @@ def answer(places, *command):
 
 
 def versions(places):
-    """Which code was measured: a peer on another LibTorch would be no peer."""
+    """Return the measured commit and both LibTorch versions, because peers on another LibTorch
+    are not comparable."""
     report = answer(places, "{build}/bin/anyaccel", "report", "--json")
     return {"commit": answer(places, "git", "-C", "{repo}", "describe", "--always", "--dirty"),
             "libtorch": json.loads(report)["versions"]["libtorch"] if report else "",
@@ -103,14 +104,14 @@ def taking_part(benchmark, places):
 
 
 def judged(benchmark, rounds, absent):
-    """Targets whose sides took part, and the texts of the others."""
+    """Return the judged targets, and the texts of those whose sides were left out."""
     met, left_out = [], []
     for target in benchmark.targets:
         try:
             met.append(judge(target, rounds))
         except KeyError as missing:
             if not absent:
-                raise SideFailed(f"target '{target.text}': no number {missing}") from missing
+                raise SideFailed(f"target '{target.text}': missing number {missing}") from missing
             left_out.append(target.text)
     return met, left_out
 
@@ -121,27 +122,27 @@ def run(benchmark, places, count, max_load):
         return None
     if benchmark.prepare:
         subprocess.run(fill(benchmark.prepare, places), check=True)
-    for side in sides if benchmark.warm_up else []:  # not counted: fills the page cache
+    for side in sides if benchmark.warm_up else []:  # fills the page cache
         call(side, places)
     rounds, loads, disturbed = [], [], 0
     while len(rounds) < count:
         load.wait_until_quiet(max_load)
         numbers = {}
         begin = time.monotonic()
-        # Forward and backward in turn, so that no side always comes after the same other one.
+        # Forward and backward in turn, so that no side always runs after the same other side.
         with load.Watch() as watch:
             for side in sides if len(rounds) % 2 == 0 else reversed(sides):
                 numbers[side.name] = one_turn(side, places)
         if count < 7 and time.monotonic() - begin < LONG_ROUND_S:
-            raise SideFailed(f"a round is shorter than {LONG_ROUND_S} s: run at least 7 of them")
+            raise SideFailed(f"too few rounds: got {count}, expected at least 7, because a round takes less than {LONG_ROUND_S} s")
         if watch.others <= max_load:
             rounds.append(numbers)
             loads.append(watch.others)
         else:
             disturbed += 1
-            print(f"  round disturbed: others used {watch.others:.2f} cores", file=sys.stderr)
+            print(f"  round disturbed: other programs used {watch.others:.2f} cores", file=sys.stderr)
             if disturbed > EXTRA_ROUNDS * count:
-                raise load.TooBusy(f"{disturbed} rounds were disturbed by other programs; no figures are given")
+                raise load.TooBusy(f"machine too busy: other programs disturbed {disturbed} rounds; no figures are given")
         print(f"  round {len(rounds)} of {count}", file=sys.stderr)
     targets, left_out = judged(benchmark, rounds, absent)
     names = {side.name: list(rounds[0][side.name]) for side in sides}

@@ -13,7 +13,11 @@ slower or faster if its interval does not contain 1, in the first rounds and aga
 
 @dataclasses.dataclass
 class Row:
-    """A figure. Without an interval, `only` says which commit has it, or is "" if its unit is not one of speed."""
+    """A figure.
+
+    Without an interval, `only` is the commit that has the figure, or "" if the figure is not a
+    speed.
+    """
     key: tuple
     medians: dict
     rounds: int
@@ -35,7 +39,7 @@ class Row:
 
 
 def rows(taken):
-    """The Row of each figure of rounds {(side, number): {"old": value, "new": value}}."""
+    """Return a Row for each figure in the rounds {(side, number): {"old": value, "new": value}}."""
     out = []
     for key in dict.fromkeys(key for numbers in taken for key in numbers):
         found = [numbers[key] for numbers in taken if key in numbers]
@@ -89,5 +93,5 @@ class Page:
         lines += [HOW, "", *self.sections, f"{date}, {machine['cpu']}, {machine['cores']} cores, {machine['system']}; other programs "
                   f"may use {self.max_load:g} cores."]
         if self.max_load > 0.5:
-            lines.append("\n**Trial on a busy machine: not figures to quote.**")
+            lines.append("\n**Trial run on a busy machine: do not quote these figures.**")
         return "\n".join(lines) + "\n"

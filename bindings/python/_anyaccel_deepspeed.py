@@ -1,7 +1,11 @@
-"""Makes DeepSpeed use AnyAccel's accelerator as soon as it is imported. Imports nothing else before that, not even torch.
+"""Import hook that makes DeepSpeed use AnyAccel's accelerator.
 
-anyaccel_deepspeed.pth imports this module at the start of every Python process whose ANYACCEL_DEEPSPEED is neither empty nor 0;
-`import anyaccel.deepspeed` does the same for one process."""
+Until DeepSpeed is imported, it imports nothing, not even torch.
+
+anyaccel_deepspeed.pth imports this module at the start of every Python process in which
+ANYACCEL_DEEPSPEED is neither empty nor 0. `import anyaccel.deepspeed` does the same for one
+process.
+"""
 
 import importlib
 import importlib.abc
@@ -9,14 +13,15 @@ import importlib.machinery
 import sys
 
 MODULE = "deepspeed.accelerator.real_accelerator"
-# Modules of DeepSpeed, and what to call after each is executed: a module of anyaccel.deepspeed and its function.
+# DeepSpeed's modules, and the function to call after each is executed: (module of
+# anyaccel.deepspeed, function).
 _AFTER = {
     MODULE: ("adapter", "give"),
     "deepspeed.comm.ccl": ("comm", "mend"),
     "deepspeed.model_implementations.transformers.ds_transformer": ("injection", "mend"),
     "deepspeed.module_inject.containers.base": ("injection", "mend_containers"),
 }
-# The same for every module below a package.
+# The same for all modules of a package.
 _AFTER_BELOW = {"deepspeed.inference.v2.": ("inference_v2", "mend")}
 
 
@@ -30,7 +35,8 @@ def _call(name, module):
 
 
 class _Loader(importlib.abc.Loader):
-    """Runs the module's own loader, then our function, before any part of DeepSpeed can ask for an accelerator."""
+    """Runs the module's own loader and then our function, before any part of DeepSpeed can get
+    an accelerator."""
 
     def __init__(self, loader, name):
         self._loader = loader
@@ -65,7 +71,8 @@ def installed():
 def catch_up():
     """Call our functions for modules that were executed before the hook was installed."""
     for name, module in list(sys.modules.items()):
-        # MODULE may still count as being imported, because a user's hook runs during its import.
+        # A user's hook can run during MODULE's import, so MODULE may still be marked as
+        # initializing.
         if _after(name) is not None and (name == MODULE or not getattr(getattr(module, "__spec__", None), "_initializing", False)):
             _call(name, module)
 

@@ -1,5 +1,6 @@
 #!python
-"""The program `anyaccel` of a wheel: runs the one that the package carries, without importing the package or torch."""
+"""The wheel's script `anyaccel`: runs the program in the package, without importing the package
+or torch."""
 
 import importlib.util
 import os
@@ -7,6 +8,6 @@ import sys
 
 package = importlib.util.find_spec("anyaccel")
 if package is None:
-    sys.exit(f"anyaccel: error: [anyaccel] {sys.executable} has no package anyaccel any more; install it again")
+    sys.exit(f"anyaccel: error: [anyaccel] cannot find the package anyaccel in {sys.executable}; install it again")
 program = os.path.join(package.submodule_search_locations[0], "bin", "anyaccel")
 os.execv(program, [program, *sys.argv[1:]])

@@ -175,7 +175,7 @@ class WholeComparisons(SmallRepository):
         self.commit("second")
         status, text, last = self.run_compare("HEAD~1", "kept")
         self.assertEqual(status, 3)
-        self.assertRegex(text, r"No figures: new \(\w{12}\): ours: its last line is no JSON object")
+        self.assertRegex(text, r"No figures: new \(\w{12}\): ours: last line of output is not a JSON object")
         self.assertIn("benchmarks: kept: new (", last)
 
     # Fails if bad input does not give one clear line and exit status 2: 1 would mean slower.

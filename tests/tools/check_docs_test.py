@@ -40,22 +40,22 @@ class CheckDocs(unittest.TestCase):
 
     # Fails if the README's program may differ from the one that is built.
     def test_code_block_differs_from_its_file(self):
-        self.refused("examples/a/main.cpp", "int main() { return 1; }\n", "not what examples/a/main.cpp has")
-        self.refused("README.md", "<!-- from: examples/a/main.cpp -->\ntext\n", "have no code block")
+        self.refused("examples/a/main.cpp", "int main() { return 1; }\n", "differs from examples/a/main.cpp")
+        self.refused("README.md", "<!-- from: examples/a/main.cpp -->\ntext\n", "are not followed by a code block")
 
     # Fails if a link to a moved file is accepted.
     def test_dead_link(self):
-        self.refused("docs/more.md", "[x](gone.md)\n", "gone.md leads nowhere")
+        self.refused("docs/more.md", "[x](gone.md)\n", "broken link: gone.md")
 
     # Fails if a variable is read but not documented, or documented but never read.
     def test_environment(self):
         self.refused("src/base/b.cpp", 'auto y = env_flag("DS_NEW");\n', "reads DS_NEW")
         self.refused("src/base/b.cpp", 'auto y = std::getenv("PLAIN");\n', "reads PLAIN")
-        self.refused("docs/environment.md", GOOD["docs/environment.md"] + "| `ANYACCEL_GONE` | b |\n", "nobody reads ANYACCEL_GONE")
+        self.refused("docs/environment.md", GOOD["docs/environment.md"] + "| `ANYACCEL_GONE` | b |\n", "no source reads ANYACCEL_GONE")
 
     # Fails if a new dependency is accepted without documentation.
     def test_dependencies(self):
-        self.refused("src/base/CMakeLists.txt", "find_package(Boost)\n", "looks for Boost")
+        self.refused("src/base/CMakeLists.txt", "find_package(Boost)\n", "searches for Boost")
 
 
 if __name__ == "__main__":

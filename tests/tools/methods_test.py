@@ -47,7 +47,7 @@ class Methods(ToolCase):
         self.change(HEADER, r"^  /// torch\.cuda: synchronize\. DeepSpeed: synchronize\.\n", "")
         status, output = self.run_tool()
         self.assertEqual(status, 1)
-        self.assertIn("synchronize has no line", output)
+        self.assertIn("missing line `torch.cuda: X. DeepSpeed: Y.` in the comment of synchronize", output)
 
     # Fails if --check accepts a page that differs from the header.
     def test_check_finds_a_stale_page(self):

@@ -78,7 +78,7 @@ class Setup(unittest.TestCase):
         status, said, chosen = self.setup("old")
         self.assertEqual((status, chosen), (1, None), said)
         self.assertIn("not used: torch 2.10.0", said)
-        self.assertIn("want 2.11 to 2.13", said)
+        self.assertIn("expected 2.11 to 2.13", said)
         self.assertRegex(said, r"(?s)about \d+ MB.* GB.*pip could not (download|install) torch")
 
 

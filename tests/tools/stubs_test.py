@@ -47,7 +47,7 @@ class Stubs(ToolCase):
         self.change(HEADER, r"^  bool register_host_memory\(.*\n", "")
         status, output = self.run_tool()
         self.assertEqual(status, 1)
-        self.assertIn("register_host_memory in PYTHON is no method", output)
+        self.assertIn("register_host_memory in PYTHON is not a method", output)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ class TestAll(unittest.TestCase):
     def test_unknown_part(self):
         done = self.run_parts("--only", "tree,foo")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("no part 'foo'", done.stderr)
+        self.assertIn("unknown part: got 'foo'", done.stderr)
 
     # Fails if continuous integration changes the tree.
     def test_no_page_with_ci(self):

@@ -1,4 +1,5 @@
-"""One accelerator for every device that torch can reach: `get_accelerator()`, with DeepSpeed's method names.
+"""One accelerator for every device that torch can reach: `get_accelerator()`, with DeepSpeed's
+method names.
 
     from anyaccel import get_accelerator
 
@@ -6,7 +7,8 @@
     x = torch.ones(4, device=accelerator.current_device_name())
     accelerator.synchronize()
 
-Importing it chooses nothing and touches no device; `DS_ACCELERATOR=name` or `set_accelerator(name)` chooses.
+Importing this package selects no accelerator and does not use a device. Set `DS_ACCELERATOR=name`
+or call `set_accelerator(name)` to select one.
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
@@ -15,7 +17,7 @@ from . import _program, _torch
 
 if _program.is_asked_for():
     import sys as _sys
-    _program.run(_sys.argv[1:])  # before torch, which the launcher does not wait for
+    _program.run(_sys.argv[1:])  # before importing torch, which the launcher does not need
 _torch.require()
 
 from . import _deepspeed_paths, _native  # noqa: E402
@@ -47,9 +49,12 @@ else:
 
 
 def report(*, show: bool = True) -> "dict[str, object]":
-    """Prints which accelerator this process uses and why, and what the machine offers, as `anyaccel report` does for a process
-    of its own; and returns it as a dict: that of `anyaccel report --json`, with the versions of Python, torch, DeepSpeed and
-    transformers under "versions". `show=False` prints nothing."""
+    """Print which accelerator this process uses and why, and what the machine offers, like
+    `anyaccel report`.
+
+    Return the report as a dict: that of `anyaccel report --json`, plus the versions of Python,
+    torch, DeepSpeed and transformers in "versions". `show=False` prints nothing.
+    """
     from . import _report
     return _report.report(show)
 

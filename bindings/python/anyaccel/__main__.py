@@ -1,4 +1,4 @@
-"""`python -m anyaccel` where the package was imported before: by `runpy`, or by a hook of this Python."""
+"""Runs `python -m anyaccel` if the package was imported before, by `runpy` or by an import hook."""
 
 import sys
 

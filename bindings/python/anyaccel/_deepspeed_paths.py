@@ -1,5 +1,8 @@
-"""Import paths of the package `deepspeed` besides its accelerator. Names and modules whose counterpart here has another name lead to it;
-those without a counterpart raise an error that says what to do. docs/python.md lists them all."""
+"""Import paths of the package `deepspeed`, except its accelerator.
+
+Names and modules whose counterpart in AnyAccel has another name resolve to it. Those without a
+counterpart raise an error that explains what to do. docs/python.md lists them all.
+"""
 
 import importlib
 import importlib.abc
@@ -11,13 +14,13 @@ ENGINE = ("autotuning", "checkpoint", "compile", "compression", "constants", "da
           "linear", "model_implementations", "module_inject", "moe", "monitor", "nvme", "pipe", "profiling", "runtime", "sequence", "utils", "zero")
 ENGINE_NAMES = ("DeepSpeedConfig", "DeepSpeedEngine", "DeepSpeedOptimizer", "InferenceEngine", "OnDevice", "PipelineModule", "add_config_arguments",
                 "checkpointing", "default_inference_config", "init_inference", "initialize", "replace_transformer_layer", "tp_model_init")
-# Modules that have no counterpart; the same is true of their submodules.
+# Modules without a counterpart, including their submodules.
 OTHERS = ("comm.backend", "comm.ccl", "comm.config", "comm.constants", "comm.mori", "comm.pg_utils", "comm.torch", "ops.adam.multi_tensor_apply",
           "ops.adam.zenflow_cpu_adam", "ops.adam.zenflow_torch_adam", "ops.fp_quantizer.fp8_gemm_triton", "ops.fp_quantizer.quantize",
           "ops.lion.multi_tensor_apply", "ops.op_builder.hpu", "ops.op_builder.klxpu", "ops.op_builder.mlu", "ops.op_builder.mps", "ops.op_builder.npu",
           "ops.op_builder.pin_memory_load", "ops.op_builder.sdaa", "ops.op_builder.supa", "ops.op_builder.xpu", "ops.transformer.inference",
           "ops.triton_ops")
-# Modules whose contents are in a module of another name here.
+# Modules whose contents are in a module of another name in AnyAccel.
 ALIASES = {
     "comm.reduce_op": "comm.comm",
     "comm.utils": "comm.comm",
@@ -34,7 +37,8 @@ _ELSEWHERE = {"DeepSpeedTransformerConfig": "ops.transformer", "DeepSpeedTransfo
 
 
 def attribute(name):
-    """Return an attribute of the package `anyaccel` that is not set yet. Raises AttributeError."""
+    """Return an attribute of the package `anyaccel` that is not set yet, or raise
+    AttributeError."""
     if name in _ELSEWHERE:
         return getattr(importlib.import_module(f"{__package__}.{_ELSEWHERE[name]}"), name)
     if name in ("comm", "ops"):
@@ -64,7 +68,7 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finder of last resort, called for modules that no other finder has."""
+    """Finder of last resort, for modules that no other finder finds."""
 
     def find_spec(self, fullname, path=None, target=None):
         package, _, name = fullname.partition(".")

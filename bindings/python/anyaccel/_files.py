@@ -8,7 +8,8 @@ from .errors import make_error
 def read_regular(path, limit: int = 64 << 20) -> bytes:
     """Return the content of a regular file of at most `limit` bytes.
 
-    Never blocks. Raises `io` for a FIFO, device, folder or socket, `corrupt` for a larger file, and OSError for system errors.
+    Never blocks. Raises `io` for a FIFO, device, folder or socket, `corrupt` for a larger file, and
+    OSError for system errors.
     """
     path = os.fspath(path)
     mode = os.stat(path).st_mode  # before opening, because opening a device may have side effects

@@ -1,4 +1,5 @@
-# The extension module: what the package gives on, and what its Python files complete.
+# The extension module: names that the package re-exports, and classes that its Python files
+# complete.
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ class _Record:
     def _repr_html_(self) -> str: ...
 
 class MemoryInfo(_Record):
-    """Bytes of a device: (free, total)."""
+    """Free and total bytes of a device: (free, total)."""
 
     @property
     def free(self) -> int: ...
@@ -44,7 +45,7 @@ class MemoryStats(_Record):
     def num_ooms(self) -> int: ...
 
 class HostMemoryStats(_Record):
-    """What is known of pinned host memory, in bytes."""
+    """Statistics of pinned host memory."""
 
     @property
     def allocated_bytes(self) -> MemoryStat: ...
@@ -56,7 +57,7 @@ class HostMemoryStats(_Record):
     def num_host_free(self) -> int: ...
 
 class DeviceProperties(_Record):
-    """What is known of one device. Unknown numbers are -1, unknown texts are empty."""
+    """Properties of one device. Unknown numbers are -1, unknown texts are empty."""
 
     @property
     def name(self) -> str: ...
@@ -80,7 +81,7 @@ class DeviceProperties(_Record):
     def prefers_triton_grouped_mm(self) -> bool: ...
 
 class DtypeSupport(_Record):
-    """What one device does with one data type."""
+    """A device's support for one dtype."""
 
     @property
     def storable(self) -> bool: ...
@@ -100,7 +101,7 @@ class DtypeRow(_Record):
     def support(self) -> DtypeSupport: ...
 
 class Compatibility(_Record):
-    """(compatible, reason): the reason is empty when compatible."""
+    """(compatible, reason). The reason is empty if compatible."""
 
     @property
     def compatible(self) -> bool: ...
@@ -108,7 +109,7 @@ class Compatibility(_Record):
     def reason(self) -> str: ...
 
 class BackendVerdict(_Record):
-    """What detection found out about one backend."""
+    """Result of detection for one backend."""
 
     @property
     def name(self) -> str: ...
@@ -120,7 +121,7 @@ class BackendVerdict(_Record):
     def reason(self) -> str: ...
 
 class Detection(_Record):
-    """Which accelerator this process uses and how that came about."""
+    """The accelerator that this process uses, with the reason."""
 
     @property
     def accelerator(self) -> str: ...
@@ -130,26 +131,32 @@ class Detection(_Record):
     def backends(self) -> list[BackendVerdict]: ...
 
 class Scope:
-    """What a `with` block enters; entered again while entered, it nests."""
+    """A reentrant context manager."""
 
     def __enter__(self) -> Scope: ...
     def __exit__(self, *exception: object) -> None: ...
 
 class Event:
-    """A mark in a stream that can be waited for and timed. Before record() it counts as done."""
+    """A point in a stream that can be waited for and timed.
+
+    Before record(), it counts as completed.
+    """
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False,
                  device_index: int | None = None) -> None: ...
     def record(self, stream: torch.Stream | None = None) -> None:
-        """Marks the end of what the stream (or the current one) holds now."""
+        """Record the work queued so far on the stream (default: the current one)."""
     def wait(self, stream: torch.Stream | None = None) -> None:
-        """Work queued on the stream from now on waits for this event."""
+        """Make later work on the stream (default: the current one) wait for this event."""
     def query(self) -> bool:
-        """True when the marked work is done."""
+        """Return whether the recorded work has completed."""
     def synchronize(self) -> None:
-        """Blocks until the marked work is done."""
+        """Block until the recorded work has completed."""
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds to another event. Both need timing, must be recorded and done."""
+        """Return the milliseconds to another event.
+
+        Both must have timing enabled, be recorded and have completed.
+        """
 
 GraphPool = Any
 
@@ -161,18 +168,18 @@ class Graph:
     def state(self) -> str:
         """"empty", "capturing" or "captured"."""
     def capture_begin(self, pool: GraphPool | None = None) -> None:
-        """Starts recording this thread's work."""
+        """Start capturing this thread's work."""
     def capture_end(self) -> None:
-        """Ends recording."""
+        """End the capture."""
     def replay(self) -> None:
-        """Runs the captured work again."""
+        """Run the captured work again."""
     def reset(self) -> None:
-        """Forgets the work and gives back its memory."""
+        """Discard the captured work and release its memory."""
     def pool(self) -> GraphPool:
-        """The pool of this graph, for another capture_begin()."""
+        """Return this graph's memory pool, for another graph's capture_begin()."""
 
 class Random:
-    """The functions of torch.random: host and all devices at once."""
+    """The functions of torch.random, for the host and all devices at once."""
 
     def manual_seed(self, seed: int) -> None: ...
     def seed(self) -> int: ...
@@ -191,21 +198,25 @@ class OpBuilder:
     def include_paths(self) -> list[str]: ...
 
 def get_accelerator() -> Accelerator:
-    """The accelerator of this process; chosen at the first call, as DS_ACCELERATOR says or by probing."""
+    """Return the accelerator of this process.
+
+    The first call selects it by DS_ACCELERATOR or by probing.
+    """
 
 def registered_backends() -> list[str]:
-    """Names of all backends in the order of probing."""
+    """Return the names of all backends, in the order of probing."""
 
 def detect() -> Detection:
-    """Probes all backends and says which would be chosen, without choosing it."""
+    """Probe all backends and return which one would be selected, without selecting it."""
 
 def detection() -> Detection:
-    """What get_accelerator() went by; probes when nothing was chosen yet."""
+    """Return why get_accelerator() selected its backend. Probes if none is selected yet."""
 
 def communication_backend_reason() -> str:
-    """Why get_accelerator().communication_backend_name() is what it is; empty where there is nothing to choose."""
+    """Return the reason for get_accelerator().communication_backend_name(), or "" if there is no
+    choice."""
 
 def is_current_accelerator_supported() -> bool:
-    """True when the chosen accelerator came from AnyAccel's own registry."""
+    """Return whether the selected accelerator is from AnyAccel's registry."""
 
 def __getattr__(name: str) -> Any: ...

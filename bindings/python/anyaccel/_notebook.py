@@ -1,10 +1,10 @@
-"""How notebooks show an accelerator: a table of its devices."""
+"""Shows an accelerator in notebooks, as a table of its devices."""
 
 import html
 
 
 def amount(count):
-    """Bytes, for reading."""
+    """Return a number of bytes as text with a binary unit."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(count) < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""`anyaccel report` of this process."""
+"""Implements anyaccel.report(), the report about this process."""
 
 import ctypes
 import importlib.metadata
@@ -14,7 +14,7 @@ PACKAGES = ("torch", "deepspeed", "transformers")
 
 
 def _versions():
-    """Of Python and of packages that matter here, without importing any."""
+    """Return the versions of Python and of PACKAGES, without importing them."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -29,19 +29,20 @@ def _library():
     try:
         return ctypes.CDLL(path)
     except OSError as error:
-        raise make_error("unavailable", "report", f"the library that writes it cannot be loaded: {error}",
-                         hint="install AnyAccel again; ANYACCEL_MINIMAL builds do not have it") from error
+        raise make_error("unavailable", "report", f"cannot load the library that creates reports: {error}",
+                         hint="install AnyAccel again; ANYACCEL_MINIMAL builds do not contain it") from error
 
 
 def report(show):
-    """What anyaccel.report() does."""
+    """Implement anyaccel.report()."""
     width = min(max(shutil.get_terminal_size((100, 24)).columns, 80), 140)
     answers = []
     taker = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
-    # Waits (for devices, for oneCCL's trial) let other threads run: ctypes gives the GIL up.
+    # ctypes releases the GIL, so other threads run while the library waits for devices or for
+    # oneCCL's trial.
     status = _library().anyaccel_report(json.dumps(_versions()).encode(), ctypes.c_size_t(width), taker(answers.append))
     if status != 0:
-        raise make_error("internal", "report", "the report could not be written", got=answers[-1].decode(errors="replace") if answers else "")
+        raise make_error("internal", "report", "cannot create the report", got=answers[-1].decode(errors="replace") if answers else "")
     document, text = (answer.decode(errors="replace") for answer in answers)
     if show:
         print(text)

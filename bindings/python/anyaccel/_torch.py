@@ -1,4 +1,8 @@
-"""Imports torch, and says so where it is not the one that this package was built with: its library would not find its symbols."""
+"""Imports torch.
+
+Raises an error if it is not the version with which this package was built, whose symbols its
+library needs.
+"""
 
 import ctypes
 import importlib.util
@@ -8,12 +12,14 @@ import sys
 from . import _build_info
 from .errors import make_error
 
-# Whether torch was imported before AnyAccel. torch looks for CUDA while it is imported and remembers the answer.
+# Whether torch was imported before AnyAccel. torch detects CUDA during its import and caches the
+# result.
 imported_before = "torch" in sys.modules
 
 # Device types that torch.manual_seed() seeds by name. It also seeds PrivateUse1.
 SEEDED_BY_NAME = ("cuda", "mps", "xpu", "mtia")
-# Of those, the types for which torch.manual_seed() calls the module's manual_seed(), not manual_seed_all().
+# Of those, the types for which torch.manual_seed() calls the module's manual_seed(), not
+# manual_seed_all().
 SEEDED_BY_MANUAL_SEED = ("mps",)
 # Types for which `import torch` caches whether a device is available.
 DETECTED_BY_IMPORT = ("cuda",)
@@ -22,7 +28,7 @@ SAVED_WITHOUT_INDEX = ("mps",)
 
 
 def require():
-    """Torch, before our library, which needs torch's."""
+    """Import torch before our library, which links torch's libraries."""
     if os.environ.get("SIM_STANDS_IN_FOR") and not imported_before:
         _load_simulator()
     try:
@@ -30,13 +36,14 @@ def require():
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise make_error("unavailable", "import anyaccel", "there is no torch", want=f"torch {_build_info.TORCH_VERSION}",
+        raise make_error("unavailable", "import anyaccel", "torch is not installed", want=f"torch {_build_info.TORCH_VERSION}",
                          hint=f"pip install torch=={_build_info.TORCH_VERSION}") from error
     check(torch.__version__, torch.__file__)
 
 
 def _load_simulator():
-    """Load the simulator into LibTorch before torch's Python code looks for the device type whose place it takes."""
+    """Load the simulator into LibTorch before torch's Python code detects the device type for
+    which it stands in."""
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
         return
@@ -53,9 +60,10 @@ def _load_simulator():
 
 
 def check(version, place):
-    """C++ interfaces of LibTorch change with its minor versions."""
+    """Raise `version_mismatch` for another minor version of torch, because LibTorch's C++
+    interface changes between them."""
     wanted = _build_info.TORCH_VERSION
     if str(version).split(".")[:2] != wanted.split(".")[:2]:
-        raise make_error("version_mismatch", "import anyaccel", "this AnyAccel was built with another torch",
+        raise make_error("version_mismatch", "import anyaccel", "this AnyAccel was built with another version of torch",
                          got=f"torch {version} in {place}", want=f"torch {wanted}",
                          hint=f"pip install torch=={wanted}, or build AnyAccel with this torch (pip install --force-reinstall .)")

@@ -1,4 +1,5 @@
-"""Makes untrusted text safe to print in messages, with the same rules as src/base/untrusted_text.h."""
+"""Makes untrusted text safe to print in messages, with the same rules as
+src/base/untrusted_text.h."""
 import re
 
 # Unicode's default ignorable code points, line separators, and invisible format characters.
@@ -32,9 +33,11 @@ def _named(match) -> str:
 
 
 def quoted_text(text, limit: int = 200) -> str:
-    """Return `text` (str, bytes, or anything with a str()) in double quotes, escaped, and truncated to `limit` printed characters."""
+    """Return `text` (str, bytes, or anything with a str()) in double quotes, escaped, and
+    truncated to `limit` printed characters."""
     whole = _as_bytes(text)
-    # A character has at most four bytes, so a character that is cut at the end of this part is beyond the limit.
+    # A character has at most four bytes, so a character that is cut at the end of this part is
+    # beyond the limit.
     part = whole[:4 * (limit + 1)].decode("utf-8", "surrogateescape")
     out, printed = [], 0
     for c in part:
@@ -47,7 +50,10 @@ def quoted_text(text, limit: int = 200) -> str:
 
 
 def printable_text(text, limit: int = 8000) -> str:
-    """Return `text` with invisible characters except newlines and tabs escaped. If it exceeds `limit` bytes, its middle is omitted."""
+    """Return `text` with invisible characters except newlines and tabs escaped.
+
+    If it exceeds `limit` bytes, its middle is omitted.
+    """
 
     def escaped(part: bytes) -> str:
         return _PRINTED.sub(_numbered, part.decode("utf-8", "surrogateescape"))

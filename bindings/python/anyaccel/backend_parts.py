@@ -1,4 +1,7 @@
-"""What functions of a backend in Python give: any object with these methods, derived from nothing. Types for those who check them."""
+"""Protocols of the objects that a backend in Python returns, for type checkers.
+
+No base class is required.
+"""
 
 from typing import Any, Protocol
 
@@ -6,48 +9,54 @@ import torch
 
 
 class EventPart(Protocol):
-    """What new_event() gives."""
+    """Result of new_event()."""
 
     def record(self, stream: torch.Stream) -> None:
-        """Marks the end of what the stream holds now."""
+        """Record the work queued so far on the stream."""
 
     def wait(self, stream: torch.Stream) -> None:
-        """Work queued on the stream from now on waits."""
+        """Make later work on the stream wait for this event."""
 
     def query(self) -> bool:
-        """True when the marked work is done."""
+        """Return whether the recorded work has completed."""
 
     def synchronize(self) -> None:
-        """Blocks until it is."""
+        """Block until the recorded work has completed."""
 
     def elapsed_time(self, end: Any) -> float:
-        """Milliseconds to another one of the same class; asked only when both have timing and were recorded."""
+        """Return the milliseconds to another event of the same class.
+
+        Called only if both have timing and are recorded.
+        """
 
 
 class GraphPart(Protocol):
-    """What new_graph() gives."""
+    """Result of new_graph()."""
 
     def capture_begin(self, pool: Any) -> None:
-        """Starts recording this thread's work; `pool`: memory of another graph to share, or None."""
+        """Start capturing this thread's work.
+
+        `pool` is the memory pool of another graph to share, or None.
+        """
 
     def capture_end(self) -> None:
-        """Ends recording."""
+        """End the capture."""
 
     def replay(self) -> None:
-        """Runs the captured work again."""
+        """Run the captured work again."""
 
     def reset(self) -> None:
-        """Forgets the work; while capturing it abandons the capture, and must not raise then."""
+        """Discard the captured work. During a capture, abandon it without raising an exception."""
 
     def pool(self) -> Any:
-        """The pool of this graph, for another capture_begin()."""
+        """Return this graph's memory pool, for another graph's capture_begin()."""
 
 
 class HostAllocator(Protocol):
-    """What host_allocator() gives."""
+    """Result of host_allocator()."""
 
     def allocate(self, num_bytes: int, /) -> "int | None":
-        """The address of so many bytes; 0 or None: there is no more."""
+        """Return the address of `num_bytes` bytes; 0 or None: out of memory."""
 
     def free(self, address: int, /) -> None:
-        """Takes them back; from any thread."""
+        """Free an allocation. Called from any thread."""

@@ -1,7 +1,10 @@
-"""The conformance kit on a backend of this process: `python -m anyaccel.conformance --backend NAME` judges one that an entry
-point registers, and `main([...])` one that the program registered itself. Options are those of `anyaccel conformance`.
+"""Runs the conformance kit on a backend of this process.
 
-Cases run in forked children, so call it before anything uses a device; docs/conformance.md says what the results mean."""
+`python -m anyaccel.conformance --backend NAME` judges a backend that an entry point registers, and
+`main([...])` one that the program registered. The options are those of `anyaccel conformance`.
+Cases run in forked children, so call this before using a device. docs/conformance.md explains the
+results.
+"""
 
 import sys
 from collections.abc import Iterable
@@ -10,7 +13,10 @@ _added = set()
 
 
 def main(arguments: "Iterable[object] | None" = None) -> int:
-    """Runs the kit as `anyaccel conformance` does and returns its exit code: 0 conforms, 1 does not, 2 wrong usage."""
+    """Run the kit like `anyaccel conformance`.
+
+    Return the exit code: 0 conforms, 1 does not conform, 2 usage error.
+    """
     from . import _conformance, backend, device_module_cases
     if "device_module" not in _added:
         _added.add("device_module")
@@ -19,7 +25,7 @@ def main(arguments: "Iterable[object] | None" = None) -> int:
     sys.stdout.flush()
     words = [str(word) for word in (sys.argv[1:] if arguments is None else arguments)]
     for word, after in zip(words, [*words[1:], ""]):
-        # Whatever DS_ACCELERATOR says: the entry point of what is to be judged.
+        # Load the entry point of the judged backend, regardless of DS_ACCELERATOR.
         if word == "--backend" or word.startswith("--backend="):
             backend.load_entry_points(word.partition("=")[2] or after)
     return _conformance.run(["anyaccel conformance", *words])

@@ -1,8 +1,9 @@
 """The module `torch.<device type>`, through which torch's own Python code queries a device.
 
-torch.utils.checkpoint, torch.random, autocast, FSDP, DeviceMesh, DataLoader and others look up functions in the module named
-after the device type. A missing name rarely raises: most callers fall back to a default, which may change results.
-tests/python/device_module_audit.txt lists every name that torch reads, and its effect.
+torch.utils.checkpoint, torch.random, autocast, FSDP, DeviceMesh, DataLoader and others look up
+functions in the module named after the device type. A missing name rarely raises: most callers fall
+back to a default, which may change results. tests/python/device_module_audit.txt lists every name
+that torch reads, and its effect.
 """
 
 import operator
@@ -23,8 +24,9 @@ chosen_types = set()
 def register(accelerator):
     """Give torch a module for the accelerator's device type, unless it has one.
 
-    If the simulator stands in for one of torch's own types (`SIM_STANDS_IN_FOR`), the existing module calls vendor code that this
-    torch was built without, so our functions replace the module's.
+    If the simulator stands in for one of torch's own types (`SIM_STANDS_IN_FOR`), the existing
+    module calls vendor code that this torch was built without, so our functions replace the
+    module's.
     """
     name = accelerator.device_type()
     if name == "cpu":
@@ -76,7 +78,8 @@ def _make(name, accelerator):
     state = _ProcessState(name, accelerator)
 
     def index_of(device):
-        """Return the index of a device given as an index, a name or a torch.device; None means the current device."""
+        """Return the index of a device given as an index, a name or a torch.device; None means
+        the current device."""
         if device is None:
             return None
         if not isinstance(device, (str, torch.device)):
@@ -165,7 +168,8 @@ def _make(name, accelerator):
     module.device = DeviceContext
     module.Stream, module.Event = Stream, Event
     module._lazy_init = module.init = lazy_init
-    # Always true: torch.utils.checkpoint saves random-number state only if this is true, and an unneeded save is harmless.
+    # Always true: torch.utils.checkpoint saves random-number state only if this is true, and an
+    # unneeded save is harmless.
     module._initialized = True
     module.is_initialized = state.is_initialized
     module._is_in_bad_fork = lambda: state.bad_fork
@@ -200,7 +204,8 @@ def _make(name, accelerator):
 
 
 class _ProcessState:
-    """Tracks whether this process uses the devices, and whether its parent did before forking it."""
+    """Tracks whether this process uses the devices, and whether its parent did before forking
+    it."""
 
     def __init__(self, name, accelerator):
         self._name = name
@@ -209,7 +214,8 @@ class _ProcessState:
         os.register_at_fork(after_in_child=self._after_fork)
 
     def is_initialized(self):
-        """Return whether a device runs or was chosen; if not, DeviceMesh chooses one for the rank."""
+        """Return whether a device runs or was chosen; if not, DeviceMesh chooses one for the
+        rank."""
         return not self.bad_fork and (self._name in chosen_types or self._accelerator._is_initialized())
 
     def _after_fork(self):
@@ -217,7 +223,8 @@ class _ProcessState:
 
 
 class _Generators:
-    """Sequence of the devices' default generators, created on access because creating one may start its device."""
+    """Sequence of the devices' default generators, created on access because creating one may
+    start its device."""
 
     def __init__(self, accelerator):
         self._accelerator = accelerator
@@ -232,7 +239,8 @@ class _Generators:
 
 
 def _seed_with_torch(module):
-    """Make torch.manual_seed() and torch.seed() also seed a device type that is neither known to torch nor the renamed PrivateUse1."""
+    """Make torch.manual_seed() and torch.seed() also seed a device type that is neither known to
+    torch nor the renamed PrivateUse1."""
     before = torch.random._seed_custom_device
 
     def seed_custom_device(seed):
@@ -244,6 +252,7 @@ def _seed_with_torch(module):
 
 
 def _add_tensor_methods():
-    """Add tensor.<name>(), tensor.is_<name>, module.<name>() and the like, as torch does for a renamed PrivateUse1."""
+    """Add tensor.<name>(), tensor.is_<name>, module.<name>() and the like, as torch does for a
+    renamed PrivateUse1."""
     torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True,
                                                          for_storage=False)

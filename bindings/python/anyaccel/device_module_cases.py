@@ -1,7 +1,9 @@
-"""Conformance cases for `torch.<device type>`, the module through which torch's own Python code queries a device.
+"""Conformance cases for `torch.<device type>`, the module through which torch's own Python code
+queries a device.
 
-`python -m anyaccel.conformance` adds them to the kit as the suite `device_module`; the program `anyaccel conformance` does not
-run Python and omits them. Each function is one case, and its name states a property of a correct module.
+`python -m anyaccel.conformance` adds them to the kit as the suite `device_module`; the program
+`anyaccel conformance` does not run Python and omits them. Each function is one case, and its name
+states a property of a correct module.
 """
 
 import contextlib
@@ -34,7 +36,7 @@ def case(grade):
 def _module():
     name = get_accelerator().device_type()
     if name == "cpu":
-        raise Skip("torch's own functions serve the host")
+        raise Skip("the host uses torch's own functions")
     assert hasattr(torch, name), f"torch has no module {name!r}: torch._register_device_module() adds one"
     return getattr(torch, name)
 

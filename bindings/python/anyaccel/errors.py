@@ -1,4 +1,4 @@
-"""The exception that everything in AnyAccel raises."""
+"""The exception type of AnyAccel."""
 
 from ._untrusted_text import printable_text
 
@@ -7,11 +7,11 @@ CODES = ("invalid_argument", "invalid_state", "unsupported", "unavailable", "not
 
 
 class Error(RuntimeError):
-    """What failed; its text reads `[where] what; got X, want Y; do Z`.
+    """An error whose text has the form `[where] what; got X, want Y; do Z`.
 
-    `code` says what kind of failure it is, in one of these words: invalid_argument, invalid_state, unsupported,
-    unavailable, not_found, out_of_memory, build_failed, io, corrupt, timeout, version_mismatch, device_error,
-    interrupted, internal. Branch on it and never on the text.
+    `code` is the kind of failure: invalid_argument, invalid_state, unsupported, unavailable,
+    not_found, out_of_memory, build_failed, io, corrupt, timeout, version_mismatch, device_error,
+    interrupted or internal. Programs should branch on the code and never on the text.
     """
 
     def __init__(self, message: str, code: str = "internal") -> None:
@@ -20,7 +20,7 @@ class Error(RuntimeError):
 
 
 def make_error(code: str, where: str, what: str, got: str = "", want: str = "", hint: str = "") -> Error:
-    """An error in the form that the C++ library gives its own."""
+    """Return an Error whose text has the same form as in the C++ library."""
     text = f"[{where}] {what}"
     if got or want:
         text += "; " + ", ".join(part for part in (got and f"got {got}", want and f"want {want}") if part)
@@ -28,7 +28,8 @@ def make_error(code: str, where: str, what: str, got: str = "", want: str = "", 
 
 
 def parts_of(error):
-    """What C++ makes of an exception that the Python code of a backend raised: a code's number, where (empty: it knows), and words."""
+    """Convert an exception from a Python backend for C++: (number of the code, where or "" if
+    C++ knows it, text)."""
     import torch
     if isinstance(error, Error):
         where, closing, text = str(error).removeprefix("[").partition("] ")

@@ -1,4 +1,5 @@
-"""Ops of an extension: a Python builder names native sources in the extension's folder, and AnyAccel's build service builds them."""
+"""Ops of an extension: a Python builder names native sources in the extension's folder, and
+AnyAccel's build service builds them."""
 
 import ctypes
 import importlib.machinery
@@ -17,14 +18,15 @@ _modules = {}  # by library, because a second import would create another module
 
 
 def build_service_of(builder):
-    """Return a builder of the build service for a Python builder's sources(), include_paths(), cxx_args(), nvcc_args(), libraries_args()
-    and extra_ldflags()."""
+    """Return a builder of the build service for a Python builder's sources(), include_paths(),
+    cxx_args(), nvcc_args(), libraries_args() and extra_ldflags()."""
     text, folder = describe(builder)
     return _native.make_described_builder(text, folder)
 
 
 def describe(builder):
-    """Return (text, folder): an op's description in the format of docs/ops.md, and the folder that contains its paths."""
+    """Return (text, folder): an op's description in the format of docs/ops.md, and the folder
+    that contains its paths."""
     cls = type(builder)
     sources = [path_of(builder, source) for source in builder.strip_empty_entries(builder.sources())]
     given = list(builder.include_paths()) if _gives(cls, "include_paths") else []
@@ -45,8 +47,11 @@ def describe(builder):
 
 
 def path_of(builder, source):
-    """Return the absolute path of a source. Relative paths are below the folder of the builder's class, or below its
-    `<prefix>_kernel_path`, or, if the builder copies its sources as DeepSpeed extensions do, below the current folder."""
+    """Return the absolute path of a source.
+
+    Relative paths are below the folder of the builder's class, or below its `<prefix>_kernel_path`,
+    or, if the builder copies its sources as DeepSpeed extensions do, below the current folder.
+    """
     return _below_root(type(builder), source, *_prefixed(builder, "_kernel_path")[:1])
 
 
@@ -66,7 +71,8 @@ def for_setup(builder, extension):
 
 
 def functions_of(name, library, namespace):
-    """Return the result of load(): the library as a Python module, or the ops that it registered with torch."""
+    """Return the result of load(): the library as a Python module, or the ops that it registered
+    with torch."""
     found = _modules.get(library)
     if found is None:
         if hasattr(ctypes.CDLL(library), f"PyInit_{name}"):
@@ -84,8 +90,9 @@ def _gives(cls, name):
 
 
 def _prefixed(builder, ending):
-    """Return the folders in `<prefix>_kernel_path` or `<prefix>_include`, a variable of the builder's class or of its module. Functions
-    with such names are helpers of the builder and are ignored."""
+    """Return the folders in `<prefix>_kernel_path` or `<prefix>_include`, a variable of the
+    builder's class or of its module. Functions with such names are helpers of the builder and
+    are ignored."""
     module = sys.modules[type(builder).__module__]
     for owner in (builder, module):
         for name in dir(owner):

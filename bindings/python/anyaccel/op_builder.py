@@ -19,27 +19,36 @@ if TYPE_CHECKING:
 
 
 class OpName(str):
-    """An op's name: a callable str, because DeepSpeed's builders have a field `name` and AnyAccel's have a method."""
+    """An op's name: a callable str, because DeepSpeed's builders have a field `name` and
+    AnyAccel's have a method."""
 
     def __call__(self) -> str:
         return str(self)
 
 
 class OpBuilder(_native.OpBuilder):
-    """Base of the classes that `get_op_builder(name)` returns; `create_op_builder(name)` returns an instance.
+    """Base of the classes that `get_op_builder(name)` returns; `create_op_builder(name)` returns
+    an instance.
 
-    A backend's own builder derives from this class and has a name that ends in `Builder`. It defines `NAME`, and either load() or
-    sources() with related methods (include_paths(), cxx_args(), ...), which AnyAccel's build service builds, caches and loads. Methods
-    that it does not define are those of AnyAccel's op of the same class name, or raise `unsupported` if there is none.
+    A backend's own builder derives from this class and has a name that ends in `Builder`. It
+    defines `NAME`, and either load() or sources() with related methods (include_paths(),
+    cxx_args(), ...), which AnyAccel's build service builds, caches and loads. Methods that it does
+    not define are those of AnyAccel's op of the same class name, or raise `unsupported` if there is
+    none.
 
-    Sources stay in the extension's folder. Relative paths are below the folder of the class's file, or below its subfolder named by a
-    variable `<prefix>_kernel_path` of the class or its module. `<prefix>_include` names header folders."""
+    Sources stay in the extension's folder. Relative paths are below the folder of the class's file,
+    or below its subfolder named by a variable `<prefix>_kernel_path` of the class or its module.
+    `<prefix>_include` names header folders.
+    """
 
     NAME: "str | None" = None
     NAMESPACE: "str | None" = None  # in torch.ops, if the library registers ops and is not a Python module; default: NAME
 
     def __init__(self, name: "str | None" = None, *, accelerator: "Accelerator | None" = None, class_name: "str | None" = None) -> None:
-        """`name` overrides NAME, as in DeepSpeed's builders. `accelerator` defaults to the process's accelerator."""
+        """`name` overrides NAME, as in DeepSpeed's builders.
+
+        `accelerator` defaults to the process's accelerator.
+        """
         if accelerator is None:
             from ._native import get_accelerator
             accelerator = get_accelerator()
@@ -54,7 +63,8 @@ class OpBuilder(_native.OpBuilder):
 
     @property
     def name(self) -> OpName:  # type: ignore[override]
-        """The op's name, for example "cpu_adam": `builder.name` as in DeepSpeed, or `builder.name()`."""
+        """The op's name, for example "cpu_adam": `builder.name` as in DeepSpeed, or
+        `builder.name()`."""
         return OpName(self.NAME or super().name())
 
     @name.setter
@@ -100,7 +110,10 @@ class OpBuilder(_native.OpBuilder):
         return super().compatibility() if service is None else service.compatibility()
 
     def is_compatible(self, verbose: bool = False) -> bool:
-        """Return whether load() can work here. With `verbose`, print the reason if it cannot; see also compatibility()."""
+        """Return whether load() can work here.
+
+        With `verbose`, print the reason if it cannot; see also compatibility().
+        """
         answer = self.compatibility()
         if verbose and not answer.compatible:
             print(f"anyaccel: {self.name()}: {answer.reason}")
@@ -109,9 +122,11 @@ class OpBuilder(_native.OpBuilder):
     def load(self, verbose: bool = True) -> Any:
         """Load the op, prebuilt or built now, and return its functions.
 
-        The result is the module `anyaccel.ops.<name>` if it exists, with the functions that DeepSpeed's Python code calls, else
-        `torch.ops.anyaccel`. For a class with sources(), it is the Python module that they define
-        (PYBIND11_MODULE(TORCH_EXTENSION_NAME, ...)), else `torch.ops.<NAME>`."""
+        The result is the module `anyaccel.ops.<name>` if it exists, with the functions that
+        DeepSpeed's Python code calls, else `torch.ops.anyaccel`. For a class with sources(), it is
+        the Python module that they define (PYBIND11_MODULE(TORCH_EXTENSION_NAME, ...)), else
+        `torch.ops.<NAME>`.
+        """
         service = self._service()
         if service is not None:
             from . import extension_op
@@ -139,11 +154,13 @@ class OpBuilder(_native.OpBuilder):
         return [arg for arg in args if len(arg) > 0]
 
     def cpu_arch(self) -> str:
-        """Return "" instead of DeepSpeed's -march=native, because the build service compiles for every processor of the architecture."""
+        """Return "" instead of DeepSpeed's -march=native, because the build service compiles for
+        every processor of the architecture."""
         return ""
 
     def simd_width(self) -> str:
-        """Return the flag that disables vector instructions in DeepSpeed's sources, for the same reason."""
+        """Return the flag that disables vector instructions in DeepSpeed's sources, for the same
+        reason."""
         return "-D__SCALAR__"
 
     def command_exists(self, cmd: str) -> bool:
@@ -152,7 +169,10 @@ class OpBuilder(_native.OpBuilder):
 
     def has_function(self, funcname: str, libraries: "tuple[str, ...] | list[str]", library_dirs: "list[str] | None" = None,
                      verbose: bool = False) -> bool:
-        """Return whether one of the shared libraries has a function. Opens the libraries, whereas DeepSpeed compiles a program."""
+        """Return whether one of the shared libraries has a function.
+
+        Opens the libraries, whereas DeepSpeed compiles a program.
+        """
         import ctypes.util  # not at the top: `import anyaccel` must not import it
 
         for library in libraries:
@@ -201,7 +221,10 @@ def functions_of(name):
 
 
 def builder_class(accelerator, class_name):
-    """Return the builder class of an accelerator's op. Never None: load() of a missing op raises `unsupported`."""
+    """Return the builder class of an accelerator's op.
+
+    Never None: load() of a missing op raises `unsupported`.
+    """
 
     def __init__(self, name=None):
         OpBuilder.__init__(self, name, accelerator=accelerator, class_name=class_name)
@@ -212,7 +235,8 @@ def builder_class(accelerator, class_name):
 
 
 def _is_offered(name, value, module, package):
-    """Return whether a module's member is an op's builder: an instantiable class of this package that is not a base class."""
+    """Return whether a module's member is an op's builder: an instantiable class of this package
+    that is not a base class."""
     if not inspect.isclass(value) or not name.endswith("Builder") or name.endswith("OpBuilder") or name.startswith("_"):
         return False
     if inspect.isabstract(value):
@@ -223,12 +247,15 @@ def _is_offered(name, value, module, package):
 
 
 def classes_of(package):
-    """Return the op builders of a Python package (`op_builder_dir` of a backend) by name: classes of the package and its modules whose
-    names end in `Builder`.
+    """Return the op builders of a Python package (`op_builder_dir` of a backend) by name:
+    classes of the package and its modules whose names end in `Builder`.
 
-    Excluded are base classes (abstract classes, and names that begin with `_` or end in `OpBuilder`), and classes that a module imports
-    from other packages and does not list in `__all__`. A module that cannot be imported causes a warning and does not affect others.
-    DeepSpeed's own package is skipped, because its builders build its own sources, which ours replace."""
+    Excluded are base classes (abstract classes, and names that begin with `_` or end in
+    `OpBuilder`), and classes that a module imports from other packages and does not list in
+    `__all__`. A module that cannot be imported causes a warning and does not affect others.
+    DeepSpeed's own package is skipped, because its builders build its own sources, which ours
+    replace.
+    """
     found = {}
     if not package or package.split(".")[0] == "deepspeed":
         return found

@@ -1,4 +1,4 @@
-"""Streams and events, used as torch.cuda's are."""
+"""Streams and events, with the interface of torch.cuda's."""
 
 import torch
 
@@ -8,10 +8,12 @@ Event = _native.Event
 
 
 class Stream(torch.Stream):
-    """A queue of work in order: `Stream(device_index=None, priority=0)`; a lower priority number is more urgent.
+    """An ordered queue of work: `Stream(device_index=None, priority=0)`.
 
-    It is a torch.Stream too, so `tensor.record_stream(stream)` takes it. On a synchronous device (cpu) a stream is an
-    identity: its work is done when the call returns.
+    Lower priority numbers are more urgent.
+
+    It derives from torch.Stream, so `tensor.record_stream(stream)` accepts it. On a synchronous
+    device (cpu), work has completed when the call returns, so a stream is only an identity.
     """
 
     __slots__ = ("_index", "_scopes")
@@ -21,40 +23,43 @@ class Stream(torch.Stream):
 
     @property
     def device_index(self) -> int:
-        """Index of the accelerator's device, also where torch's names carry none."""
+        """Index of the accelerator's device, also if torch's device names have no index."""
         return self._index
 
     @property
     def id(self) -> int:
-        """What tells the streams of a device apart."""
+        """Number that identifies the stream among the device's streams."""
         return self.stream_id
 
     @property
     def native_handle(self) -> int:
-        """The vendor's handle (cudaStream_t, ...) as an integer; `unsupported` where there is none."""
+        """The vendor's handle (cudaStream_t, ...) as an integer.
+
+        Raises `unsupported` if there is none.
+        """
         return _native.stream_native_handle(self)
 
     def query(self) -> bool:
-        """True when all work queued so far is done."""
+        """Return whether all work queued so far has completed."""
         return _native.stream_query(self)
 
     def synchronize(self) -> None:
-        """Blocks until the work queued so far is done; `device_error` where that work failed."""
+        """Block until the work queued so far has completed. Raise `device_error` if it failed."""
         _native.stream_synchronize(self)
 
     def wait_event(self, event: "Event | torch.Event") -> None:
-        """Work queued here from now on waits for the event."""
+        """Make later work on this stream wait for the event."""
         if isinstance(event, Event):
             _native.stream_wait_event(self, event)
         else:
             super().wait_event(event)
 
     def wait_stream(self, stream: torch.Stream) -> None:
-        """Work queued here from now on waits for what the other stream holds now."""
+        """Make later work on this stream wait for the work queued so far on another stream."""
         _native.stream_wait_stream(self, stream)
 
     def record_event(self, event: "Event | None" = None, enable_timing: bool = False) -> Event:
-        """Records an event here, a new one if none is given, and returns it."""
+        """Record an event (default: a new one) on this stream and return it."""
         if event is None:
             return _native.stream_record_event(self, enable_timing)
         if isinstance(event, Event):

@@ -1,4 +1,4 @@
-// The class Accelerator, from which accelerator/accelerator.py derives, with op builders and scopes.
+// The class Accelerator, from which accelerator/accelerator.py derives, op builders and scopes.
 #include <ATen/ops/empty.h>
 #include <pybind11/functional.h>
 
@@ -17,10 +17,10 @@ namespace {
 
 using Index = std::optional<DeviceIndex>;
 
-/// The class as it is bound, each method with its docstring, which is the header's.
+/// Binds methods of the class with their docstrings, which come from the header.
 class Class {
  public:
-  // pybind11 deletes nothing: accelerators live as long as the process.
+  // pybind11 must not delete accelerators, which live until the process ends.
   using Bound = py::class_<Accelerator, std::unique_ptr<Accelerator, py::nodelete>>;
   explicit Class(Bound bound) : bound_(std::move(bound)) {}
   template <typename Function, typename... Extra>
@@ -40,7 +40,8 @@ class Class {
 
 py::arg_v index_argument() { return py::arg("device_index") = py::none(); }
 
-/// A function that takes a seed, for Python's integers: negative ones wrap round, as torch.manual_seed has it.
+/// Wraps a function with a seed for Python's integers. Negative seeds wrap around, as in
+/// torch.manual_seed().
 template <typename Function>
 auto seeding(Function function) {
   using Self = std::conditional_t<std::is_same_v<Function, decltype(&Random::manual_seed)>, Random, Accelerator>;
@@ -120,7 +121,7 @@ void bind_work(Class& c) {
   c.def(
        "stream",
        [](Accelerator& self, const std::optional<Stream>& stream) {
-         // None changes nothing, as torch.cuda.stream(None).
+         // None has no effect, as in torch.cuda.stream(None).
          return Scope<StreamGuard>(
              [&self, stream] { return std::make_unique<StreamGuard>(self, stream ? *stream : self.current_stream()); });
        },
@@ -241,7 +242,7 @@ void bind_accelerator(py::module_& module) {
   bind_scope<DeviceGuard>(module, "DeviceScope");
   bind_scope<StreamGuard>(module, "StreamScope");
   bind_scope<RngGuard>(module, "RngScope");
-  py::class_<Random>(module, "Random", "The functions of torch.random: host and all devices at once.")
+  py::class_<Random>(module, "Random", "The functions of torch.random, for the host and all devices at once.")
       .def("manual_seed", seeding(&Random::manual_seed), py::arg("seed"))
       .def("seed", &Random::seed, NoGil())
       .def("initial_seed", &Random::initial_seed)
@@ -251,7 +252,7 @@ void bind_accelerator(py::module_& module) {
            [](const Random&) { return Scope<RngGuard>([] { return std::make_unique<RngGuard>(get_accelerator()); }); });
   Class::Bound bound(module, "Accelerator");
   bound.def(py::init([] {
-    // A backend may ask Python's side of a vendor while it starts.
+    // A starting backend may call Python code of its vendor.
     const py::gil_scoped_release release;
     return std::unique_ptr<Accelerator, py::nodelete>(&get_accelerator());
   }));
@@ -259,7 +260,8 @@ void bind_accelerator(py::module_& module) {
     const py::gil_scoped_release release;
     return std::unique_ptr<Accelerator, py::nodelete>(&accelerator_of(name));
   }));
-  // One of a backend that is not in the registry, for users' classes. It lives as long as the process, as all do.
+  // An accelerator of a backend outside the registry, for users' classes. It lives until the
+  // process ends, like all others.
   bound.def(py::init([](const std::shared_ptr<sdk::Backend>& backend) {
     return std::unique_ptr<Accelerator, py::nodelete>(new Accelerator(backend));
   }));

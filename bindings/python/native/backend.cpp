@@ -1,4 +1,5 @@
-// A backend that is a Python object: what its class overrides is asked there, with the GIL, all else of the backend below it.
+// A backend that is a Python object. Functions that its class overrides are called there, with the
+// GIL; all others are called on the backend below it.
 #include "backend.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 
 std::atomic<bool> ended{false};
 
-/// The functions of sdk/backend.h that a Python class may give.
+/// The functions of sdk/backend.h that a Python class can override.
 constexpr std::array slots{"device_count",   "current_device", "set_device",           "synchronize",
                            "is_initialized", "properties",     "dtype_support",        "default_generator",
                            "current_stream", "set_stream",     "default_stream",       "new_stream",
@@ -32,12 +33,13 @@ constexpr std::size_t slot(std::string_view name) {
   return place;
 }
 
-/// The backend when it has a device of that index: a class above it may count more, and it trusts its callers.
+/// Returns `below` if it has a device of this index. The class above may count more devices, and
+/// `below` does not check.
 const std::shared_ptr<sdk::Backend>& at(const std::shared_ptr<sdk::Backend>& below, DeviceIndex index) {
   const auto count = below->device_count();
   if (index >= 0 && index < count) return below;
   throw Error(ErrorCode::invalid_argument, below->traits().name,
-              {.what = "the backend below the Python class has no such device",
+              {.what = "device index out of range for the backend below the Python class",
                .got = std::to_string(index),
                .want = "below " + std::to_string(count),
                .hint = "override the function for the class's own devices"});
@@ -56,7 +58,7 @@ class PythonBackend final : public sdk::Backend {
 
   DeviceIndex device_count() const noexcept override try {
     return call<slot("device_count")>(take<int>, [&] { return below_->device_count(); });
-  } catch (const std::exception&) {  // the probe says why
+  } catch (const std::exception&) {  // the probe reports the reason
     return 0;
   }
   DeviceIndex current_device() const override {
@@ -131,7 +133,7 @@ class PythonBackend final : public sdk::Backend {
     if (auto* const known = host_allocator_.load(std::memory_order_acquire)) return *known;
     return call<slot("host_allocator")>(
         [this](const py::object& made) {
-          // With the GIL: the first answer stays, whoever else asked meanwhile.
+          // The GIL is held. If several threads called the class, the first result counts.
           auto* known = host_allocator_.load(std::memory_order_acquire);
           if (known == nullptr) {
             known = new c10::Allocator*(host_allocator_from(made, traits().name));
@@ -160,7 +162,7 @@ class PythonBackend final : public sdk::Backend {
   }
 
   std::shared_ptr<sdk::OpBuilder> create_op_builder(const std::string& class_name) override {
-    // A builder in Python asks for the one that it stands for, which must not be itself.
+    // A Python builder calls this to get the builder that it replaces, which must not be itself.
     static thread_local bool asking = false;
     std::shared_ptr<sdk::OpBuilder> made;
     if (!asking) {
@@ -186,7 +188,8 @@ class PythonBackend final : public sdk::Backend {
   }
 
  private:
-  /// The Python class's answer where it gives the slot and Python still runs, else that of below.
+  /// Calls the Python class if it overrides the slot and Python still runs, or else the backend
+  /// below.
   template <std::size_t number, typename Take, typename Below, typename... Arguments>
   std::invoke_result_t<Below&> call(Take&& take, Below&& below, const Arguments&... arguments) const {
     if (!given_[number] || !python_runs()) return below();
@@ -196,11 +199,12 @@ class PythonBackend final : public sdk::Backend {
   std::shared_ptr<sdk::Backend> below_;
   std::array<bool, slots.size()> given_{};
   Kept object_;
-  /// What host_allocator() answers; null while the class was not asked. A backend and its allocator live as long as the process.
+  /// The result of the class's host_allocator(), or null before the first call. A backend and its
+  /// allocator live until the process ends.
   mutable std::atomic<c10::Allocator**> host_allocator_{nullptr};
 };
 
-/// A Python function as a probe: devices, or devices and the reason.
+/// Converts a Python function, which returns a device count or (device count, reason), to a probe.
 std::function<sdk::Probe()> probe_from(py::object function, const std::string& name) {
   auto kept = std::make_shared<Kept>(std::move(function));
   return [kept, name] {
@@ -210,8 +214,8 @@ std::function<sdk::Probe()> probe_from(py::object function, const std::string& n
         return sdk::Probe{pair.first, pair.second};
       }
       const int count = answer.cast<int>();
-      return sdk::Probe{
-          count, count > 0 ? "its probe in Python counts " + std::to_string(count) : "its probe in Python finds none"};
+      return sdk::Probe{count, count > 0 ? "its probe in Python counts " + std::to_string(count)
+                                         : "its probe in Python found no device"};
     });
   };
 }
@@ -226,7 +230,7 @@ void register_python_backend(const py::dict& traits, const std::string& base, co
   const auto given = base.empty() ? sdk::Traits{.class_name = {}} : entry.traits;
   entry.traits = traits_from(traits, given);
   if (!probe.is_none()) {
-    entry.traits.probe = nullptr;  // it would contradict
+    entry.traits.probe = nullptr;  // `probe` replaces it
     entry.probe = probe_from(probe, entry.traits.name);
   } else if (base.empty()) {
     entry.probe = [known = entry.traits] { return sdk::probe_torch_device(known); };
@@ -251,9 +255,11 @@ Kept::~Kept() {
 
 void throw_python_error(py::error_already_set& error, const std::string& where) {
   if (!error.matches(PyExc_Exception)) {
-    // A signal's handler, or the program, wants to end: what it raised goes on where Python called.
+    // A signal handler or the program raised SystemExit or KeyboardInterrupt, which must propagate
+    // to the Python caller.
     error.restore();
-    throw Error(ErrorCode::interrupted, where, {.what = "Python raised what is no Exception"});
+    throw Error(ErrorCode::interrupted, where,
+                {.what = "Python raised an exception that does not derive from Exception"});
   }
   const auto module = py::module_::import("anyaccel.errors");
   const auto [code, place, text] =

@@ -1,4 +1,4 @@
-// Backends written in Python: what their sources share.
+// Declarations for backends in Python, shared by their sources.
 #pragma once
 
 #include <string>
@@ -9,10 +9,12 @@
 
 namespace anyaccel::python {
 
-/// False from the end of the interpreter on: C++ may run longer, and must not ask for the GIL then.
+/// Returns false after the end of the interpreter. C++ code may run longer, but must not acquire
+/// the GIL then.
 bool python_runs() noexcept;
 
-/// A Python object that C++ keeps, on any thread. What is kept at the interpreter's end is leaked: nobody could free it then.
+/// A Python object that C++ owns, usable on any thread. Leaks the object if it outlives the
+/// interpreter.
 class Kept {
  public:
   explicit Kept(py::object object) : object_(object.release()) {}
@@ -20,21 +22,22 @@ class Kept {
   Kept(const Kept&) = delete;
   Kept& operator=(const Kept&) = delete;
   ~Kept();
-  /// With the GIL held.
+  /// Requires the GIL.
   py::handle get() const noexcept { return object_; }
 
  private:
   py::handle object_;
 };
 
-/// What Python raised, as an Error of `where`; with the GIL held.
+/// Throws a Python exception as an Error at `where`. Requires the GIL.
 [[noreturn]] void throw_python_error(py::error_already_set& error, const std::string& where);
 
-/// Calls a method of a Python object with the GIL and gives its answer to `take`. After the interpreter's end `unavailable`.
+/// Calls a method of a Python object with the GIL and passes the result to `take`. Throws
+/// `unavailable` after the end of the interpreter.
 template <typename Take, typename... Arguments>
 auto ask(const Kept& object, const std::string& where, const char* method, Take&& take, const Arguments&... arguments) {
   if (!python_runs())
-    throw Error(ErrorCode::unavailable, where, {.what = "the Python interpreter that its backend runs in has ended"});
+    throw Error(ErrorCode::unavailable, where, {.what = "the Python interpreter of this backend has ended"});
   const py::gil_scoped_acquire gil;
   try {
     return take(py::object(object.get().attr(method)(arguments...)));
@@ -42,7 +45,7 @@ auto ask(const Kept& object, const std::string& where, const char* method, Take&
     throw_python_error(error, where);
   } catch (const py::cast_error&) {
     throw Error(ErrorCode::internal, where,
-                {.what = std::string("the Python backend's ") + method + "() gave another type"});
+                {.what = std::string("the Python backend's ") + method + "() returned a wrong type"});
   }
 }
 
@@ -50,25 +53,26 @@ inline constexpr auto take_nothing = [](const py::object&) {};
 template <typename T>
 inline constexpr auto take = [](const py::object& answer) { return answer.cast<T>(); };
 
-/// Traits from a dict over others; `invalid_argument` for a key that is none.
+/// Returns `traits` with the fields of a dict replaced. Throws `invalid_argument` for unknown keys.
 sdk::Traits traits_from(const py::dict& given, sdk::Traits traits);
 
-// Values between the sdk and Python, where a backend may give a dict or a tuple.
+// Conversions between the SDK and Python, where a backend may return a dict or a tuple.
 DeviceProperties properties_from(const py::object& given, DeviceProperties known);
 DtypeSupport support_from(const py::object& given);
 MemoryInfo info_from(const py::object& given);
 MemoryStats stats_from(const py::object& given);
 py::dict stats_to(const MemoryStats& stats);
 
-// Parts that a Python class makes; one that came from a backend of C++ is that again.
+// Conversions of parts that a Python class returns. Parts of C++ backends are unwrapped.
 std::shared_ptr<sdk::EventImpl> event_from(py::object made, const std::string& backend);
 std::shared_ptr<sdk::GraphImpl> graph_from(py::object made, const std::string& backend);
-/// Null for None.
+/// Returns null for None.
 std::shared_ptr<sdk::OpBuilder> builder_from(py::object made, const std::string& class_name);
 
 void bind_backend_parts(py::module_& module);
 
-/// Null for None, the allocator itself for one of C++, else one that asks the object. It lives as long as the process.
+/// Returns null for None, a C++ allocator unwrapped, and otherwise an allocator that calls the
+/// object. It lives until the process ends.
 c10::Allocator* host_allocator_from(py::object made, const std::string& backend);
 
 using BackendBelow = py::class_<sdk::Backend, std::shared_ptr<sdk::Backend>>;

@@ -1,4 +1,4 @@
-// Data of backends written in Python: traits, and what their functions give.
+// Data of backends in Python: traits, and results of their functions.
 #include <string>
 
 #include "backend.h"
@@ -7,7 +7,7 @@ namespace anyaccel::python {
 
 namespace {
 
-/// Sets a field from a dict's value where it has the key.
+/// Sets a field to the dict's value if the dict has the key.
 template <typename T>
 bool set(const std::string& key, const char* name, T& field, const py::handle& value) {
   if (key != name) return false;
@@ -15,7 +15,7 @@ bool set(const std::string& key, const char* name, T& field, const py::handle& v
     field = value.cast<T>();
   } catch (const py::cast_error&) {
     throw Error(ErrorCode::invalid_argument, "Backend",
-                {.what = std::string("`") + name + "` has another type", .got = py::repr(value)});
+                {.what = std::string("`") + name + "` has the wrong type", .got = py::repr(value)});
   }
   return true;
 }
@@ -87,7 +87,7 @@ DtypeSupport support_from(const py::object& given) {
     const auto key = name.cast<std::string>();
     if (!(set(key, "storable", s.storable, value) || set(key, "computable", s.computable, value) ||
           set(key, "fast", s.fast, value) || set(key, "reducible", s.reducible, value)))
-      fail_unknown_key("what a device does with a data type", key);
+      fail_unknown_key("dtype support", key);
   }
   return s;
 }

@@ -1,4 +1,4 @@
-// Host memory of backends written in Python, and that of C++ backends as a Python object.
+// Host allocators of backends in Python, and those of C++ backends as Python objects.
 #include <map>
 #include <string>
 
@@ -8,14 +8,15 @@ namespace anyaccel::python {
 
 namespace {
 
-/// Who gave each block, so that it goes back there; read and written with the GIL. Never destroyed: tensors may outlive it.
+/// The allocator of each block, which must free it. Requires the GIL. Never destroyed, because
+/// tensors may outlive it.
 std::map<void*, std::shared_ptr<Kept>>& owners() {
   static auto& made = *new std::map<void*, std::shared_ptr<Kept>>;
   return made;
 }
 
 void release(void* data) {
-  // At the interpreter's end nobody is left who could take the memory back; the system will.
+  // After the end of the interpreter, the allocator cannot be called. The system frees the memory.
   if (data == nullptr || !python_runs()) return;
   const py::gil_scoped_acquire gil;
   const auto found = owners().extract(data);
@@ -27,7 +28,8 @@ void release(void* data) {
   }
 }
 
-/// An object with allocate(num_bytes) and free(address). Data and context are the same address, as raw_allocate() demands.
+/// Calls an object with allocate(num_bytes) and free(address). Data and context are the same
+/// address, as raw_allocate() requires.
 class PythonHostAllocator final : public c10::Allocator {
  public:
   PythonHostAllocator(py::object object, std::string backend)
@@ -45,7 +47,7 @@ class PythonHostAllocator final : public c10::Allocator {
           bytes);
       if (data == nullptr)
         throw Error(ErrorCode::out_of_memory, where_,
-                    {.what = "its allocate() gave no memory", .want = std::to_string(bytes) + " bytes"});
+                    {.what = "its allocate() returned no memory", .want = std::to_string(bytes) + " bytes"});
     }
     return {data, data, &release, c10::Device(c10::kCPU)};
   }
@@ -59,7 +61,7 @@ class PythonHostAllocator final : public c10::Allocator {
   std::string where_;
 };
 
-/// An allocator of C++ for Python; a block goes back with free() or with the last of these objects.
+/// A C++ allocator for Python. free() or the destruction of this object frees a block.
 class HostAllocator {
  public:
   explicit HostAllocator(c10::Allocator* allocator) : allocator_(allocator) {}
@@ -88,15 +90,15 @@ c10::Allocator* host_allocator_from(py::object made, const std::string& backend)
   for (const char* const function : {"allocate", "free"})
     if (!py::hasattr(made, function))
       throw Error(ErrorCode::invalid_argument, backend + ".host_allocator",
-                  {.what = "this is no allocator of host memory",
+                  {.what = "the result is not an allocator of host memory",
                    .got = py::repr(made),
                    .want = "None, or an object with allocate(num_bytes) and free(address)"});
-  // Never destroyed: its tensors may live as long as the process.
+  // Never destroyed, because its tensors may live until the process ends.
   return new PythonHostAllocator(std::move(made), backend);
 }
 
 void bind_host_memory_below(py::module_& module, BackendBelow& below) {
-  py::class_<HostAllocator>(module, "HostAllocator", "The allocator of host memory of a backend in C++.")
+  py::class_<HostAllocator>(module, "HostAllocator", "The host allocator of a C++ backend.")
       .def("allocate", &HostAllocator::allocate, py::arg("num_bytes"))
       .def("free", &HostAllocator::free, py::arg("address"));
   below

@@ -1,4 +1,5 @@
-// Events, graphs and op builders of backends written in Python, and those of C++ as Python objects.
+// Events, graphs and op builders of backends in Python, and those of C++ backends as Python
+// objects.
 #include <string>
 
 #include "backend.h"
@@ -17,7 +18,7 @@ class PythonEvent final : public sdk::EventImpl {
   double elapsed_time(const EventImpl& end) const override {
     const auto* other = dynamic_cast<const PythonEvent*>(&end);
     if (other == nullptr)
-      throw Error(ErrorCode::invalid_argument, where_, {.what = "the other event is of another backend"});
+      throw Error(ErrorCode::invalid_argument, where_, {.what = "the other event belongs to another backend"});
     return ask(object_, where_, "elapsed_time", take<double>, other->object_.get());
   }
 

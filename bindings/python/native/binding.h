@@ -1,4 +1,5 @@
-// What the files of the binding share. No logic is here: checks and defaults are the C++ library's.
+// Helpers shared by the binding's sources. They contain no logic; checks and defaults are in the
+// C++ library.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
@@ -14,8 +15,9 @@ namespace anyaccel::python {
 
 namespace py = pybind11;
 
-/// Lets other Python threads run. A daemon thread that comes back while the interpreter ends is ended by Python, which unwinds
-/// it: through this destructor, where pybind11's own would end the process.
+/// Releases the GIL. If a daemon thread acquires it again while the interpreter ends, Python
+/// terminates the thread by unwinding. This destructor allows that; pybind11's would terminate the
+/// process.
 class GilReleased {
  public:
   GilReleased() : state_(PyEval_SaveThread()) {}
@@ -27,10 +29,10 @@ class GilReleased {
   PyThreadState* state_;
 };
 
-/// For calls that may wait.
+/// For calls that may block.
 using NoGil = py::call_guard<GilReleased>;
 
-/// A guard of the library as a context manager. Entered again while entered, it nests.
+/// A guard of the library as a reentrant context manager.
 template <typename Guard>
 class Scope {
  public:
@@ -40,7 +42,7 @@ class Scope {
     while (!guards_.empty()) guards_.pop_back();
   }
   void enter() { guards_.push_back(open_()); }
-  /// The innermost guard, which the caller now ends.
+  /// Returns the innermost guard, which the caller must end.
   std::unique_ptr<Guard> leave() {
     if (guards_.empty())
       throw Error(ErrorCode::invalid_state, "__exit__", {.what = "the scope was left more often than entered"});
@@ -80,7 +82,8 @@ void bind_ops(py::module_& module);
 
 namespace pybind11::detail {
 
-/// anyaccel::Stream <-> the Python class anyaccel.Stream, which derives from torch.Stream and so is one for torch.
+/// Converts between anyaccel::Stream and the Python class anyaccel.Stream, which derives from
+/// torch.Stream.
 template <>
 struct type_caster<anyaccel::Stream> {
   PYBIND11_TYPE_CASTER(anyaccel::Stream, const_name("anyaccel.Stream"));

@@ -1,4 +1,5 @@
-// The module anyaccel._comm: backends for torch.distributed. A module of its own, because most programs need none.
+// The module anyaccel._comm: backends for torch.distributed. It is separate because most programs
+// do not need it.
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -7,7 +8,7 @@
 
 PYBIND11_MODULE(_comm, module) {
   namespace py = pybind11;
-  // Store and Backend are torch's classes there.
+  // Registers torch's classes Store and Backend, which the signatures use.
   py::module_::import("torch.distributed");
   module.def(
       "make_backend",

@@ -1,5 +1,5 @@
-// The module anyaccel._conformance: the kit, for backends of the process that asks. A module of its own, because most programs
-// need none.
+// The module anyaccel._conformance: the conformance kit for backends of this process. It is
+// separate because most programs do not need it.
 #include <pthread.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -12,7 +12,8 @@ namespace {
 
 namespace py = pybind11;
 
-/// True on the thread that runs the kit, whose children ask Python backends: Python must know of each fork.
+/// True on the thread that runs the kit. Its children call Python backends, so Python must be told
+/// of each fork.
 thread_local bool judging = false;
 thread_local bool forking = false;
 thread_local PyGILState_STATE held;
@@ -21,7 +22,7 @@ void before_fork() {
   // With the GIL, a case calls os.fork(), which runs Python's hooks itself; their locks are not recursive.
   forking = judging && PyGILState_Check() == 0;
   if (!forking) return;
-  held = PyGILState_Ensure();  // or a child might find it taken by a thread that it has not
+  held = PyGILState_Ensure();  // otherwise another thread, which does not exist in the child, could hold the GIL
   PyOS_BeforeFork();
 }
 
@@ -54,10 +55,11 @@ namespace kit = anyaccel::conformance;
 kit::Grade grade_of(const std::string& name) {
   for (const auto grade : {kit::Grade::required, kit::Grade::recommended, kit::Grade::optional})
     if (name == kit::to_string(grade)) return grade;
-  throw py::value_error("no such grade: " + name);
+  throw py::value_error("unknown grade: " + name);
 }
 
-/// Registers a case written in Python. It fails if `body` raises, and is skipped if the exception is a `skip`.
+/// Registers a case in Python. It fails if `body` raises, and is skipped if the exception is a
+/// `skip`.
 void register_case(const std::string& suite, const std::string& name, const std::string& grade, const py::object& body,
                    const py::object& skip) {
   // Leaked on purpose: cases are destroyed after Python has shut down.

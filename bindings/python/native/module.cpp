@@ -1,5 +1,6 @@
-// The module anyaccel._native: classes and functions of include/anyaccel, which the package's Python files complete.
-// Here are errors and the registry. Few sources, because each takes torch's Python headers 6 s.
+// The module anyaccel._native: classes and functions of include/anyaccel, which the package's
+// Python files complete. This source binds errors and the registry. The module has few sources,
+// because compiling torch's Python headers takes 6 s in each.
 #include <torch/csrc/Exceptions.h>
 #include <unistd.h>
 
@@ -15,10 +16,10 @@ namespace anyaccel::python {
 
 namespace {
 
-PyObject* error_class = nullptr;  // of errors.py; kept for the process
+PyObject* error_class = nullptr;  // from errors.py, never freed
 
-/// Asked by waits in C++, in any thread: a signal's handler that raises (KeyboardInterrupt) ends them. Python runs handlers in its
-/// main thread alone.
+/// Called by blocking waits in C++, on any thread. A signal handler that raises (KeyboardInterrupt)
+/// ends them. Python runs handlers only on its main thread.
 bool handler_raised() {
   if (Py_IsInitialized() == 0) return false;
   const py::gil_scoped_acquire gil;
@@ -26,21 +27,21 @@ bool handler_raised() {
 }
 
 void raise(const Error& error) {
-  // What the handler raised says more than that it raised.
+  // The exception that the handler raised is more specific.
   if (error.code() == ErrorCode::interrupted && PyErr_Occurred() != nullptr) return;
-  // No exception may pass a translator.
+  // Exceptions must not leave a translator.
   PyObject* value = PyObject_CallFunction(error_class, "ss", error.what(), to_string(error.code()));
   if (value == nullptr) return;
   PyErr_SetObject(error_class, value);
   Py_DECREF(value);
 }
 
-/// anyaccel::Error as anyaccel.Error; torch's exceptions stay torch's.
+/// Translates anyaccel::Error to anyaccel.Error, and torch's exceptions as torch does.
 void bind_errors(py::module_& module) {
   error_class = py::object(py::module_::import("anyaccel.errors").attr("Error")).release().ptr();
   module.attr("Error") = py::handle(error_class);
   set_interrupt_check(handler_raised);
-  // NOLINTNEXTLINE(performance-unnecessary-value-param): pybind11 takes this type alone
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): pybind11 requires this type
   py::register_local_exception_translator([](std::exception_ptr pointer) {
     if (!pointer) return;
     try {
@@ -53,14 +54,16 @@ void bind_errors(py::module_& module) {
   });
 }
 
-// get_accelerator() is not made by pybind11: programs call it everywhere, and this way it takes a tenth of the time.
+// get_accelerator() does not use pybind11, because programs call it often and this way it takes a
+// tenth of the time.
 
-/// The Python object of the chosen accelerator; read and written with the GIL held.
+/// The Python object of the selected accelerator. Requires the GIL.
 struct {
   Accelerator* accelerator = nullptr;
   PyObject* object = nullptr;
-  PyObject* make = nullptr;  // the class Accelerator of Python
-  // Objects of users stay theirs, whoever makes their accelerator the process's again. Kept for the process, as accelerators are.
+  PyObject* make = nullptr;  // the Python class Accelerator
+  // Users' objects, which get_accelerator() returns again if C++ code selects their accelerator
+  // later. Never freed, like accelerators.
   std::unordered_map<const Accelerator*, PyObject*> of_users;
 } current;
 
@@ -81,17 +84,18 @@ PyObject* get(PyObject*, PyObject*) {
     }
     const auto object = py::reinterpret_steal<py::object>(PyObject_CallNoArgs(current.make));
     if (!object) return nullptr;
-    // Another thread may have been here while that one ran.
+    // Another thread may have set the object while the constructor ran.
     if (auto* made = object.cast<Accelerator*>(); made != current.accelerator) remember(made, object.ptr());
   }
   Py_INCREF(current.object);
   return current.object;
 }
 
-PyMethodDef methods[] = {{"get_accelerator", get, METH_NOARGS,
-                          "get_accelerator()\n--\n\nThe accelerator of this process; chosen at the first call, as "
-                          "DS_ACCELERATOR says or by probing."},
-                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {
+    {"get_accelerator", get, METH_NOARGS,
+     "get_accelerator()\n--\n\nReturn the accelerator of this process. The first call selects it by "
+     "DS_ACCELERATOR or by probing."},
+    {nullptr, nullptr, 0, nullptr}};
 
 void bind_registry(py::module_& module) {
   if (PyModule_AddFunctions(module.ptr(), methods) != 0) throw py::error_already_set();
@@ -103,7 +107,7 @@ void bind_registry(py::module_& module) {
       [](const py::object& object, const py::object& of_user) {
         auto& accelerator = object.cast<Accelerator&>();
         {
-          const py::gil_scoped_release release;  // whoever chooses meanwhile may need it
+          const py::gil_scoped_release release;  // another thread that selects an accelerator may need the GIL
           set_accelerator(accelerator);
         }
         const auto& seen = of_user.is_none() ? object : of_user;
@@ -113,7 +117,8 @@ void bind_registry(py::module_& module) {
       },
       py::arg("object"), py::arg("of_user") = py::none());
   module.def("environment", [] {
-    // As the process has it now; Python's os.environ is a copy from its start.
+    // The process's current environment. Python's os.environ is a copy from the start of the
+    // interpreter.
     py::list all;
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
       const std::string_view line(*entry);
@@ -126,14 +131,16 @@ void bind_registry(py::module_& module) {
     return all;
   });
   module.def("chosen", [] { return detail::chosen.load() != nullptr; });
-  module.def("registered_backends", &registered_backends, NoGil(), "Names of all backends in the order of probing.");
-  module.def("detect", &detect, NoGil(), "Probes all backends and says which would be chosen, without choosing it.");
-  module.def("detection", &detection, NoGil(), "What get_accelerator() went by; probes when nothing was chosen yet.");
-  module.def(
-      "communication_backend_reason", &communication_backend_reason, NoGil(),
-      "Why get_accelerator().communication_backend_name() is what it is; empty where there is nothing to choose.");
+  module.def("registered_backends", &registered_backends, NoGil(),
+             "Return the names of all backends, in the order of probing.");
+  module.def("detect", &detect, NoGil(),
+             "Probe all backends and return which one would be selected, without selecting it.");
+  module.def("detection", &detection, NoGil(),
+             "Return why get_accelerator() selected its backend. Probes if none is selected yet.");
+  module.def("communication_backend_reason", &communication_backend_reason, NoGil(),
+             "Return the reason for get_accelerator().communication_backend_name(), or \"\" if there is no choice.");
   module.def("is_current_accelerator_supported", &is_current_accelerator_supported, NoGil(),
-             "True when the chosen accelerator came from AnyAccel's own registry.");
+             "Return whether the selected accelerator is from AnyAccel's registry.");
 }
 
 }  // namespace
@@ -142,7 +149,7 @@ void bind_registry(py::module_& module) {
 
 PYBIND11_MODULE(_native, module) {
   namespace python = anyaccel::python;
-  module.doc() = "AnyAccel's C++ library. Not for direct use: `import anyaccel`.";
+  module.doc() = "AnyAccel's C++ library. Do not use it directly; import `anyaccel`.";
   module.attr("__version__") = ANYACCEL_VERSION;
   python::bind_errors(module);
   python::bind_records(module);

@@ -1,5 +1,6 @@
-// Quick calls of ops with many arguments. torch.ops boxes each argument and looks for the schema that fits, 3 us for the
-// twelve of adam_update; here plain arguments go to the dispatcher as they are, and all others the way of torch.ops.
+// Quick calls of ops with many arguments. torch.ops boxes each argument and searches for the
+// matching schema, which takes 3 us for the twelve arguments of adam_update. These calls pass plain
+// arguments to the dispatcher directly, and all others through torch.ops.
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -14,7 +15,8 @@ namespace anyaccel::python {
 
 namespace {
 
-/// Takes a Python object as the type of an argument, when it is the plain one: no subclass, nothing to convert.
+/// Converts a Python object to the type of an argument if it has exactly the plain type: no
+/// subclass and no conversion.
 template <typename T>
 struct Plain;
 
@@ -48,7 +50,7 @@ struct Plain<bool> {
   }
 };
 
-/// A reference of its own, because another thread may drop the caller's while the op runs.
+/// Holds its own reference, because another thread may drop the caller's while the op runs.
 template <>
 struct Plain<const at::Tensor&> {
   at::Tensor value;
@@ -77,7 +79,7 @@ struct Plain<at::TensorList> {
 
 constexpr const char* capsule_name = "anyaccel.quick";
 
-/// One op: its function that torch made, and how it is called quickly.
+/// An op with its quick call and torch's function for all other calls.
 template <typename Signature>
 struct Quick;
 
@@ -106,7 +108,7 @@ struct Quick<void(Arguments...)> {
     END_HANDLE_TH_ERRORS
   }
 
-  /// The Python function; lives as long as the process, as the op does.
+  /// Returns the Python function, which lives until the process ends, like the op.
   static PyObject* make(const c10::OperatorHandle& op, const char* name, PyObject* slow) {
     Py_INCREF(slow);
     auto* quick = new Quick{{name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call)),
@@ -129,7 +131,7 @@ struct Entry {
   Make make;
 };
 
-// A signature that is not the op's is an error of typed(), when the op is asked for.
+// If a signature differs from the op's, typed() throws when the op is requested.
 constexpr std::array entries = {
     Entry{"adam_update",
           &Quick<void(Int, Int, double, double, double, double, double, bool, One, One, One, One)>::make},
@@ -160,7 +162,8 @@ void bind_ops(py::module_& module) {
         }
         return slow;
       },
-      "The op `anyaccel::<name>` called quickly, where that is known, else `slow`, which is torch's function of it.");
+      "Return a function that calls the op `anyaccel::<name>` quickly if there is one, or else `slow`, torch's "
+      "function.");
 }
 
 }  // namespace anyaccel::python

@@ -1,4 +1,4 @@
-// Plain data: properties, memory numbers, data types, verdicts.
+// Plain data: device properties, memory statistics, dtype support and results of detection.
 #include <string>
 
 #include "binding.h"
@@ -51,7 +51,7 @@ class Record {
 }  // namespace
 
 void bind_records(py::module_& module) {
-  Record<MemoryInfo>(module, "MemoryInfo", "Bytes of a device: (free, total).")
+  Record<MemoryInfo>(module, "MemoryInfo", "Free and total bytes of a device: (free, total).")
       .field("free", &MemoryInfo::free)
       .field("total", &MemoryInfo::total);
   Record<MemoryStat>(module, "MemoryStat", "A number and its peak since the last reset.")
@@ -63,13 +63,13 @@ void bind_records(py::module_& module) {
       .field("allocation_count", &MemoryStats::allocation_count)
       .field("num_alloc_retries", &MemoryStats::num_alloc_retries)
       .field("num_ooms", &MemoryStats::num_ooms);
-  Record<HostMemoryStats>(module, "HostMemoryStats", "What is known of pinned host memory, in bytes.")
+  Record<HostMemoryStats>(module, "HostMemoryStats", "Statistics of pinned host memory.")
       .field("allocated_bytes", &HostMemoryStats::allocated_bytes)
       .field("reserved_bytes", &HostMemoryStats::reserved_bytes)
       .field("num_host_alloc", &HostMemoryStats::num_host_alloc)
       .field("num_host_free", &HostMemoryStats::num_host_free);
   Record<DeviceProperties>(module, "DeviceProperties",
-                           "What is known of one device. Unknown numbers are -1, unknown texts are empty.")
+                           "Properties of one device. Unknown numbers are -1, unknown texts are empty.")
       .field("name", &DeviceProperties::name)
       .field("vendor", &DeviceProperties::vendor)
       .field("uuid", &DeviceProperties::uuid)
@@ -80,7 +80,7 @@ void bind_records(py::module_& module) {
       .field("compute_capability", &DeviceProperties::compute_capability)
       .field("triton", &DeviceProperties::triton)
       .field("prefers_triton_grouped_mm", &DeviceProperties::prefers_triton_grouped_mm);
-  Record<DtypeSupport>(module, "DtypeSupport", "What one device does with one data type.")
+  Record<DtypeSupport>(module, "DtypeSupport", "A device's support for one dtype.")
       .field("storable", &DtypeSupport::storable)
       .field("computable", &DtypeSupport::computable)
       .field("fast", &DtypeSupport::fast)
@@ -88,21 +88,22 @@ void bind_records(py::module_& module) {
   Record<DtypeRow>(module, "DtypeRow", "One row of dtype_table(): (dtype, support).")
       .field("dtype", &DtypeRow::dtype)
       .field("support", &DtypeRow::support);
-  Record<BuildExtension>(module, "BuildExtensionNeeds", "What the build of a C++ extension needs.")
+  Record<BuildExtension>(module, "BuildExtensionNeeds",
+                         "Folders, libraries and flags for the build of a C++ extension.")
       .field("include_dirs", &BuildExtension::include_dirs)
       .field("library_dirs", &BuildExtension::library_dirs)
       .field("libraries", &BuildExtension::libraries)
       .field("cxx_flags", &BuildExtension::cxx_flags)
       .field("torch_version", &BuildExtension::torch_version);
-  Record<Compatibility>(module, "Compatibility", "(compatible, reason): the reason is empty when compatible.")
+  Record<Compatibility>(module, "Compatibility", "(compatible, reason). The reason is empty if compatible.")
       .field("compatible", &Compatibility::compatible)
       .field("reason", &Compatibility::reason);
-  Record<BackendVerdict>(module, "BackendVerdict", "What detection found out about one backend.")
+  Record<BackendVerdict>(module, "BackendVerdict", "Result of detection for one backend.")
       .field("name", &BackendVerdict::name)
       .field("available", &BackendVerdict::available)
       .field("device_count", &BackendVerdict::device_count)
       .field("reason", &BackendVerdict::reason);
-  Record<Detection>(module, "Detection", "Which accelerator this process uses and how that came about.")
+  Record<Detection>(module, "Detection", "The accelerator that this process uses, with the reason.")
       .field("accelerator", &Detection::accelerator)
       .field("reason", &Detection::reason)
       .field("backends", &Detection::backends);

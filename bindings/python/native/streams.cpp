@@ -8,8 +8,8 @@ namespace pybind11::detail {
 
 namespace {
 
-PyTypeObject* stream_class = nullptr;  // of stream.py; kept for the process
-PyObject* index_name = nullptr;        // "_index": our device index, which torch's object may not carry
+PyTypeObject* stream_class = nullptr;  // from stream.py, never freed
+PyObject* index_name = nullptr;        // "_index": our device index, which torch's object may lack
 
 }  // namespace
 
@@ -35,7 +35,7 @@ handle type_caster<anyaccel::Stream>::cast(const anyaccel::Stream& stream, retur
   auto* fields = reinterpret_cast<THPStream*>(result.ptr());
   fields->stream_id = unwrapped.id();
   fields->device_type = static_cast<std::int64_t>(unwrapped.device_type());
-  fields->device_index = unwrapped.device_index();  // NOLINT(bugprone-signed-char-misuse): -1 is no index
+  fields->device_index = unwrapped.device_index();  // NOLINT(bugprone-signed-char-misuse): -1 is not an index
   if (PyObject_SetAttr(result.ptr(), index_name, int_(stream.device_index()).ptr()) != 0) throw error_already_set();
   return result.release();
 }
@@ -54,7 +54,7 @@ A mark in a stream that can be waited for and timed. Before record() it counts a
 `blocking` is accepted for torch.cuda's sake and changes nothing; `interprocess` is unsupported.)")
       .def(py::init([](bool enable_timing, bool, bool interprocess, std::optional<DeviceIndex> device_index) {
              if (interprocess)
-               throw Error(ErrorCode::unsupported, "Event", {.what = "events between processes do not exist here"});
+               throw Error(ErrorCode::unsupported, "Event", {.what = "interprocess events are not supported"});
              return get_accelerator().Event(enable_timing, device_index);
            }),
            py::arg("enable_timing") = false, py::arg("blocking") = false, py::arg("interprocess") = false,
@@ -62,24 +62,25 @@ A mark in a stream that can be waited for and timed. Before record() it counts a
       .def(
           "record",
           [](Event& self, const std::optional<Stream>& stream) { stream ? self.record(*stream) : self.record(); },
-          py::arg("stream") = py::none(), "Marks the end of what the stream (or the current one) holds now.")
+          py::arg("stream") = py::none(), "Record the work queued so far on the stream (default: the current one).")
       .def(
           "wait",
           [](const Event& self, const std::optional<Stream>& stream) { stream ? self.wait(*stream) : self.wait(); },
-          py::arg("stream") = py::none(), NoGil(), "Work queued on the stream from now on waits for this event.")
-      .def("query", &Event::query, "True when the marked work is done.")
+          py::arg("stream") = py::none(), NoGil(),
+          "Make later work on the stream (default: the current one) wait for this event.")
+      .def("query", &Event::query, "Return whether the recorded work has completed.")
       .def("__repr__",
            [](const Event& self) {
-             // Of a device that failed, this must be shown too.
+             // The repr must also work if the device has failed.
              try {
                return std::string(self.query() ? "anyaccel.Event(done)" : "anyaccel.Event(pending)");
              } catch (const std::exception&) {
                return std::string("anyaccel.Event(failed)");
              }
            })
-      .def("synchronize", &Event::synchronize, NoGil(), "Blocks until the marked work is done.")
+      .def("synchronize", &Event::synchronize, NoGil(), "Block until the recorded work has completed.")
       .def("elapsed_time", &Event::elapsed_time, py::arg("end_event"), NoGil(),
-           "Milliseconds to another event. Both need timing, must be recorded and done.");
+           "Return the milliseconds to another event. Both must have timing enabled, be recorded and have completed.");
 }
 
 const char* state_name(const Graph& graph) {
@@ -93,15 +94,16 @@ const char* state_name(const Graph& graph) {
 
 void bind_graphs(py::module_& module) {
   py::class_<Graph>(module, "Graph", "A sequence of device work, captured once and replayed.")
-      .def(py::init([] { return get_accelerator().create_graph(); }), NoGil(), "An empty graph of the accelerator.")
+      .def(py::init([] { return get_accelerator().create_graph(); }), NoGil(),
+           "Create an empty graph of the accelerator.")
       .def_property_readonly("state", &state_name, "\"empty\", \"capturing\" or \"captured\".")
       .def("__repr__", [](const Graph& self) { return std::string("anyaccel.Graph(") + state_name(self) + ")"; })
       .def("capture_begin", &Graph::capture_begin, py::arg("pool") = py::none(), NoGil(),
-           "Starts recording this thread's work.")
-      .def("capture_end", &Graph::capture_end, NoGil(), "Ends recording.")
-      .def("replay", &Graph::replay, NoGil(), "Runs the captured work again.")
-      .def("reset", &Graph::reset, NoGil(), "Forgets the work and gives back its memory.")
-      .def("pool", &Graph::pool, "The pool of this graph, for another capture_begin().");
+           "Start capturing this thread's work.")
+      .def("capture_end", &Graph::capture_end, NoGil(), "End the capture.")
+      .def("replay", &Graph::replay, NoGil(), "Run the captured work again.")
+      .def("reset", &Graph::reset, NoGil(), "Discard the captured work and release its memory.")
+      .def("pool", &Graph::pool, "Return this graph's memory pool, for another graph's capture_begin().");
   using Capture = Scope<GraphCapture>;
   py::class_<Capture>(module, "GraphScope")
       .def("__enter__",

@@ -49,7 +49,7 @@ def test_too_late_names_the_orders():
     """
     text = run_child.child("-c", "import deepspeed\ntry:\n    import anyaccel.deepspeed\nexcept RuntimeError as error:\n    print(error.code, error)")
     assert "invalid_state" in text
-    for order in ("before deepspeed", "ANYACCEL_DEEPSPEED=1", "import hook right after deepspeed.accelerator.real_accelerator was executed"):
+    for order in ("before deepspeed", "ANYACCEL_DEEPSPEED=1", "import hook right after deepspeed.accelerator.real_accelerator is executed"):
         assert order in text
 
 

@@ -1,4 +1,4 @@
-"""The accelerator of this process; as DeepSpeed's `deepspeed.accelerator`."""
+"""The accelerator of this process, with the interface of `deepspeed.accelerator`."""
 
 from .. import _native, backend
 from ..errors import make_error
@@ -10,8 +10,12 @@ is_current_accelerator_supported = _native.is_current_accelerator_supported
 
 
 def set_accelerator(accelerator: "str | Accelerator | DeepSpeedAccelerator") -> None:
-    """Makes an accelerator the one of this process: by its registered name, or an object of get_accelerator(), or one of a class
-    of your own that derives from DeepSpeedAccelerator (abstract_accelerator.py), which get_accelerator() then returns."""
+    """Set the accelerator of this process.
+
+    `accelerator` is a registered name, an object from get_accelerator(), or an object of your own
+    class that derives from DeepSpeedAccelerator (abstract_accelerator.py), which get_accelerator()
+    then returns.
+    """
     if isinstance(accelerator, str):
         backend.load_entry_points(accelerator)
         _native.set_accelerator_name(accelerator)
@@ -20,7 +24,7 @@ def set_accelerator(accelerator: "str | Accelerator | DeepSpeedAccelerator") -> 
     elif isinstance(accelerator, DeepSpeedAccelerator):
         _native.set_accelerator_object(accelerator._all(), accelerator)
     else:
-        raise make_error("invalid_argument", "set_accelerator", "this is no accelerator", got=repr(accelerator),
+        raise make_error("invalid_argument", "set_accelerator", "the argument is not an accelerator", got=repr(accelerator),
                          want="a registered name or an anyaccel.Accelerator")
 
 

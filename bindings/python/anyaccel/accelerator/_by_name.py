@@ -1,10 +1,12 @@
-"""DeepSpeed's classes of accelerators, one for each of its backends: `anyaccel.accelerator.cpu_accelerator.CPU_Accelerator`."""
+"""Counterparts of DeepSpeed's accelerator classes, one per backend, such as
+`anyaccel.accelerator.cpu_accelerator.CPU_Accelerator`."""
 
 from .accelerator import Accelerator
 
 
 class _OfOneBackend(type(Accelerator)):
-    """What get_accelerator() gives is an object of the class of its backend, as in DeepSpeed."""
+    """Makes get_accelerator()'s result an instance of its backend's class for isinstance(), as
+    in DeepSpeed."""
 
     def __instancecheck__(cls, value):
         own = cls.__dict__.get("_backend")
@@ -14,12 +16,15 @@ class _OfOneBackend(type(Accelerator)):
 
 
 def class_of(backend, name):
-    """The class for a backend. Making an object gives that backend's accelerator and chooses nothing, which is for
-    set_accelerator(); `unavailable` with the reason where it cannot run."""
+    """Return the accelerator class of a backend.
+
+    Its constructor returns that backend's accelerator without selecting it; set_accelerator()
+    selects one. It raises `unavailable`, with the reason, if the backend cannot run.
+    """
 
     def __init__(self):
         Accelerator.__init__(self, backend)
 
-    text = f"The accelerator {backend!r}; making one is `unavailable`, with the reason, where it cannot run."
+    text = f"The accelerator {backend!r}. The constructor raises `unavailable`, with the reason, if it cannot run."
     module = f"{__package__}.{backend}_accelerator"
     return _OfOneBackend(name, (Accelerator,), {"__init__": __init__, "__doc__": text, "__module__": module, "_backend": backend})

@@ -1,4 +1,4 @@
-"""DeepSpeed's base class of accelerators, from which a user derives one in Python:
+"""Counterpart of DeepSpeed's base class of accelerators, from which users derive their own:
 
     class MyCustomAccelerator(DeepSpeedAccelerator):
         def __init__(self):
@@ -9,8 +9,9 @@
 
     set_accelerator(MyCustomAccelerator())
 
-Nothing is abstract: what a class leaves out is that of AnyAccel's backend for its device, and a method that a later version adds
-breaks no class. C++ code of this process sees what the class says, too.
+No method is abstract. Methods that a class does not define are those of AnyAccel's backend for its
+device, so methods that a later version adds do not break existing classes. C++ code of this process
+also uses the class's methods.
 """
 
 from .. import _native
@@ -18,7 +19,7 @@ from .. import backend as _backend
 from ..errors import make_error
 from .accelerator import Accelerator
 
-# What C++ asks of a backend, by the methods that say it here.
+# Functions that C++ calls on a backend and that have the same name here.
 _SAME = ("device_count", "current_device", "set_device", "synchronize", "default_generator", "current_stream", "default_stream", "empty_cache",
          "reset_peak_memory_stats", "is_current_stream_capturing")
 _TRAITS = {"is_synchronized_device": "synchronized", "use_host_timers": "use_host_timers",
@@ -28,11 +29,14 @@ _TRAITS = {"is_synchronized_device": "synchronized", "use_host_timers": "use_hos
 
 
 class DeepSpeedAccelerator:
-    """Base of accelerators that are written in Python with DeepSpeed's methods. A class sets `_name` after `super().__init__()`, and
-    `_communication_backend_name` and `_compile_backend` where they differ; it overrides what it knows better.
+    """Base class of accelerators in Python with DeepSpeed's methods.
 
-    Its devices are those that `device_name()` names, or `_name` where that is not overridden: torch must know that device type once
-    the accelerator is used (`unavailable` where it does not)."""
+    A derived class sets `_name` after `super().__init__()`, and `_communication_backend_name` and
+    `_compile_backend` if they differ from the device's. It overrides methods as needed.
+
+    Its devices have the type that `device_name()` returns, or `_name` if that is not overridden.
+    Using the accelerator raises `unavailable` if torch does not know this device type.
+    """
 
     _stands_for_accelerator = True
 
@@ -45,25 +49,30 @@ class DeepSpeedAccelerator:
         return f"<{type(self).__name__} {self._name!r}>"
 
     def name(self):
-        """Its name: `_name`."""
+        """Return `_name`."""
         return self._name
 
     def device_name(self, device_index=None):
-        """`_name`, with the index where one is given and names carry one."""
+        """Return `_name`. With `device_index`, add the index if the device's names contain one."""
         if device_index is None:
             return self._name
         return self._all().device_name(device_index)
 
     def communication_backend_name(self):
-        """Name for torch.distributed: `_communication_backend_name`, or what AnyAccel has for the device."""
+        """Return the backend name for torch.distributed: `_communication_backend_name`, or
+        AnyAccel's for the device."""
         return self._communication_backend_name or self._all().communication_backend_name()
 
     def get_compile_backend(self):
-        """Backend for torch.compile: `_compile_backend`, or what AnyAccel has for the device."""
+        """Return the backend for torch.compile: `_compile_backend`, or AnyAccel's for the
+        device."""
         return self._compile_backend or self._all().get_compile_backend()
 
     def set_compile_backend(self, backend):
-        """Changes it; `invalid_argument` with the list when it is none that this accelerator or torch knows."""
+        """Set the backend for torch.compile.
+
+        Raise `invalid_argument`, with a list, if torch does not know it.
+        """
         if backend != self._compile_backend:
             import torch
             known = torch._dynamo.list_backends(exclude_tags=())
@@ -73,24 +82,28 @@ class DeepSpeedAccelerator:
         self._compile_backend = backend
 
     def _all(self):
-        """AnyAccel's accelerator with what this class says: for methods that it leaves out."""
+        """Return AnyAccel's accelerator that calls this class's overrides, for methods that the
+        class does not define."""
         made = self.__dict__.get("_anyaccel_all")
         if made is None:
-            # First, because torch's module for the device, where there is none, is made of the first one: it asks the device and not
-            # the class, whose methods may ask that module.
+            # _below() comes first, because the first accelerator provides torch's module for the
+            # device if there is none. That module must not call the class, whose methods may call
+            # the module.
             self._below()
             made = Accelerator(_backend.over(_device_below(self), _traits_of(self), _slots_of(type(self)), accelerator=self))
             self.__dict__["_anyaccel_all"] = made
         return made
 
     def _below(self):
-        """The same without what this class says: for `super()` in a method that it overrides."""
+        """Return AnyAccel's accelerator without this class's overrides, for `super()` in an
+        overriding method."""
         made = self.__dict__.get("_anyaccel_below")
         if made is None:
             made = self.__dict__["_anyaccel_below"] = Accelerator(_device_below(self))
         return made
 
-    # Only for what stands in no class above: a method of a later version, or one of the accelerator's fields.
+    # Only for names that no base class has: methods of a later version, and fields of the
+    # accelerator.
     def __getattr__(self, name):
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -98,7 +111,8 @@ class DeepSpeedAccelerator:
 
 
 def _forwarding(name):
-    """The method or property of Accelerator, for a class that leaves it out or reaches it by super()."""
+    """Return a method or property that forwards to Accelerator's, for classes that do not define
+    it or call it by super()."""
     model = getattr(Accelerator, name)
 
     def target(self):
@@ -126,7 +140,7 @@ def _overrides(cls, *names):
 
 def _device_type_of(accelerator):
     if not accelerator._name:
-        raise make_error("invalid_state", type(accelerator).__name__, "it has no name", hint="set `_name` after super().__init__()")
+        raise make_error("invalid_state", type(accelerator).__name__, "the accelerator has no name", hint="set `_name` after super().__init__()")
     name = accelerator.device_name() if _overrides(type(accelerator), "device_name") else accelerator._name
     return str(name).split(":")[0]
 
@@ -144,15 +158,15 @@ def _device_below(accelerator):
 
 
 def _require_known(device, where):
-    """Raise `unavailable` if torch does not know the device type, because the devices are torch's."""
+    """Raise `unavailable` if torch does not know the device type."""
     import torch
     try:
         torch.device(device)
     except RuntimeError:
         raise make_error("unavailable", where, "this process's LibTorch does not know the device type", got=repr(device[:100]),
-                         hint="do one of these: import the vendor's package for torch, which adds the type; if your library drives torch's PrivateUse1, call "
-                         f"torch.utils.rename_privateuse1_backend({device[:100]!r}) before set_accelerator(); let device_name() return the type that the "
-                         f"devices have in torch, such as 'cpu' (the accelerator's `_name` can stay as it is); or try it without a device: "
+                         hint="do one of these: import the vendor's package for torch, which adds the type; if your library uses torch's PrivateUse1, call "
+                         f"torch.utils.rename_privateuse1_backend({device[:100]!r}) before set_accelerator(); return the devices' type in torch, such as "
+                         f"'cpu', from device_name() (the accelerator's `_name` can stay as it is); or test without a device by setting "
                          f"SIM_STANDS_IN_FOR={device[:100]}") from None
 
 
@@ -172,7 +186,8 @@ def _traits_of(accelerator):
 
 
 def _slots_of(cls):
-    """A class of backends that asks the methods which an accelerator's class overrides, and no others."""
+    """Return a backend class that calls the methods that an accelerator's class overrides, and
+    no others."""
 
     def __init__(self, accelerator):
         self._accelerator = accelerator
@@ -222,7 +237,8 @@ def _memory_stats(self, index):
 
 
 def _asked(accelerator, index, *methods):
-    """What overridden methods say, and None for the others, which would ask back."""
+    """Return the results of overridden methods, and None for the others, which would call back
+    into this backend."""
     return tuple(getattr(accelerator, name)(index) if _overrides(type(accelerator), name) else None for name in methods)
 
 

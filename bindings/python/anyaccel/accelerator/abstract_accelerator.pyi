@@ -1,10 +1,14 @@
-# What an accelerator written in Python has beside the methods of all: those it leaves out are AnyAccel's. Its objects are
-# instances of Accelerator for isinstance(), too, although no class stands between.
+# Members of accelerators in Python, in addition to those of Accelerator. Methods that a class does
+# not define are AnyAccel's. At run time the class does not derive from Accelerator, but
+# isinstance() treats its objects as instances.
 from .accelerator import Accelerator
 
 class DeepSpeedAccelerator(Accelerator):
-    """Base of accelerators that are written in Python with DeepSpeed's methods. A class sets `_name` after `super().__init__()`, and
-    `_communication_backend_name` and `_compile_backend` where they differ; it overrides what it knows better."""
+    """Base class of accelerators in Python with DeepSpeed's methods.
+
+    A derived class sets `_name` after `super().__init__()`, and `_communication_backend_name` and
+    `_compile_backend` if they differ from the device's. It overrides methods as needed.
+    """
 
     _name: str | None
     _communication_backend_name: str | None

@@ -1,5 +1,8 @@
-"""The class Accelerator. Most of its methods are the C++ library's; here are the answers that never change, which
-are kept in Python because a call into C++ costs five times as much, and what Python says in another way than C++."""
+"""The class Accelerator. Most of its methods are in the C++ library.
+
+This module caches answers that never change, because a call into C++ takes five times as long, and
+defines methods whose interface differs in Python.
+"""
 
 import functools
 import os
@@ -21,12 +24,13 @@ def _tensor_maker(dtype):
     def maker(self):
         return functools.partial(torch.tensor, dtype=dtype, device=self._device_name)
 
-    maker.__doc__ = f"Makes a {dtype} tensor from values, on the current device."
+    maker.__doc__ = f"Creates a {dtype} tensor from values, on the current device."
     return maker
 
 
 class _Kind(type(_Native)):
-    """Users' accelerators that stand for one (abstract_accelerator.py) are accelerators, too."""
+    """Makes users' accelerators (abstract_accelerator.py) instances of Accelerator for
+    isinstance()."""
 
     def __instancecheck__(cls, value):
         if super().__instancecheck__(value):
@@ -35,13 +39,15 @@ class _Kind(type(_Native)):
 
 
 class Accelerator(_Native, metaclass=_Kind):
-    """The accelerator of a program. Get it from `get_accelerator()`; docs/methods.md lists what each method does.
+    """The accelerator of a process, returned by `get_accelerator()`. docs/methods.md describes
+    all methods.
 
-    A device index that is left out means the current device; one out of range raises `invalid_argument`. What the
-    device cannot do raises `anyaccel.Error` with code `unsupported`, and is never a silent nothing.
+    The default device index is the current device; an index out of range raises `invalid_argument`.
+    Unsupported operations raise `anyaccel.Error` with code `unsupported` and never fail silently.
     """
 
-    # What never changes lies in slots: from a dictionary of an object that C++ made, Python takes twice as long to read it.
+    # Constants are in slots, because reading them from the dictionary of an object that C++ created
+    # takes twice as long.
     __slots__ = ("__dict__", "_name", "_device_type", "_device_name", "_device_names", "_communication_backend_name", "_compile_backend",
                  "_is_synchronized", "_use_host_timers", "_resolves_data_dependency", "_handles_memory_backpressure",
                  "_supports_nvtx_domain", "_is_fp64_supported", "_pin_memory_alignment", "_op_builder_dir", "_export_envs",
@@ -49,16 +55,18 @@ class Accelerator(_Native, metaclass=_Kind):
                  "_is_triton_supported", "_supported_dtypes")
 
     def __init__(self, backend=None):
-        """The accelerator of this process; or one of a backend that the process need not use: an object, or a registered name."""
+        """Create the accelerator of this process, or of `backend` (an object or a registered
+        name), which the process need not use."""
         super().__init__(*([] if backend is None else [backend]))
-        # A backend sets variables for its vendor's libraries as it starts; children that get a copy of os.environ need them too.
+        # A starting backend sets variables for its vendor's libraries. Children that get a copy of
+        # os.environ need them, too.
         for variable, value in _native.environment():
             os.environ.setdefault(variable, value)
         self._name = super().name()
         self._device_type = super().device_type()
         self._device_name = super().device_name()
         self._device_names = {}
-        self._communication_backend_name = None  # looked for when first asked: it may take a second
+        self._communication_backend_name = None  # determined on first use, because it may take a second
         self._compile_backend = super().get_compile_backend()
         self._is_synchronized = super().is_synchronized_device()
         self._use_host_timers = super().use_host_timers()
@@ -70,7 +78,8 @@ class Accelerator(_Native, metaclass=_Kind):
         self._op_builder_dir = super().op_builder_dir()
         self._export_envs = super().export_envs()
         self._visible_devices_envs = super().visible_devices_envs()
-        # Of the host, whose devices are parts of one, these too; elsewhere they are the current device's, or of somebody's class.
+        # These are also constant for the host, whose devices are parts of one. Elsewhere they
+        # depend on the current device or on a user's class.
         host = self._name == "cpu" and (backend is None or isinstance(backend, str))
         self._current_device_name = super().current_device_name() if host else None
         self._is_available = super().is_available() if host else None
@@ -79,9 +88,10 @@ class Accelerator(_Native, metaclass=_Kind):
         self._is_triton_supported = super().is_triton_supported() if host else None
         self._supported_dtypes = super().supported_dtypes() if host else None
         self._op_builders = {}
-        self._python_builders = None  # looked for when first asked
+        self._python_builders = None  # determined on first use
         device_module.register(self)
-        # Of the host's two only one needs offering, and which one it will be is not asked here.
+        # The host's backend is "ccl" or "staged". "staged" is always registered, so only "ccl" is
+        # named, without determining which one is used.
         comm.register(self, [comm.CCL] if self._device_type == "cpu" else None)
 
     def __repr__(self):
@@ -91,7 +101,7 @@ class Accelerator(_Native, metaclass=_Kind):
         from .. import _notebook
         return _notebook.accelerator_html(self)
 
-    # What never changes.
+    # Constants
 
     def name(self):
         return self._name
@@ -118,8 +128,11 @@ class Accelerator(_Native, metaclass=_Kind):
         return self._is_fp64_supported
 
     def pin_memory(self, tensor, make_copy=True, match_shape=True, align_bytes=None):
-        """As in C++. Older DeepSpeed releases say `pin_memory(tensor, align_bytes)`: pinned memory is aligned to pages,
-        so a number of bytes, by name or as second argument, changes nothing."""
+        """Same as in C++.
+
+        `align_bytes`, by name or as the second argument as in older DeepSpeed releases, is ignored,
+        because pinned memory is aligned to pages.
+        """
         if not isinstance(make_copy, bool):
             make_copy, align_bytes = True, make_copy
         return super().pin_memory(tensor, make_copy, match_shape)
@@ -151,7 +164,7 @@ class Accelerator(_Native, metaclass=_Kind):
         try:
             return self._device_names[device_index]
         except KeyError:
-            # An index that was right once stays so.
+            # A valid index stays valid, so its name can be cached.
             name = self._device_names[device_index] = super().device_name(device_index)
             return name
 
@@ -186,7 +199,7 @@ class Accelerator(_Native, metaclass=_Kind):
         super().set_compile_backend(backend)
         self._compile_backend = backend
 
-    # What Python says in another way.
+    # Methods whose interface differs from C++
 
     @property
     def Stream(self):
@@ -211,42 +224,52 @@ class Accelerator(_Native, metaclass=_Kind):
         return Amp(self)
 
     def pin_empty(self, *size, dtype, device="cpu"):
-        """An uninitialized pinned host tensor: `pin_empty(2, 3, dtype=torch.float32)`, or the sizes as one tuple."""
+        """An uninitialized pinned host tensor: `pin_empty(2, 3, dtype=torch.float32)`.
+
+        The sizes can be one tuple.
+        """
         _require_host(device, "pin_empty")
         shape = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
         return super().pin_empty(dtype, list(shape))
 
     def pin_empty_like(self, tensor, device="cpu", dtype=None):
-        """The same with a tensor's shape, and its dtype unless another is given."""
+        """Like pin_empty(), with the shape of a tensor, and with its dtype if `dtype` is None."""
         _require_host(device, "pin_empty_like")
         return super().pin_empty(tensor.dtype if dtype is None else dtype, list(tensor.shape))
 
     def set_visible_devices_envs(self, current_env, local_accelerator_ids):
-        """Writes the devices of a local rank into an environment (any mapping, changed in place)."""
+        """Writes the devices of a local rank into an environment (any mapping, changed in
+        place)."""
         current_env.update(super().set_visible_devices_envs([str(i) for i in local_accelerator_ids]))
 
     def get_op_builder(self, class_name):
-        """The builder's class. Never None: an op that this backend lacks has a builder whose load() is `unsupported`."""
+        """The builder's class.
+
+        Never None: if this backend lacks the op, the builder's load() fails with `unsupported`.
+        """
         made = self._op_builders.get(class_name)
         if made is None:
             if self._python_builders is None:
                 self._python_builders = classes_of(self._op_builder_dir)
-            # The backend's own package stands above the ops that every backend has.
+            # Builders in the backend's own package override those that every backend has.
             made = self._python_builders.get(class_name) or builder_class(self, class_name)
             self._op_builders[class_name] = made
         return made
 
     def create_op_builder(self, class_name):
-        """A builder; never None, as get_op_builder()."""
+        """A builder. Never None, like get_op_builder()."""
         return self.get_op_builder(class_name)()
 
     def build_extension(self):
-        """torch's BuildExtension, for setup.py, which also has what a C++ extension needs of us: include_dirs,
-        library_dirs, libraries, cxx_flags, torch_version."""
+        """A class derived from torch's BuildExtension, for setup.py.
+
+        It adds what a C++ extension needs to use AnyAccel: include_dirs, library_dirs, libraries,
+        cxx_flags and torch_version.
+        """
         try:
             from torch.utils.cpp_extension import BuildExtension
         except ImportError as error:
-            raise make_error("unavailable", "build_extension", f"torch's part cannot be imported: {error}",
+            raise make_error("unavailable", "build_extension", f"cannot import torch.utils.cpp_extension: {error}",
                              hint="install setuptools") from error
         needs = super().build_extension()
         names = ("include_dirs", "library_dirs", "libraries", "cxx_flags", "torch_version")
@@ -259,7 +282,7 @@ def _require_host(device, where):
     except RuntimeError:
         kind = None
     if kind != "cpu":
-        raise make_error("invalid_argument", where, "pinned memory is the host's", got=f"device {device!r}", want="cpu")
+        raise make_error("invalid_argument", where, "pinned memory is always host memory", got=f"device {device!r}", want="cpu")
 
 
 _native.set_accelerator_class(Accelerator)

@@ -1,4 +1,4 @@
-"""Mixed precision, as older DeepSpeed releases have it in `get_accelerator().amp()`."""
+"""Mixed precision with the interface of `get_accelerator().amp()` in older DeepSpeed releases."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ class Amp:
         self._accelerator = accelerator
 
     def autocast(self, dtype: torch.dtype, enabled: bool = True, cache_enabled: bool = True) -> "_native.Scope":
-        """Runs the ops of a `with` block in `dtype` where that is safe."""
+        """Return a context manager that runs ops in `dtype` where that is safe."""
         return self._accelerator.autocast(dtype, enabled=enabled, cache_enabled=cache_enabled)
 
     def GradScaler(self, **options: Any) -> torch.amp.GradScaler:
-        """torch.amp.GradScaler for this accelerator's devices."""
+        """Return a torch.amp.GradScaler for this accelerator's devices."""
         return torch.amp.GradScaler(device=self._accelerator.device_type(), **options)
 
     grad_scaler = GradScaler

@@ -1,6 +1,9 @@
 from .accelerator import Accelerator
 
 class HPU_Accelerator(Accelerator):
-    """The accelerator "hpu"; making one is `unavailable`, with the reason, where it cannot run."""
+    """The accelerator "hpu".
+
+    The constructor raises `unavailable`, with the reason, if it cannot run.
+    """
 
     def __init__(self) -> None: ...

@@ -1,4 +1,4 @@
-"""As DeepSpeed's module of this name."""
+"""Counterpart of DeepSpeed's module of the same name."""
 
 from ._by_name import class_of
 

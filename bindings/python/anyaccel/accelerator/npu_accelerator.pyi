@@ -1,6 +1,9 @@
 from .accelerator import Accelerator
 
 class NPU_Accelerator(Accelerator):
-    """The accelerator "npu"; making one is `unavailable`, with the reason, where it cannot run."""
+    """The accelerator "npu".
+
+    The constructor raises `unavailable`, with the reason, if it cannot run.
+    """
 
     def __init__(self) -> None: ...

@@ -1,4 +1,4 @@
-"""As DeepSpeed's module of this name."""
+"""Counterpart of DeepSpeed's module of the same name."""
 
 from . import get_accelerator, is_current_accelerator_supported, set_accelerator
 

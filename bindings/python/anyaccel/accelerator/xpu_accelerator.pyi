@@ -1,6 +1,9 @@
 from .accelerator import Accelerator
 
 class XPU_Accelerator(Accelerator):
-    """The accelerator "xpu"; making one is `unavailable`, with the reason, where it cannot run."""
+    """The accelerator "xpu".
+
+    The constructor raises `unavailable`, with the reason, if it cannot run.
+    """
 
     def __init__(self) -> None: ...

@@ -1,11 +1,13 @@
-"""Counterpart of `deepspeed.comm` (`import anyaccel.comm as dist`), and torch.distributed backends for devices without a vendor's own.
+"""Counterpart of `deepspeed.comm` (`import anyaccel.comm as dist`), and torch.distributed
+backends for devices without a vendor's own.
 
     torch.distributed.init_process_group(get_accelerator().communication_backend_name())
 
-works on every accelerator: choosing the accelerator registers its backend name with torch, unless torch or a vendor's
-package already has a backend of that name. "staged" is always registered, and on the host also "ccl": oneCCL, or an
-error that says why it is unavailable. torch itself rejects "nccl" and "xccl" if it was built without them; then its
-default for the device, init_process_group() without a name, is "staged".
+works on every accelerator: choosing the accelerator registers its backend name with torch, unless
+torch or a vendor's package already has a backend of that name. "staged" is always registered, and
+on the host also "ccl": oneCCL, or an error that says why it is unavailable. torch itself rejects
+"nccl" and "xccl" if it was built without them; then its default for the device,
+init_process_group() without a name, is "staged".
 """
 
 from typing import Any
@@ -17,7 +19,8 @@ CCL = "ccl"
 
 
 def register(accelerator, names=None):
-    """Register "staged" and `names` (default: the accelerator's own name) with torch, unless already taken."""
+    """Register "staged" and `names` (default: the accelerator's own name) with torch, unless
+    already taken."""
     if not distributed.is_available():
         return
     devices = list(dict.fromkeys(["cpu", accelerator.device_type()]))

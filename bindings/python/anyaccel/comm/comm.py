@@ -1,6 +1,9 @@
-"""The functions of `deepspeed.comm`, implemented with torch.distributed; `anyaccel.comm` re-exports them.
+"""The functions of `deepspeed.comm`, implemented with torch.distributed; `anyaccel.comm`
+re-exports them.
 
-They have DeepSpeed's arguments. `prof`, `log_name` and `debug`, which DeepSpeed uses for its log of calls, are ignored."""
+They have DeepSpeed's arguments. `prof`, `log_name` and `debug`, which DeepSpeed uses for its log of
+calls, are ignored.
+"""
 
 import functools
 import os
@@ -33,7 +36,8 @@ def _like(function, **renamed):
 
 
 def _newer(name, before):
-    """Return a torch function by its new name, or by the name in older versions, which newer ones deprecate."""
+    """Return a torch function by its new name, or by the name in older versions, which newer
+    ones deprecate."""
     return getattr(distributed, name, None) or getattr(distributed, before)
 
 
@@ -88,7 +92,7 @@ def new_group(ranks):
 
 
 def get_world_group():
-    """The group of all ranks."""
+    """Return the group of all ranks."""
     return distributed.group.WORLD
 
 
@@ -120,7 +124,8 @@ def get_all_ranks_from_group(group=None):
 
 
 def inference_all_reduce(tensor, op=ReduceOp.SUM, group=None):
-    """all_reduce(), through shared memory if its op is available and the tensor is in host memory."""
+    """all_reduce(), through shared memory if its op is available and the tensor is in host
+    memory."""
     builder = get_accelerator().create_op_builder("ShareMemCommBuilder")
     if tensor.device.type == "cpu" and builder.is_compatible():
         builder.load().inference_all_reduce(tensor, str(op).rsplit(".", 1)[-1].lower(), group)
@@ -148,7 +153,10 @@ def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
 
 
 def all_gather_coalesced(output_tensors, input_tensors, group=None, async_op=False):
-    """all_gather_into_tensor() of each pair. With `async_op`, returns one handle for all of them."""
+    """all_gather_into_tensor() of each pair.
+
+    With `async_op`, returns one handle for all of them.
+    """
     works = [all_gather_into_tensor(output, each, group, async_op) for output, each in zip(output_tensors, input_tensors)]
     return _Works(works) if async_op else None
 
@@ -160,10 +168,12 @@ def initialize_mesh_device(mesh_shape, mesh_dim_names):
 
 def init_distributed(dist_backend=None, auto_mpi_discovery=True, distributed_port=DEFAULT_PORT, verbose=True, timeout=DEFAULT_TIMEOUT, init_method=None,
                      dist_init_required=None, config=None, rank=-1, world_size=-1):
-    """Start torch.distributed with `dist_backend` (default: the accelerator's backend) unless it is already started.
+    """Start torch.distributed with `dist_backend` (default: the accelerator's backend) unless it
+    is already started.
 
-    The rank comes from the variables that `anyaccel launch`, torchrun and DeepSpeed's launcher set, or from Open MPI's variables.
-    `config` is ignored."""
+    The rank comes from the variables that `anyaccel launch`, torchrun and DeepSpeed's launcher set,
+    or from Open MPI's variables. `config` is ignored.
+    """
     if dist_init_required is False or distributed.is_initialized():
         if not distributed.is_initialized():
             raise make_error("invalid_state", "init_distributed", "torch.distributed was not started", got="dist_init_required=False",
@@ -174,7 +184,7 @@ def init_distributed(dist_backend=None, auto_mpi_discovery=True, distributed_por
     given = {} if rank < 0 else {"rank": rank, "world_size": world_size}
     name = dist_backend or get_accelerator().communication_backend_name()
     if verbose and int(os.environ.get("RANK", max(rank, 0))) == 0:
-        print(f"anyaccel: torch.distributed starts with the backend {name}")
+        print(f"anyaccel: starting torch.distributed with the backend {name}")
     distributed.init_process_group(name, timeout=timeout, init_method=init_method, **given)
 
 

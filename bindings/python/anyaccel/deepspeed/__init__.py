@@ -1,11 +1,13 @@
-"""DeepSpeed on AnyAccel's accelerator and ops. Import this module before DeepSpeed; nothing else is needed:
+"""DeepSpeed on AnyAccel's accelerator and ops.
+
+Import this module before DeepSpeed; nothing else is needed:
 
     import anyaccel.deepspeed
     import deepspeed
 
-ANYACCEL_DEEPSPEED=1 does the same in every Python process that finds the installed package, including launchers' children and
-workers. Alternatively, an import hook of your own may import this module right after `deepspeed.accelerator.real_accelerator` is
-executed.
+ANYACCEL_DEEPSPEED=1 does the same in every Python process that finds the installed package,
+including launchers' children and workers. Alternatively, an import hook of your own may import this
+module right after `deepspeed.accelerator.real_accelerator` is executed.
 """
 
 import sys
@@ -17,10 +19,12 @@ from ..errors import make_error
 
 
 def accelerator() -> Any:
-    """Return the object for DeepSpeed's `set_accelerator`, one per process, of a class derived from DeepSpeedAccelerator.
+    """Return the object for DeepSpeed's `set_accelerator`, one per process, of a class derived
+    from DeepSpeedAccelerator.
 
-    It represents the accelerator that AnyAccel uses at the first call. Imports DeepSpeed, which then already uses this object
-    unless another one was chosen."""
+    It represents the accelerator that AnyAccel uses at the first call. Imports DeepSpeed, which
+    then already uses this object unless another one was chosen.
+    """
     from . import adapter
     return adapter.accelerator()
 
@@ -30,11 +34,12 @@ def _install():
     if _hook.installed():
         return
     real = sys.modules.get(_hook.MODULE)
-    # During its import, DeepSpeed binds builders and methods of its accelerator, always through this module, which holds the object.
+    # During its import, DeepSpeed binds builders and methods of its accelerator, always through
+    # this module, which holds the object.
     if real is not None and (real.__dict__.get("ds_accelerator") is not None or not hasattr(real, "set_accelerator")):
         raise make_error("invalid_state", "anyaccel.deepspeed", "DeepSpeed has already chosen its own accelerator and bound its functions",
                          hint="do one of these: import anyaccel.deepspeed before deepspeed; set ANYACCEL_DEEPSPEED=1 for the whole program; import "
-                         f"anyaccel.deepspeed in an import hook right after {_hook.MODULE} was executed")
+                         f"anyaccel.deepspeed in an import hook right after {_hook.MODULE} is executed")
     _hook.install()
     if real is not None:
         _hook.catch_up()

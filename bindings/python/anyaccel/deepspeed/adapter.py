@@ -1,7 +1,9 @@
-"""The object that DeepSpeed gets: AnyAccel's accelerator behind DeepSpeed's base class.
+"""The accelerator object for DeepSpeed: AnyAccel's accelerator behind DeepSpeed's base class.
 
-Most members are those of our accelerator itself. What differs is what DeepSpeed's Python expects of its own accelerators: on a device
-whose calls are done when they return (cpu) there are no streams, and a device index there is a local rank, which says nothing."""
+Most members are those of our accelerator. The others do what DeepSpeed's Python code expects of its
+own accelerators. On a synchronous device (cpu) there are no streams, and a device index is a local
+rank, which is ignored.
+"""
 
 import contextlib
 import sys
@@ -11,14 +13,15 @@ import torch
 from .. import _native
 from .builders import builder_class
 
-# As in DeepSpeed's base class, which counts pinned memory, has a backend of its own, and asks the three methods below for the rest.
+# Inherited from DeepSpeed's base class, which counts pinned memory and has its own backend. It
+# calls the _torch_* methods below.
 _THEIRS = {"pin_memory", "pin_empty", "pin_empty_like", "is_pinned", "unpin_memory"}
 _PROPERTIES = ("BFloat16Tensor", "ByteTensor", "DoubleTensor", "Event", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "Stream")
-# Methods whose only argument is a device's index, and what else takes one.
+# Methods with a device index as their only argument.
 _OF_A_DEVICE = ("available_memory", "device", "device_name", "max_memory_allocated", "max_memory_cached", "max_memory_reserved",
                 "memory_allocated", "memory_cached", "memory_reserved", "memory_stats", "reset_max_memory_allocated",
                 "reset_max_memory_cached", "reset_peak_memory_stats", "synchronize", "total_memory", "get_rng_state")
-# What never changes: on every device, and on the host alone, where it says nothing of one device.
+# Methods that return constants: on every device, and only on the host.
 _CONSTANTS = ("handles_memory_backpressure", "is_synchronized_device", "resolves_data_dependency", "use_host_timers")
 _CONSTANTS_OF_THE_HOST = ("current_device_name", "is_available", "is_bf16_supported", "is_fp16_supported", "is_triton_supported")
 
@@ -29,11 +32,11 @@ _made = None
 
 
 def accelerator():
-    """The one of this process."""
+    """Return this process's object for DeepSpeed, creating it if necessary."""
     global _made
     if _made is None:
         from .._native import get_accelerator
-        # First: importing this imports all of DeepSpeed, which may come back here and make it.
+        # This imports all of DeepSpeed, which may call this function and create the object.
         from deepspeed.accelerator.abstract_accelerator import DeepSpeedAccelerator
         if _made is None:
             own = get_accelerator()
@@ -42,13 +45,17 @@ def accelerator():
 
 
 def give(real):
-    """Called right after DeepSpeed's module that keeps the accelerator was executed."""
+    """Set the accelerator in DeepSpeed's module that stores it, right after the module is
+    executed."""
     real.set_accelerator(accelerator())
 
 
 def _adapter_class(base, own):
-    """All methods stand in the class, which has one object: Python finds them there at once, and in an object with many fields in
-    three times that."""
+    """Return the class of the object.
+
+    It contains all methods, because looking them up in an object with many fields takes three times
+    as long.
+    """
     members = dict(vars(_Members))
     for name in ("__dict__", "__weakref__"):
         members.pop(name, None)
@@ -70,7 +77,7 @@ def _forwarding_property(name):
 
 
 def _without_streams(own):
-    """What DeepSpeed expects where calls are done when they return."""
+    """Return the methods that DeepSpeed expects of a synchronous device."""
     made = {name: _ignoring_index(getattr(own, name)) for name in _OF_A_DEVICE}
     made |= {
         "set_device": lambda device_index: None,
@@ -90,7 +97,8 @@ def _set_visible_devices(current_env, local_accelerator_ids):
     current_env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, local_accelerator_ids))
 
 
-# DeepSpeed's launcher wants one variable at least, and each set for its ranks; its own accelerator of the CPU names this one.
+# DeepSpeed's launcher requires at least one variable, which it sets for its ranks. DeepSpeed's own
+# CPU accelerator names this one.
 _VISIBLE_DEVICES = {"visible_devices_envs": staticmethod(lambda: ["CUDA_VISIBLE_DEVICES"]), "set_visible_devices_envs": staticmethod(_set_visible_devices)}
 
 
@@ -103,7 +111,8 @@ def _ignoring_index(function):
 
 
 def _taking_any_index(function):
-    """ZeRO-3 gives the text of LOCAL_RANK, and to set_device() a torch.device, as quantized weights do to current_stream()."""
+    """Return the function with an index of any type: ZeRO-3 passes LOCAL_RANK as a str, and
+    ZeRO-3 and quantized weights pass a torch.device."""
 
     def taking_any_index(device_index=None):
         if isinstance(device_index, str):
@@ -116,7 +125,10 @@ def _taking_any_index(function):
 
 
 def _constants(own):
-    """Methods that only say what they know. What somebody's class says is asked each time."""
+    """Return methods with constant results.
+
+    A user's accelerator class has none: its methods are called each time.
+    """
     if not isinstance(own, _native.Accelerator):
         return {}
     host = own.name() == "cpu"
@@ -127,7 +139,12 @@ def _constants(own):
 
 
 def _of_group_at_hand(name):
-    """DeepSpeed takes a process group that the program made, but for "ccl", whose own it starts, which wants a launcher's variables."""
+    """Return the communication backend for DeepSpeed.
+
+    DeepSpeed uses a process group that the program has created, except with "ccl": then it starts
+    its own, which requires a launcher's variables. So if a group exists, its backend replaces
+    "ccl".
+    """
     if name == "ccl" and torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_backend()
     return name
@@ -158,14 +175,15 @@ class _Members:
         self._builders = {}
         self._synchronous = own.is_synchronized_device()
         self.supports_nvtx_domain = own.supports_nvtx_domain()
-        # pinning the host's memory for the host means nothing, and DeepSpeed counts it as not pinned
+        # Pinning has no meaning if the device is the host, and DeepSpeed then counts host memory as
+        # not pinned.
         self._torch_pins_host_memory = own.device_type() != "cpu"
-        self._known_communication_backend = None  # looked for when first asked: it may take a second
+        self._known_communication_backend = None  # determined on first use, because it may take a second
 
     def __repr__(self):
         return f"<anyaccel.deepspeed.accelerator() {self._name!r}>"
 
-    # DeepSpeed's code looks at these two fields of an accelerator.
+    # DeepSpeed's code reads these two fields of an accelerator.
     @property
     def _communication_backend_name(self):
         return self.communication_backend_name()
@@ -189,7 +207,7 @@ class _Members:
         return None if self._synchronous else self._own.Event
 
     def random(self):
-        """torch.random: DeepSpeed reaches through it for `fork_rng` and the like."""
+        """Return torch.random, because DeepSpeed uses its functions, for example `fork_rng`."""
         return torch.random
 
     def get_op_builder(self, class_name):
@@ -205,7 +223,8 @@ class _Members:
         return __package__ + ".op_builder"
 
     def export_envs(self):
-        """Those of the device, and what makes the ranks of other hosts like this one."""
+        """Return the device's prefixes, and those of variables that ranks on other hosts must
+        share with this process."""
         return [*self._own.export_envs(), "ANYACCEL", "DS_ACCELERATOR"]
 
     def _torch_pin_memory(self, tensor):
@@ -219,8 +238,11 @@ class _Members:
         return self._own.is_pinned(tensor) and not (pool is not None and pool.is_freed(tensor))
 
     def register_host_memory(self, address, num_bytes):
-        """Return False, without an error, for memory that the accelerator's allocator has pinned, because DS_PIN_MEMORY_BACKEND=native
-        registers the memory that it gets from our pin_memory op."""
+        """Return False, without an error, for memory that the accelerator's allocator has
+        already pinned.
+
+        DS_PIN_MEMORY_BACKEND=native registers the memory that it gets from our pin_memory op.
+        """
         pool = sys.modules.get(_POOL)
         if pool is not None and pool.is_given(address):
             return False

@@ -1,8 +1,12 @@
-"""Builder classes for DeepSpeed: they derive from its OpBuilder, and load() gives the ops of AnyAccel."""
+"""Builder classes for DeepSpeed.
+
+They derive from its OpBuilder, and load() returns AnyAccel's ops.
+"""
 
 from ..errors import Error
 
-# What DeepSpeed's Python imports by these names, and all that `deepspeed.ops.__compatible_ops__` and ds_report list.
+# Builders that DeepSpeed's Python code imports, and all that `deepspeed.ops.__compatible_ops__` and
+# ds_report list.
 NAMES = ("AsyncIOBuilder", "CCLCommBuilder", "CPUAdagradBuilder", "CPUAdamBuilder", "CPULionBuilder", "DeepCompileBuilder",
          "EvoformerAttnBuilder", "FPQuantizerBuilder", "FusedAdamBuilder", "FusedLambBuilder", "FusedLionBuilder", "GDSBuilder",
          "InferenceBuilder", "InferenceCoreBuilder", "InferenceCutlassBuilder", "NotImplementedBuilder", "PinMemoryBuilder",
@@ -11,17 +15,20 @@ NAMES = ("AsyncIOBuilder", "CCLCommBuilder", "CPUAdagradBuilder", "CPUAdamBuilde
 
 
 class NotImplementedOp(Error, ValueError):
-    """An op that AnyAccel does not have. A ValueError because that is what DeepSpeed's own builder raises for it."""
+    """Raised for ops that AnyAccel lacks.
+
+    It is also a ValueError, which DeepSpeed's own builder raises in this case.
+    """
 
 
 def builder_class(own, class_name):
-    """The class for DeepSpeed's name of a builder. Never None."""
+    """Return the class for a builder's name in DeepSpeed. Never None."""
     from deepspeed.ops.op_builder.builder import OpBuilder
     members = dict(vars(_Members), NAME=own.get_op_builder(class_name).NAME, _own=own, _class_name=class_name)
     for name in ("__dict__", "__weakref__"):
         members.pop(name, None)
     members["BUILD_VAR"] = "DS_BUILD_" + members["NAME"].upper()
-    if class_name == "FPQuantizerBuilder":  # asked of DeepSpeed's class, before anything is loaded
+    if class_name == "FPQuantizerBuilder":  # DeepSpeed calls these on the class, before loading the op
         from ..ops import fp_quantizer
         for name in ("get_default_quant_dtype", "get_quant_range"):
             members[name] = staticmethod(getattr(fp_quantizer, name))
@@ -38,15 +45,15 @@ class _Members:
         return self._ours.absolute_name()
 
     def sources(self):
-        """None that DeepSpeed could build: `anyaccel op build` builds ours."""
+        """Return no sources, because `anyaccel ops build` builds the ops instead of DeepSpeed."""
         return []
 
     def is_compatible(self, verbose=False):
         return self._ours.is_compatible(verbose)
 
     def builder(self):
-        """For setup.py of DeepSpeed, which shall build nothing here."""
-        raise NotImplementedOp(f"[{self._class_name}::builder] AnyAccel's ops are no setuptools extensions; install DeepSpeed with "
+        """Raise NotImplementedOp, because DeepSpeed's setup.py cannot build AnyAccel's ops."""
+        raise NotImplementedOp(f"[{self._class_name}::builder] AnyAccel's ops are not setuptools extensions; install DeepSpeed with "
                                "DS_BUILD_OPS=0", "unsupported")
 
     def load(self, verbose=True):

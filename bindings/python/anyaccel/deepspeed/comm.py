@@ -1,4 +1,5 @@
-"""Fixes for DeepSpeed's communication over oneCCL, which otherwise hangs or returns wrong results."""
+"""Fixes for DeepSpeed's communication over oneCCL, which otherwise hangs or returns wrong
+results."""
 
 import torch
 
@@ -9,15 +10,18 @@ def mend(ccl):
     """Patch DeepSpeed's module `ccl` (0.19.8), right after it is executed."""
     _mend_ranks(ccl.CCLBackend)
     _mend_reductions(ccl)
-    # DeepSpeed's own scatter has the arguments of a gather. oneCCL has no scatter, so torch's is used.
+    # DeepSpeed's own scatter has the arguments of a gather. oneCCL has no scatter, so torch's is
+    # used.
     ccl.CCLBackend.scatter = ccl.TorchBackend.scatter
 
 
 def _mend_ranks(backend):
     """Make get_all_ranks_from_group() terminate for the group of all ranks.
 
-    DeepSpeed counts a group's ranks by asking torch for rank after rank until torch raises. For the group of all ranks, torch (2.13)
-    accepts any number, so the loop never ends and exhausts memory, for example in training with AutoTP."""
+    DeepSpeed counts a group's ranks by asking torch for rank after rank until torch raises. For the
+    group of all ranks, torch (2.13) accepts any number, so the loop never ends and exhausts memory,
+    for example in training with AutoTP.
+    """
     of_any = backend.get_all_ranks_from_group
 
     def get_all_ranks_from_group(self, group):
@@ -31,8 +35,11 @@ def _bitwise(op):
 
 
 def _mend_reductions(ccl):
-    """Fix three defects: bitwise reductions, which oneCCL lacks, go through torch's backend; an asynchronous all_reduce returns a
-    handle; and inference_all_reduce reduces over its group instead of over all ranks."""
+    """Fix three defects of the reductions.
+
+    Bitwise reductions, which oneCCL lacks, use torch's backend. An asynchronous all_reduce returns
+    a handle. inference_all_reduce reduces over its group instead of over all ranks.
+    """
     backend, over_torch, total = ccl.CCLBackend, ccl.TorchBackend, ccl.ReduceOp.SUM
     over_ccl, reduce_over_ccl = backend.all_reduce, backend.reduce
 

@@ -1,5 +1,9 @@
-"""What DeepSpeed's inference v2 (0.19.8) needs on a CPU. Its modules give torch the number of the current device, which torch takes for an
-accelerator's, ask CUDA how large blocks of attention shall be and whether there may be weights of six bits, and pin a list of blocks."""
+"""Fixes that let DeepSpeed's inference v2 (0.19.8) run on a CPU.
+
+Its modules pass torch the index of the current device, which torch interprets as an accelerator's.
+They query CUDA for the size of attention blocks and for the support of 6-bit weights, and they pin
+a list of blocks.
+"""
 
 import types
 
@@ -7,7 +11,7 @@ import torch
 
 
 def mend(module):
-    """Called right after a module of `deepspeed.inference.v2` was executed."""
+    """Patch a module of `deepspeed.inference.v2`, right after it is executed."""
     from deepspeed.accelerator import get_accelerator
     if get_accelerator()._name != "cpu":
         return
@@ -33,17 +37,20 @@ def _with_six_bits(module, theirs):
 
 
 def _query_block(head_size):
-    """Queries that read a head's keys together. A thread takes them one by one: few make more work for threads."""
+    """Return the number of queries that read a head's keys together.
+
+    A thread computes them one by one, so a small block gives more threads work.
+    """
     return 32
 
 
 def _key_block(head_size):
-    """Tokens of a block of the cache."""
+    """Return the number of tokens in a block of the KV cache."""
     return 64
 
 
 class _WithoutPinning(types.ModuleType):
-    """torch, but for `pin_memory`: there is no device that memory would be pinned for."""
+    """torch without `pin_memory`, because there is no device for which to pin memory."""
 
     def arange(self, *arguments, pin_memory=False, **named):
         return torch.arange(*arguments, **named)
@@ -53,7 +60,7 @@ class _WithoutPinning(types.ModuleType):
 
 
 class _ByName:
-    """The accelerator, whose current device is a name for torch."""
+    """The accelerator with a current_device() that returns torch's name for the device."""
 
     def __init__(self, accelerator):
         self._accelerator = accelerator

@@ -1,6 +1,11 @@
-"""What DeepSpeed's injected inference layers (0.19.8) need to stand in models of today's transformers (5), which gives a layer its cache, and of
-most models wants one tensor back. DeepSpeed's layers know neither: they take the cache for a mask, and what they keep their keys and values in
-says nothing to the model, which then counts positions and masks from 0 with each token."""
+"""Fixes that let DeepSpeed's injected inference layers (0.19.8) work in models of transformers
+5.
+
+transformers 5 passes a cache to each layer, and most models expect a single tensor as the result.
+DeepSpeed's layers support neither. They treat the cache as a mask and keep keys and values in their
+own workspace, which the model does not know, so the model counts positions and masks from 0 for
+each token.
+"""
 
 import functools
 import inspect
@@ -11,7 +16,7 @@ from ..errors import make_error
 
 
 def mend_containers(base):
-    """Called right after DeepSpeed's module `module_inject.containers.base` was executed."""
+    """Patch DeepSpeed's module `module_inject.containers.base`, right after it is executed."""
     container = base.BaseTransformerContainer
     create = container.create_ds_model_config
 
@@ -23,7 +28,7 @@ def mend_containers(base):
         config = create(self)
         if _gives_one_tensor(type(layer)):
             config.return_tuple = config.return_single_tuple = False
-        # DistilBERT's policy knows that its norms follow, and tells nobody.
+        # DistilBERT's policy stores that its norms follow the residuals, but does not pass it on.
         config.pre_layer_norm = getattr(self.policy, "preln", config.pre_layer_norm)
         return config
 
@@ -31,7 +36,7 @@ def mend_containers(base):
 
 
 def mend(ds_transformer):
-    """Called right after DeepSpeed's module `ds_transformer` was executed."""
+    """Patch DeepSpeed's module `ds_transformer`, right after it is executed."""
     layer_class = ds_transformer.DeepSpeedTransformerInference
     forward = layer_class.forward
 
@@ -44,9 +49,10 @@ def mend(ds_transformer):
         tokens = (args[0] if args else kwargs.get("hidden_states", kwargs.get("input"))).shape[1]
         past = cache.get_seq_length()
         if layer == 0 and past == 0:
-            self.workspace.reset_cache()  # a prompt of one token looks like one more token to the op
+            self.workspace.reset_cache()  # the op would treat a prompt of one token as a further token
         if layer == 0 and past > 0 and tokens > 1:
-            raise make_error("unsupported", "anyaccel.deepspeed", "several tokens stand behind others", f"{tokens} behind {past}", "one, or a new prompt", hint="DeepSpeed's injected layers take no other")
+            raise make_error("unsupported", "anyaccel.deepspeed", "DeepSpeed's injected layers cannot append several tokens at once",
+                             f"{tokens} tokens after {past}", "one token, or a new prompt")
         args = [None if _is_cache(each) else each for each in args]
         kwargs = {name: each for name, each in kwargs.items() if not _is_cache(each)}
         out = forward(self, *args, **dict(kwargs, use_cache=False))
@@ -58,7 +64,10 @@ def mend(ds_transformer):
 
 
 def _give_sizes(attention):
-    """GPT-NeoX's attention had them itself once, where its policy looks."""
+    """Set the sizes in GPT-NeoX's attention, from which DeepSpeed's policy reads them.
+
+    Older versions of transformers set them.
+    """
     config = getattr(attention, "config", None)
     for name in ("hidden_size", "num_attention_heads"):
         if config is not None and not hasattr(attention, name) and hasattr(config, name):
@@ -66,16 +75,17 @@ def _give_sizes(attention):
 
 
 def _refuse_shared_keys(layer):
-    """DeepSpeed puts the three matrices into one of three equal parts, and fails somewhere behind."""
+    """Raise `unsupported` if heads share keys: DeepSpeed fuses the three matrices as equal parts
+    and fails later."""
     attention = getattr(layer, "self_attn", None)
     sizes = [len(part.weight) for part in (getattr(attention, name, None) for name in ("q_proj", "k_proj")) if hasattr(part, "weight")]
     if len(set(sizes)) > 1:
-        raise make_error("unsupported", "anyaccel.deepspeed", f"DeepSpeed injects no layer of {type(layer).__name__} whose heads share keys",
-                         f"{sizes[0]} rows of queries and {sizes[1]} of keys", "as many of both", "give replace_with_kernel_inject=False")
+        raise make_error("unsupported", "anyaccel.deepspeed", f"DeepSpeed cannot inject layers of {type(layer).__name__} whose heads share keys",
+                         f"{sizes[0]} rows of queries and {sizes[1]} of keys", "equal numbers", "set replace_with_kernel_inject=False")
 
 
 def _gives_one_tensor(layer_class):
-    if layer_class.__name__ == "GPTNeoXLayer":  # says nothing of it
+    if layer_class.__name__ == "GPTNeoXLayer":  # its forward() has no return annotation
         return True
     try:
         return inspect.signature(layer_class.forward).return_annotation in (torch.Tensor, "torch.Tensor")
@@ -88,7 +98,7 @@ def _is_cache(given):
 
 
 def _tell(cache, layer, keys, values):
-    """The model's cache gets the op's own memory: nothing is copied."""
+    """Make the model's cache refer to the op's memory, without copying."""
     cache.update(keys[:, :, :0], values[:, :, :0], layer)
     held = cache.layers[layer]
     if held.keys.shape[2] == 0 or held.keys.shape[2] < keys.shape[2]:

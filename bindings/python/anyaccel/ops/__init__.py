@@ -1,4 +1,7 @@
-"""Ops, each as the module-like object that its builder's load() returns. A module here has the functions; the builder loads them."""
+"""Ops, each as the module-like object that its builder's load() returns.
+
+The modules define the functions; the builders load them.
+"""
 
 
 def __getattr__(name):

@@ -1,1 +1,1 @@
-# Nothing is named here: a module of ops loads its op when it is imported.
+# Submodules are imported by name. Each loads its op on first use.

@@ -35,10 +35,14 @@ def _returning_zero(call):
 
 
 def bind(module, builder, names):
-    """Return `__getattr__` for a module whose functions are the ops themselves. The first use of a name loads the op and sets the name.
+    """Return `__getattr__` for a module whose functions are the ops themselves.
 
-    The name is set to a quick call of the op if there is one (native/ops.cpp), else to the dispatcher's function. DeepSpeed's functions
-    that create, change and destroy an optimizer return 0, so ours do too."""
+    The first use of a name loads the op and sets the name.
+
+    The name is set to a quick call of the op if there is one (native/ops.cpp), else to the
+    dispatcher's function. DeepSpeed's functions that create, change and destroy an optimizer return
+    0, so ours do too.
+    """
 
     def get(name):
         if name not in names:

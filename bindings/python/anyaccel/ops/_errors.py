@@ -1,4 +1,4 @@
-"""Errors of ops under the name that all of AnyAccel's have."""
+"""Converts errors of ops to anyaccel.Error."""
 
 import functools
 
@@ -6,8 +6,8 @@ from ..errors import CODES, Error
 
 
 def telling(code_of):
-    """A decorator: the RuntimeError that torch makes of an op's error becomes `anyaccel.Error`. `code_of(message)` has its kind, -1
-    for an error that is torch's own."""
+    """Return a decorator that converts the RuntimeError that torch raises for an op's error to
+    `anyaccel.Error`. `code_of(message)` returns its code's number, or -1 for torch's own errors."""
 
     def decorate(call):
         @functools.wraps(call)

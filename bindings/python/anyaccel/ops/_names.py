@@ -1,4 +1,4 @@
-"""DeepSpeed's argument names, where ours differ."""
+"""Accepts DeepSpeed's argument names where ours differ."""
 
 import functools
 

@@ -1,4 +1,5 @@
-"""Common base of the optimizers with DeepSpeed's names: the loop over parameters, and the state in DeepSpeed's format."""
+"""Common base of the optimizers with DeepSpeed's names: the loop over parameters, and the state
+in DeepSpeed's format."""
 
 import itertools
 import weakref
@@ -18,11 +19,14 @@ class Optimizer(torch.optim.Optimizer):
 
     def _refuse_amsgrad(self, amsgrad):
         if amsgrad:
-            raise make_error("unsupported", type(self).__name__, "there is no AMSGrad variant", got="amsgrad=True", want="amsgrad=False")
+            raise make_error("unsupported", type(self).__name__, "AMSGrad is not supported", got="amsgrad=True", want="amsgrad=False")
 
     @torch.no_grad()
     def step(self, closure=None):
-        """Update all parameters that have a gradient. Returns the loss that `closure` recomputes, or None."""
+        """Update all parameters that have a gradient.
+
+        Returns the loss that `closure` recomputes, or None.
+        """
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -54,7 +58,8 @@ class HostOptimizer(Optimizer):
         weakref.finalize(self, getattr(self._op, f"destroy_{kind}"), self.opt_id).atexit = False
 
     def load_state_dict(self, state_dict):
-        """Like torch's, but states keep the dtype that they were saved with instead of the parameters' dtype."""
+        """Like torch's, but states keep the dtype that they were saved with instead of the
+        parameters' dtype."""
         super().load_state_dict(state_dict)
         numbers = [number for group in state_dict["param_groups"] for number in group["params"]]
         parameters = [parameter for group in self.param_groups for parameter in group["params"]]
@@ -81,7 +86,10 @@ class FusedOptimizer(Optimizer):
     _CHUNK = 2048 * 32  # required by the binding's signature; our kernels ignore it
 
     def zero_grad(self, set_to_none=None):
-        """Reset the gradients to None or to zero. The default is the constructor's `set_grad_none`."""
+        """Reset the gradients to None or to zero.
+
+        The default is the constructor's `set_grad_none`.
+        """
         super().zero_grad(set_to_none=self.set_grad_none if set_to_none is None else set_to_none)
 
     def _update_group(self, group, parameters):

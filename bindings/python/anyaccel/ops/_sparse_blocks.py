@@ -1,7 +1,10 @@
-"""The pieces of sparse attention one by one, from torch's own operations: products with block-sparse matrices and their softmax.
+"""The single steps of sparse attention, composed of torch's ops: products with block-sparse
+matrices, and their softmax.
 
-A sparse matrix is [batch, blocks that are there, block, block], the blocks in the order of `layout.nonzero()`. These are for what
-needs the weights themselves; `sparse_attention` is several times as fast."""
+A sparse matrix is [batch, nonzero blocks, block, block], with the blocks in the order of
+`layout.nonzero()`. Use these classes if you need the attention weights; otherwise
+`sparse_attention` is several times as fast.
+"""
 
 import torch
 
@@ -9,29 +12,38 @@ import torch
 class _Blocks:
 
     def __init__(self, layout, block, bench=False):
-        """`bench` is DeepSpeed's and does nothing."""
+        """Prepare a layout [heads, rows, columns] of blocks.
+
+        `bench`, an argument of DeepSpeed's, is ignored.
+        """
         self.layout = layout
         self.block = block
         self.heads, self.rows, self.columns = layout.shape
         self.head, self.row, self.column = layout.nonzero().unbind(1)
 
     def _rows_of(self, dense, at):
-        """[batch, there, block, other]: the rows `at` of a dense [batch, heads, length, other]."""
+        """Return block rows `at` of a dense [batch, heads, length, other], as [batch, nonzero
+        blocks, block, other]."""
         return dense.unflatten(2, (-1, self.block))[:, self.head, at]
 
     def _sum_to(self, parts, at, count):
-        """Sums parts [batch, there, block, other] into the rows `at` of a dense matrix of `count` blocks."""
+        """Sum parts [batch, nonzero blocks, block, other] into block rows `at` of a dense matrix
+        with `count` block rows."""
         out = parts.new_zeros(parts.shape[0], self.heads * count, *parts.shape[2:])
         out = out.index_add(1, self.head * count + at, parts)
         return out.unflatten(1, (self.heads, count)).flatten(2, 3)
 
 
 class MatMul(_Blocks):
-    """`mode`: sdd, a sparse matrix of the product of two dense ones; dsd, sparse times dense; dds, dense times sparse."""
+    """Product of matrices.
+
+    `mode` is sdd (dense times dense, with a sparse result), dsd (sparse times dense) or dds (dense
+    times sparse).
+    """
 
     def __init__(self, layout, block, mode, trans_a=False, trans_b=False, bench=False):
         if mode not in ("sdd", "dsd", "dds"):
-            raise NotImplementedError(f"[MatMul] there is no such mode; got {mode}, want sdd, dsd or dds")
+            raise NotImplementedError(f"[MatMul] unknown mode; got {mode}, want sdd, dsd or dds")
         super().__init__(layout, block)
         self.mode = mode
         self.trans_a = trans_a
@@ -57,7 +69,7 @@ class MatMul(_Blocks):
 
 
 class Softmax(_Blocks):
-    """Over the rows of a sparse matrix; a row in which nothing is to be seen becomes zeros."""
+    """Softmax over the rows of a sparse matrix. Rows that are completely masked become zeros."""
 
     def __call__(self, x, scale=1.0, rpe=None, key_padding_mask=None, attn_mask=None, key_padding_mask_mode="add",
                  attn_mask_mode="add"):

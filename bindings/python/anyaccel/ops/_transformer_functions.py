@@ -1,4 +1,4 @@
-"""The functions that DeepSpeed's transformer.py calls of its op, over the op of ours."""
+"""The functions that DeepSpeed's transformer.py calls, implemented with our op."""
 
 import functools
 
@@ -8,7 +8,8 @@ DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, 
 
 
 class Seeds:
-    """A new seed for each call: from a generator of its own where a seed is given, else from torch's default one."""
+    """Generates a seed per call, from an own generator if `seed` is not negative, or else from
+    torch's default generator."""
 
     def __init__(self, seed):
         self._generator = torch.Generator().manual_seed(seed) if seed >= 0 else None
@@ -18,14 +19,15 @@ class Seeds:
 
 
 class Functions:
-    """One op's layers by their number, and its functions by name."""
+    """An op's layers by number, and its functions by name."""
 
     def __init__(self, op):
         self._op = op
         self._layers = {}
 
     def of(self, name):
-        """create_transformer_layer_<dtype>, forward_<dtype> or backward_<dtype>; None for other names."""
+        """Return create_transformer_layer_<dtype>, forward_<dtype> or backward_<dtype>, or None
+        for other names."""
         for prefix, function in (("create_transformer_layer_", self._create), ("forward_", self._forward),
                                  ("backward_", self._backward)):
             dtype = DTYPES.get(name[len(prefix):]) if name.startswith(prefix) else None
@@ -40,8 +42,9 @@ class Functions:
                 hidden_dropout_ratio, layer_norm_eps, seed, pre_or_postLayerNorm, test_gemm=False,
                 attn_dropout_checkpoint=False, normalize_invertible=False, gelu_checkpoint=False,
                 stochastic_mode=False):
-        """Keeps a layer's options under its number, for forward and backward. batch_size and test_gemm are not needed."""
-        self._op("")  # the op is loaded, or the error is here
+        """Store a layer's options under its number, for forward and backward. batch_size and
+        test_gemm are ignored."""
+        self._op("")  # load the op, so that errors occur here
         self._layers[layer_id, dtype] = {
             "heads": num_heads, "attn_dropout": max(attn_dropout_ratio, 0.0),
             "hidden_dropout": max(hidden_dropout_ratio, 0.0), "eps": layer_norm_eps,
@@ -53,18 +56,21 @@ class Functions:
 
     def _layer(self, dtype, layer_id, tensor):
         if (layer_id, dtype) not in self._layers:
-            raise ValueError(f"[transformer] there is no such layer; got {layer_id}, want one of "
+            raise ValueError(f"[transformer] unknown layer; got {layer_id}, want one of "
                              f"{[number for number, kind in self._layers if kind == dtype]}; call "
                              "create_transformer_layer first")
         if tensor.dtype != dtype:
-            raise ValueError(f"[transformer] the tensors have another dtype; got {tensor.dtype}, want {dtype}")
+            raise ValueError(f"[transformer] wrong dtype of the tensors; got {tensor.dtype}, want {dtype}")
         return self._layers[layer_id, dtype]
 
     def _forward(self, dtype, layer_id, input, input_mask, attn_qkvw, attn_qkvb, attn_ow, attn_ob, attn_nw, attn_nb, inter_w, inter_b,
                  output_w, output_b, norm_w, norm_b, training_mode, prelayernorm, attn_dropout_checkpoint, normalize_invertible,
                  gelu_checkpoint):
-        """Return the 17 tensors that DeepSpeed's function passes to backward. Their contents differ from DeepSpeed's:
-        `attn_prob_dropout_mask` holds the seed, and the norms' `var` holds mean and deviation."""
+        """Return the 17 tensors that DeepSpeed's function passes to backward.
+
+        Their contents differ from DeepSpeed's: `attn_prob_dropout_mask` holds the seed, and the
+        norms' `var` holds mean and deviation.
+        """
         parameters = (attn_qkvw, attn_qkvb, attn_ow, attn_ob, attn_nw, attn_nb, inter_w, inter_b, output_w, output_b, norm_w, norm_b)
         options, seeds = self._layer(dtype, layer_id, input)
         options.update(pre_layer_norm=prelayernorm, attn_dropout_checkpoint=attn_dropout_checkpoint,

@@ -1,4 +1,7 @@
-"""What DeepSpeed's AsyncIOBuilder().load() has, and requests of one's own. The manual is include/anyaccel/ops/async_io.h."""
+"""The functions of DeepSpeed's AsyncIOBuilder().load(), and separate requests.
+
+See include/anyaccel/ops/async_io.h.
+"""
 
 import operator
 import os
@@ -18,37 +21,43 @@ _telling = telling(lambda message: _ops.aio_error_code(message))
 
 
 class AsyncIORequest:
-    """One read or write that was started by itself."""
+    """A read or write that was started as a separate request."""
 
     def __init__(self, request):
         self._request = request
 
     def __del__(self, _ends=sys.is_finalizing):
-        if not _ends():  # torch's classes cannot be called then, and the threads have ended
-            self._request.release()  # without Python's lock, which the going of the last owner of threads would hold
+        if not _ends():  # at exit, torch's classes cannot be called, and the threads have ended
+            self._request.release()  # without the GIL; destroying the last owner of the threads would hold it
 
     @_telling
     def wait(self):
-        """Returns when it is done; what is read is in the tensor then. Raises what went wrong."""
+        """Wait until the request has completed, and raise its error.
+
+        After a read, the data is in the tensor.
+        """
         self._request.wait()
 
     def done(self):
         return self._request.done()
 
     def cancel(self):
-        """Gives up what the system has not begun; wait() then raises `interrupted`."""
+        """Cancel the parts that the system has not started; wait() then raises `interrupted`."""
         self._request.cancel()
 
 
 @_telling
 def _end(handle, owner):
-    if os.getpid() == owner:  # a child by fork has no threads of it
+    if os.getpid() == owner:  # forked children do not have the handle's threads
         handle.close()
 
 
 class aio_handle:
-    """DeepSpeed's handle: same names, arguments and results, but what goes wrong is an `anyaccel.Error` and not -1 or the
-    program's end. Calls release Python's lock."""
+    """Counterpart of DeepSpeed's handle, with the same names, arguments and results.
+
+    Failures raise `anyaccel.Error` instead of returning -1 or ending the program. Calls release the
+    GIL.
+    """
 
     @_telling
     def __init__(self, block_size=1024 * 1024, queue_depth=128, single_submit=False, overlap_events=False,
@@ -56,7 +65,7 @@ class aio_handle:
         _ops.aio_error_code  # loads the op
         self._handle = torch.classes.anyaccel.AsyncIOHandle(block_size, queue_depth, single_submit, overlap_events,
                                                             intra_op_parallelism)
-        # Also at the interpreter's exit, while it can still call and tell.
+        # Also runs at the interpreter's exit, while calls and error messages are still possible.
         self._end = weakref.finalize(self, _end, self._handle, os.getpid())
 
     def __enter__(self):
@@ -67,8 +76,11 @@ class aio_handle:
 
     @_telling
     def close(self):
-        """Finishes all that was begun with async, raises the first failure, and ends the threads; also the end of a `with`, and of
-        the handle itself. Afterwards all but getters raise `invalid_state`. A second time it does nothing."""
+        """Wait for all asynchronous operations, end the threads, and raise the first failure.
+
+        The end of a `with` block and the destruction of the handle do the same. Afterwards, all
+        methods except getters raise `invalid_state`. Further calls do nothing.
+        """
         self._end.detach()
         self._handle.close()
 
@@ -91,11 +103,11 @@ class aio_handle:
         return self._handle.alignment()
 
     def get_queue(self):
-        """How the system is asked: "io_uring", "libaio" or "threads"."""
+        """Return the I/O interface: "io_uring", "libaio" or "threads"."""
         return self._handle.queue()
 
     def get_queue_reason(self):
-        """Why it is that one."""
+        """Return the reason for the choice of get_queue()."""
         return self._handle.queue_reason()
 
     @_telling
@@ -132,7 +144,10 @@ class aio_handle:
 
     @_telling
     def async_pwrite(self, buffer, filename=None, file_offset=0, *, fd=None):
-        """Write to a file, given by name or as `fd`, a descriptor opened for writing. A descriptor may also be passed as `filename`."""
+        """Write to a file, given by name or as `fd`, a descriptor opened for writing.
+
+        A descriptor may also be passed as `filename`.
+        """
         if (filename is None) == (fd is None):
             raise TypeError("async_pwrite() takes either a file name or a descriptor (fd)")
         if fd is None and isinstance(filename, str):
@@ -141,17 +156,22 @@ class aio_handle:
 
     @_telling
     def wait(self):
-        """Wait for all asynchronous operations and return their number. Raises the first failure."""
+        """Wait for all asynchronous operations and return their number.
+
+        Raises the first failure.
+        """
         return self._handle.wait()
 
     @_telling
     def cancel(self):
-        """Cancel asynchronous operations that the system has not started yet; wait() then reports them."""
+        """Cancel asynchronous operations that the system has not started yet; wait() then
+        reports them."""
         self._handle.cancel()
 
     @_telling
     def start_read(self, buffer, filename, file_offset=0):
-        """Start a read and return a separate request with wait(), done() and cancel(), which the handle's wait() does not include."""
+        """Start a read and return a separate request with wait(), done() and cancel(), which the
+        handle's wait() does not include."""
         return AsyncIORequest(self._handle.start(buffer, filename, False, file_offset))
 
     @_telling

@@ -3,23 +3,29 @@ from typing import overload
 from torch import Tensor
 
 class AsyncIORequest:
-    """One read or write that was started by itself."""
+    """A read or write that was started as a separate request."""
 
     def wait(self) -> None:
-        """Returns when it is done; what is read is in the tensor then. Raises what went wrong."""
+        """Wait until the request has completed, and raise its error.
+
+        After a read, the data is in the tensor.
+        """
     def done(self) -> bool: ...
     def cancel(self) -> None:
-        """Gives up what the system has not begun; wait() then raises `interrupted`."""
+        """Cancel the parts that the system has not started; wait() then raises `interrupted`."""
 
 class aio_handle:
-    """DeepSpeed's handle: same names, arguments and results, but what goes wrong is an `anyaccel.Error`."""
+    """Counterpart of DeepSpeed's handle, with the same names, arguments and results.
+
+    Failures raise `anyaccel.Error`.
+    """
 
     def __init__(self, block_size: int = 1024 * 1024, queue_depth: int = 128, single_submit: bool = False, overlap_events: bool = False,
                  intra_op_parallelism: int = 1) -> None: ...
     def __enter__(self) -> aio_handle: ...
     def __exit__(self, *unused: object) -> None: ...
     def close(self) -> None:
-        """Finishes all that was begun with async, raises the first failure, and ends the threads."""
+        """Wait for all asynchronous operations, end the threads, and raise the first failure."""
     def get_block_size(self) -> int: ...
     def get_queue_depth(self) -> int: ...
     def get_single_submit(self) -> bool: ...
@@ -27,9 +33,9 @@ class aio_handle:
     def get_intra_op_parallelism(self) -> int: ...
     def get_alignment(self) -> int: ...
     def get_queue(self) -> str:
-        """How the system is asked: "io_uring", "libaio" or "threads"."""
+        """Return the I/O interface: "io_uring", "libaio" or "threads"."""
     def get_queue_reason(self) -> str:
-        """Why it is that one."""
+        """Return the reason for the choice of get_queue()."""
     def read(self, buffer: Tensor, filename: str, validate: bool, file_offset: int = 0) -> int: ...
     def write(self, buffer: Tensor, filename: str, validate: bool, file_offset: int = 0) -> int: ...
     def pread(self, buffer: Tensor, filename: str, validate: bool, async_: bool, file_offset: int = 0) -> int: ...
@@ -39,22 +45,27 @@ class aio_handle:
     def async_pread(self, buffer: Tensor, filename: str, file_offset: int = 0) -> int: ...
     @overload
     def async_pwrite(self, buffer: Tensor, filename: str, file_offset: int = 0) -> int:
-        """Write to the file of a name, or to `fd`, a descriptor opened for writing, which may stand in the place of `filename`."""
+        """Write to a file, given by name or as `fd`, a descriptor opened for writing.
+
+        A descriptor may also be passed as `filename`.
+        """
     @overload
     def async_pwrite(self, buffer: Tensor, fd: int, file_offset: int = 0) -> int: ...
     def wait(self) -> int:
-        """Finishes all that was begun with async and returns how many that were; raises the first failure."""
+        """Wait for all asynchronous operations and return their number. Raise the first failure."""
     def cancel(self) -> None:
-        """Gives up what was begun with async, as far as the system has not begun it; wait() then says so."""
+        """Cancel asynchronous operations that the system has not started yet; wait() then
+        reports them."""
     def start_read(self, buffer: Tensor, filename: str, file_offset: int = 0) -> AsyncIORequest:
-        """A request of its own, which wait() of the handle does not count: it has wait(), done() and cancel()."""
+        """Start a read and return a separate request with wait(), done() and cancel(), which the
+        handle's wait() does not include."""
     def start_write(self, buffer: Tensor, filename: str, file_offset: int = 0) -> AsyncIORequest:
-        """As start_read()."""
+        """Start a write; see start_read()."""
     @overload
     def new_cpu_locked_tensor(self, num_elem: int, example_tensor: Tensor) -> Tensor: ...
     @overload
     def new_cpu_locked_tensor(self, num_elem: int, *, example_tenosr: Tensor) -> Tensor:
-        """As DeepSpeed's binding spells it."""
+        """Accepts the keyword as DeepSpeed's binding spells it."""
     def free_cpu_locked_tensor(self, tensor: Tensor) -> bool: ...
     def is_pinned(self, buffer: Tensor) -> bool: ...
 

@@ -1,4 +1,5 @@
-"""Counterpart of DeepSpeed's package `deepspeed.ops.compile`: `DeepCompileBuilder`, whose load() raises `unsupported`."""
+"""Counterpart of DeepSpeed's package `deepspeed.ops.compile`: `DeepCompileBuilder`, whose load()
+raises `unsupported`."""
 
 from typing import Any
 

@@ -1,5 +1,6 @@
-"""What DeepSpeed's CPUAdagradBuilder().load() has, under the same names and with the same arguments, and `adagrad_update_list`
-for several tensors in one call. `anyaccel/ops/cpu_adagrad.h` says what they do; a wrong argument is a ValueError."""
+"""The functions of DeepSpeed's CPUAdagradBuilder().load(), with the same names and arguments,
+and `adagrad_update_list` for several tensors in one call. See `anyaccel/ops/cpu_adagrad.h`.
+Invalid arguments raise ValueError."""
 
 from ._bind import bind
 

@@ -3,11 +3,11 @@ from collections.abc import Sequence
 from torch import Tensor
 
 def create_adagrad(optimizer_id: int, lr: float = 0.01, eps: float = 1e-08, weight_decay: float = 0.0, should_log: bool = False) -> int:
-    """Makes an optimizer, which has no tensors of its own."""
+    """Create an optimizer. It has no tensors of its own."""
 def destroy_adagrad(optimizer_id: int) -> int:
-    """Forgets it."""
+    """Destroy the optimizer."""
 def adagrad_update(optimizer_id: int, step: int, lr: float, eps: float, weight_decay: float, params: Tensor, grads: Tensor, exp_avg_sq: Tensor) -> int:
-    """One step of one tensor, in place; `step` counts from 1."""
+    """Update one tensor in place. `step` counts from 1."""
 def adagrad_update_list(optimizer_id: int, step: int, lr: float, eps: float, weight_decay: float, params: Sequence[Tensor], grads: Sequence[Tensor],
                         exp_avg_sq: Sequence[Tensor]) -> int:
-    """The same of several tensors in one call."""
+    """Do the same for several tensors in one call."""

@@ -1,5 +1,6 @@
-"""What DeepSpeed's CPUAdamBuilder().load() has, under the same names and with the same arguments, and `adam_update_list` and
-`adam_rollback_list` for several tensors in one call. `anyaccel/ops/cpu_adam.h` says what they do; a wrong argument is a ValueError."""
+"""The functions of DeepSpeed's CPUAdamBuilder().load(), with the same names and arguments, and
+`adam_update_list` and `adam_rollback_list` for several tensors in one call. See
+`anyaccel/ops/cpu_adam.h`. Invalid arguments raise ValueError."""
 
 from ._bind import bind
 

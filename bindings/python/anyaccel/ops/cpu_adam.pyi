@@ -4,21 +4,21 @@ from torch import Tensor
 
 def create_adam(optimizer_id: int, lr: float = 0.001, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-08, weight_decay: float = 0.0,
                 adamw_mode: bool = True, should_log: bool = False) -> int:
-    """Makes an optimizer, which has no tensors of its own."""
+    """Create an optimizer. It has no tensors of its own."""
 def destroy_adam(optimizer_id: int) -> int:
-    """Forgets it."""
+    """Destroy the optimizer."""
 def adam_update(optimizer_id: int, step: int, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, bias_correction: bool,
                 params: Tensor, grads: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor) -> int:
-    """One step of one tensor, in place; `step` counts from 1."""
+    """Update one tensor in place. `step` counts from 1."""
 def adam_update_list(optimizer_id: int, step: int, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, bias_correction: bool,
                      params: Sequence[Tensor], grads: Sequence[Tensor], exp_avg: Sequence[Tensor], exp_avg_sq: Sequence[Tensor]) -> int:
-    """The same of several tensors in one call."""
+    """Do the same for several tensors in one call."""
 def adam_rollback(optimizer_id: int, step: int, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, bias_correction: bool,
                   params: Tensor, grads: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor) -> int:
-    """Undoes a step, given what it was given, as well as rounding allows."""
+    """Undo a step that had the same arguments, up to rounding."""
 def adam_rollback_list(optimizer_id: int, step: int, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, bias_correction: bool,
                        params: Sequence[Tensor], grads: Sequence[Tensor], exp_avg: Sequence[Tensor], exp_avg_sq: Sequence[Tensor]) -> int:
-    """The same of several tensors in one call."""
+    """Do the same for several tensors in one call."""
 def zenflow_adam_create(optimizer_id: int, affinity: Sequence[int]) -> int: ...
 def zenflow_adam_register_group(handle: int, param: Tensor, grad0: Tensor, grad1: Tensor, exp_avg0: Tensor, exp_avg1: Tensor, exp_avg_sq0: Tensor,
                                 exp_avg_sq1: Tensor, stale: Tensor | None) -> None: ...

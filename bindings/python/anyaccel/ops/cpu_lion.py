@@ -1,5 +1,6 @@
-"""What DeepSpeed's CPULionBuilder().load() has, under the same names and with the same arguments, and `lion_update_list`
-for several tensors in one call. `anyaccel/ops/cpu_lion.h` says what they do; a wrong argument is a ValueError."""
+"""The functions of DeepSpeed's CPULionBuilder().load(), with the same names and arguments, and
+`lion_update_list` for several tensors in one call. See `anyaccel/ops/cpu_lion.h`. Invalid
+arguments raise ValueError."""
 
 from ._bind import bind
 

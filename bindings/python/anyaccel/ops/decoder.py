@@ -25,7 +25,10 @@ class Activation(enum.IntEnum):
 
 
 class Part(enum.IntEnum):
-    """What a call computes. Ranks that split a layer and all-reduce outside of the op compute half a layer per call."""
+    """What a call computes.
+
+    Ranks that split a layer and all-reduce outside of the op compute half a layer per call.
+    """
 
     WHOLE = 0
     ATTENTION = 1
@@ -34,7 +37,10 @@ class Part(enum.IntEnum):
 
 @dataclasses.dataclass
 class DecoderLayerConfig:
-    """Configuration of one layer. `window`: number of positions that a token attends to, including itself; 0: all."""
+    """Configuration of one layer.
+
+    `window`: number of positions that a token attends to, including itself; 0: all.
+    """
 
     attention_scale: float = 1.0
     window: int = 0
@@ -44,15 +50,13 @@ class DecoderLayerConfig:
 class DecoderConfig:
     """Configuration of a decoder. `pack()` converts it to the op's argument `config`.
 
-    `heads_per_kv_head`: query heads that share a key head; 0: `num_heads / num_kv_heads`, which must be an integer.
-    `first_head`: query heads of the first key head that precede this rank's first query head.
-    `experts_per_token`: 0 if no layer has experts.
-    `gated`: feed-forward layers multiply by a gate.
-    `norms_after`: norms after attention and after the feed-forward part.
-    `final_norm`: a norm before the head.
-    `normalize_experts`: scale the weights of the chosen experts to a sum of 1.
-    `sum_attention`, `sum_feed_forward`: all-reduce these results among the ranks of the op's argument `sum_group`.
-    `attention_softcap`: 0 for no soft cap.
+    `heads_per_kv_head`: query heads that share a key head; 0: `num_heads / num_kv_heads`, which
+    must be an integer. `first_head`: query heads of the first key head that precede this rank's
+    first query head. `experts_per_token`: 0 if no layer has experts. `gated`: feed-forward layers
+    multiply by a gate. `norms_after`: norms after attention and after the feed-forward part.
+    `final_norm`: a norm before the head. `normalize_experts`: scale the weights of the chosen
+    experts to a sum of 1. `sum_attention`, `sum_feed_forward`: all-reduce these results among the
+    ranks of the op's argument `sum_group`. `attention_softcap`: 0 for no soft cap.
     """
 
     num_heads: int
@@ -75,7 +79,10 @@ class DecoderConfig:
     layers: list[DecoderLayerConfig] = dataclasses.field(default_factory=list)
 
     def pack(self):
-        """Return the configuration as a list of integers. Raise `struct.error` if a value does not fit its type."""
+        """Return the configuration as a list of integers.
+
+        Raise `struct.error` if a value does not fit its type.
+        """
         data = _HEAD.pack(_VERSION, len(self.layers), self.num_heads, self.num_kv_heads, self.head_dim, self.heads_per_kv_head, self.first_head,
                           self.experts_per_token, self.norm, self.activation, self.part, self.gated, self.norms_after, self.final_norm,
                           self.normalize_experts, self.sum_attention, self.sum_feed_forward, self.norm_eps, self.attention_softcap)

@@ -1,10 +1,15 @@
-"""What DeepSpeed's CCLCommBuilder().load() has, and the other collectives that its CCLBackend asks for: collectives of oneCCL.
+"""The functions of DeepSpeed's CCLCommBuilder().load(), and the other oneCCL collectives that
+its CCLBackend uses.
 
-A group is a list of global ranks, or None for all; `src` and `dst` are places in it, as DeepSpeed gives them. Tensors of any
-strides and device; what is not contiguous host memory is copied there and back. Every operation has ended when its function
-returns, whatever `async_op` says. All ranks call the same functions in the same order. What goes wrong is an `anyaccel.Error`: a rank that
-does not come in time, or is gone, is `timeout`, and the group is of no use then. Thread-safe: calls of one group run one after the
-other. Not usable in a forked child."""
+A group is a list of global ranks, or None for all ranks. As in DeepSpeed, `src` and `dst` are
+indices into the group. Tensors may have any strides and device; those that are not contiguous host
+memory are copied there and back. Operations have completed when their function returns, even with
+`async_op`. All ranks must call the same functions in the same order.
+
+Failures raise `anyaccel.Error`. If a rank is late or has exited, the code is `timeout`, and the
+group becomes unusable. Thread-safe: calls on one group run one after the other. Unusable in a
+forked child.
+"""
 
 import torch
 
@@ -15,7 +20,7 @@ from ._errors import telling
 _TIMEOUT = 1800.0  # seconds, as torch.distributed's
 _ops = Ops("CCLCommBuilder")
 _telling = telling(lambda message: _ops.ccl_comm_error_code(message))
-_world = []  # the ranks of all, once initialize() was called
+_world = []  # all ranks, after initialize()
 
 
 def _name(ranks=None):
@@ -23,7 +28,7 @@ def _name(ranks=None):
 
 
 def _op(op):
-    """From a text, or from DeepSpeed's or torch's ReduceOp."""
+    """Return the op's name, given as a str or as DeepSpeed's or torch's ReduceOp."""
     name = op if isinstance(op, str) else getattr(op, "name", None) or str(op).rsplit(".", 1)[-1]
     return name.lower()
 
@@ -34,14 +39,22 @@ def _address(first):
 
 @_telling
 def get_kvs_addr(rank):
-    """Bytes that rank 0 gives to the others; of the others, as many zeros."""
+    """Return the address that rank 0 sends to the others, as bytes.
+
+    On other ranks, return as many zeros.
+    """
     return _address(rank == 0)
 
 
 @_telling
 def initialize(size, rank, kvs_data, timeout=_TIMEOUT):
-    """Called by all ranks with rank 0's address, a tensor of bytes. `timeout` in seconds is that of each operation; oneCCL has its own
-    for the ranks to find each other (CCL_KVS_GET_TIMEOUT, 120 s)."""
+    """Initialize the group of all ranks.
+
+    All ranks must call it, with rank 0's address as a tensor of bytes.
+
+    `timeout` is the time limit of each operation, in seconds. The rendezvous has oneCCL's own limit
+    (CCL_KVS_GET_TIMEOUT, 120 s).
+    """
     _world[:] = range(size)
     _ops.ccl_comm_init(_name(), size, rank, kvs_data.cpu(), timeout)
 
@@ -53,7 +66,10 @@ def get_sub_kvs_addr(first):
 
 @_telling
 def initialize_sub_comm(size, rank, kvs_data, ranks, timeout=_TIMEOUT):
-    """The same for the group of the global `ranks`, called by those; `rank` is the place in it."""
+    """Initialize the group of the global `ranks`, all of which must call it.
+
+    `rank` is the index in the group.
+    """
     _ops.ccl_comm_init(_name(ranks), size, rank, kvs_data.cpu(), timeout)
 
 
@@ -84,7 +100,8 @@ def all_reduce(tensor, op="sum", group=None, async_op=False):
 
 @_telling
 def all_reduce_caching(tensor, op, match_id, group=None, async_op=False):
-    """oneCCL keeps its plan for `match_id`, which names the same operation on all ranks."""
+    """All-reduce with a plan that oneCCL caches under `match_id`, which must name the same
+    operation on all ranks."""
     _ops.ccl_all_reduce_(tensor, _op(op), _name(group), match_id)
 
 
@@ -94,7 +111,7 @@ def inference_all_reduce(tensor, op="sum"):
 
 @_telling
 def reduce(tensor, dst, op="sum", group=None, async_op=False):
-    """In place on `dst`; the others keep theirs."""
+    """Reduce in place on `dst`. Tensors of other ranks do not change."""
     _ops.ccl_reduce_(tensor, dst, _op(op), _name(group))
 
 
@@ -106,7 +123,7 @@ def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=Fal
 @_telling
 def all_gather(tensor_list, tensor, group=None, async_op=False):
     if len(tensor_list) != get_world_size(group):
-        raise Error(f"[ccl_comm] a tensor for each rank is wanted; got {len(tensor_list)}, want {get_world_size(group)}", "invalid_argument")
+        raise Error(f"[ccl_comm] wrong number of tensors, one per rank is required; got {len(tensor_list)}, want {get_world_size(group)}", "invalid_argument")
     parts = _ops.ccl_all_gather(tensor.reshape(-1), _name(group))
     for target, part in zip(tensor_list, parts.chunk(len(tensor_list)), strict=True):
         target.copy_(part.view(target.shape))
@@ -125,13 +142,14 @@ def reduce_scatter(output, input_list, op="sum", group=None, async_op=False):
 
 @_telling
 def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None, async_op=False):
-    """Rows of the first dimension, `input_split_sizes[i]` of them to rank i and `output_split_sizes[i]` from it; None: as many for each."""
+    """Send `input_split_sizes[i]` rows of the first dimension to rank i and receive
+    `output_split_sizes[i]` from it. None means equal sizes."""
     rows = output_split_sizes or [output.shape[0] // get_world_size(group)] * get_world_size(group)
     output.copy_(_ops.ccl_all_to_all(input, rows, input_split_sizes or [], _name(group)).view(output.shape))
 
 
 def _exchange(outputs, inputs, group):
-    """`inputs[i]` to rank i, `outputs[i]` from it; None where there is nothing."""
+    """Send `inputs[i]` to rank i and receive `outputs[i]` from it. None means nothing."""
     some = next(tensor for tensor in (*inputs, *outputs) if tensor is not None)
     flat = torch.cat([some.new_empty(0)] + [tensor.reshape(-1) for tensor in inputs if tensor is not None])
     counts = [[0 if tensor is None else tensor.numel() for tensor in tensors] for tensors in (outputs, inputs)]
@@ -148,37 +166,48 @@ def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False
 
 @_telling
 def gather(tensor, gather_list, dst, group=None, async_op=False):
-    """`gather_list` has a tensor for each rank on `dst`, and is None or empty on the others."""
+    """Gather on `dst`, where `gather_list` has a tensor per rank.
+
+    On other ranks, it is None or empty.
+    """
     size = get_world_size(group)
     _exchange(gather_list or [None] * size, [tensor if i == dst else None for i in range(size)], group)
 
 
 @_telling
 def scatter(tensor, scatter_list, src, group=None, async_op=False):
-    """`scatter_list` has a tensor for each rank on `src`, and is None or empty on the others."""
+    """Scatter from `src`, where `scatter_list` has a tensor per rank.
+
+    On other ranks, it is None or empty.
+    """
     size = get_world_size(group)
     _exchange([tensor if i == src else None for i in range(size)], scatter_list or [None] * size, group)
 
 
 def _over_torch(group, place):
-    """The global rank of a place in the group, for torch.distributed's group of all."""
+    """Return the global rank of an index in the group, for torch.distributed's group of all
+    ranks."""
     ranks = _world if not group else group
     if not torch.distributed.is_initialized() or not ranks:
-        raise Error("[ccl_comm] messages from rank to rank go through torch.distributed; call its init_process_group() and initialize()",
+        raise Error("[ccl_comm] send and recv require torch.distributed; call its init_process_group() and initialize()",
                     "invalid_state")
     if not 0 <= place < len(ranks):
-        raise Error(f"[ccl_comm] there is no such rank in the group; got {place}, want 0 to {len(ranks) - 1}", "invalid_argument")
+        raise Error(f"[ccl_comm] rank out of range for the group; got {place}, want 0 to {len(ranks) - 1}", "invalid_argument")
     return ranks[place]
 
 
 def send(tensor, dst, group=None, tag=0):
-    """Through torch.distributed's group of all: oneCCL 2022.1 ends the process in its own send and recv of host memory. `dst` is a place in
-    the group. Waits until the message may be forgotten here."""
+    """Send through torch.distributed's group of all ranks, and wait until the tensor can be reused.
+
+    `dst` is an index in the group.
+
+    oneCCL's own send and recv of host memory abort the process (2022.1).
+    """
     torch.distributed.send(tensor.contiguous(), _over_torch(group, dst), tag=tag)
 
 
 def recv(tensor, src, group=None, tag=0):
-    """See send()."""
+    """Receive a tensor; see send()."""
     plain = tensor.contiguous()
     torch.distributed.recv(plain, _over_torch(group, src), tag=tag)
     if plain is not tensor:
@@ -191,7 +220,10 @@ def barrier(group=None, async_op=False):
 
 
 def get_available_coll():
-    """Those that DeepSpeed's backend may call here, with its arguments. Not scatter: DeepSpeed gives it the
-    source as `dst`. Not send and recv: DeepSpeed then asks torch.distributed, as those here do."""
+    """Return the collectives that DeepSpeed's backend may call here, with its arguments.
+
+    scatter is missing because DeepSpeed passes the source as `dst`. send and recv are missing
+    because DeepSpeed then uses torch.distributed, as ours do.
+    """
     return ["broadcast", "all_reduce", "inference_all_reduce", "all_reduce_caching", "reduce", "all_gather", "all_gather_into_tensor",
             "reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "gather", "barrier"]

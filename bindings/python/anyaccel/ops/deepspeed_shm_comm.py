@@ -1,6 +1,9 @@
-"""What DeepSpeed's ShareMemCommBuilder().load() has, and the collectives with groups. A group is torch.distributed's, or None
-for all ranks; it must have been initialized. An operation on a group that is new here is a call of all its ranks. What goes wrong
-is an `anyaccel.Error`; of torch.ops.deepspeed.inference_all_reduce(_) it is torch's RuntimeError with the same text."""
+"""The functions of DeepSpeed's ShareMemCommBuilder().load(), and collectives on groups.
+
+A group is an initialized group of torch.distributed, or None for all ranks. All ranks of a group
+must take part in its first operation. Failures raise `anyaccel.Error`, except in
+torch.ops.deepspeed.inference_all_reduce(_), which raises torch's RuntimeError with the same text.
+"""
 
 from torch import distributed
 
@@ -19,9 +22,14 @@ def _name(group=None):
 
 @_telling
 def initialize(size=None, rank=None, group=None, timeout=_TIMEOUT):
-    """Makes the group ready and lets torch.ops.deepspeed.inference_all_reduce(_) work on it. Returns why shared memory is not
-    used, or an empty string. `timeout` in seconds is that of each operation, also where the group is there already. A group that
-    failed must be closed on every rank before; one whose process group was destroyed is made anew."""
+    """Initialize the group, also for torch.ops.deepspeed.inference_all_reduce(_).
+
+    Return why shared memory is not used, or "".
+
+    `timeout` is the time limit of each operation in seconds, also for a group that is already
+    initialized. A group that failed must first be closed on every rank. A group whose process group
+    was destroyed is recreated.
+    """
     rank = distributed.get_rank(group) if rank is None else rank
     size = distributed.get_world_size(group) if size is None else size
     reason = _ops.shm_comm_init(_name(group), rank, size, timeout)
@@ -38,24 +46,25 @@ def _ready(group):
 
 @_telling
 def reason(group=None):
-    """Why the group goes through torch.distributed; empty when it shares memory."""
+    """Return why the group uses torch.distributed, or "" if it uses shared memory."""
     return _ops.shm_comm_reason(_ready(group))
 
 
 @_telling
 def close(group=None):
-    """Forgets the group. The others get an error when they go on."""
+    """Close the group. Further operations on other ranks fail."""
     _ops.shm_comm_close(_name(group))
 
 
 def vector_kernel_level():
-    """As DeepSpeed counts: 2 where bfloat16, float16 and float32 all have kernels here, which is everywhere."""
+    """Return DeepSpeed's number for the kernels: always 2, for kernels of bfloat16, float16 and
+    float32."""
     return _ops.shm_comm_kernel_level()
 
 
 @_telling
 def inference_all_reduce(tensor, op="sum", group=None):
-    """In place. `op`: sum, avg, product, min or max."""
+    """All-reduce in place. `op` is sum, avg, product, min or max."""
     _ops.shm_all_reduce_(tensor, op, _ready(group))
     return tensor
 
@@ -65,24 +74,24 @@ all_reduce = inference_all_reduce
 
 @_telling
 def all_gather(tensor, group=None):
-    """The tensors of all ranks one after the other along the first dimension."""
+    """Return the tensors of all ranks, concatenated along the first dimension."""
     return _ops.shm_all_gather(tensor, _ready(group))
 
 
 @_telling
 def reduce_scatter(tensor, op="sum", group=None):
-    """This rank's part, along the first dimension, of the reduced tensor."""
+    """Return this rank's part of the reduced tensor, along the first dimension."""
     return _ops.shm_reduce_scatter(tensor, op, _ready(group))
 
 
 @_telling
 def broadcast(tensor, source=0, group=None):
-    """In place, from the rank `source` of the group."""
+    """Broadcast in place from rank `source` of the group."""
     _ops.shm_broadcast_(tensor, source, _ready(group))
     return tensor
 
 
 @_telling
 def barrier(group=None):
-    """Waits until all ranks have come."""
+    """Wait until all ranks have called barrier()."""
     _ops.shm_barrier(_ready(group))

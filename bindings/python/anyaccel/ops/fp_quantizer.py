@@ -1,8 +1,11 @@
-"""What DeepSpeed's FPQuantizerBuilder().load() has: groups of numbers to floats of 8, 12, 6 or 4 bits and back.
+"""The functions of DeepSpeed's FPQuantizerBuilder().load(): quantization to floats of 8, 12, 6
+or 4 bits and back.
 
-A group of `group_size` successive elements becomes a row of uint8: its codes, one behind the other from the lowest bit upwards, then four
-bytes, the step that codes are multiplied with, a float32. Formats: 8 bits with 3 (e4m3) or 2 bits of mantissa (e5m2), 12 (e4m7), 6 (e3m2),
-4 (e2m1). What cannot be done is a ValueError."""
+A group of `group_size` consecutive elements becomes a row of uint8: its codes, packed from the
+lowest bit upwards, and then the scale of the codes as a float32. The formats are 8 bits with 3
+(e4m3) or 2 mantissa bits (e5m2), 12 bits (e4m7), 6 bits (e3m2) and 4 bits (e2m1). Invalid arguments
+raise ValueError.
+"""
 
 import torch
 
@@ -16,49 +19,58 @@ _RANGES = {(8, 3): 480.0, (8, 2): 114688.0, (12, 7): 510.0, (6, 2): 28.0, (4, 1)
 
 
 def quantize(out, val, group_size, stochastic_rounding, q_bits, q_mantisa_bits):
-    """Fills and returns `out`, uint8 [groups, group_size * q_bits / 8 + 4]. Stochastic rounding draws a seed from torch's generator of the
-    host: the same manual_seed() gives the same codes."""
+    """Fill and return `out`, uint8 [groups, group_size * q_bits / 8 + 4].
+
+    Stochastic rounding draws a seed from torch's host generator, so the same manual_seed() gives
+    the same codes.
+    """
     seed = int(torch.randint(-2**63, 2**63 - 1, ())) if stochastic_rounding else 0
     _ops.fp_quantizer_quantize(out, val, group_size, q_bits, q_mantisa_bits, bool(stochastic_rounding), seed)
     return out
 
 
 def dequantize(val, val_q, group_size, q_mantisa_bits, q_exponent_bits):
-    """Fills `val`, float32, float16 or bfloat16, with what the rows of `val_q` stand for."""
+    """Fill `val`, float32, float16 or bfloat16, with the dequantized values of `val_q`."""
     _ops.fp_quantizer_dequantize(val, val_q, group_size, q_mantisa_bits, q_exponent_bits)
 
 
 def selective_dequantize(val, val_q, indexes, group_size, q_mantisa_bits, q_exponent_bits):
-    """Fills `val` with parts of what `val_q` stands for, which has such parts along its first dimension: those of `indexes`, int32 or int64."""
+    """Fill `val` with the dequantized slices `indexes` (int32 or int64) of `val_q` along its
+    first dimension."""
     _ops.fp_quantizer_selective_dequantize(val, val_q, indexes, group_size, q_mantisa_bits, q_exponent_bits)
 
 
 def get_scales(out, num_groups):
-    """The steps, float32 [num_groups, 1], of rows as quantize() made them, or of their last four bytes; a view where their place allows it."""
+    """Return the scales, float32 [num_groups, 1], of rows from quantize() or of their last four
+    bytes.
+
+    The result is a view if the alignment allows it.
+    """
     if out.dtype != torch.uint8 or num_groups < 0 or (out.numel() % num_groups if num_groups else out.numel()):
-        raise ValueError(f"[fp_quantizer_get_scales] the rows are not so many groups; got {out.dtype} {list(out.shape)} for {num_groups}, "
+        raise ValueError(f"[fp_quantizer_get_scales] the rows do not match the number of groups; got {out.dtype} {list(out.shape)} for {num_groups}, "
                          "want uint8 [groups, bytes]")
     if num_groups == 0:
         return out.new_empty((0, 1), dtype=torch.float32)
     rows = out.reshape(num_groups, -1)
     if rows.shape[1] < 4:
-        raise ValueError(f"[fp_quantizer_get_scales] a row has no step; got {rows.shape[1]} bytes, want 4 or more")
+        raise ValueError(f"[fp_quantizer_get_scales] rows without a scale; got {rows.shape[1]} bytes, want 4 or more")
     steps = rows[:, -4:]
     in_place = steps.storage_offset() % 4 == 0 and steps.stride(1) == 1 and (steps.stride(0) % 4 == 0 or num_groups == 1)
     return (steps if in_place else steps.contiguous()).view(torch.float32)
 
 
 def get_default_quant_dtype():
-    """The dtype of rows."""
+    """Return the dtype of rows."""
     return torch.uint8
 
 
 def get_quant_range(q_bits=None):
-    """The greatest number of a format of 8 (e4m3), 12, 6 or 4 bits, which a group's greatest magnitude becomes."""
+    """Return the largest value of the format with 8 (e4m3), 12, 6 or 4 bits, to which a group's
+    largest magnitude is mapped."""
     for (bits, mantissa), greatest in _RANGES.items():
         if bits == q_bits:
             return greatest
-    raise ValueError(f"[fp_quantizer_get_quant_range] there is no such format; got {q_bits} bits, want 8, 12, 6 or 4")
+    raise ValueError(f"[fp_quantizer_get_quant_range] unknown format; got {q_bits} bits, want 8, 12, 6 or 4")
 
 
 class Quantizer:
@@ -83,7 +95,8 @@ class FP_Quantize(Quantizer):
         return self._MANTISSA.get(q_bits, q_mantisa_bits)
 
     def quantize(self, input, q_bits=8, q_mantisa_bits=3, stochastic_mode=False, return_meta_tensor=False):
-        """Return rows of codes and scales, uint8 [groups, bytes]; with `return_meta_tensor`, 8-bit codes in the input's shape, and the scales."""
+        """Return rows of codes and scales, uint8 [groups, bytes]; with `return_meta_tensor`,
+        8-bit codes in the input's shape, and the scales."""
         if input.dtype != torch.bfloat16 or (return_meta_tensor and q_bits != 8):
             raise ValueError(f"[FP_Quantize] unsupported input; got {input.dtype} with q_bits={q_bits}, want bfloat16, and 8 bits with return_meta_tensor")
         self.orig_dtype, self.orig_shape = input.dtype, input.shape
@@ -120,7 +133,10 @@ class FP_Quantize(Quantizer):
         return torch.cat([input_q.reshape(-1, self.group_size), scale], dim=-1).contiguous()
 
     def dequantize(self, input_q, fp_out=None, q_bits=8, q_mantisa_bits=3, scale=None):
-        """Return the dequantized values. If `input_q` contains only codes, pass their scales as `scale`."""
+        """Return the dequantized values.
+
+        If `input_q` contains only codes, pass their scales as `scale`.
+        """
         shape = self._require_shape()
         fp_out = torch.empty(shape, dtype=self.orig_dtype, device=input_q.device) if fp_out is None else fp_out
         mantissa = self._mantissa(q_bits, q_mantisa_bits)
@@ -128,7 +144,8 @@ class FP_Quantize(Quantizer):
         return fp_out
 
     def selective_dequantize(self, input_q, indexes, fp_out=None, q_bits=8, q_mantisa_bits=3, scale=None):
-        """Return the dequantized values of the slices `indexes` along the first of three dimensions."""
+        """Return the dequantized values of the slices `indexes` along the first of three
+        dimensions."""
         shape = self._require_shape()
         if len(shape) != 3:
             raise ValueError(f"[FP_Quantize] wrong number of dimensions; got {len(shape)}, want 3")

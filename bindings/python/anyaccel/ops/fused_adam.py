@@ -1,4 +1,5 @@
-"""What DeepSpeed's FusedAdamBuilder().load() has: `multi_tensor_adam`, which its FusedAdam calls."""
+"""The function of DeepSpeed's FusedAdamBuilder().load(): `multi_tensor_adam`, which its
+FusedAdam calls."""
 
 from ._bind import Ops
 
@@ -6,8 +7,10 @@ _ops = Ops("FusedAdamBuilder")
 
 
 def multi_tensor_adam(chunk_size, noop_flag, tensor_lists, lr, beta1, beta2, eps, step, mode, bias_correction, weight_decay):
-    """A step of Adam (mode 0: L2 decay) or AdamW (mode 1) on lists of gradients, parameters, exp_avg and exp_avg_sq.
+    """Do a step of Adam (mode 0: L2 decay) or AdamW (mode 1) on lists of gradients, parameters,
+    exp_avg and exp_avg_sq.
 
-    As in DeepSpeed the flag is not looked at: infinity and not-a-number go into the parameters."""
+    As in DeepSpeed, the flag is ignored, so infinities and NaNs propagate to the parameters.
+    """
     _ops.multi_tensor_adam(chunk_size, noop_flag, *tensor_lists, lr, beta1, beta2, eps, step, mode,
                                          bias_correction, weight_decay)

@@ -1,4 +1,5 @@
-"""What DeepSpeed's FusedLionBuilder().load() has: `multi_tensor_lion`, which its FusedLion calls."""
+"""The function of DeepSpeed's FusedLionBuilder().load(): `multi_tensor_lion`, which its
+FusedLion calls."""
 
 from ._bind import Ops
 
@@ -6,5 +7,8 @@ _ops = Ops("FusedLionBuilder")
 
 
 def multi_tensor_lion(chunk_size, noop_flag, tensor_lists, lr, beta1, beta2, step, weight_decay):
-    """A step of Lion on lists of gradients, parameters and exp_avg. As in DeepSpeed the flag is not looked at."""
+    """Do a step of Lion on lists of gradients, parameters and exp_avg.
+
+    As in DeepSpeed, the flag is ignored.
+    """
     _ops.multi_tensor_lion(chunk_size, noop_flag, *tensor_lists, lr, beta1, beta2, step, weight_decay)

@@ -1,5 +1,10 @@
-"""What DeepSpeed's InferenceCoreBuilder().load() has, under the same names and with the same arguments: each function writes its result into a
-tensor that it is given. Activations have DeepSpeed's numbers: 0 gelu (tanh), 1 relu, 2 silu, 3 geglu, 4 reglu, 5 siglu, 6 none."""
+"""The functions of DeepSpeed's InferenceCoreBuilder().load(), with the same names and arguments.
+
+Each writes its result to a given tensor.
+
+Activations have DeepSpeed's numbers: 0 gelu (tanh), 1 relu, 2 silu, 3 geglu, 4 reglu, 5 siglu, 6
+none.
+"""
 
 import torch
 
@@ -13,62 +18,76 @@ def _op(name):
 
 
 def bias_activation(activation, bias, activation_type):
-    """activation = act(activation + bias), in place; `bias` may be None."""
+    """Compute activation = act(activation + bias) in place. `bias` may be None."""
     _op("bias_activation")(activation, bias, activation_type)
 
 
 def layer_norm(output, input, gamma, beta, epsilon):
-    """Over the last dimension."""
+    """Compute the layer norm over the last dimension."""
     _op("layer_norm")(output, input, gamma, beta, epsilon)
 
 
 def pre_layer_norm(res_output, norm_output, input, residual, gamma, beta, epsilon):
-    """res_output = input + residual, and its norm; they may be input and residual themselves."""
+    """Compute res_output = input + residual and its layer norm.
+
+    The outputs may be the input and residual themselves.
+    """
     _op("pre_layer_norm")(res_output, norm_output, input, residual, gamma, beta, epsilon)
 
 
 def post_layer_norm(output, input, residual, gamma, beta, epsilon):
-    """The norm of input + residual."""
+    """Compute the layer norm of input + residual."""
     _op("post_layer_norm")(output, input, residual, gamma, beta, epsilon)
 
 
 def rms_norm(norm_output, norm_input, gamma, epsilon):
-    """Over the last dimension."""
+    """Compute the RMS norm over the last dimension."""
     _op("rms_norm")(norm_output, norm_input, gamma, epsilon)
 
 
 def rms_pre_norm(norm_output, residual_output, norm_input, residual_input, gamma, epsilon):
-    """residual_output = norm_input + residual_input, and its norm."""
+    """Compute residual_output = norm_input + residual_input and its RMS norm."""
     _op("rms_pre_norm")(norm_output, residual_output, norm_input, residual_input, gamma, epsilon)
 
 
 def gated_activation(output, input, bias, activation_type):
-    """Each even channel's activation times the odd one behind it; `bias`, which may be None, is added before."""
+    """Multiply each even channel's activation by the next odd channel.
+
+    `bias`, which may be None, is added first.
+    """
     _op("gated_activation")(output, input, bias, activation_type)
 
 
 def blas_linear(output, hidden_states, weights):
-    """output = hidden_states times weights [outputs, inputs]."""
+    """Compute output = hidden_states times weights [outputs, inputs]."""
     _op("blas_linear")(output, hidden_states, weights)
 
 
 def blas_4d_matmul(C, B, A):
-    """C = B times A."""
+    """Compute C = B times A."""
     _op("blas_4d_matmul")(C, B, A)
 
 
 def create_handle():
-    """Nothing: no library here has a handle. Loads the op."""
+    """Load the op. There is no library handle to create."""
     _op("rms_norm")
 
 
 def cuda_wf6af16_linear(output, hidden_states, weights_2bit, weights_4bit, scale, workspace, out_channels, tokens, in_channels, split_k):
-    """output [tokens, out_channels] = hidden_states [tokens, in_channels] times weights of preprocess_weight(), `scale` for each output; float16, summed in
-    float32. workspace and split_k are not needed. In host memory alone."""
+    """Compute output [tokens, out_channels] = hidden_states [tokens, in_channels] times weights
+    from preprocess_weight(), with a `scale` per output.
+
+    Tensors are float16 in host memory; sums are float32. workspace and split_k are ignored.
+    """
     _op("wf6af16_linear")(output, hidden_states, weights_2bit, weights_4bit, scale, out_channels, tokens, in_channels)
 
 
 def preprocess_weight(weight):
-    """float16 [outputs, inputs], which has numbers of six bits (0 and 1/16 to 28, two bits of mantissa), as bytes of 2 bits and bytes of 4 bits for
-    cuda_wf6af16_linear(). Inputs are a multiple of 64. Not DeepSpeed's order: that is made for a GPU's tensor cores."""
+    """Return a float16 weight [outputs, inputs] as tensors of 2-bit and of 4-bit parts, for
+    cuda_wf6af16_linear().
+
+    Its values must be 6-bit floats: 0 and magnitudes from 1/16 to 28, with two mantissa bits. The
+    number of inputs must be a multiple of 64. The layout differs from DeepSpeed's, which is for a
+    GPU's tensor cores.
+    """
     return list(_op("preprocess_weight")(weight))

@@ -1,28 +1,42 @@
 from torch import Tensor
 
 def bias_activation(activation: Tensor, bias: Tensor | None, activation_type: int) -> None:
-    """activation = act(activation + bias), in place; `bias` may be None."""
+    """Compute activation = act(activation + bias) in place. `bias` may be None."""
 def layer_norm(output: Tensor, input: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> None:
-    """Over the last dimension."""
+    """Compute the layer norm over the last dimension."""
 def pre_layer_norm(res_output: Tensor, norm_output: Tensor, input: Tensor, residual: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> None:
-    """res_output = input + residual, and its norm; they may be input and residual themselves."""
+    """Compute res_output = input + residual and its layer norm.
+
+    The outputs may be the input and residual themselves.
+    """
 def post_layer_norm(output: Tensor, input: Tensor, residual: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> None:
-    """The norm of input + residual."""
+    """Compute the layer norm of input + residual."""
 def rms_norm(norm_output: Tensor, norm_input: Tensor, gamma: Tensor, epsilon: float) -> None:
-    """Over the last dimension."""
+    """Compute the RMS norm over the last dimension."""
 def rms_pre_norm(norm_output: Tensor, residual_output: Tensor, norm_input: Tensor, residual_input: Tensor, gamma: Tensor, epsilon: float) -> None:
-    """residual_output = norm_input + residual_input, and its norm."""
+    """Compute residual_output = norm_input + residual_input and its RMS norm."""
 def gated_activation(output: Tensor, input: Tensor, bias: Tensor | None, activation_type: int) -> None:
-    """Each even channel's activation times the odd one behind it; `bias`, which may be None, is added before."""
+    """Multiply each even channel's activation by the next odd channel.
+
+    `bias`, which may be None, is added first.
+    """
 def blas_linear(output: Tensor, hidden_states: Tensor, weights: Tensor) -> None:
-    """output = hidden_states times weights [outputs, inputs]."""
+    """Compute output = hidden_states times weights [outputs, inputs]."""
 def blas_4d_matmul(C: Tensor, B: Tensor, A: Tensor) -> None:
-    """C = B times A."""
+    """Compute C = B times A."""
 def create_handle() -> None:
-    """Nothing: no library here has a handle. Loads the op."""
+    """Load the op. There is no library handle to create."""
 def cuda_wf6af16_linear(output: Tensor, hidden_states: Tensor, weights_2bit: Tensor, weights_4bit: Tensor, scale: Tensor, workspace: Tensor, out_channels: int, tokens: int, in_channels: int, split_k: int) -> None:
-    """output [tokens, out_channels] = hidden_states [tokens, in_channels] times weights of preprocess_weight(), `scale` for each output; float16, summed in
-    float32. workspace and split_k are not needed. In host memory alone."""
+    """Compute output [tokens, out_channels] = hidden_states [tokens, in_channels] times weights
+    from preprocess_weight(), with a `scale` per output.
+
+    Tensors are float16 in host memory; sums are float32. workspace and split_k are ignored.
+    """
 def preprocess_weight(weight: Tensor) -> list[Tensor]:
-    """float16 [outputs, inputs], which has numbers of six bits (0 and 1/16 to 28, two bits of mantissa), as bytes of 2 bits and bytes of 4 bits for
-    cuda_wf6af16_linear(). Inputs are a multiple of 64. Not DeepSpeed's order: that is made for a GPU's tensor cores."""
+    """Return a float16 weight [outputs, inputs] as tensors of 2-bit and of 4-bit parts, for
+    cuda_wf6af16_linear().
+
+    Its values must be 6-bit floats: 0 and magnitudes from 1/16 to 28, with two mantissa bits. The
+    number of inputs must be a multiple of 64. The layout differs from DeepSpeed's, which is for a
+    GPU's tensor cores.
+    """

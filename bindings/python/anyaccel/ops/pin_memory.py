@@ -1,4 +1,7 @@
-"""The functions of DeepSpeed's PinMemoryBuilder().load(), and the pool's statistics. See include/anyaccel/ops/pin_memory.h."""
+"""The functions of DeepSpeed's PinMemoryBuilder().load(), and the pool's statistics.
+
+See include/anyaccel/ops/pin_memory.h.
+"""
 
 import weakref
 
@@ -9,7 +12,8 @@ from ._errors import telling
 _ops = Ops("PinMemoryBuilder")
 _telling = telling(lambda message: _ops.pin_memory_error_code(message))
 
-# Blocks from the accelerator's allocator by address, while their tensors live: size, and whether the caller has freed them.
+# Blocks from the accelerator's allocator by address, while their tensors live: size, and whether
+# the caller has freed them.
 _given = {}
 
 
@@ -40,7 +44,10 @@ def _block_at(address):
 
 
 def _free(address):
-    """Free a block of the accelerator's allocator. Returns False if there is none at the address, or it is already freed."""
+    """Free a block of the accelerator's allocator.
+
+    Returns False if there is none at the address, or it is already freed.
+    """
     block = _given.get(address)
     if block is None or block.freed:
         return False
@@ -49,12 +56,16 @@ def _free(address):
 
 
 def is_given(address):
-    """Return whether the address is in a block that new_cpu_locked_tensor() got from the accelerator's allocator, freed or not."""
+    """Return whether the address is in a block that new_cpu_locked_tensor() got from the
+    accelerator's allocator, freed or not."""
     return _block_at(address) is not None
 
 
 def is_freed(tensor):
-    """Return whether the tensor is in such a block that was freed. Its memory stays valid while tensors use it."""
+    """Return whether the tensor is in such a block that was freed.
+
+    Its memory stays valid while tensors use it.
+    """
     block = _block_at(tensor.data_ptr())
     return block is not None and block.freed
 
@@ -64,16 +75,22 @@ class pin_handle:
 
     @_telling
     def new_cpu_locked_tensor(self, num_elem, example_tensor):
-        """Return an uninitialized pinned tensor of `num_elem` elements with the example's dtype. It comes from the accelerator's
-        allocator, whose memory its copies recognize, or is locked by the system if the accelerator needs no pinning."""
+        """Return an uninitialized pinned tensor of `num_elem` elements with the example's dtype.
+
+        It comes from the accelerator's allocator, whose memory its copies recognize, or is locked
+        by the system if the accelerator needs no pinning.
+        """
         memory = get_accelerator().pin_empty(num_elem, dtype=example_tensor.dtype)
         if get_accelerator().is_pinned(memory):
             return _give(memory)
         return _ops.pin_memory_new(num_elem, example_tensor)
 
     def free_cpu_locked_tensor(self, locked_tensor):
-        """Free a tensor of new_cpu_locked_tensor(). Returns False if it is not one, or is already freed. Its memory is reused after the
-        last tensor in it is gone."""
+        """Free a tensor of new_cpu_locked_tensor().
+
+        Returns False if it is not one, or is already freed. Its memory is reused after the last
+        tensor in it is gone.
+        """
         return _ops.pin_memory_free(locked_tensor) or _free(locked_tensor.data_ptr())
 
     def free_cpu_locked_tensor_by_ptr(self, address):
@@ -90,7 +107,8 @@ def _pinned_by_accelerator(tensor):
 
 
 def stats():
-    """Return the pool's statistics: used_bytes, used_peak, held_bytes, held_peak, limit, taken, reused, misplaced."""
+    """Return the pool's statistics: used_bytes, used_peak, held_bytes, held_peak, limit, taken,
+    reused, misplaced."""
     return dict(_ops.pin_memory_stats())
 
 

@@ -1,7 +1,10 @@
-"""What DeepSpeed's QuantizerBuilder().load() has: groups of numbers to int8 or int4 and back, with a scale for each group.
+"""The functions of DeepSpeed's QuantizerBuilder().load(): quantization to int8 or int4 and back,
+with a scale per group.
 
-`quant_type` is Symmetric or Asymmetric. Parameters are float32 [groups, 1], the step between codes, or [groups, 2] with the value of code 0.
-int4 are two to a byte of the last dimension, the first in the upper four bits. What cannot be done is a ValueError."""
+`quant_type` is Symmetric or Asymmetric. Parameters are float32 [groups, 1], the step between codes,
+or [groups, 2], which adds the value of code 0. A byte holds two int4 codes of the last dimension,
+the first in the upper four bits. Invalid arguments raise ValueError.
+"""
 
 import enum
 
@@ -26,12 +29,16 @@ def _asymmetric(quant_type):
 
 
 def quantize(input_vals, groups, num_bits, quant_type):
-    """[codes, parameters]: int8 in the input's shape, its last dimension half as long with int4; groups are of successive elements."""
+    """Return [codes, parameters].
+
+    Codes are int8 in the input's shape; with int4, the last dimension is half as long. Groups
+    consist of consecutive elements.
+    """
     return list(_ops.quantizer_quantize(input_vals, groups, num_bits, _asymmetric(quant_type)))
 
 
 def dequantize(quantized_data, params, groups, num_bits, quant_type, dtype=torch.float16):
-    """The values that quantize() made codes of, as float16 or another dtype."""
+    """Return the values of codes from quantize(), as float16 or another dtype."""
     return _ops.quantizer_dequantize(quantized_data, params, groups, num_bits, _asymmetric(quant_type), dtype)
 
 
@@ -40,23 +47,26 @@ def dequantize_fp32(quantized_data, params, groups, num_bits, quant_type):
 
 
 def dequantize_int4_to_half_experimental(data_in, scale_buffer, min_val_buffer, num_group, group_size):
-    """float16 [num_group, group_size] of 4-bit codes from 0 to 15: code / scale + least value of the group, both float16."""
+    """Return float16 [num_group, group_size] of 4-bit codes from 0 to 15: code / scale + minimum
+    of the group, both float16."""
     return _ops.quantizer_dequantize_half(data_in, scale_buffer, min_val_buffer, num_group, group_size, 4)
 
 
 def dequantize_int8_to_half_experimental(data_in, scale_buffer, min_val_buffer, num_group, group_size):
-    """The same of codes from 0 to 255."""
+    """Do the same for 8-bit codes from 0 to 255."""
     return _ops.quantizer_dequantize_half(data_in, scale_buffer, min_val_buffer, num_group, group_size, 8)
 
 
 def swizzle_quant(input_vals, groups, num_bits, quant_type, pipeline_size, nodes, devices_per_node):
-    """quantize() to one row, its groups in the order in which an all-to-all in each node, then one between them, wants them."""
+    """Quantize to one row, with the groups in the order for an all-to-all within each node
+    followed by one between nodes."""
     return list(_ops.quantizer_swizzle(input_vals, groups, num_bits, _asymmetric(quant_type), pipeline_size, nodes,
                                                      devices_per_node))
 
 
 def quantized_reduction(input_vals, input_scales, in_groups, out_groups, num_bits, quant_type, devices_per_node):
-    """[codes, parameters] of the sum of what `devices_per_node` devices quantized, which lie one behind the other; `in_groups` counts all of
-    theirs, `out_groups` those of the sum."""
+    """Return [codes, parameters] of the sum of the values that `devices_per_node` devices
+    quantized, which are concatenated. `in_groups` is the total number of input groups,
+    `out_groups` that of the sum."""
     return list(_ops.quantizer_reduce(input_vals, input_scales, in_groups, out_groups, num_bits, _asymmetric(quant_type),
                                                     devices_per_node))

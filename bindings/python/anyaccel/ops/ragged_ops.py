@@ -1,4 +1,7 @@
-"""What DeepSpeed's RaggedUtilsBuilder().load() has, under the same names and with the same arguments. A wrong argument is a ValueError."""
+"""The functions of DeepSpeed's RaggedUtilsBuilder().load(), with the same names and arguments.
+
+Invalid arguments raise ValueError.
+"""
 
 import torch
 
@@ -11,15 +14,16 @@ def _op(name):
 
 
 def allocate_fast_host_buffer(device_mirror):
-    """Host memory for a tensor of that shape and dtype. It holds no numbers yet."""
+    """Return an uninitialized host tensor with the shape and dtype of `device_mirror`."""
     return _op("allocate_fast_host_buffer")(device_mirror)
 
 
 def allocate_view_on(tensor, buffer, offset):
-    """A tensor of the shape, strides and dtype of `tensor` in the memory of `buffer`, `offset` bytes behind its begin."""
+    """Return a tensor with the shape, strides and dtype of `tensor` in the memory of `buffer`,
+    at a byte offset."""
     return _op("allocate_view_on")(tensor, buffer, offset)
 
 
 def allocate_view_like(shape, strides, dummy_tensor, buffer, offset):
-    """The same for a shape and strides, of the dtype of `dummy_tensor`."""
+    """Do the same for a given shape and strides, with the dtype of `dummy_tensor`."""
     return _op("allocate_view_like")(shape, strides, dummy_tensor, buffer, offset)

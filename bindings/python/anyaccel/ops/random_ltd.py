@@ -1,5 +1,8 @@
-"""The functions of DeepSpeed's RandomLTDBuilder().load(), with the same names and arguments, `token_scatter`, which is differentiable,
-and the functions and classes of the package `deepspeed.ops.random_ltd`. Wrong arguments raise ValueError."""
+"""The functions of DeepSpeed's RandomLTDBuilder().load(), with the same names and arguments.
+
+`token_scatter` is an addition and differentiable. The module also has the functions and classes of
+the package `deepspeed.ops.random_ltd`. Invalid arguments raise ValueError.
+"""
 
 import torch
 
@@ -14,52 +17,61 @@ def _op(name):
 
 
 def token_sort_(unsorted_token_ids, original_tokens):
-    """Sorts the numbers in each row (the last dimension) in place, and returns the tensor."""
+    """Sort the values of each row (the last dimension) in place, and return the tensor."""
     _op("token_sort_")(unsorted_token_ids, original_tokens)
     return unsorted_token_ids
 
 
 def token_gather(activations, sorted_indices, batch_first):
-    """The tokens that `sorted_indices` [batch, count] names, of activations [batch, tokens, channels] or, without batch_first,
-    [tokens, batch, channels]. Differentiable."""
+    """Return the tokens at `sorted_indices` [batch, count] of activations [batch, tokens,
+    channels] or, without batch_first, [tokens, batch, channels]. Differentiable."""
     return _op("token_gather")(activations, sorted_indices, batch_first)
 
 
 def token_scatter(all_activations, layer_activations, sorted_indices, batch_first):
-    """A copy of all activations with the layer's tokens in their places. Differentiable."""
+    """Return a copy of all activations in which the layer's tokens replace those at
+    `sorted_indices`.
+
+    Differentiable.
+    """
     return _op("token_scatter")(all_activations, layer_activations, sorted_indices, batch_first)
 
 
 def token_scatter_(all_activations, layer_activations, sorted_indices, batch_first):
-    """Puts the layer's tokens into their places among all, in place, and returns that tensor."""
+    """Replace the tokens at `sorted_indices` of all activations by the layer's tokens in place,
+    and return that tensor."""
     _op("token_scatter_")(all_activations, layer_activations, sorted_indices, batch_first)
     return all_activations
 
 
 def mask_gather_bert(dense_mask, sorted_indices):
-    """Masks [layers, batch, heads, count, count] for the tokens that `sorted_indices` [layers, batch, count] names."""
+    """Return masks [layers, batch, heads, count, count] for the tokens at `sorted_indices`
+    [layers, batch, count]."""
     return _op("mask_gather_bert")(dense_mask, sorted_indices)
 
 
 def mask_gather_gpt(dense_mask, truncated_seq_len):
-    """The mask's first rows and columns, copied."""
+    """Return a copy of the mask's first rows and columns."""
     return _op("mask_gather_gpt")(dense_mask, truncated_seq_len)
 
 
 def _sampled(reserved_length, seq_length, batch_size, layers, device):
-    """Return int32 [layers, batch, reserved_length]: sorted random tokens, drawn separately for each sequence and layer."""
+    """Return int32 [layers, batch, reserved_length]: sorted random tokens, drawn separately for
+    each sequence and layer."""
     chosen = torch.multinomial(torch.ones(layers * batch_size, seq_length, device=device), reserved_length)
     return token_sort_(chosen.reshape(layers, batch_size, reserved_length).to(torch.int32), seq_length)
 
 
 def gpt_sample_tokens(reserved_length, seq_length, batch_size, layers=1, device="cpu", attn_mask=None):
-    """Return (indices [layers, batch, reserved_length], mask): the tokens that layers keep, and the first rows and columns of a causal mask."""
+    """Return (indices [layers, batch, reserved_length], mask): the tokens that layers keep, and
+    the first rows and columns of a causal mask."""
     mask = None if attn_mask is None else attn_mask[:, :, :reserved_length, :reserved_length]
     return _sampled(reserved_length, seq_length, batch_size, layers, device), mask
 
 
 def bert_sample_tokens(reserved_length, seq_length, batch_size, layers=1, device="cpu", attn_mask=None):
-    """Return (indices [layers, batch, reserved_length], masks): the tokens that layers keep, and each layer's mask for them."""
+    """Return (indices [layers, batch, reserved_length], masks): the tokens that layers keep, and
+    each layer's mask for them."""
     if attn_mask is None:
         raise ValueError("[bert_sample_tokens] attn_mask is required; got None")
     indices = _sampled(reserved_length, seq_length, batch_size, layers, device)
@@ -75,13 +87,16 @@ class GatherTokens:
 
     @staticmethod
     def apply(activations, sorted_indices, batch_first):
-        """Return all activations, and the layer's."""
+        """Return all activations and those of the layer."""
         return activations, token_gather(activations, sorted_indices, batch_first)
 
 
 class ScatterTokens:
-    """Counterpart of DeepSpeed's autograd function. The op itself is differentiable. The gradient of `all_activations` is zero at the
-    layer's tokens; DeepSpeed's GatherTokens puts the layer's gradient there."""
+    """Counterpart of DeepSpeed's autograd function.
+
+    The op itself is differentiable. The gradient of `all_activations` is zero at the layer's
+    tokens; DeepSpeed's GatherTokens puts the layer's gradient there.
+    """
 
     @staticmethod
     def apply(all_activations, layer_activations, sorted_indices, batch_first):

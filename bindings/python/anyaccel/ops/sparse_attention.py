@@ -1,4 +1,7 @@
-"""Counterpart of the package `deepspeed.ops.sparse_attention` in older DeepSpeed releases. See anyaccel.ops.sparse_attn."""
+"""Counterpart of the package `deepspeed.ops.sparse_attention` in older DeepSpeed releases.
+
+See anyaccel.ops.sparse_attn.
+"""
 
 from .sparse_attn import (BigBirdSparsityConfig, BSLongformerSparsityConfig, DenseSparsityConfig, FixedSparsityConfig,
                           LocalSlidingWindowSparsityConfig, MatMul, Softmax, SparseAttentionUtils, SparseSelfAttention, SparsityConfig,

@@ -1,7 +1,10 @@
-"""Block-sparse attention on host memory, with the names and arguments of DeepSpeed's `deepspeed.ops.sparse_attention`. What
-options mean and what the errors are: include/anyaccel/ops/sparse_attention.h. A wrong argument is a ValueError.
+"""Block-sparse attention in host memory, with the names and arguments of
+`deepspeed.ops.sparse_attention`.
 
-`seed` is ours: it chooses the random blocks, the same ones in C++."""
+include/anyaccel/ops/sparse_attention.h describes the options and errors. Invalid arguments raise
+ValueError. The argument `seed` is an addition: it selects the random blocks, which are the same as
+in C++.
+"""
 
 import torch
 
@@ -17,14 +20,16 @@ def _op(name):
 
 def sparse_attention(q, k, v, layout, block, scale=None, rpe=None, key_padding_mask=None, attn_mask=None,
                      key_padding_mask_mode="add", attn_mask_mode="mul"):
-    """softmax(scale q k^T + masks) v over the blocks of the layout. [batch, heads, length, head dim]; differentiable for q, k, v
-    and rpe."""
+    """Return softmax(scale q k^T + masks) v over the blocks of the layout.
+
+    Tensors are [batch, heads, length, head dim]. Differentiable with respect to q, k, v and rpe.
+    """
     return _op("sparse_attention")(q, k, v, layout, block, scale, rpe, key_padding_mask, attn_mask,
                                    key_padding_mask_mode, attn_mask_mode)
 
 
 class SparsityConfig:
-    """Base of the layouts."""
+    """Base class of the layouts."""
 
     _kind = None
     _options = ()
@@ -40,16 +45,16 @@ class SparsityConfig:
         self.make_layout(0)  # checks the options
 
     def make_layout(self, seq_len):
-        """int64 [num_heads, seq_len / block, seq_len / block] of 0 and 1."""
+        """Return the layout, int64 [num_heads, seq_len / block, seq_len / block] of 0 and 1."""
         if self._kind is None:
-            raise NotImplementedError("SparsityConfig has no layout of its own: take one of its subclasses")
+            raise NotImplementedError("SparsityConfig is a base class without a layout; use one of its subclasses")
         options = {name: getattr(self, name) for name in self._options}
         return _op("sparse_attention_layout")(self._kind, self.num_heads, self.block, seq_len,
                                               self.different_layout_per_head, **options)
 
 
 class DenseSparsityConfig(SparsityConfig):
-    """Every block."""
+    """A layout of all blocks."""
 
     _kind = "dense"
 
@@ -59,7 +64,10 @@ class DenseSparsityConfig(SparsityConfig):
 
 
 class FixedSparsityConfig(SparsityConfig):
-    """Windows one after the other, each represented by its last blocks, which all see."""
+    """Consecutive windows.
+
+    All blocks attend to the last blocks of each window, which represent it.
+    """
 
     _kind = "fixed"
 
@@ -72,7 +80,7 @@ class FixedSparsityConfig(SparsityConfig):
 
 
 class VariableSparsityConfig(SparsityConfig):
-    """Windows of given sizes, given global blocks, random ones."""
+    """Windows of given sizes, given global blocks, and random blocks."""
 
     _kind = "variable"
 
@@ -86,7 +94,7 @@ class VariableSparsityConfig(SparsityConfig):
 
 
 class BigBirdSparsityConfig(SparsityConfig):
-    """A sliding window, the first blocks as global ones, random ones."""
+    """A sliding window, the first blocks as global blocks, and random blocks."""
 
     _kind = "bigbird"
 
@@ -110,7 +118,7 @@ class BSLongformerSparsityConfig(SparsityConfig):
 
 
 class LocalSlidingWindowSparsityConfig(SparsityConfig):
-    """A sliding window alone."""
+    """A sliding window."""
 
     _kind = "local"
 
@@ -120,7 +128,10 @@ class LocalSlidingWindowSparsityConfig(SparsityConfig):
 
 
 class SparseSelfAttention(torch.nn.Module):
-    """Attention with a layout that is made once, for `max_seq_length`; shorter sequences use its beginning."""
+    """Attention with a layout that is created once, for `max_seq_length`.
+
+    Shorter sequences use its beginning.
+    """
 
     def __init__(self, sparsity_config=None, key_padding_mask_mode="add", attn_mask_mode="mul", max_seq_length=2048):
         super().__init__()
@@ -139,26 +150,32 @@ class SparseSelfAttention(torch.nn.Module):
         return self.master_layout[:, :blocks, :blocks]
 
     def forward(self, query, key, value, rpe=None, key_padding_mask=None, attn_mask=None):
-        """[batch, heads, length, head dim]; key_padding_mask [batch, length] and attn_mask [length, length], also with further
-        dimensions of 1."""
+        """Compute attention.
+
+        Tensors are [batch, heads, length, head dim], key_padding_mask [batch, length] and attn_mask
+        [length, length]; masks may have additional dimensions of 1.
+        """
         if key_padding_mask is not None and key_padding_mask.dim() > 2:
             key_padding_mask = key_padding_mask.reshape(key_padding_mask.shape[0], key_padding_mask.shape[-1])
         if attn_mask is not None and attn_mask.dim() > 2:
             attn_mask = attn_mask.reshape(attn_mask.shape[-2:])
         if key.shape != query.shape and key.transpose(-1, -2).shape == query.shape:
-            key = key.transpose(-1, -2)  # DeepSpeed takes a transposed key too
+            key = key.transpose(-1, -2)  # DeepSpeed also accepts a transposed key
         return sparse_attention(query, key, value, self.get_layout(query.shape[2]).to(query.device),
                                 self.sparsity_config.block, None, rpe, key_padding_mask, attn_mask,
                                 self.key_padding_mask_mode, self.attn_mask_mode)
 
 
 class SparseAttentionUtils:
-    """Padding of a model's inputs to a whole number of blocks."""
+    """Pads a model's inputs to a multiple of the block size."""
 
     @staticmethod
     def pad_to_block_size(block_size, input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds,
                           pad_token_id, model_embeddings):
-        """The inputs, padded, behind the number of positions appended. What is None stays None; padding is not attended to."""
+        """Return the number of appended positions, followed by the padded inputs.
+
+        None stays None. The padding is masked.
+        """
         length = (input_ids if input_ids is not None else inputs_embeds).shape[1]
         pad_len = -length % block_size
 
@@ -175,5 +192,5 @@ class SparseAttentionUtils:
 
     @staticmethod
     def unpad_sequence_output(pad_len, sequence_output):
-        """The output without the positions that were appended."""
+        """Return the output without the appended positions."""
         return sequence_output[:, :-pad_len] if pad_len else sequence_output

@@ -7,32 +7,38 @@ from torch import Tensor
 def sparse_attention(q: Tensor, k: Tensor, v: Tensor, layout: Tensor, block: int, scale: float | None = None, rpe: Tensor | None = None,
                      key_padding_mask: Tensor | None = None, attn_mask: Tensor | None = None, key_padding_mask_mode: str = "add",
                      attn_mask_mode: str = "mul") -> Tensor:
-    """softmax(scale q k^T + masks) v over the blocks of the layout; differentiable for q, k, v and rpe."""
+    """Return softmax(scale q k^T + masks) v over the blocks of the layout.
+
+    Differentiable with respect to q, k, v and rpe.
+    """
 
 class SparsityConfig:
-    """Base of the layouts."""
+    """Base class of the layouts."""
 
     num_heads: int
     block: int
     different_layout_per_head: bool
     def __init__(self, num_heads: int, block: int = 16, different_layout_per_head: bool = False) -> None: ...
     def make_layout(self, seq_len: int) -> Tensor:
-        """int64 [num_heads, seq_len / block, seq_len / block] of 0 and 1."""
+        """Return the layout, int64 [num_heads, seq_len / block, seq_len / block] of 0 and 1."""
 
 class DenseSparsityConfig(SparsityConfig):
-    """Every block."""
+    """A layout of all blocks."""
 
     def __init__(self, num_heads: int, block: int = 16, different_layout_per_head: bool = False) -> None: ...
 
 class FixedSparsityConfig(SparsityConfig):
-    """Windows one after the other, each represented by its last blocks, which all see."""
+    """Consecutive windows.
+
+    All blocks attend to the last blocks of each window, which represent it.
+    """
 
     def __init__(self, num_heads: int, block: int = 16, different_layout_per_head: bool = False, num_local_blocks: int = 4,
                  num_global_blocks: int = 1, attention: str = "bidirectional", horizontal_global_attention: bool = False,
                  num_different_global_patterns: int = 1) -> None: ...
 
 class VariableSparsityConfig(SparsityConfig):
-    """Windows of given sizes, given global blocks, random ones."""
+    """Windows of given sizes, given global blocks, and random blocks."""
 
     def __init__(self, num_heads: int, block: int = 16, different_layout_per_head: bool = False, num_random_blocks: int = 0,
                  local_window_blocks: Sequence[int] = (4,), global_block_indices: Sequence[int] = (0,),
@@ -40,7 +46,7 @@ class VariableSparsityConfig(SparsityConfig):
                  horizontal_global_attention: bool = False, seed: int = 0) -> None: ...
 
 class BigBirdSparsityConfig(SparsityConfig):
-    """A sliding window, the first blocks as global ones, random ones."""
+    """A sliding window, the first blocks as global blocks, and random blocks."""
 
     def __init__(self, num_heads: int, block: int = 16, different_layout_per_head: bool = False, num_random_blocks: int = 1,
                  num_sliding_window_blocks: int = 3, num_global_blocks: int = 1, attention: str = "bidirectional", seed: int = 0) -> None: ...
@@ -53,12 +59,15 @@ class BSLongformerSparsityConfig(SparsityConfig):
                  attention: str = "bidirectional") -> None: ...
 
 class LocalSlidingWindowSparsityConfig(SparsityConfig):
-    """A sliding window alone."""
+    """A sliding window."""
 
     def __init__(self, num_heads: int, block: int = 16, num_sliding_window_blocks: int = 3, attention: str = "unidirectional") -> None: ...
 
 class SparseSelfAttention(torch.nn.Module):
-    """Attention with a layout that is made once, for `max_seq_length`; shorter sequences use its beginning."""
+    """Attention with a layout that is created once, for `max_seq_length`.
+
+    Shorter sequences use its beginning.
+    """
 
     def __init__(self, sparsity_config: SparsityConfig | None = None, key_padding_mask_mode: str = "add", attn_mask_mode: str = "mul",
                  max_seq_length: int = 2048) -> None: ...
@@ -67,7 +76,7 @@ class SparseSelfAttention(torch.nn.Module):
                 attn_mask: Tensor | None = None) -> Tensor: ...
 
 class SparseAttentionUtils:
-    """Padding of a model's inputs to a whole number of blocks."""
+    """Pads a model's inputs to a multiple of the block size."""
 
     @staticmethod
     def pad_to_block_size(block_size: int, input_ids: Tensor | None, attention_mask: Tensor | None, token_type_ids: Tensor | None,
@@ -77,13 +86,17 @@ class SparseAttentionUtils:
     def unpad_sequence_output(pad_len: int, sequence_output: Tensor) -> Tensor: ...
 
 class MatMul:
-    """`mode`: sdd, a sparse matrix of the product of two dense ones; dsd, sparse times dense; dds, dense times sparse."""
+    """Product of matrices.
+
+    `mode` is sdd (dense times dense, with a sparse result), dsd (sparse times dense) or dds (dense
+    times sparse).
+    """
 
     def __init__(self, layout: Tensor, block: int, mode: str, trans_a: bool = False, trans_b: bool = False, bench: bool = False) -> None: ...
     def __call__(self, a: Tensor, b: Tensor) -> Tensor: ...
 
 class Softmax:
-    """Over the rows of a sparse matrix; a row in which nothing is to be seen becomes zeros."""
+    """Softmax over the rows of a sparse matrix. Rows that are completely masked become zeros."""
 
     def __init__(self, layout: Tensor, block: int, bench: bool = False) -> None: ...
     def __call__(self, x: Tensor, scale: float = 1.0, rpe: Tensor | None = None, key_padding_mask: Tensor | None = None,

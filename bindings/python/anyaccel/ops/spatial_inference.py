@@ -1,5 +1,8 @@
-"""What DeepSpeed's SpatialInferenceBuilder().load() has. Images are [batch, channels, height, width], whatever else has its channels last;
-all tensors have one dtype. Differentiable. A wrong argument is a ValueError."""
+"""The functions of DeepSpeed's SpatialInferenceBuilder().load().
+
+Images are [batch, channels, height, width]; other tensors have channels as the last dimension. All
+tensors must have the same dtype. Differentiable. Invalid arguments raise ValueError.
+"""
 
 import torch
 
@@ -12,15 +15,15 @@ def _op(name):
 
 
 def nhwc_bias_add(activation, bias):
-    """activation + bias; images come in channels_last."""
+    """Return activation + bias. Images are returned in the memory format channels_last."""
     return _op("nhwc_bias_add")(activation, bias)
 
 
 def nhwc_bias_add_add(activation, bias, other):
-    """activation + bias + other, in one pass."""
+    """Return activation + bias + other, computed in one pass."""
     return _op("nhwc_bias_add_add")(activation, bias, other)
 
 
 def nhwc_bias_add_bias_add(activation, bias, other, other_bias):
-    """activation + bias + other + other_bias, in one pass."""
+    """Return activation + bias + other + other_bias, computed in one pass."""
     return _op("nhwc_bias_add_bias_add")(activation, bias, other, other_bias)

@@ -1,8 +1,12 @@
 from torch import Tensor
 
 def nhwc_bias_add(activation: Tensor, bias: Tensor) -> Tensor:
-    """activation + bias; images, [batch, channels, height, width], come in channels_last, whatever else has its channels last."""
+    """Return activation + bias.
+
+    Images, [batch, channels, height, width], are returned in the memory format channels_last; other
+    tensors have channels as the last dimension.
+    """
 def nhwc_bias_add_add(activation: Tensor, bias: Tensor, other: Tensor) -> Tensor:
-    """activation + bias + other, in one pass."""
+    """Return activation + bias + other, computed in one pass."""
 def nhwc_bias_add_bias_add(activation: Tensor, bias: Tensor, other: Tensor, other_bias: Tensor) -> Tensor:
-    """activation + bias + other + other_bias, in one pass."""
+    """Return activation + bias + other + other_bias, computed in one pass."""

@@ -1,5 +1,8 @@
-"""The op of DeepSpeed's `stochastic_mode`: see transformer.py. That mode lets results differ from run to run in return for speed;
-the processor's kernels give nothing up for equal results, so they are the same here."""
+"""The op of DeepSpeed's `stochastic_mode`; see transformer.py.
+
+In DeepSpeed, that mode is faster, but its results differ from run to run. On the CPU, reproducible
+results cost nothing, so both modes are the same.
+"""
 
 from . import transformer
 from ._transformer_functions import Functions

@@ -1,8 +1,11 @@
-"""BERT-style transformer layers on host memory, with the names and arguments of DeepSpeed's `deepspeed.ops.transformer`. What the
-options mean and what the errors are: include/anyaccel/ops/transformer.h. A wrong argument is a ValueError.
+"""BERT-style transformer layers in host memory, with the names and arguments of
+`deepspeed.ops.transformer`.
 
-Beside the classes the module has the functions that DeepSpeed's own transformer.py calls: create_transformer_layer_<dtype>,
-forward_<dtype> and backward_<dtype> for fp32, fp16, bf16 and fp64."""
+include/anyaccel/ops/transformer.h describes the options and errors. Invalid arguments raise
+ValueError. Besides the classes, the module has the functions that DeepSpeed's own transformer.py
+calls: create_transformer_layer_<dtype>, forward_<dtype> and backward_<dtype> for fp32, fp16, bf16
+and fp64.
+"""
 
 import json
 import math
@@ -15,7 +18,7 @@ from ._transformer_functions import Functions, Seeds
 
 __path__ = []  # DeepSpeed has a package of this name (_deepspeed_paths.py)
 
-#: Parameters in the order of the op's arguments, with their names in a BertLayer of transformers; query, key and value are one.
+#: Parameters in the order of the op's arguments, with their names in a BertLayer of transformers. Query, key and value are one tensor.
 PARAMETERS = {
     "attn_qkvw": "attention.self.{}.weight", "attn_qkvb": "attention.self.{}.bias",
     "attn_ow": "attention.output.dense.weight", "attn_ob": "attention.output.dense.bias",
@@ -36,15 +39,21 @@ def _find(name, stochastic=False):
 
 
 def transformer_layer(input, attention_mask, *parameters, heads, **options):
-    """The layer as a function of [batch, length, hidden], a mask or None, and the parameters in the order of PARAMETERS. Options are
-    those of torch.ops.anyaccel.transformer_layer; dropouts are on when their ratios are given."""
+    """Compute a layer from an input [batch, length, hidden], a mask or None, and the parameters
+    in the order of PARAMETERS.
+
+    Options are those of torch.ops.anyaccel.transformer_layer. Passing a dropout ratio enables that
+    dropout.
+    """
     return _find("")(input, attention_mask, *parameters, heads, **options)
 
 
 class DeepSpeedTransformerConfig:
-    """Options of a layer; the arguments are DeepSpeed's, and `gelu_approximate` ("tanh" as there, or "none").
+    """Options of a layer: DeepSpeed's arguments, and `gelu_approximate` ("tanh" as in DeepSpeed,
+    or "none").
 
-    Not used here: batch_size, local_rank, fp16 (the tensors' dtype decides)."""
+    batch_size, local_rank and fp16 are ignored; the tensors' dtype is used.
+    """
 
     def __init__(self, batch_size=-1, hidden_size=-1, intermediate_size=-1, heads=-1, attn_dropout_ratio=-1,
                  hidden_dropout_ratio=-1, num_hidden_layers=-1, initializer_range=-1, layer_norm_eps=1e-12,
@@ -67,7 +76,10 @@ class DeepSpeedTransformerConfig:
 
 
 class DeepSpeedTransformerLayer(torch.nn.Module):
-    """One layer: attention and feed-forward part, each with its residual and norm. Parameters have DeepSpeed's names and shapes."""
+    """A layer of attention and a feed-forward part, each with its residual and norm.
+
+    Parameters have DeepSpeed's names and shapes.
+    """
 
     layer_id = 0
 
@@ -85,17 +97,20 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
         for name in PARAMETERS:
             self.register_parameter(name, torch.nn.Parameter(torch.empty(shapes.get(name, (hidden,)))))
         self.init_transformer_weights(config.adjust_init_range)
-        with torch.no_grad():  # lists as DeepSpeed's tests give them: query, key, value, attn_o, attn_n, inter, output, norm
+        with torch.no_grad():  # lists as in DeepSpeed's tests: query, key, value, attn_o, attn_n, inter, output, norm
             for given, kind in ((initial_weights, "w"), (initial_biases, "b")):
                 if given is not None:
                     for name, value in zip(("attn_ow", "attn_nw", "inter_w", "output_w", "norm_w"), given[3:]):
                         getattr(self, name[:-1] + kind).copy_(value)
                     getattr(self, "attn_qkv" + kind).copy_(torch.cat(list(given[:3])))
         self._seeds = Seeds(config.seed + config.layer_id if config.seed >= 0 else -1)
-        _find("", config.stochastic_mode)  # the op is loaded, or the error is here
+        _find("", config.stochastic_mode)  # load the op, so that errors occur here
 
     def init_transformer_weights(self, adjust_init_range=False):
-        """Normal weights, smaller by sqrt(2 * layers) in front of the residuals when adjusted; biases 0, norms 1."""
+        """Initialize weights from a normal distribution, biases to 0 and norms to 1.
+
+        With `adjust_init_range`, the weights before residuals are divided by sqrt(2 * layers).
+        """
         std = self.config.initializer_range if self.config.initializer_range >= 0 else 0.02
         layers = self.config.num_hidden_layers
         output_std = std / math.sqrt(2.0 * layers) if adjust_init_range and layers > 0 else std
@@ -107,8 +122,11 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
                     parameter.fill_(1.0 if name in ("attn_nw", "norm_w") else 0.0)
 
     def load_hugging_face(self, state_dict, prefix=""):
-        """Copies the weights of one BertLayer of transformers, whose names begin with `prefix`; such a layer is
-        pre_layer_norm=False, and gelu_approximate is "none" for its activation "gelu". Missing names are a KeyError."""
+        """Copy the weights of a BertLayer of transformers, whose names begin with `prefix`.
+
+        Such a layer has pre_layer_norm=False, and gelu_approximate="none" for its activation
+        "gelu". Missing names raise KeyError.
+        """
         with torch.no_grad():
             for mine, name in PARAMETERS.items():
                 parts = [state_dict[prefix + name.format(part)] for part in ("query", "key", "value")[:3 if "{}" in name else 1]]
@@ -117,7 +135,10 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
 
     @classmethod
     def from_hugging_face(cls, layer, config, **options):
-        """A layer with the weights of a BertLayer, for its model's config; `options` are this config's."""
+        """Return a layer with the weights of a BertLayer.
+
+        `config` is that of its model; `options` override options of the new layer's configuration.
+        """
         kinds = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
         if config.hidden_act not in kinds:
             raise ValueError(f"[from_hugging_face] the activation is not supported; got {quoted_text(config.hidden_act)}, want one of "
@@ -135,13 +156,17 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
     def forward(self, hidden_states, attention_mask=None, head_mask=None, layer_head_mask=None,
                 encoder_hidden_states=None, encoder_attention_mask=None, past_key_value=None, output_attentions=False,
                 grads=None):
-        """[batch, length, hidden]; the mask is added to the scores, or bool with True for what is seen, and expands to
-        [batch, heads, length, length]. `grads`, a list, gets [gradient, name] of parameters, as DeepSpeed's tests want."""
+        """Compute the layer for an input [batch, length, hidden].
+
+        The mask is added to the scores, or is bool with True for visible positions, and is
+        broadcast to [batch, heads, length, length]. [gradient, name] of each parameter is appended
+        to the list `grads`, for DeepSpeed's tests.
+        """
         for name, value in (("head_mask", head_mask), ("layer_head_mask", layer_head_mask),
                             ("encoder_hidden_states", encoder_hidden_states), ("past_key_value", past_key_value),
                             ("output_attentions", output_attentions or None)):
             if value is not None:
-                raise ValueError(f"[DeepSpeedTransformerLayer] {name} is not supported; got one, want None")
+                raise ValueError(f"[DeepSpeedTransformerLayer] {name} is not supported; got a value, want None")
         config = self.config
         parameters = [getattr(self, name) for name in PARAMETERS]
         if grads is not None:

@@ -7,10 +7,12 @@ from torch import Tensor
 PARAMETERS: dict[str, str]
 
 def transformer_layer(input: Tensor, attention_mask: Tensor | None, *parameters: Tensor, heads: int, **options: Any) -> Tensor:
-    """The layer as a function of [batch, length, hidden], a mask or None, and the parameters in the order of PARAMETERS."""
+    """Compute a layer from an input [batch, length, hidden], a mask or None, and the parameters
+    in the order of PARAMETERS."""
 
 class DeepSpeedTransformerConfig:
-    """Options of a layer; the arguments are DeepSpeed's, and `gelu_approximate` ("tanh" as there, or "none")."""
+    """Options of a layer: DeepSpeed's arguments, and `gelu_approximate` ("tanh" as in DeepSpeed,
+    or "none")."""
 
     hidden_size: int
     intermediate_size: int
@@ -27,10 +29,13 @@ class DeepSpeedTransformerConfig:
     @classmethod
     def from_json_file(cls, json_file: str) -> DeepSpeedTransformerConfig: ...
     def __getattr__(self, name: str) -> Any:
-        """Every option."""
+        """Return an option."""
 
 class DeepSpeedTransformerLayer(torch.nn.Module):
-    """One layer: attention and feed-forward part, each with its residual and norm. Parameters have DeepSpeed's names and shapes."""
+    """A layer of attention and a feed-forward part, each with its residual and norm.
+
+    Parameters have DeepSpeed's names and shapes.
+    """
 
     layer_id: int
     config: DeepSpeedTransformerConfig
@@ -38,14 +43,18 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
                  initial_biases: Sequence[Tensor] | None = None) -> None: ...
     def init_transformer_weights(self, adjust_init_range: bool = False) -> None: ...
     def load_hugging_face(self, state_dict: Mapping[str, Tensor], prefix: str = "") -> DeepSpeedTransformerLayer:
-        """Copies the weights of one BertLayer of transformers, whose names begin with `prefix`."""
+        """Copy the weights of a BertLayer of transformers, whose names begin with `prefix`."""
     @classmethod
     def from_hugging_face(cls, layer: torch.nn.Module, config: Any, **options: Any) -> DeepSpeedTransformerLayer:
-        """A layer with the weights of a BertLayer, for its model's config; `options` are this config's."""
+        """Return a layer with the weights of a BertLayer.
+
+        `config` is that of its model; `options` override options of the new layer's configuration.
+        """
     def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, head_mask: None = None, layer_head_mask: None = None,
                 encoder_hidden_states: None = None, encoder_attention_mask: Tensor | None = None, past_key_value: None = None,
                 output_attentions: bool = False, grads: list[Any] | None = None) -> Any:
-        """[batch, length, hidden]; a tuple of it where the config's `return_tuple` says so."""
+        """Return [batch, length, hidden], or a tuple of it if the config's `return_tuple` is
+        set."""
 
 TransformerConfig = DeepSpeedTransformerConfig
 TransformerLayer = DeepSpeedTransformerLayer
@@ -54,12 +63,13 @@ def create_transformer_layer_fp32(layer_id: int, batch_size: int, hidden_dim: in
                                   attn_dropout_ratio: float, hidden_dropout_ratio: float, layer_norm_eps: float, seed: int,
                                   pre_or_postLayerNorm: bool, test_gemm: bool = False, attn_dropout_checkpoint: bool = False,
                                   normalize_invertible: bool = False, gelu_checkpoint: bool = False, stochastic_mode: bool = False) -> int:
-    """Keep a layer's options under its number, for forward and backward. batch_size and test_gemm are not needed."""
+    """Store a layer's options under its number, for forward and backward. batch_size and
+    test_gemm are ignored."""
 def forward_fp32(layer_id: int, input: Tensor, input_mask: Tensor, attn_qkvw: Tensor, attn_qkvb: Tensor, attn_ow: Tensor,
                  attn_ob: Tensor, attn_nw: Tensor, attn_nb: Tensor, inter_w: Tensor, inter_b: Tensor, output_w: Tensor, output_b: Tensor,
                  norm_w: Tensor, norm_b: Tensor, training_mode: bool, prelayernorm: bool, attn_dropout_checkpoint: bool,
                  normalize_invertible: bool, gelu_checkpoint: bool) -> list[Tensor]:
-    """Return the 17 tensors that DeepSpeed's backward function passes on."""
+    """Return the 17 tensors that DeepSpeed's function passes to backward."""
 def backward_fp32(layer_id: int, grad_output: Tensor, output: Tensor, inp_norm: Tensor, qkv_tf: Tensor, soft_out: Tensor,
                   ctx_bufB: Tensor, attn_o_inp: Tensor, add_res: Tensor, ff1_inp: Tensor, gelu_inp: Tensor, ff2_inp: Tensor,
                   attn_prob_dropout_mask: Tensor, attn_output_dropout_mask: Tensor, layer_output_dropout_mask: Tensor,

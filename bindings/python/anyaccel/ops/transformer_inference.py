@@ -1,5 +1,8 @@
-"""What DeepSpeed's InferenceBuilder().load() has, under the same names and with the same arguments: the pieces of its injected inference
-layers, which have a name for each dtype (`_fp32`, `_bf16`, `_fp16`). A wrong argument is a ValueError."""
+"""The functions of DeepSpeed's InferenceBuilder().load(), with the same names and arguments: the
+steps of its injected inference layers.
+
+Their names end in the dtype (`_fp32`, `_bf16`, `_fp16`). Invalid arguments raise ValueError.
+"""
 
 import torch
 
@@ -15,183 +18,204 @@ def _op(name):
 
 
 def _there(given):
-    """DeepSpeed's Python gives one element, in host memory, where there is no mask and no alibi."""
+    """Return the mask or alibi, or None if there is none: DeepSpeed's Python code then passes a
+    tensor of one element in host memory."""
     return None if given is None or given.dim() < 2 else given
 
 
 def layer_norm(input, gamma, beta, epsilon):
-    """Over the last dimension."""
+    """Return the layer norm over the last dimension."""
     return _op("layer_norm")(input, gamma, beta, epsilon)
 
 
 def _layer_norm_residual(input, bias, residual, gamma, beta, epsilon):
-    """Of input + bias + residual."""
+    """Return the layer norm of input + bias + residual."""
     return _op("layer_norm_residual")(input, bias, residual, gamma, beta, epsilon)
 
 
 def layer_norm_residual_store_pre_ln_res(input, bias, residual, gamma, beta, epsilon):
-    """The norm of input + bias + residual, and that sum."""
+    """Return the layer norm of input + bias + residual, and that sum."""
     return list(_op("layer_norm_residual_store")(input, bias, residual, gamma, beta, epsilon))
 
 
 def rms_norm(input, gamma, epsilon):
-    """Over the last dimension."""
+    """Return the RMS norm over the last dimension."""
     return _op("rms_norm")(input, gamma, epsilon)
 
 
 def pre_rms_norm(input, residual, gamma, epsilon):
-    """The norm of input + residual, and that sum."""
+    """Return the RMS norm of input + residual, and that sum."""
     return list(_op("pre_rms_norm")(input, residual, gamma, epsilon))
 
 
 def gated_activation(activation, bias, actFun):
-    """Of activation + bias the first half of the channels times the gelu (3) or silu (4) of the second."""
+    """Return the first half of the channels of activation + bias times the gelu (3) or silu (4)
+    of the second half."""
     if int(actFun) not in (3, 4):
-        raise ValueError(f"[gated_activation] the activation has no gate; got {int(actFun)}, want 3 (gated gelu) or 4 (gated silu)")
+        raise ValueError(f"[gated_activation] not a gated activation; got {int(actFun)}, want 3 (gated gelu) or 4 (gated silu)")
     return _op("bias_activation")(activation, bias, int(actFun))
 
 
 def _vector_add(a, b, gamma):
-    """a = gamma * a + b, in place; returns a."""
+    """Compute a = gamma * a + b in place, and return a."""
     _op("vector_add_")(a, b, gamma)
     return a
 
 
 def apply_rotary_pos_emb(mixed_query, key_layer, rotary_dim, offset, num_heads, rotate_half, rope_theta):
-    """Query and key [batch, tokens, heads * head dim], rotated as tokens at `offset` and behind: halves, or else neighbours."""
+    """Rotate query and key [batch, tokens, heads * head dim] as tokens from position `offset`,
+    by halves if `rotate_half`, or else in pairs."""
     return list(_op("apply_rotary_pos_emb")(mixed_query, key_layer, rotary_dim, offset, num_heads, rotate_half, rope_theta))
 
 
 def moe_res_matmul(moe_res, coef, output):
-    """output = moe_res * coef1 + output * coef2, in place; returns output. `coef` is both behind each other for all tokens, or two
-    numbers for each."""
+    """Compute output = moe_res * coef1 + output * coef2 in place, and return output.
+
+    `coef` is the concatenation of both for all tokens, or two numbers per token.
+    """
     _op("moe_res_matmul_")(moe_res, coef, output)
     return output
 
 
 def reset_cache():
-    """The next token is the first one."""
+    """Reset the cache, so that the next token is the first one."""
     _op("reset_cache")()
 
 
 def release_workspace():
-    """Gives the memory of keys and values back."""
+    """Release the memory of keys and values."""
     _op("release_workspace")()
 
 
 def retake_workspace():
-    """True: the next prompt takes the memory again."""
+    """Return True, because the next prompt allocates the memory again."""
     return True
 
 
-# What has a name for each dtype: functions that take it first, under DeepSpeed's own arguments.
+# Functions with a name per dtype. They take the dtype as their first argument, before DeepSpeed's
+# arguments.
 
 
 def _softmax(dtype, attn_scores, attn_mask, alibi, triangular, recompute, local_attention, window_size, async_op, layer_scale, head_offset, mp_size):
-    """softmax(attn_scores * layer_scale + alibi + attn_mask), where queries see what `triangular` and `local_attention` let them."""
+    """Return softmax(attn_scores * layer_scale + alibi + attn_mask) over the positions that
+    `triangular` and `local_attention` allow."""
     return _op("softmax")(attn_scores, _there(attn_mask), _there(alibi), triangular, local_attention, window_size, layer_scale, head_offset, mp_size)
 
 
 def _softmax_context(dtype, query_key_value, attn_mask, rotary_dim, rotate_half, rotate_every_two, heads, num_kv, norm_factor, triangular,
                      local_attention, window_size, no_masking, layer_id, num_layers, alibi, rope_theta, is_prompt, token_idx=None, position_ids=None):
-    """Attention over the workspace's keys and values of a layer, to which it adds; its result, and these keys and values. More than one token
-    are a new prompt."""
+    """Append to a layer's keys and values in the workspace, and attend to them.
+
+    Return the result, the keys and the values. More than one token is a new prompt.
+    """
     return list(_op("softmax_context")(query_key_value, _there(attn_mask), rotary_dim, rotate_half, rotate_every_two, heads, num_kv, norm_factor,
                                        triangular, local_attention, window_size, no_masking, layer_id, num_layers, _there(alibi), rope_theta))
 
 
 def _bias_gelu(dtype, input, bias):
-    """gelu (tanh) of input + bias."""
+    """Return gelu(input + bias), with the tanh approximation."""
     return _op("bias_activation")(input, bias, 1)
 
 
 def _bias_relu(dtype, input, bias):
-    """relu of input + bias."""
+    """Return relu(input + bias)."""
     return _op("bias_activation")(input, bias, 2)
 
 
 def _bias_add(dtype, input, bias):
-    """input + bias."""
+    """Return input + bias."""
     return _op("bias_add")(input, bias)
 
 
 def _bias_residual(dtype, input, residual, bias):
-    """input + residual, and + bias where that has more than one element."""
+    """Return input + residual, plus bias if that has more than one element."""
     return _op("bias_residual")(input, residual, bias)
 
 
 def _qkv_gemm(dtype, input, weight, q_scale, bias, gamma, beta, epsilon, add_bias, q_int8, transposed_mode):
-    """The layer norm of input times weight, and that norm."""
+    """Return the product of the input's layer norm and weight, and that norm."""
     return list(_op("qkv_gemm")(input, weight, q_scale, bias if add_bias else None, gamma, beta, epsilon, q_int8, transposed_mode))
 
 
 def _rms_qkv_gemm(dtype, input, weight, q_scale, gamma, epsilon, q_int8, transposed_mode):
-    """The RMS norm of input times weight, and that norm."""
+    """Return the product of the input's RMS norm and weight, and that norm."""
     return list(_op("qkv_gemm")(input, weight, q_scale, None, gamma, None, epsilon, q_int8, transposed_mode))
 
 
 def _mlp_gemm(dtype, input, residual, input_bias, weight_interm, weight_out, bias, gamma, beta, epsilon, preLayerNorm, mlp_after_attn, q_scale,
               q_scale1, q_int8, activation_type, transposed_mode):
-    """Norm, both products with the activation between; and the norm."""
+    """Return the layer norm followed by both products with the activation in between, and that
+    norm."""
     return list(_op("mlp_gemm")(input, residual, input_bias, weight_interm, weight_out, bias, gamma, beta, epsilon, mlp_after_attn, q_scale, q_scale1,
                                 q_int8, int(activation_type), transposed_mode))
 
 
 def _rms_mlp_gemm(dtype, input, residual, weight_interm, weight_out, gamma, epsilon, q_scale, q_scale1, q_int8, activation_type, transposed_mode):
-    """The same with an RMS norm of input + residual; and that sum. residual stays as it is: DeepSpeed's Python adds to it once more."""
+    """Do the same with the RMS norm of input + residual, and return that sum, too. residual is
+    unchanged, because DeepSpeed's Python code adds to it again."""
     return list(_op("rms_mlp_gemm")(input, residual, weight_interm, weight_out, gamma, epsilon, q_scale, q_scale1, q_int8, int(activation_type),
                                     transposed_mode))
 
 
 def _vector_matmul(dtype, input, weight, async_op, q_scale, q_int8, transposed_mode):
-    """input times weight."""
+    """Return input times weight."""
     return _op("vector_matmul")(input, weight, q_scale, q_int8, transposed_mode)
 
 
 def _linear_layer(dtype, input, weight, bias, add_bias, do_flash_attn, num_heads, transposed_mode, rope_theta):
-    """input times weight + bias; with do_flash_attn as [3, batch, heads, tokens, head dim], padded with zeros to 32, 64 or 128."""
+    """Return input times weight + bias.
+
+    With do_flash_attn, the result is [3, batch, heads, tokens, head dim], with head dim zero-padded
+    to 32, 64 or 128.
+    """
     return _op("linear_layer")(input, weight, bias if add_bias else None, do_flash_attn, num_heads, transposed_mode)
 
 
 def _fused_gemm_gelu(dtype, input, weight, weight_scale, bias, weight_out, weight_out_scale, q_int8, transposed_mode):
-    """gelu(input times weight + bias) times weight_out."""
+    """Return gelu(input times weight + bias) times weight_out."""
     return _op("fused_gemm_gelu")(input, weight, weight_scale, bias, weight_out, weight_out_scale, q_int8, transposed_mode)
 
 
 def _residual_add_bias(dtype, hidden_state, residual, attention_output, attention_bias, final_bias, mp_size, mlp_after_attn, add_bias, preln):
-    """Changes and returns residual: the end of a layer."""
+    """Compute the end of a layer in place in residual, and return it."""
     _op("residual_add_bias_")(hidden_state, residual, attention_output, attention_bias, final_bias, mp_size, mlp_after_attn, add_bias, preln)
     return residual
 
 
 def _einsum_sec_sm_ecm(dtype, Q, W):
-    """[tokens, experts, capacity] and [tokens, channels] to [experts, capacity, channels]."""
+    """Contract [tokens, experts, capacity] and [tokens, channels] to [experts, capacity,
+    channels]."""
     return _op("einsum_sec_sm_ecm")(Q, W)
 
 
 def _add_padding(dtype, query, key, value):
-    """Heads [batch, heads, tokens, head dim] with zeros behind: a head dim of 32, 64 or 128, and 128 keys."""
+    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and to
+    128 keys."""
     return list(_op("add_padding")(query, key, value))
 
 
 def _pad_transform(dtype, query, key, value, heads, add_padding):
-    """[batch, tokens, heads * head dim] as [batch, heads, tokens, head dim], padded where that is asked for."""
+    """Return tensors [batch, tokens, heads * head dim] as [batch, heads, tokens, head dim],
+    padded if `add_padding` is set."""
     return list(_op("pad_transform")(query, key, value, heads, add_padding))
 
 
 def _allocate_workspace(dtype, hidden_dim, num_heads, prompt_length, batch_size, num_layers, mp_size=1, external_cache=False, rank=0,
                         max_out_tokens=1024, min_out_tokens=1):
-    """Room for so many tokens of each layer; memory is taken by a prompt."""
+    """Set the workspace's capacity in tokens per layer. A prompt allocates the memory."""
     _op("allocate_workspace")(num_layers, batch_size, max_out_tokens)
 
 
 def _repeat_kv_cache(dtype, source_batch_size, repeats):
-    """Each entry of the prompt `repeats` times, in all layers: their keys and values by turns."""
+    """Repeat each entry of the prompt `repeats` times in all layers.
+
+    Return their keys and values alternately.
+    """
     return _op("repeat_kv_cache")(source_batch_size, repeats, dtype)
 
 
 def _dequantize(dtype, weight, qscale, groups):
-    """int8 [outputs, inputs] with a scale for each group of rows as numbers of the dtype."""
+    """Dequantize int8 [outputs, inputs] with a scale per group of rows to the dtype."""
     return _op("dequantize")(weight, qscale, groups, dtype)
 
 

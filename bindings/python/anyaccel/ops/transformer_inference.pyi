@@ -1,146 +1,199 @@
 from torch import Tensor
 
 def layer_norm(input: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
-    """Over the last dimension."""
+    """Return the layer norm over the last dimension."""
 def _layer_norm_residual(input: Tensor, bias: Tensor | None, residual: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
-    """Of input + bias + residual."""
+    """Return the layer norm of input + bias + residual."""
 def layer_norm_residual_store_pre_ln_res(input: Tensor, bias: Tensor | None, residual: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> list[Tensor]:
-    """The norm of input + bias + residual, and that sum."""
+    """Return the layer norm of input + bias + residual, and that sum."""
 def rms_norm(input: Tensor, gamma: Tensor, epsilon: float) -> Tensor:
-    """Over the last dimension."""
+    """Return the RMS norm over the last dimension."""
 def pre_rms_norm(input: Tensor, residual: Tensor, gamma: Tensor, epsilon: float) -> list[Tensor]:
-    """The norm of input + residual, and that sum."""
+    """Return the RMS norm of input + residual, and that sum."""
 def gated_activation(activation: Tensor, bias: Tensor | None, actFun: int) -> Tensor:
-    """Of activation + bias the first half of the channels times the gelu (3) or silu (4) of the second."""
+    """Return the first half of the channels of activation + bias times the gelu (3) or silu (4)
+    of the second half."""
 def _vector_add(a: Tensor, b: Tensor, gamma: float) -> Tensor:
-    """a = gamma * a + b, in place; returns a."""
+    """Compute a = gamma * a + b in place, and return a."""
 def apply_rotary_pos_emb(mixed_query: Tensor, key_layer: Tensor, rotary_dim: int, offset: int, num_heads: int, rotate_half: bool, rope_theta: float) -> list[Tensor]:
-    """Query and key [batch, tokens, heads * head dim], rotated as tokens at `offset` and behind: halves, or else neighbours."""
+    """Rotate query and key [batch, tokens, heads * head dim] as tokens from position `offset`,
+    by halves if `rotate_half`, or else in pairs."""
 def moe_res_matmul(moe_res: Tensor, coef: Tensor, output: Tensor) -> Tensor:
-    """output = moe_res * coef1 + output * coef2, in place; returns output. `coef` is both behind each other for all tokens, or two numbers for each."""
+    """Compute output = moe_res * coef1 + output * coef2 in place, and return output.
+
+    `coef` is the concatenation of both for all tokens, or two numbers per token.
+    """
 def reset_cache() -> None:
-    """The next token is the first one."""
+    """Reset the cache, so that the next token is the first one."""
 def release_workspace() -> None:
-    """Gives the memory of keys and values back."""
+    """Release the memory of keys and values."""
 def retake_workspace() -> bool:
-    """True: the next prompt takes the memory again."""
+    """Return True, because the next prompt allocates the memory again."""
 def softmax_fp32(attn_scores: Tensor, attn_mask: Tensor | None, alibi: Tensor | None, triangular: bool, recompute: bool, local_attention: bool, window_size: int, async_op: bool, layer_scale: float, head_offset: int, mp_size: int) -> Tensor:
-    """softmax(attn_scores * layer_scale + alibi + attn_mask), where queries see what `triangular` and `local_attention` let them."""
+    """Return softmax(attn_scores * layer_scale + alibi + attn_mask) over the positions that
+    `triangular` and `local_attention` allow."""
 def softmax_bf16(attn_scores: Tensor, attn_mask: Tensor | None, alibi: Tensor | None, triangular: bool, recompute: bool, local_attention: bool, window_size: int, async_op: bool, layer_scale: float, head_offset: int, mp_size: int) -> Tensor:
-    """softmax(attn_scores * layer_scale + alibi + attn_mask), where queries see what `triangular` and `local_attention` let them."""
+    """Return softmax(attn_scores * layer_scale + alibi + attn_mask) over the positions that
+    `triangular` and `local_attention` allow."""
 def softmax_fp16(attn_scores: Tensor, attn_mask: Tensor | None, alibi: Tensor | None, triangular: bool, recompute: bool, local_attention: bool, window_size: int, async_op: bool, layer_scale: float, head_offset: int, mp_size: int) -> Tensor:
-    """softmax(attn_scores * layer_scale + alibi + attn_mask), where queries see what `triangular` and `local_attention` let them."""
+    """Return softmax(attn_scores * layer_scale + alibi + attn_mask) over the positions that
+    `triangular` and `local_attention` allow."""
 def softmax_context_fp32(query_key_value: Tensor, attn_mask: Tensor | None, rotary_dim: int, rotate_half: bool, rotate_every_two: bool, heads: int, num_kv: int, norm_factor: float, triangular: bool, local_attention: bool, window_size: int, no_masking: bool, layer_id: int, num_layers: int, alibi: Tensor | None, rope_theta: float, is_prompt: bool, token_idx: Tensor | None = None, position_ids: Tensor | None = None) -> list[Tensor]:
-    """Attention over the workspace's keys and values of a layer, to which it adds; its result, and these keys and values. More than one token are a new prompt."""
+    """Append to a layer's keys and values in the workspace, and attend to them.
+
+    Return the result, the keys and the values. More than one token is a new prompt.
+    """
 def softmax_context_bf16(query_key_value: Tensor, attn_mask: Tensor | None, rotary_dim: int, rotate_half: bool, rotate_every_two: bool, heads: int, num_kv: int, norm_factor: float, triangular: bool, local_attention: bool, window_size: int, no_masking: bool, layer_id: int, num_layers: int, alibi: Tensor | None, rope_theta: float, is_prompt: bool, token_idx: Tensor | None = None, position_ids: Tensor | None = None) -> list[Tensor]:
-    """Attention over the workspace's keys and values of a layer, to which it adds; its result, and these keys and values. More than one token are a new prompt."""
+    """Append to a layer's keys and values in the workspace, and attend to them.
+
+    Return the result, the keys and the values. More than one token is a new prompt.
+    """
 def softmax_context_fp16(query_key_value: Tensor, attn_mask: Tensor | None, rotary_dim: int, rotate_half: bool, rotate_every_two: bool, heads: int, num_kv: int, norm_factor: float, triangular: bool, local_attention: bool, window_size: int, no_masking: bool, layer_id: int, num_layers: int, alibi: Tensor | None, rope_theta: float, is_prompt: bool, token_idx: Tensor | None = None, position_ids: Tensor | None = None) -> list[Tensor]:
-    """Attention over the workspace's keys and values of a layer, to which it adds; its result, and these keys and values. More than one token are a new prompt."""
+    """Append to a layer's keys and values in the workspace, and attend to them.
+
+    Return the result, the keys and the values. More than one token is a new prompt.
+    """
 def bias_gelu_fp32(input: Tensor, bias: Tensor | None) -> Tensor:
-    """gelu (tanh) of input + bias."""
+    """Return gelu(input + bias), with the tanh approximation."""
 def bias_gelu_bf16(input: Tensor, bias: Tensor | None) -> Tensor:
-    """gelu (tanh) of input + bias."""
+    """Return gelu(input + bias), with the tanh approximation."""
 def bias_gelu_fp16(input: Tensor, bias: Tensor | None) -> Tensor:
-    """gelu (tanh) of input + bias."""
+    """Return gelu(input + bias), with the tanh approximation."""
 def bias_relu_fp32(input: Tensor, bias: Tensor | None) -> Tensor:
-    """relu of input + bias."""
+    """Return relu(input + bias)."""
 def bias_relu_bf16(input: Tensor, bias: Tensor | None) -> Tensor:
-    """relu of input + bias."""
+    """Return relu(input + bias)."""
 def bias_relu_fp16(input: Tensor, bias: Tensor | None) -> Tensor:
-    """relu of input + bias."""
+    """Return relu(input + bias)."""
 def bias_add_fp32(input: Tensor, bias: Tensor | None) -> Tensor:
-    """input + bias."""
+    """Return input + bias."""
 def bias_add_bf16(input: Tensor, bias: Tensor | None) -> Tensor:
-    """input + bias."""
+    """Return input + bias."""
 def bias_add_fp16(input: Tensor, bias: Tensor | None) -> Tensor:
-    """input + bias."""
+    """Return input + bias."""
 def bias_residual_fp32(input: Tensor, residual: Tensor, bias: Tensor | None) -> Tensor:
-    """input + residual, and + bias where that has more than one element."""
+    """Return input + residual, plus bias if that has more than one element."""
 def bias_residual_bf16(input: Tensor, residual: Tensor, bias: Tensor | None) -> Tensor:
-    """input + residual, and + bias where that has more than one element."""
+    """Return input + residual, plus bias if that has more than one element."""
 def bias_residual_fp16(input: Tensor, residual: Tensor, bias: Tensor | None) -> Tensor:
-    """input + residual, and + bias where that has more than one element."""
+    """Return input + residual, plus bias if that has more than one element."""
 def qkv_gemm_fp32(input: Tensor, weight: Tensor, q_scale: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, add_bias: bool, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """The layer norm of input times weight, and that norm."""
+    """Return the product of the input's layer norm and weight, and that norm."""
 def qkv_gemm_bf16(input: Tensor, weight: Tensor, q_scale: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, add_bias: bool, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """The layer norm of input times weight, and that norm."""
+    """Return the product of the input's layer norm and weight, and that norm."""
 def qkv_gemm_fp16(input: Tensor, weight: Tensor, q_scale: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, add_bias: bool, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """The layer norm of input times weight, and that norm."""
+    """Return the product of the input's layer norm and weight, and that norm."""
 def rms_qkv_gemm_fp32(input: Tensor, weight: Tensor, q_scale: Tensor, gamma: Tensor, epsilon: float, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """The RMS norm of input times weight, and that norm."""
+    """Return the product of the input's RMS norm and weight, and that norm."""
 def rms_qkv_gemm_bf16(input: Tensor, weight: Tensor, q_scale: Tensor, gamma: Tensor, epsilon: float, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """The RMS norm of input times weight, and that norm."""
+    """Return the product of the input's RMS norm and weight, and that norm."""
 def rms_qkv_gemm_fp16(input: Tensor, weight: Tensor, q_scale: Tensor, gamma: Tensor, epsilon: float, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """The RMS norm of input times weight, and that norm."""
+    """Return the product of the input's RMS norm and weight, and that norm."""
 def mlp_gemm_fp32(input: Tensor, residual: Tensor, input_bias: Tensor | None, weight_interm: Tensor, weight_out: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, preLayerNorm: bool, mlp_after_attn: bool, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Norm, both products with the activation between; and the norm."""
+    """Return the layer norm followed by both products with the activation in between, and that
+    norm."""
 def mlp_gemm_bf16(input: Tensor, residual: Tensor, input_bias: Tensor | None, weight_interm: Tensor, weight_out: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, preLayerNorm: bool, mlp_after_attn: bool, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Norm, both products with the activation between; and the norm."""
+    """Return the layer norm followed by both products with the activation in between, and that
+    norm."""
 def mlp_gemm_fp16(input: Tensor, residual: Tensor, input_bias: Tensor | None, weight_interm: Tensor, weight_out: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, preLayerNorm: bool, mlp_after_attn: bool, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Norm, both products with the activation between; and the norm."""
+    """Return the layer norm followed by both products with the activation in between, and that
+    norm."""
 def rms_mlp_gemm_fp32(input: Tensor, residual: Tensor, weight_interm: Tensor, weight_out: Tensor, gamma: Tensor, epsilon: float, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """The same with an RMS norm of input + residual; and that sum. residual stays as it is: DeepSpeed's Python adds to it once more."""
+    """Do the same with the RMS norm of input + residual, and return that sum, too. residual is
+    unchanged, because DeepSpeed's Python code adds to it again."""
 def rms_mlp_gemm_bf16(input: Tensor, residual: Tensor, weight_interm: Tensor, weight_out: Tensor, gamma: Tensor, epsilon: float, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """The same with an RMS norm of input + residual; and that sum. residual stays as it is: DeepSpeed's Python adds to it once more."""
+    """Do the same with the RMS norm of input + residual, and return that sum, too. residual is
+    unchanged, because DeepSpeed's Python code adds to it again."""
 def rms_mlp_gemm_fp16(input: Tensor, residual: Tensor, weight_interm: Tensor, weight_out: Tensor, gamma: Tensor, epsilon: float, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """The same with an RMS norm of input + residual; and that sum. residual stays as it is: DeepSpeed's Python adds to it once more."""
+    """Do the same with the RMS norm of input + residual, and return that sum, too. residual is
+    unchanged, because DeepSpeed's Python code adds to it again."""
 def vector_matmul_fp32(input: Tensor, weight: Tensor, async_op: bool, q_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
-    """input times weight."""
+    """Return input times weight."""
 def vector_matmul_bf16(input: Tensor, weight: Tensor, async_op: bool, q_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
-    """input times weight."""
+    """Return input times weight."""
 def vector_matmul_fp16(input: Tensor, weight: Tensor, async_op: bool, q_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
-    """input times weight."""
+    """Return input times weight."""
 def linear_layer_fp32(input: Tensor, weight: Tensor, bias: Tensor | None, add_bias: bool, do_flash_attn: bool, num_heads: int, transposed_mode: bool, rope_theta: float) -> Tensor:
-    """input times weight + bias; with do_flash_attn as [3, batch, heads, tokens, head dim], padded with zeros to 32, 64 or 128."""
+    """Return input times weight + bias.
+
+    With do_flash_attn, the result is [3, batch, heads, tokens, head dim], with head dim zero-padded
+    to 32, 64 or 128.
+    """
 def linear_layer_bf16(input: Tensor, weight: Tensor, bias: Tensor | None, add_bias: bool, do_flash_attn: bool, num_heads: int, transposed_mode: bool, rope_theta: float) -> Tensor:
-    """input times weight + bias; with do_flash_attn as [3, batch, heads, tokens, head dim], padded with zeros to 32, 64 or 128."""
+    """Return input times weight + bias.
+
+    With do_flash_attn, the result is [3, batch, heads, tokens, head dim], with head dim zero-padded
+    to 32, 64 or 128.
+    """
 def linear_layer_fp16(input: Tensor, weight: Tensor, bias: Tensor | None, add_bias: bool, do_flash_attn: bool, num_heads: int, transposed_mode: bool, rope_theta: float) -> Tensor:
-    """input times weight + bias; with do_flash_attn as [3, batch, heads, tokens, head dim], padded with zeros to 32, 64 or 128."""
+    """Return input times weight + bias.
+
+    With do_flash_attn, the result is [3, batch, heads, tokens, head dim], with head dim zero-padded
+    to 32, 64 or 128.
+    """
 def fused_gemm_gelu_fp32(input: Tensor, weight: Tensor, weight_scale: Tensor, bias: Tensor | None, weight_out: Tensor, weight_out_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
-    """gelu(input times weight + bias) times weight_out."""
+    """Return gelu(input times weight + bias) times weight_out."""
 def fused_gemm_gelu_bf16(input: Tensor, weight: Tensor, weight_scale: Tensor, bias: Tensor | None, weight_out: Tensor, weight_out_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
-    """gelu(input times weight + bias) times weight_out."""
+    """Return gelu(input times weight + bias) times weight_out."""
 def fused_gemm_gelu_fp16(input: Tensor, weight: Tensor, weight_scale: Tensor, bias: Tensor | None, weight_out: Tensor, weight_out_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
-    """gelu(input times weight + bias) times weight_out."""
+    """Return gelu(input times weight + bias) times weight_out."""
 def residual_add_bias_fp32(hidden_state: Tensor, residual: Tensor, attention_output: Tensor, attention_bias: Tensor | None, final_bias: Tensor | None, mp_size: int, mlp_after_attn: bool, add_bias: bool, preln: bool) -> Tensor:
-    """Changes and returns residual: the end of a layer."""
+    """Compute the end of a layer in place in residual, and return it."""
 def residual_add_bias_bf16(hidden_state: Tensor, residual: Tensor, attention_output: Tensor, attention_bias: Tensor | None, final_bias: Tensor | None, mp_size: int, mlp_after_attn: bool, add_bias: bool, preln: bool) -> Tensor:
-    """Changes and returns residual: the end of a layer."""
+    """Compute the end of a layer in place in residual, and return it."""
 def residual_add_bias_fp16(hidden_state: Tensor, residual: Tensor, attention_output: Tensor, attention_bias: Tensor | None, final_bias: Tensor | None, mp_size: int, mlp_after_attn: bool, add_bias: bool, preln: bool) -> Tensor:
-    """Changes and returns residual: the end of a layer."""
+    """Compute the end of a layer in place in residual, and return it."""
 def einsum_sec_sm_ecm_fp32(Q: Tensor, W: Tensor) -> Tensor:
-    """[tokens, experts, capacity] and [tokens, channels] to [experts, capacity, channels]."""
+    """Contract [tokens, experts, capacity] and [tokens, channels] to [experts, capacity,
+    channels]."""
 def einsum_sec_sm_ecm_bf16(Q: Tensor, W: Tensor) -> Tensor:
-    """[tokens, experts, capacity] and [tokens, channels] to [experts, capacity, channels]."""
+    """Contract [tokens, experts, capacity] and [tokens, channels] to [experts, capacity,
+    channels]."""
 def einsum_sec_sm_ecm_fp16(Q: Tensor, W: Tensor) -> Tensor:
-    """[tokens, experts, capacity] and [tokens, channels] to [experts, capacity, channels]."""
+    """Contract [tokens, experts, capacity] and [tokens, channels] to [experts, capacity,
+    channels]."""
 def add_padding_fp32(query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-    """Heads [batch, heads, tokens, head dim] with zeros behind: a head dim of 32, 64 or 128, and 128 keys."""
+    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and to
+    128 keys."""
 def add_padding_bf16(query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-    """Heads [batch, heads, tokens, head dim] with zeros behind: a head dim of 32, 64 or 128, and 128 keys."""
+    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and to
+    128 keys."""
 def add_padding_fp16(query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-    """Heads [batch, heads, tokens, head dim] with zeros behind: a head dim of 32, 64 or 128, and 128 keys."""
+    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and to
+    128 keys."""
 def pad_transform_fp32(query: Tensor, key: Tensor, value: Tensor, heads: int, add_padding: bool) -> list[Tensor]:
-    """[batch, tokens, heads * head dim] as [batch, heads, tokens, head dim], padded where that is asked for."""
+    """Return tensors [batch, tokens, heads * head dim] as [batch, heads, tokens, head dim],
+    padded if `add_padding` is set."""
 def pad_transform_bf16(query: Tensor, key: Tensor, value: Tensor, heads: int, add_padding: bool) -> list[Tensor]:
-    """[batch, tokens, heads * head dim] as [batch, heads, tokens, head dim], padded where that is asked for."""
+    """Return tensors [batch, tokens, heads * head dim] as [batch, heads, tokens, head dim],
+    padded if `add_padding` is set."""
 def pad_transform_fp16(query: Tensor, key: Tensor, value: Tensor, heads: int, add_padding: bool) -> list[Tensor]:
-    """[batch, tokens, heads * head dim] as [batch, heads, tokens, head dim], padded where that is asked for."""
+    """Return tensors [batch, tokens, heads * head dim] as [batch, heads, tokens, head dim],
+    padded if `add_padding` is set."""
 def allocate_workspace_fp32(hidden_dim: int, num_heads: int, prompt_length: int, batch_size: int, num_layers: int, mp_size: int = 1, external_cache: bool = False, rank: int = 0, max_out_tokens: int = 1024, min_out_tokens: int = 1) -> None:
-    """Room for so many tokens of each layer; memory is taken by a prompt."""
+    """Set the workspace's capacity in tokens per layer. A prompt allocates the memory."""
 def allocate_workspace_bf16(hidden_dim: int, num_heads: int, prompt_length: int, batch_size: int, num_layers: int, mp_size: int = 1, external_cache: bool = False, rank: int = 0, max_out_tokens: int = 1024, min_out_tokens: int = 1) -> None:
-    """Room for so many tokens of each layer; memory is taken by a prompt."""
+    """Set the workspace's capacity in tokens per layer. A prompt allocates the memory."""
 def allocate_workspace_fp16(hidden_dim: int, num_heads: int, prompt_length: int, batch_size: int, num_layers: int, mp_size: int = 1, external_cache: bool = False, rank: int = 0, max_out_tokens: int = 1024, min_out_tokens: int = 1) -> None:
-    """Room for so many tokens of each layer; memory is taken by a prompt."""
+    """Set the workspace's capacity in tokens per layer. A prompt allocates the memory."""
 def repeat_kv_cache_fp32(source_batch_size: int, repeats: int) -> list[Tensor]:
-    """Each entry of the prompt `repeats` times, in all layers: their keys and values by turns."""
+    """Repeat each entry of the prompt `repeats` times in all layers.
+
+    Return their keys and values alternately.
+    """
 def repeat_kv_cache_bf16(source_batch_size: int, repeats: int) -> list[Tensor]:
-    """Each entry of the prompt `repeats` times, in all layers: their keys and values by turns."""
+    """Repeat each entry of the prompt `repeats` times in all layers.
+
+    Return their keys and values alternately.
+    """
 def repeat_kv_cache_fp16(source_batch_size: int, repeats: int) -> list[Tensor]:
-    """Each entry of the prompt `repeats` times, in all layers: their keys and values by turns."""
+    """Repeat each entry of the prompt `repeats` times in all layers.
+
+    Return their keys and values alternately.
+    """
 def dequantize_fp32(weight: Tensor, qscale: Tensor, groups: int) -> Tensor:
-    """int8 [outputs, inputs] with a scale for each group of rows as numbers of the dtype."""
+    """Dequantize int8 [outputs, inputs] with a scale per group of rows to the dtype."""
 def dequantize_bf16(weight: Tensor, qscale: Tensor, groups: int) -> Tensor:
-    """int8 [outputs, inputs] with a scale for each group of rows as numbers of the dtype."""
+    """Dequantize int8 [outputs, inputs] with a scale per group of rows to the dtype."""
 def dequantize_fp16(weight: Tensor, qscale: Tensor, groups: int) -> Tensor:
-    """int8 [outputs, inputs] with a scale for each group of rows as numbers of the dtype."""
+    """Dequantize int8 [outputs, inputs] with a scale per group of rows to the dtype."""

@@ -1,4 +1,4 @@
-"""What DeepSpeed's UtilsBuilder().load() has."""
+"""The functions of DeepSpeed's UtilsBuilder().load()."""
 
 from ._bind import Ops
 
@@ -6,7 +6,8 @@ _ops = Ops("UtilsBuilder")
 
 
 def cast_to_byte_tensor(src_tensor):
-    """The bytes of a contiguous tensor as a one-dimensional uint8 view; of a list of tensors, the list of theirs."""
+    """Return the bytes of a contiguous tensor as a one-dimensional uint8 view, or a list of such
+    views for a list of tensors."""
     if isinstance(src_tensor, (list, tuple)):
         return [cast_to_byte_tensor(tensor) for tensor in src_tensor]
     return _ops.cast_to_byte_tensor(src_tensor)

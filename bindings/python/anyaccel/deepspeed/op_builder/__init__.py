@@ -1,1 +1,1 @@
-"""The folder that DeepSpeed lists for the ops of its accelerator (`op_builder_dir()`)."""
+"""Package in which DeepSpeed searches for its accelerator's op builders (`op_builder_dir()`)."""

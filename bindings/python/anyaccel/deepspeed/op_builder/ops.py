@@ -1,4 +1,4 @@
-"""All builders by their names, as DeepSpeed's `all_ops` looks for them."""
+"""All builders by name, for DeepSpeed's `all_ops`."""
 
 from ..adapter import accelerator
 from ..builders import NAMES

@@ -4,7 +4,10 @@ from .._optimizers import HostOptimizer
 
 
 class DeepSpeedCPUAdagrad(HostOptimizer):
-    """Adagrad for parameters in host memory, using the op cpu_adagrad. Gradients may be sparse. Arguments and state are DeepSpeed's."""
+    """Adagrad for parameters in host memory, using the op cpu_adagrad.
+
+    Gradients may be sparse. Arguments and state are DeepSpeed's.
+    """
 
     _NAMES = ("exp_avg_sq",)
 

@@ -9,7 +9,9 @@ from .._optimizers import HostOptimizer
 class DeepSpeedCPUAdam(HostOptimizer):
     """Adam (`adamw_mode=False`) or AdamW for parameters in host memory, using the op cpu_adam.
 
-    Arguments, state and results are DeepSpeed's. The state is float32; with `fp32_optimizer_states=False` it has the parameters' dtype."""
+    Arguments, state and results are DeepSpeed's. The state is float32; with
+    `fp32_optimizer_states=False` it has the parameters' dtype.
+    """
 
     def __init__(self, model_params, lr=1e-3, bias_correction=True, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, adamw_mode=True,
                  fp32_optimizer_states=True):
@@ -32,7 +34,10 @@ class DeepSpeedCPUAdam(HostOptimizer):
 
     @torch.no_grad()
     def step_subgroup(self, subgroup_id, closure=None):
-        """Like step(), but stores the state under a subgroup's number. DeepSpeed passes one parameter at a time."""
+        """Like step(), but stores the state under a subgroup's number.
+
+        DeepSpeed passes one parameter at a time.
+        """
         loss = None if closure is None else torch.enable_grad()(closure)()
         for group, parameter in self._with_gradients():
             state = self.state[subgroup_id]

@@ -4,7 +4,10 @@ from .._optimizers import HostOptimizer
 
 
 class DeepSpeedCPULion(HostOptimizer):
-    """Lion for parameters in host memory, using the op cpu_lion. Arguments and state are DeepSpeed's."""
+    """Lion for parameters in host memory, using the op cpu_lion.
+
+    Arguments and state are DeepSpeed's.
+    """
 
     def __init__(self, model_params, lr=1e-3, betas=(0.9, 0.999), weight_decay=0, fp32_optimizer_states=True):
         super().__init__(model_params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})

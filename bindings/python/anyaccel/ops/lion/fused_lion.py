@@ -5,7 +5,10 @@ from .._optimizers import FusedOptimizer
 
 
 class FusedLion(FusedOptimizer):
-    """Lion, using the op fused_lion. Arguments are DeepSpeed's; each parameter counts its own steps."""
+    """Lion, using the op fused_lion.
+
+    Arguments are DeepSpeed's; each parameter counts its own steps.
+    """
 
     _NAMES = ("exp_avg",)
 

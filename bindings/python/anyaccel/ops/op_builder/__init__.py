@@ -1,8 +1,11 @@
-"""Counterpart of DeepSpeed's package `deepspeed.ops.op_builder`: all op builder classes of this process's accelerator.
+"""Counterpart of DeepSpeed's package `deepspeed.ops.op_builder`: all op builder classes of this
+process's accelerator.
 
     from anyaccel.ops.op_builder import CPUAdamBuilder
 
-Submodules also have DeepSpeed's names: `from anyaccel.ops.op_builder.async_io import AsyncIOBuilder`."""
+Submodules also have DeepSpeed's names: `from anyaccel.ops.op_builder.async_io import
+AsyncIOBuilder`.
+"""
 
 import importlib.machinery
 import sys

@@ -1,4 +1,5 @@
-"""Counterpart of DeepSpeed's module of the same name: base classes for an extension's op builders."""
+"""Counterpart of DeepSpeed's module of the same name: base classes for an extension's op
+builders."""
 
 import torch
 
@@ -15,7 +16,10 @@ class CPUOpBuilder(OpBuilder):
 
 
 class CUDAOpBuilder(OpBuilder):
-    """Base of builders for C++ and CUDA sources. The build service chooses the compiler and the GPU architectures."""
+    """Base of builders for C++ and CUDA sources.
+
+    The build service chooses the compiler and the GPU architectures.
+    """
 
     def compute_capability_args(self, cross_compile_archs=None):
         return []
