@@ -153,7 +153,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert output(code, DS_ACCELERATOR="cpu") == "7"
 
 
-# Breaks when a child of a process that has used the accelerator cannot do what docs/python.md says works there: the report, detection, pinned
+# Breaks when a child of a process that has used the accelerator cannot do what docs/reference/python.md says works there: the report, detection, pinned
 # memory, generators, graphs, and ops that were loaded before or are loaded there, as far as they use one thread.
 def test_fork_after_use():
     code = """

@@ -1,5 +1,5 @@
 """Import paths of the package `deepspeed` besides its accelerator. Names and modules whose counterpart here has another name lead to it;
-those without a counterpart raise an error that says what to do. docs/python.md lists them all."""
+those without a counterpart raise an error that says what to do. docs/reference/python.md lists them all."""
 
 import importlib
 import importlib.abc
@@ -46,7 +46,7 @@ def attribute(name):
 
 def hint(name):
     return (f"anyaccel has no counterpart of deepspeed.{name}; keep `deepspeed` for it and add `import anyaccel.deepspeed` before `import deepspeed`, "
-            "so that DeepSpeed uses AnyAccel's accelerator and ops (docs/deepspeed.md)")
+            "so that DeepSpeed uses AnyAccel's accelerator and ops (docs/reference/deepspeed.md)")
 
 
 class _Loader(importlib.abc.Loader):

@@ -1,7 +1,7 @@
 """The conformance kit on a backend of this process: `python -m anyaccel.conformance --backend NAME` judges one that an entry
 point registers, and `main([...])` one that the program registered itself. Options are those of `anyaccel conformance`.
 
-Cases run in forked children, so call it before anything uses a device; docs/conformance.md says what the results mean."""
+Cases run in forked children, so call it before anything uses a device; docs/reference/conformance.md says what the results mean."""
 
 import sys
 from collections.abc import Iterable

@@ -35,7 +35,7 @@ class _Kind(type(_Native)):
 
 
 class Accelerator(_Native, metaclass=_Kind):
-    """The accelerator of a program. Get it from `get_accelerator()`; docs/methods.md lists what each method does.
+    """The accelerator of a program. Get it from `get_accelerator()`; docs/reference/methods.md lists what each method does.
 
     A device index that is left out means the current device; one out of range raises `invalid_argument`. What the
     device cannot do raises `anyaccel.Error` with code `unsupported`, and is never a silent nothing.

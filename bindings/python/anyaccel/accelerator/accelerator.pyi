@@ -11,7 +11,7 @@ from ..stream import Stream as Stream_
 from .amp import Amp
 
 class Accelerator:
-    """The accelerator of a program. Get it from `get_accelerator()`; docs/methods.md lists what each method does."""
+    """The accelerator of a program. Get it from `get_accelerator()`; docs/reference/methods.md lists what each method does."""
 
     def __init__(self, backend: Any = None) -> None: ...
     def device_type(self) -> str:
