@@ -1,5 +1,5 @@
 """Import paths of the package `deepspeed` besides its accelerator. Names and modules whose counterpart here has another name lead to it;
-those without a counterpart raise an error that says what to do. docs/reference/python.md lists them all."""
+those without a counterpart raise an error that says what to do. docs/reference/deepspeed-paths.md lists them all."""
 
 import importlib
 import importlib.abc

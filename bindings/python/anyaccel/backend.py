@@ -7,7 +7,7 @@
     anyaccel.register_backend("mycard", MyCard, device_type="mycard")
 
 From then on it is a backend like those of C++: detection asks it, `DS_ACCELERATOR=mycard` chooses it, and C++ code of this process
-(communication, ops, the conformance kit) calls it. docs/reference/python.md has the rest.
+(communication, ops, the conformance kit) calls it. docs/reference/python-backend.md has the rest.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def register_backend(name: str, cls: type[Backend], *, base: str | None = None, 
 
     `base`: a registered backend that it differs from, whose traits and functions it has as far as it says nothing else; none: torch's
     generic one for `device_type`. `probe()` counts devices and starts none: a number, or a number and the reason as a sentence;
-    the class's static method `probe` stands for it, else the one below is asked. All other keywords are traits (docs/reference/python.md):
+    the class's static method `probe` stands for it, else the one below is asked. All other keywords are traits (docs/reference/python-backend.md):
     device_type, communication_backend, priority, op_builder_dir, ... A class may have them as a dict `traits`, too.
     `invalid_argument` where the name is taken, the class is no Backend or a trait is none."""
     if not (isinstance(cls, type) and issubclass(cls, Backend)):
