@@ -9,6 +9,7 @@ import re
 
 FENCE = re.compile(r"^(\s*)(```+|~~~+)")
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+\.svg)\)")
 LANGUAGES = {".h": "cpp", ".cpp": "cpp", ".cu": "cpp", ".py": "python", ".pyi": "python", ".cmake": "cmake", ".toml": "toml"}
 
 
@@ -67,6 +68,7 @@ class Tree:
         out = []
         for is_code, part in split_code(text):
             if not is_code:
+                part = PICTURE.sub(lambda m: self.picture(source, m.group(2)), part)
                 part = LINK.sub(lambda m: m.group(1) + self.link(source, target, m.group(2)) + m.group(3), part)
                 part = separate_lists(part)
             out.append(part)
@@ -78,6 +80,14 @@ class Tree:
         language = LANGUAGES.get(pathlib.PurePath(source).suffix, "text")
         fence = "`" * (3 + max((len(run) for run in re.findall("`{3,}", text)), default=0))
         return f"# {source}\n\n{fence}{language}\n{text.rstrip()}\n{fence}\n"
+
+    def picture(self, source, link):
+        """An SVG picture as a part of the page, so that its text has the color of the page's."""
+        path = self.root / os.path.normpath(os.path.join(os.path.dirname(source), link))
+        if not path.is_file():
+            self.errors.append(f"{source}: there is no picture {link}")
+            return ""
+        return f'<div class="diagram">{path.read_text().strip()}</div>'
 
     def link(self, source, target, link):
         if re.match(r"[a-z]+:|#", link):
