@@ -17,7 +17,7 @@ class Method:
 
 def read_header(text):
     """The public methods of class Accelerator, in order."""
-    body = text[re.search(r"^class Accelerator \{", text, re.M).start():]
+    body = text[re.search(r"^class ANYACCEL_API Accelerator \{", text, re.M).start():]
     base = text.count("\n", 0, len(text) - len(body))
     methods, comment, group, number = [], [], "", 0
     lines = body.splitlines()

@@ -1,4 +1,4 @@
-// The report for programs: JSON and JUnit. Written by hand, because the kit needs nothing but LibTorch.
+// The report as JSON and JUnit XML. Written by hand, so that the kit depends only on LibTorch.
 #include <cstdio>
 #include <ostream>
 
@@ -8,7 +8,7 @@ namespace anyaccel::conformance {
 
 namespace {
 
-/// A JSON string. Bytes that are no UTF-8 (names of devices may hold any) become '?'.
+/// Returns a JSON string. Bytes that are not UTF-8, which device names may contain, become '?'.
 std::string json(const std::string& text) {
   std::string out = "\"";
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -45,7 +45,8 @@ std::string xml(const std::string& text) {
       case '>': out += "&gt;"; break;
       case '"': out += "&quot;"; break;
       case '\n': out += "&#10;"; break;
-      // XML has no place for other control characters, nor for bytes of unknown encoding.
+      // XML 1.0 does not allow other control characters. Bytes of unknown encoding are replaced
+      // too.
       default: out += static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7E ? '?' : c;
     }
   }

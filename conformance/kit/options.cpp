@@ -1,4 +1,4 @@
-// The command line, and what it leads to.
+// The command line of the kit.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -43,7 +43,7 @@ void write_file(const std::string& path, const Report& report, void (*write)(std
   out.close();
   if (!out)
     throw Error(ErrorCode::io, "conformance",
-                {.what = "the results cannot be written", .got = path + ": " + std::strerror(errno)});
+                {.what = "cannot write the results", .got = path + ": " + std::strerror(errno)});
 }
 
 int print_list(const Options& options) {
@@ -72,7 +72,7 @@ Options parse(int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i], value;
     if (word.rfind("--", 0) != 0)
-      throw Error(ErrorCode::invalid_argument, "conformance", {.what = "unexpected word", .got = "'" + word + "'"});
+      throw Error(ErrorCode::invalid_argument, "conformance", {.what = "unexpected argument", .got = "'" + word + "'"});
     const auto equals = word.find('=');
     const bool has_value = equals != std::string::npos;
     if (has_value) value = word.substr(equals + 1);

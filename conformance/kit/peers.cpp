@@ -24,12 +24,12 @@ std::string& file_of_this_case() {
   return file;
 }
 
-/// An empty file that all processes of the case can open.
+/// Creates an empty file that all processes of the case can open.
 std::string make_file() {
   auto path = (std::filesystem::temp_directory_path() / "anyaccel_conformance_XXXXXX").string();
   const int file = ::mkstemp(path.data());
   if (file < 0)
-    throw Error(ErrorCode::io, "conformance", {.what = "no temporary file can be made", .got = std::strerror(errno)});
+    throw Error(ErrorCode::io, "conformance", {.what = "cannot create a temporary file", .got = std::strerror(errno)});
   ::close(file);
   return path;
 }
@@ -55,11 +55,11 @@ Peers::Peers(const Case& item, const RunAlone& run) : item_(item) {
   for (int number = 1; number < item.processes; ++number) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0)
-      throw Error(ErrorCode::io, "conformance", {.what = "no pipe can be made", .got = std::strerror(errno)});
+      throw Error(ErrorCode::io, "conformance", {.what = "cannot create a pipe", .got = std::strerror(errno)});
     const pid_t first = ::getpid();
     const pid_t pid = ::fork();
     if (pid < 0)
-      throw Error(ErrorCode::io, "conformance", {.what = "no process can be started", .got = std::strerror(errno)});
+      throw Error(ErrorCode::io, "conformance", {.what = "cannot start a process", .got = std::strerror(errno)});
     if (pid == 0) {
       number_of_this_process = number;
       be_peer(ends[1], first, item, run);
@@ -79,7 +79,7 @@ Peers::~Peers() {
 }
 
 Result Peers::merged(Result mine) {
-  // The parent ends all of us when the case takes too long.
+  // The parent kills all processes of the case on a timeout.
   constexpr double kForever = 1e6;
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     Receiver receiver(peers_[i].pipe);

@@ -1,4 +1,4 @@
-// The other processes of a case that wants several.
+// The other processes of a case that runs in several processes.
 #pragma once
 
 #include <sys/types.h>
@@ -10,19 +10,19 @@
 
 namespace anyaccel::conformance {
 
-/// Runs one case in the process that it is called in.
+/// Runs one case in the calling process.
 using RunAlone = std::function<Result(const Case&)>;
 
 class Peers {
  public:
-  /// Forks processes 1, 2, ... of the case; each runs it with `run` and ends. The calling process is number 0 and must not have
-  /// started a device. For a case of one process nothing happens.
+  /// Forks processes 1, 2, ... of the case. Each runs the case with `run` and exits. The calling
+  /// process is number 0 and must not have started a device. No-op for a case of one process.
   Peers(const Case& item, const RunAlone& run);
   ~Peers();
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
-  /// Waits for the others; the case passes when it passed in all processes.
+  /// Waits for the others. The case passes if it passes in all processes.
   Result merged(Result mine);
 
  private:

@@ -1,4 +1,4 @@
-// Messages between a worker and its parent: a letter, a length, the text.
+// Messages between a worker and its parent: a letter, a length and the text.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,10 @@ struct Message {
   std::string text;
 };
 
-/// Writes a message whole; false when nobody reads.
+/// Writes a whole message. Returns false if the reading end is closed.
 bool send(int file, char kind, const std::string& text) noexcept;
 
-/// Reads messages as they come.
+/// Reads messages from a pipe.
 class Receiver {
  public:
   enum class State { message, timeout, closed };
@@ -29,13 +29,13 @@ class Receiver {
   std::string buffer_;
 };
 
-/// Texts joined and split with a character that no text of ours holds.
+/// Joins and splits texts with a separator that does not occur in them.
 class Fields {
  public:
   Fields() = default;
   explicit Fields(const std::string& text);
   Fields& add(const std::string& field);
-  /// The next field; empty when there is none.
+  /// The next field; empty if there are no more.
   std::string next();
   const std::string& text() const noexcept { return text_; }
 

@@ -8,7 +8,7 @@ namespace anyaccel::conformance {
 
 namespace {
 
-// Suites keep the order in which they came, and cases theirs within a suite.
+// Suites keep the order in which they were registered, and cases keep theirs within a suite.
 struct Cases {
   std::vector<Case> list;
   std::map<std::string, int> suites;
@@ -59,14 +59,14 @@ void expect_error(ErrorCode code, const std::function<void()>& body, const std::
     body();
   } catch (const Error& error) {
     expect_equal(std::string(to_string(error.code())), std::string(to_string(code)),
-                 what + " is refused with the wrong code (" + error.what() + ")");
+                 what + " is rejected with the wrong error code (" + error.what() + ")");
     const std::string text = error.what();
     const auto end = text.find("] ");
     expect(text.size() > 4 && text[0] == '[' && end != std::string::npos && end > 1 && end + 2 < text.size(),
-           what + " is refused without saying where and what: '" + text + "'");
+           what + " is rejected with a message that lacks a component or a text: '" + text + "'");
     return;
   }
-  fail(what + " is not refused");
+  fail(what + " is not rejected");
 }
 
 }  // namespace anyaccel::conformance

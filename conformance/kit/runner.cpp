@@ -30,17 +30,18 @@ std::vector<const Case*> chosen_cases(const Options& options) {
     std::string names;
     for (const auto& name : known) names += (names.empty() ? "" : ", ") + name;
     throw Error(ErrorCode::invalid_argument, "conformance",
-                {.what = "there is no such suite", .got = "'" + suite + "'", .want = "one of " + names});
+                {.what = "unknown suite", .got = "'" + suite + "'", .want = "one of " + names});
   }
   if (chosen.empty())
     throw Error(ErrorCode::invalid_argument, "conformance",
-                {.what = "no case has such a name", .got = "'" + options.cases + "'", .hint = "see --list"});
+                {.what = "no case matches", .got = "'" + options.cases + "'", .hint = "see --list"});
   return chosen;
 }
 
 bool alone(const Case& item) { return item.own_process || item.processes > 1; }
 
-/// What runs in one process: as many as possible, those that ask for it alone.
+/// Groups the cases by process: as many as possible share one, and cases that need their own
+/// process run alone.
 std::vector<std::vector<const Case*>> grouped(const std::vector<const Case*>& cases) {
   std::vector<std::vector<const Case*>> groups(1);
   for (const Case* item : cases)
@@ -51,7 +52,7 @@ std::vector<std::vector<const Case*>> grouped(const std::vector<const Case*>& ca
   return groups;
 }
 
-/// Results in the order of the cases, whichever process they come from.
+/// Sorts the results in the order of the cases.
 void sort_as(const std::vector<const Case*>& cases, std::vector<Result>& results) {
   const auto place = [&](const Result& result) {
     return std::find_if(cases.begin(), cases.end(),
@@ -69,7 +70,8 @@ void apply(const std::vector<ListedCase>& list, Result& result) {
     result.message = listed->reason + " (" + result.message + ")";
   } else if (result.outcome == Outcome::passed) {
     result.outcome = Outcome::unexpected_pass;
-    result.message = "listed as an expected failure: take it off the list; there: " + listed->reason;
+    result.message =
+        "passed although listed as an expected failure; remove it from the list. Listed reason: " + listed->reason;
   }
 }
 
@@ -108,7 +110,7 @@ Report run(const Options& options) {
   report.torch_version = TORCH_VERSION;
   report.date = today();
   report.note = options.note;
-  // Said by who stands in, not guessed: the simulated device's own variable.
+  // The variable tells whether a simulated device stands in; there is no other way to know.
   if (const char* name = std::getenv("SIM_STANDS_IN_FOR"); name != nullptr && *name != '\0')
     report.standing_in = "a simulated device";
 
@@ -125,7 +127,7 @@ Report run(const Options& options) {
       const auto end = run_worker(group, options, run_case, subject, report.results);
       if (!end.refused.empty() && report.results.empty())
         throw Error(end.refused_code, "conformance", {.what = "the accelerator cannot run: " + end.refused});
-      if (!end.refused.empty())  // it started before, so this case's process is at fault
+      if (!end.refused.empty())  // the accelerator started before, so this case's process failed
         report.results.push_back({group[0]->suite, group[0]->name, group[0]->grade, Outcome::failed, end.refused, 0});
       group.erase(group.begin(), group.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(1, end.done)));
     }

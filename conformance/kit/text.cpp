@@ -1,4 +1,4 @@
-// The report as text for people, and as the page that a vendor may publish.
+// The report as text, and as a Markdown page that a vendor may publish.
 #include <algorithm>
 #include <iomanip>
 #include <map>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr Grade kGrades[] = {Grade::required, Grade::recommended, Grade::optional};
 
-/// What is to be read first: failures, then what stands on a list.
+/// Failures and listed cases are printed first.
 bool worth_a_line(const Result& result) {
   return result.outcome != Outcome::passed && result.outcome != Outcome::skipped;
 }
@@ -30,7 +30,7 @@ int count(const Report& report, const std::string& suite, Grade grade, Outcome o
   }));
 }
 
-/// Reasons of skipped cases with the names that have them.
+/// Skip reasons, each with the names of its cases.
 std::map<std::string, std::vector<std::string>> skips(const Report& report) {
   std::map<std::string, std::vector<std::string>> reasons;
   for (const auto& result : report.results)
@@ -52,7 +52,7 @@ std::string some_of(const std::vector<std::string>& names) {
   return text;
 }
 
-/// Text that cannot break a table's row.
+/// Escapes text for a cell of a Markdown table.
 std::string cell(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -68,7 +68,7 @@ void write_text(std::ostream& out, const Report& report) {
   out << "conformance of the accelerator '" << report.backend << "': " << report.device << ", " << report.device_count
       << (report.device_count == 1 ? " device" : " devices") << ", LibTorch " << report.torch_version << ", AnyAccel "
       << report.version << "\n";
-  if (!report.standing_in.empty()) out << report.standing_in << " stands in; this is not the hardware\n";
+  if (!report.standing_in.empty()) out << report.standing_in << " stands in for the hardware\n";
   for (const auto& result : report.results) {
     const bool measured = result.outcome == Outcome::passed && !result.message.empty();
     if (measured)

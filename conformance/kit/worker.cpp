@@ -24,7 +24,7 @@ namespace anyaccel::conformance {
 
 namespace {
 
-/// A start of the device may read a machine and open a vendor's stack.
+/// Starting a device may load a vendor's software stack.
 constexpr double kStartSeconds = 120;
 
 bool same_file(const std::string& a, const std::filesystem::path& b) {
@@ -32,7 +32,7 @@ bool same_file(const std::string& a, const std::filesystem::path& b) {
   return !a.empty() && std::filesystem::equivalent(a, b, no_such_file);
 }
 
-/// Looks into the folder of a plugin's library or text file; the name of its backend.
+/// Searches the folder of a plugin's library or text file and returns the name of its backend.
 std::string find_plugin(const std::string& path) {
   const auto file = std::filesystem::absolute(path).lexically_normal();
   add_plugin_folder(file.parent_path());
@@ -40,11 +40,10 @@ std::string find_plugin(const std::string& path) {
     if (!same_file(plugin.library, file) && !same_file(plugin.path, file)) continue;
     if (plugin.state != PluginState::refused) return plugin.name;
     throw Error(ErrorCode::unavailable, "conformance",
-                {.what = "the plugin is refused: " + plugin.reason, .got = path});
+                {.what = "the plugin was rejected: " + plugin.reason, .got = path});
   }
-  throw Error(
-      ErrorCode::not_found, "conformance",
-      {.what = "no plugin was found there", .got = path, .want = "a plugin's library with its text file beside it"});
+  throw Error(ErrorCode::not_found, "conformance",
+              {.what = "no plugin found", .got = path, .want = "a plugin's library next to its text file"});
 }
 
 Accelerator& start(const Options& options) {
@@ -57,14 +56,14 @@ Accelerator& start(const Options& options) {
   return get_accelerator();
 }
 
-/// What a case left behind must not decide the next one.
+/// Restores the current devices and streams, so that a case cannot affect the next one.
 void tidy(Accelerator& accelerator) noexcept try {
   accelerator.synchronize();
   for (DeviceIndex i = accelerator.device_count() - 1; i >= 0; --i) {
     accelerator.set_device(i);
     accelerator.set_stream(accelerator.default_stream(i));
   }
-} catch (const std::exception&) {  // the next case will meet it
+} catch (const std::exception&) {  // the next case reports it
 }
 
 std::string& notes() {
@@ -76,7 +75,7 @@ Result run_one(const Case& item, Accelerator& accelerator, const RunCase& run_ca
   Result result{item.suite, item.name, item.grade, Outcome::passed, {}, 0};
   const auto failed = [&](const std::string& message) {
     result.outcome = Outcome::failed;
-    result.message = message.empty() ? "an exception without words" : message;
+    result.message = message.empty() ? "exception without a message" : message;
   };
   notes().clear();
   try {
@@ -91,11 +90,11 @@ Result run_one(const Case& item, Accelerator& accelerator, const RunCase& run_ca
   } catch (const Failure& failure) {
     failed(failure.what());
   } catch (const c10::Error& error) {
-    failed(std::string("LibTorch refuses: ") + error.what_without_backtrace());
+    failed(std::string("LibTorch error: ") + error.what_without_backtrace());
   } catch (const std::exception& error) {
-    failed(std::string("an exception that is not AnyAccel's: ") + error.what());
+    failed(std::string("exception of a type other than anyaccel::Error: ") + error.what());
   } catch (...) {
-    failed("something was thrown that is no exception");
+    failed("threw something other than a std::exception");
   }
   return result;
 }
@@ -104,12 +103,12 @@ Subject look_at(Accelerator& accelerator) {
   Subject subject{accelerator.name(), {}, accelerator.device_count()};
   try {
     subject.device = accelerator.device_properties(0).name;
-  } catch (const std::exception&) {  // a case will say so
+  } catch (const std::exception&) {  // a case reports it
   }
   return subject;
 }
 
-/// Another process of a case, from its start.
+/// Runs one process of a case, from its start.
 Result run_alone(const Case& item, const Options& options, const RunCase& run_case) {
   try {
     if (item.before_start) item.before_start();
@@ -121,9 +120,9 @@ Result run_alone(const Case& item, const Options& options, const RunCase& run_ca
 
 void run_cases(int out, const std::vector<const Case*>& cases, const Options& options, const RunCase& run_case) {
   Accelerator* accelerator = nullptr;
-  std::unique_ptr<Peers> peers;  // of the first case: one that has them runs alone
+  std::unique_ptr<Peers> peers;  // the peers of the first case: a case with peers runs alone
   try {
-    // Before the device starts, which a fork may not survive.
+    // Fork before the device starts: a running device may not survive it.
     peers = std::make_unique<Peers>(*cases[0], [&](const Case& item) { return run_alone(item, options, run_case); });
     if (cases[0]->processes > 1 && cases[0]->before_start) cases[0]->before_start();
     accelerator = &start(options);
@@ -150,7 +149,7 @@ void run_cases(int out, const std::vector<const Case*>& cases, const Options& op
     Fields fields;
     fields.add(std::to_string(static_cast<int>(result.outcome))).add(std::to_string(seconds.count()));
     send(out, Message::end, fields.add(result.message).text());
-    // A failed case may have left anything behind.
+    // A failed case may have left the process in any state.
     if (result.outcome == Outcome::failed) return;
     tidy(*accelerator);
   }
@@ -163,17 +162,17 @@ void run_cases(int out, const std::vector<const Case*>& cases, const Options& op
   if (::getppid() != parent) ::_exit(1);
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
-  // Standard output is for results.
+  // Standard output is reserved for results.
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
   run_cases(out, cases, options, run_case);
-  // Without destructors: what a broken backend does at exit is not asked here.
+  // Skip destructors: a backend's behavior at exit is not tested here.
   ::_exit(0);
 }
 
 std::string words_of(int status) {
   if (WIFSIGNALED(status))
     return "crashed: signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
-  return "the process ended in the middle of the case with exit code " + std::to_string(WEXITSTATUS(status));
+  return "the process exited during the case with exit code " + std::to_string(WEXITSTATUS(status));
 }
 
 int wait_for(pid_t pid) {
@@ -191,11 +190,11 @@ WorkerEnd run_worker(const std::vector<const Case*>& cases, const Options& optio
                      Subject& subject, std::vector<Result>& results) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw Error(ErrorCode::io, "conformance", {.what = "no pipe can be made", .got = std::strerror(errno)});
+    throw Error(ErrorCode::io, "conformance", {.what = "cannot create a pipe", .got = std::strerror(errno)});
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0)
-    throw Error(ErrorCode::io, "conformance", {.what = "no process can be started", .got = std::strerror(errno)});
+    throw Error(ErrorCode::io, "conformance", {.what = "cannot start a process", .got = std::strerror(errno)});
   if (pid == 0) {
     ::close(ends[0]);
     child(ends[1], parent, cases, options, run_case);
@@ -211,7 +210,7 @@ WorkerEnd run_worker(const std::vector<const Case*>& cases, const Options& optio
     const double limit = running ? options.timeout : kStartSeconds;
     const auto state = receiver.receive(message, limit);
     if (state == Receiver::State::timeout) {
-      broken = "no end within " + std::to_string(static_cast<int>(limit)) + " s";
+      broken = "timed out after " + std::to_string(static_cast<int>(limit)) + " s";
       break;
     }
     if (state == Receiver::State::closed) break;
@@ -240,9 +239,9 @@ WorkerEnd run_worker(const std::vector<const Case*>& cases, const Options& optio
   ::close(ends[0]);
   if (!broken.empty()) ::kill(-pid, SIGKILL);
   const int status = wait_for(pid);
-  ::kill(-pid, SIGKILL);  // what a case started and left
+  ::kill(-pid, SIGKILL);  // processes that a case started and left running
   if (broken.empty() && (running || !started)) broken = words_of(status);
-  if (!started && end.refused.empty()) end.refused = "the accelerator could not be started: " + broken;
+  if (!started && end.refused.empty()) end.refused = "cannot start the accelerator: " + broken;
   if (running) {
     const Case& item = *cases[end.done++];
     results.push_back({item.suite, item.name, item.grade, Outcome::failed, broken, 0});

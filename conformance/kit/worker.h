@@ -1,4 +1,4 @@
-// One child process that runs cases and says over a pipe how they ended.
+// A child process that runs cases and reports their results over a pipe.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 
 namespace anyaccel::conformance {
 
-/// What a worker found out about the accelerator.
+/// What a worker reports about the accelerator.
 struct Subject {
   std::string backend, device;
   int device_count = 0;
@@ -20,15 +20,16 @@ struct Subject {
 /// How a worker ended.
 struct WorkerEnd {
   std::size_t done = 0;  ///< cases that have a result, counted from the first
-  std::string refused;   ///< why the accelerator cannot be had; empty when it could
+  std::string refused;   ///< why the accelerator could not start; empty if it started
   ErrorCode refused_code = ErrorCode::unavailable;
 };
 
-/// What the body of a worker does with one case: throws as cases do.
+/// Runs the body of one case. Throws as cases do.
 using RunCase = std::function<void(const Case&, Accelerator&)>;
 
-/// Forks a worker for `cases`, in order, until one of them fails. A crash or timeout fails the case that ran. Results go to
-/// `results`, what the worker knows of the accelerator to `subject`.
+/// Forks a worker that runs `cases` in order until one fails. A crash or timeout fails the running
+/// case. Appends to `results`, and stores in `subject` what the worker reports about the
+/// accelerator.
 WorkerEnd run_worker(const std::vector<const Case*>& cases, const Options& options, const RunCase& run_case,
                      Subject& subject, std::vector<Result>& results);
 

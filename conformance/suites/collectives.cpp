@@ -1,4 +1,4 @@
-// Collectives between two processes, each with a device of its own, and between two devices of one process.
+// Collectives between two processes with a device each, and between two devices of one process.
 #include <ATen/ops/full.h>
 #include <ATen/ops/real.h>
 #include <c10/util/Exception.h>
@@ -51,12 +51,12 @@ void as_rank(Accelerator& accelerator, int number, const StorePtr& store,
     rank.tell(end);
     throw;
   }
-  // Who leaves first would break what the other one still waits for.
+  // The rank that leaves first would break a collective that the other one still waits for.
   rank.tell(end);
   rank.await("end of " + std::to_string(rank.other()));
 }
 
-/// The same for the process that this is.
+/// Runs `body` as this process's rank.
 void in_both_processes(Accelerator& accelerator, const std::function<void(const Rank&)>& body) {
   as_rank(accelerator, process_number(), c10::make_intrusive<c10d::FileStore>(meeting_file(), kRanks), body);
 }
@@ -79,7 +79,7 @@ ANYACCEL_CONFORMANCE_CASE(collectives, all_reduce_sums_over_all, required, false
     const auto x = rank.tensor(rank.number + 1);
     all_reduce(rank, x);
     expect_all(x, 3, "1 + 2 over two processes");
-    expect(rank.accelerator.on_accelerator(x), "the result left the accelerator");
+    expect(rank.accelerator.on_accelerator(x), "the result is not on the accelerator");
   });
 }
 
@@ -107,9 +107,9 @@ ANYACCEL_CONFORMANCE_CASE(collectives, reducible_types_reduce, required, false, 
         const auto host = x.to(c10::kCPU);
         expect_all(c10::isComplexType(type) ? at::real(host) : host, 3, what);
       } catch (const Error& error) {
-        fail(what + " is declared and refused: " + error.what());
+        fail(what + " is declared but rejected: " + error.what());
       } catch (const c10::Error& error) {
-        fail(what + " is declared and refused: " + error.what_without_backtrace());
+        fail(what + " is declared but rejected: " + error.what_without_backtrace());
       }
     }
   });
@@ -117,10 +117,10 @@ ANYACCEL_CONFORMANCE_CASE(collectives, reducible_types_reduce, required, false, 
 
 ANYACCEL_CONFORMANCE_CASE(collectives, whole_numbers_are_reduced_exactly, required, false, kRanks) {
   in_both_processes(accelerator, [](const Rank& rank) {
-    if (!rank.accelerator.dtype_support(c10::kInt).reducible) skip("it does not reduce int32");
-    const auto x = rank.tensor(16'777'217, 5, c10::kInt);  // the first whole number that float32 does not have
+    if (!rank.accelerator.dtype_support(c10::kInt).reducible) skip("int32 is not reducible");
+    const auto x = rank.tensor(16'777'217, 5, c10::kInt);  // the first integer that float32 cannot represent
     all_reduce(rank, x);
-    expect_all(x, 33'554'434, "the sum of two large whole numbers");
+    expect_all(x, 33'554'434, "the sum of two large integers");
   });
 }
 
@@ -129,7 +129,7 @@ ANYACCEL_CONFORMANCE_CASE(collectives, large_tensors_are_reduced_whole, required
     const auto host = host_sequence(1'000'003).remainder(1000);
     const auto x = to_device(rank.accelerator, host.mul(rank.number + 1));
     all_reduce(rank, x);
-    expect(x.to(c10::kCPU).equal(host.mul(3)), "a sum of a million elements is wrong somewhere");
+    expect(x.to(c10::kCPU).equal(host.mul(3)), "wrong sum of a million elements");
   });
 }
 
@@ -138,7 +138,8 @@ ANYACCEL_CONFORMANCE_CASE(collectives, all_gather_keeps_the_order_of_ranks, requ
     std::vector<Tensors> outputs{{rank.tensor(0), rank.tensor(0)}};
     Tensors inputs{rank.tensor(10 + rank.number)};
     rank.group->allgather(outputs, inputs)->wait();
-    for (int i = 0; i < kRanks; ++i) expect_all(outputs[0][i], 10 + i, "what came from rank " + std::to_string(i));
+    for (int i = 0; i < kRanks; ++i)
+      expect_all(outputs[0][i], 10 + i, "the values gathered from rank " + std::to_string(i));
   });
 }
 
@@ -149,7 +150,7 @@ ANYACCEL_CONFORMANCE_CASE(collectives, broadcast_gives_the_roots_values, require
       c10d::BroadcastOptions options;
       options.rootRank = root;
       rank.group->broadcast(tensors, options)->wait();
-      expect_all(tensors[0], 20 + root, "what rank " + std::to_string(root) + " sent to all");
+      expect_all(tensors[0], 20 + root, "the values that rank " + std::to_string(root) + " broadcast");
     }
   });
 }
@@ -179,26 +180,26 @@ ANYACCEL_CONFORMANCE_CASE(collectives, messages_arrive_whole_and_in_order, requi
 
 ANYACCEL_CONFORMANCE_CASE(collectives, barrier_waits_for_all, required, false, kRanks) {
   in_both_processes(accelerator, [](const Rank& rank) {
-    rank.group->barrier()->wait();  // the first one may make connections
+    rank.group->barrier()->wait();  // the first barrier may open connections
     if (rank.number == 1) {
       sleep_ms(150);
       rank.tell("rank 1 came");
     }
     rank.group->barrier()->wait();
-    expect(rank.knows("rank 1 came"), "the barrier is open before all have come");
+    expect(rank.knows("rank 1 came"), "the barrier returned before all ranks arrived");
   });
 }
 
 ANYACCEL_CONFORMANCE_CASE(collectives, work_before_and_after_is_in_stream_order, required, false, kRanks) {
   in_both_processes(accelerator, [](const Rank& rank) {
     const auto x = rank.tensor(0, 1000), y = rank.tensor(0, 1000);
-    y.copy_(x.fill_(0).mul(1));  // the first run of an operation may wait
+    y.copy_(x.fill_(0).mul(1));  // the first run of an op may synchronize
     rank.accelerator.synchronize();
     queue_work(rank.accelerator, 60);
     x.fill_(rank.number + 1);
     all_reduce(rank, x);
     y.copy_(x);
-    expect_all(y, 3, "a sum of what was computed just before");
+    expect_all(y, 3, "a sum of values computed just before");
   });
 }
 
@@ -206,7 +207,7 @@ ANYACCEL_CONFORMANCE_CASE(collectives, missing_rank_is_an_error_and_no_hang, req
   in_both_processes(accelerator, [](const Rank& rank) {
     rank.group->barrier()->wait();
     if (rank.number == 1) return rank.await("rank 0 gave up");
-    // Only now: making the group and its connections may take longer on a busy machine.
+    // Set only now: creating the group and its connections may take longer on a busy machine.
     rank.group->getBackend(rank.accelerator.device_type())->setTimeout(std::chrono::seconds(1));
     bool failed = false;
     try {
@@ -216,7 +217,7 @@ ANYACCEL_CONFORMANCE_CASE(collectives, missing_rank_is_an_error_and_no_hang, req
       failed = true;
     }
     rank.tell("rank 0 gave up");
-    expect(failed, "a sum with a rank that did not come ends without an error");
+    expect(failed, "an all-reduce with a missing rank ended without an error");
   });
 }
 

@@ -1,4 +1,4 @@
-// Devices: count, the current one, properties, synchronization, copies.
+// Devices: count, current device, properties, synchronization and copies.
 #include <ATen/Context.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -57,7 +57,7 @@ ANYACCEL_CONFORMANCE_CASE(devices, guard_restores_after_an_exception, required) 
   try {
     const auto guard = accelerator.device(accelerator.device_count() - 1);
     throw Failure("thrown by the case");
-  } catch (const Failure&) {  // as planned
+  } catch (const Failure&) {  // expected
   }
   expect_equal(accelerator.current_device(), 0, "the device after an exception in a guard's scope");
 }
@@ -84,7 +84,7 @@ ANYACCEL_CONFORMANCE_CASE(devices, index_out_of_range_is_refused, required) {
 
 // Programs pass their local rank, which may exceed the devices; DeepSpeed's accelerators accept it.
 ANYACCEL_CONFORMANCE_CASE(devices, any_index_is_accepted_if_names_carry_none, required) {
-  if (accelerator.backend().traits().indexed_names) skip("its device names carry an index");
+  if (accelerator.backend().traits().indexed_names) skip("its device names include an index");
   const DeviceScope scope(accelerator);
   for (const DeviceIndex wrong : {-1, accelerator.device_count(), 256, 1 << 20}) {
     accelerator.set_device(accelerator.device_count() - 1);
@@ -107,7 +107,8 @@ ANYACCEL_CONFORMANCE_CASE(devices, refused_set_device_changes_nothing, required)
   expect_equal(accelerator.current_device(), before, "current_device() after a refused set_device()");
 }
 
-// What torch.accelerator calls: `with torch.accelerator.device_index(1):` is exchangeDevice(1) and maybeExchangeDevice(former).
+// torch.accelerator calls these: `with torch.accelerator.device_index(1):` is exchangeDevice(1),
+// then maybeExchangeDevice() with the previous device.
 ANYACCEL_CONFORMANCE_CASE(devices, torch_changes_the_device_and_back, required) {
   need_own_memory(accelerator);
   const DeviceScope scope(accelerator);
@@ -125,12 +126,12 @@ ANYACCEL_CONFORMANCE_CASE(devices, torch_changes_the_device_and_back, required) 
     expect_equal(static_cast<int>(hooks.getCurrentDevice()), want, "getCurrentDevice() after " + after);
   };
   expect_equal(static_cast<int>(hooks.deviceCount()), accelerator.device_count(), "deviceCount() of torch's hooks");
-  expect_equal(static_cast<int>(hooks.exchangeDevice(index)), 0, "the former device that exchangeDevice() returns");
+  expect_equal(static_cast<int>(hooks.exchangeDevice(index)), 0, "the previous device that exchangeDevice() returns");
   current_is(last, "exchangeDevice()");
-  expect_equal(static_cast<int>(hooks.maybeExchangeDevice(-1)), last, "what maybeExchangeDevice(-1) returns");
+  expect_equal(static_cast<int>(hooks.maybeExchangeDevice(-1)), last, "the result of maybeExchangeDevice(-1)");
   current_is(last, "maybeExchangeDevice(-1)");
   expect_equal(static_cast<int>(hooks.maybeExchangeDevice(0)), last,
-               "the former device that maybeExchangeDevice() returns");
+               "the previous device that maybeExchangeDevice() returns");
   current_is(0, "maybeExchangeDevice()");
   hooks.setCurrentDevice(index);
   current_is(last, "setCurrentDevice()");
@@ -144,7 +145,7 @@ ANYACCEL_CONFORMANCE_CASE(devices, torch_guards_restore_the_device, required) {
   const DeviceIndex last = accelerator.device_count() - 1;
   const c10::Device other(accelerator.device_type(), static_cast<c10::DeviceIndex>(last));
   expect_equal(static_cast<int>(guard.exchangeDevice(other).index()), 0,
-               "the former device that exchangeDevice() returns");
+               "the previous device that exchangeDevice() returns");
   expect_equal(accelerator.current_device(), last, "current_device() after exchangeDevice() of the guard");
   accelerator.set_device(0);
   {
@@ -218,7 +219,8 @@ ANYACCEL_CONFORMANCE_CASE(devices, properties_know_total_memory, recommended) {
 ANYACCEL_CONFORMANCE_CASE(devices, properties_are_in_range, required) {
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i) {
     const auto properties = accelerator.device_properties(i);
-    expect(properties.multi_processor_count == -1 || properties.multi_processor_count > 0, "multi_processor_count");
+    expect(properties.multi_processor_count == -1 || properties.multi_processor_count > 0,
+           "multi_processor_count is 0 or below -1");
     expect(properties.numa_node >= -1, "numa_node is below -1, which means unknown");
     expect(properties.total_memory >= -1, "total_memory is below -1, which means unknown");
   }
@@ -235,20 +237,21 @@ ANYACCEL_CONFORMANCE_CASE(devices, properties_agree_with_the_traits, required) {
   const auto& traits = accelerator.backend().traits();
   const auto properties = accelerator.device_properties();
   if (!traits.vendor.empty()) expect_equal(properties.vendor, traits.vendor, "the vendor in the properties");
-  if (traits.triton) expect(properties.triton, "the traits say that Triton compiles here, the properties do not");
+  if (traits.triton) expect(properties.triton, "the traits claim Triton support, but the properties do not");
 }
 
 ANYACCEL_CONFORMANCE_CASE(devices, compute_capability_is_a_pair, required) {
   const auto pair = accelerator.device_properties().compute_capability;
   if (!pair) {
     expect_error(
-        ErrorCode::unsupported, [&] { accelerator.compute_capability(); }, "compute_capability() without one");
+        ErrorCode::unsupported, [&] { accelerator.compute_capability(); },
+        "compute_capability() without a compute capability");
     skip("its devices have no compute capability");
   }
   expect(pair->first >= 0 && pair->second >= 0, "a part of the compute capability is negative: (" +
                                                     std::to_string(pair->first) + ", " + std::to_string(pair->second) +
                                                     ")");
-  expect(accelerator.compute_capability() == *pair, "compute_capability() is not what the properties say");
+  expect(accelerator.compute_capability() == *pair, "compute_capability() differs from the properties");
 }
 
 ANYACCEL_CONFORMANCE_CASE(devices, uuids_differ, recommended) {
@@ -291,11 +294,12 @@ ANYACCEL_CONFORMANCE_CASE(devices, copies_between_devices_keep_every_bit, requir
 ANYACCEL_CONFORMANCE_CASE(devices, strided_copies_keep_every_bit, required) {
   const auto host = host_sequence(60 * 70).reshape({60, 70});
   const auto device = to_device(accelerator, host);
-  expect(device.t().to(c10::kCPU).equal(host.t()), "a transposed tensor came back changed");
-  expect(to_device(accelerator, host.t()).to(c10::kCPU).equal(host.t()), "a transposed host tensor went there changed");
+  expect(device.t().to(c10::kCPU).equal(host.t()), "a transposed tensor changed in the copy to the host");
+  expect(to_device(accelerator, host.t()).to(c10::kCPU).equal(host.t()),
+         "a transposed host tensor changed in the copy to the device");
   auto target = filled(accelerator, 0, 60 * 70).reshape({70, 60});
   target.t().copy_(host);
-  expect(target.t().to(c10::kCPU).equal(host), "a copy into a transposed tensor went wrong");
+  expect(target.t().to(c10::kCPU).equal(host), "wrong values after a copy into a transposed tensor");
 }
 
 }  // namespace anyaccel::conformance

@@ -1,4 +1,4 @@
-// Data types: what is declared works. Mixed precision stands here too.
+// Data types: declared types work. Also covers mixed precision.
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/real.h>
@@ -16,10 +16,10 @@ using c10::ScalarType;
 
 std::string name_of(ScalarType type) { return dtype_name(type); }
 
-/// Small whole numbers, exact in every type that has any; of bool only 0 and 1.
+/// Small integers, which are exact in every type. For bool only 0 and 1.
 at::Tensor small_numbers(ScalarType type) {
   const auto numbers = host_sequence(16).remainder(type == c10::kBool ? 2 : 3);
-  // A scale without zero or sign: powers of two.
+  // float8_e8m0fnu has neither zero nor sign, so powers of two are used.
   if (type == ScalarType::Float8_e8m0fnu) return numbers.exp2();
   return numbers;
 }
@@ -54,7 +54,7 @@ void expect_computed(const Accelerator& accelerator, ScalarType type) {
   expect_same(at::matmul(x.reshape({4, 4}), x.reshape({4, 4})), at::matmul(matrix, matrix), what + ": matmul");
 }
 
-/// False when it throws, whatever that is.
+/// Returns false if `body` throws.
 bool works(const std::function<void()>& body) {
   try {
     body();
@@ -74,9 +74,9 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, float32_works, required) {
 
 ANYACCEL_CONFORMANCE_CASE(dtypes, table_is_consistent, required) {
   for (const auto& [type, support] : accelerator.dtype_table()) {
-    expect(support.storable || !support.computable, name_of(type) + " is computable and not storable");
-    expect(support.computable || !support.fast, name_of(type) + " is fast and not computable");
-    expect(support.storable || !support.reducible, name_of(type) + " is reducible and not storable");
+    expect(support.storable || !support.computable, name_of(type) + " is computable but not storable");
+    expect(support.computable || !support.fast, name_of(type) + " is fast but not computable");
+    expect(support.storable || !support.reducible, name_of(type) + " is reducible but not storable");
   }
 }
 
@@ -85,13 +85,14 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, table_is_stable, required) {
   for (std::size_t i = 0; i < a.size(); ++i) {
     const auto &x = a[i].support, &y = b[i].support;
     expect(x.storable == y.storable && x.computable == y.computable && x.fast == y.fast && x.reducible == y.reducible,
-           "the answer for " + name_of(a[i].dtype) + " differs at the next call");
+           "the support of " + name_of(a[i].dtype) + " differs between two calls");
   }
 }
 
 ANYACCEL_CONFORMANCE_CASE(dtypes, every_device_answers, required) {
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i)
-    expect(accelerator.dtype_support(c10::kFloat, i).computable, "float32 on device " + std::to_string(i));
+    expect(accelerator.dtype_support(c10::kFloat, i).computable,
+           "float32 is not computable on device " + std::to_string(i));
 }
 
 ANYACCEL_CONFORMANCE_CASE(dtypes, storable_types_store, required) {
@@ -100,7 +101,7 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, storable_types_store, required) {
     try {
       expect_stored(accelerator, type);
     } catch (const c10::Error& error) {
-      fail("storing " + name_of(type) + " is declared and refused: " + error.what_without_backtrace());
+      fail("storing " + name_of(type) + " is declared but rejected: " + error.what_without_backtrace());
     }
   }
 }
@@ -108,31 +109,32 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, storable_types_store, required) {
 ANYACCEL_CONFORMANCE_CASE(dtypes, computable_types_compute, required) {
   for (const auto& [type, support] : accelerator.dtype_table()) {
     if (!support.computable) continue;
-    expect(complex_or_float_or_int(type), name_of(type) + " is declared computable and has no arithmetic");
+    expect(complex_or_float_or_int(type), name_of(type) + " is declared computable but has no arithmetic");
     try {
       expect_computed(accelerator, type);
     } catch (const c10::Error& error) {
-      fail("computing in " + name_of(type) + " is declared and refused: " + error.what_without_backtrace());
+      fail("computing in " + name_of(type) + " is declared but rejected: " + error.what_without_backtrace());
     }
   }
 }
 
-// A program that asks picks another type, or refuses to run. Types that a device may decline although tensors of them can be made
-// (complex, narrow and half floats) are left out.
+// A program that reads the table would choose a different type or refuse to run. Complex, narrow
+// and half-precision types are left out: a device may decline them although tensors of them can be
+// created.
 ANYACCEL_CONFORMANCE_CASE(dtypes, types_that_work_are_declared, required) {
   for (const auto type : {c10::kBFloat16, c10::kInt, c10::kLong}) {
     const auto support = accelerator.dtype_support(type);
     if (!support.storable && works([&] { expect_stored(accelerator, type); }))
-      fail(name_of(type) + " is declared not storable, and storing it works");
+      fail(name_of(type) + " is declared not storable, but storing it works");
     if (support.storable && !support.computable && works([&] { expect_computed(accelerator, type); }))
-      fail(name_of(type) + " is declared not computable, and add, mul and matmul work");
+      fail(name_of(type) + " is declared not computable, but add, mul and matmul work");
   }
 }
 
 ANYACCEL_CONFORMANCE_CASE(dtypes, supported_dtypes_are_computable, required) {
   bool has_float = false;
   for (const auto type : accelerator.supported_dtypes()) {
-    expect(accelerator.dtype_support(type).computable, name_of(type) + " is supported and not computable");
+    expect(accelerator.dtype_support(type).computable, name_of(type) + " is supported but not computable");
     has_float = has_float || type == c10::kFloat;
   }
   expect(has_float, "supported_dtypes() lacks float32");
@@ -142,12 +144,14 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, half_precision_answers_agree_with_the_table, r
   expect_equal(accelerator.is_bf16_supported(), accelerator.dtype_support(c10::kBFloat16).computable,
                "is_bf16_supported()");
   if (accelerator.is_fp16_supported())
-    expect(accelerator.dtype_support(c10::kHalf).computable, "is_fp16_supported() is true and fp16 not computable");
+    expect(accelerator.dtype_support(c10::kHalf).computable,
+           "is_fp16_supported() is true, but float16 is not computable");
 }
 
 ANYACCEL_CONFORMANCE_CASE(dtypes, fp64_agrees_with_the_table, required) {
   const auto table = accelerator.backend().dtype_support(accelerator.current_device(), c10::kDouble);
-  expect_equal(accelerator.is_fp64_supported(), table.computable, "is_fp64_supported() beside the backend's own table");
+  expect_equal(accelerator.is_fp64_supported(), table.computable,
+               "is_fp64_supported() compared with the backend's own table");
 }
 
 ANYACCEL_CONFORMANCE_CASE(dtypes, factories_make_the_type_they_name, required) {
@@ -155,9 +159,10 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, factories_make_the_type_they_name, required) {
     if (!accelerator.dtype_support(type).storable) return;
     const auto tensor = make();
     expect_equal(tensor.scalar_type(), type, "the type of a factory's tensor");
-    expect(accelerator.on_accelerator(tensor), "the tensor of the factory of " + name_of(type) + " is elsewhere");
+    expect(accelerator.on_accelerator(tensor),
+           "the tensor made by the factory of " + name_of(type) + " is not on the accelerator");
     expect(tensor.dim() == 1 && tensor.numel() == 2 && values(tensor) == std::vector<double>{1, 2},
-           "the values of the factory of " + name_of(type));
+           "wrong values from the factory of " + name_of(type));
   };
   const std::vector<double> real{1, 2};
   const std::vector<std::int64_t> whole{1, 2};
@@ -175,12 +180,12 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, factories_make_the_type_they_name, required) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(dtypes, conversions_round_as_the_hosts_do, required) {
-  // Around the halves of bf16 and fp16, where rounding shows.
+  // Around the midpoints of bf16 and fp16, where rounding shows.
   const auto host = host_sequence(4096).mul(0.000244140625).add(1);
   for (const auto type : {c10::kBFloat16, c10::kHalf}) {
     if (!accelerator.dtype_support(type).storable) continue;
     const auto there = to_device(accelerator, host).to(type).to(c10::kCPU);
-    expect(there.equal(host.to(type)), "float32 to " + name_of(type) + " rounds otherwise than the host");
+    expect(there.equal(host.to(type)), "float32 to " + name_of(type) + " rounds differently than on the host");
   }
 }
 
@@ -191,7 +196,7 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, infinities_and_nan_survive, required) {
     expect_equal(first(filled(accelerator, kInfinity, 1, type).add(1)), kInfinity, "infinity + 1 in " + name_of(type));
     expect_equal(first(filled(accelerator, -kInfinity, 1, type)), -kInfinity, "-infinity in " + name_of(type));
     expect(std::isnan(first(filled(accelerator, kInfinity, 1, type).sub(kInfinity))),
-           "infinity - infinity in " + name_of(type) + " is a number");
+           "infinity - infinity in " + name_of(type) + " is not NaN");
   }
 }
 
@@ -217,7 +222,7 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, autocast_casts_matrix_products, recommended) {
 ANYACCEL_CONFORMANCE_CASE(dtypes, autocast_ends_with_its_scope, required) {
   const auto x = filled(accelerator, 1, 16).reshape({4, 4});
   if (accelerator.is_bf16_supported()) const auto scope = accelerator.autocast(c10::kBFloat16);
-  expect(!at::autocast::is_autocast_enabled(accelerator.device_type()), "autocast is on after its scope");
+  expect(!at::autocast::is_autocast_enabled(accelerator.device_type()), "autocast is enabled after its scope");
   expect_equal(at::matmul(x, x).scalar_type(), c10::kFloat, "the type of a product after autocast");
 }
 
@@ -236,7 +241,7 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, loss_scaling_sees_overflow, required) {
   auto fine = filled(accelerator, 16, 10), broken = filled(accelerator, std::numeric_limits<double>::infinity(), 10);
   expect(scaler.unscale_({fine}), "finite gradients are reported as overflow");
   expect_equal(first(fine), 2.0, "an unscaled gradient");
-  expect(!scaler.unscale_({fine, broken}), "an infinite gradient is not seen");
+  expect(!scaler.unscale_({fine, broken}), "an infinite gradient is not detected");
   scaler.update(false);
   expect_equal(scaler.get_scale(), 4.0, "the scale after an overflow");
 }

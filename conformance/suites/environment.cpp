@@ -1,4 +1,4 @@
-// Environment lists, and ranges in the profiler.
+// Lists of environment variables, and ranges in the profiler.
 #include <ATen/record_function.h>
 
 #include <cctype>
@@ -22,8 +22,8 @@ bool is_variable(const std::string& name) {
 void expect_names(const std::vector<std::string>& names, const std::string& what) {
   std::set<std::string> seen;
   for (const auto& name : names) {
-    expect(is_variable(name), what + " has '" + name + "', which is no name of a variable");
-    expect(seen.insert(name).second, what + " has " + name + " twice");
+    expect(is_variable(name), what + " has '" + name + "', which is not a valid variable name");
+    expect(seen.insert(name).second, what + " lists " + name + " twice");
   }
 }
 
@@ -34,7 +34,7 @@ std::unique_ptr<at::ObserverContext> hear(const at::RecordFunction& function) {
   return nullptr;
 }
 
-/// Names of the scopes that `body` opens, as torch's profiler sees them.
+/// Names of the scopes that `body` opens, as recorded by torch's profiler.
 std::vector<std::string> scopes_of(const std::function<void()>& body) {
   std::vector<std::string> names;
   const auto handle =
@@ -46,7 +46,7 @@ std::vector<std::string> scopes_of(const std::function<void()>& body) {
   return names;
 }
 
-/// What process 0 writes for process 1: the variables, or one line that tells it to skip.
+/// Process 0 writes this line for process 1 instead of variables if process 1 is to skip.
 constexpr const char* kNothingToChoose = "-";
 
 std::vector<std::string> told_by_process_0() {
@@ -67,7 +67,7 @@ void tell_process_1(const std::vector<std::string>& lines) {
   out << "end\n";
 }
 
-/// Process 1 starts with one visible device: the first that process 0 sees.
+/// Limits process 1 to one visible device: the first that process 0 sees.
 void make_one_device_visible() {
   if (process_number() == 0) return;
   for (const auto& name : told_by_process_0()) {
@@ -92,7 +92,7 @@ ANYACCEL_CONFORMANCE_CASE(environment, visible_devices_variables_choose_devices,
   auto names = accelerator.visible_devices_envs();
   const char* reason = names.empty()                    ? "no variable selects its devices"
                        : standing_in()                  ? kNotImitated
-                       : accelerator.device_count() < 2 ? "wants 2 devices"
+                       : accelerator.device_count() < 2 ? "needs 2 devices"
                                                         : nullptr;
   if (reason != nullptr) names = {kNothingToChoose};
   tell_process_1(names);
@@ -109,7 +109,7 @@ ANYACCEL_CONFORMANCE_CASE(environment, exported_prefixes_are_names, required) {
 
 ANYACCEL_CONFORMANCE_CASE(environment, start_settings_have_reasons, required) {
   for (const auto& setting : accelerator.backend().traits().start_environment) {
-    expect(is_variable(setting.name), "a start setting is named '" + setting.name + "'");
+    expect(is_variable(setting.name), "a start setting has the invalid name '" + setting.name + "'");
     expect(!setting.reason.empty(), "the start setting " + setting.name + " has no reason");
   }
 }
@@ -122,9 +122,9 @@ ANYACCEL_CONFORMANCE_CASE(environment, start_settings_are_made, required) {
 ANYACCEL_CONFORMANCE_CASE(environment, chosen_devices_are_written_to_every_variable, required) {
   std::map<std::string, std::string> variables{{"KEPT", "yes"}};
   accelerator.set_visible_devices_envs(variables, {"3", "1"});
-  expect_equal(variables.at("KEPT"), std::string("yes"), "another variable");
+  expect_equal(variables.at("KEPT"), std::string("yes"), "the value of an unrelated variable");
   for (const auto& name : accelerator.visible_devices_envs())
-    expect_equal(variables[name], std::string("3,1"), "what set_visible_devices_envs() wrote to " + name);
+    expect_equal(variables[name], std::string("3,1"), "the value that set_visible_devices_envs() wrote to " + name);
   expect_equal(variables.size(), accelerator.visible_devices_envs().size() + 1, "the number of variables");
 }
 
@@ -156,7 +156,7 @@ ANYACCEL_CONFORMANCE_CASE(environment, ranges_are_each_threads_own, required) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(environment, domains_are_accepted, required) {
-  // Where the vendor has none, they are left out without a word.
+  // Vendors without domains ignore them silently.
   accelerator.range_push("range", "domain", "category");
   accelerator.range_pop("domain");
 }

@@ -1,4 +1,4 @@
-// Errors: "no" is an Error with a code and words, and the device goes on after it.
+// Errors: a refusal is an Error with a code and a message, and the device stays usable.
 #include <c10/util/Exception.h>
 
 #include "support.h"
@@ -7,18 +7,18 @@ namespace anyaccel::conformance {
 
 namespace {
 
-/// Works, or refuses as our interface promises.
+/// Expects `body` to work, or to throw an Error with code `unsupported` and a message.
 void works_or_refuses(const std::string& what, const std::function<void()>& body) {
   try {
     body();
   } catch (const Error& error) {
     expect(error.code() == ErrorCode::unsupported,
-           what + " refuses with the code " + to_string(error.code()) + " and not with unsupported: " + error.what());
+           what + " fails with the code " + to_string(error.code()) + " instead of unsupported: " + error.what());
     const std::string text = error.what();
     const auto end = text.find("] ");
-    expect(end != std::string::npos && text.size() > end + 4, what + " refuses without words: '" + text + "'");
+    expect(end != std::string::npos && text.size() > end + 4, what + " fails without a message: '" + text + "'");
   } catch (const std::exception& error) {
-    fail(what + " throws something that is no Error: " + error.what());
+    fail(what + " throws an exception that is not an Error: " + error.what());
   }
 }
 
@@ -40,7 +40,7 @@ ANYACCEL_CONFORMANCE_CASE(errors, refusals_are_typed, required) {
 ANYACCEL_CONFORMANCE_CASE(errors, messages_say_what_was_wanted, required) {
   try {
     accelerator.set_compile_backend("no such backend");
-    fail("a compile backend that does not exist can be set");
+    fail("set_compile_backend() accepts an unknown compile backend");
   } catch (const Error& error) {
     const std::string text = error.what();
     expect(text.find("; got ") != std::string::npos && text.find("want ") != std::string::npos,
@@ -54,11 +54,11 @@ ANYACCEL_CONFORMANCE_CASE(errors, wrong_shapes_are_refused_and_the_device_goes_o
     try {
       const auto product = a.mm(a);
       accelerator.synchronize();
-      fail("a product of matrices that do not fit is computed");
-    } catch (const c10::Error&) {  // as it should
+      fail("matrices with incompatible shapes are multiplied without an error");
+    } catch (const c10::Error&) {  // expected
     }
   }
-  expect_equal(first(a.mm(a.t())), 3.0, "a product after a refused one");
+  expect_equal(first(a.mm(a.t())), 3.0, "a product after a rejected one");
 }
 
 ANYACCEL_CONFORMANCE_CASE(errors, index_out_of_range_is_an_error, optional, true) {
@@ -71,13 +71,13 @@ ANYACCEL_CONFORMANCE_CASE(errors, index_out_of_range_is_an_error, optional, true
   } catch (const std::exception&) {
     return;
   }
-  fail("an index beyond the tensor is read without an error");
+  fail("an out-of-range index is read without an error");
 }
 
 ANYACCEL_CONFORMANCE_CASE(errors, synchronize_reports_failed_work, optional, true) {
   const auto good = to_device(accelerator, host_sequence(1).to(c10::kLong));
   const auto index = good.add(1000), x = filled(accelerator, 1, 10);
-  // The first run of an operation may wait for the device, and would report the error itself.
+  // The first run of an op may synchronize, and would report the error itself.
   auto chosen = x.index_select(0, good);
   accelerator.synchronize();
   try {
@@ -94,8 +94,8 @@ ANYACCEL_CONFORMANCE_CASE(errors, tensors_of_two_devices_are_refused, required) 
   const auto there = filled(accelerator, 1, 10), host = host_sequence(10);
   try {
     const auto sum = there.add(host);
-    fail("a device tensor and a host tensor are added");
-  } catch (const c10::Error&) {  // as it should
+    fail("a device tensor and a host tensor are added without an error");
+  } catch (const c10::Error&) {  // expected
   }
 }
 
@@ -105,7 +105,7 @@ ANYACCEL_CONFORMANCE_CASE(errors, undefined_tensors_are_refused, required) {
   expect_error(
       ErrorCode::invalid_argument, [&] { (void)accelerator.unpin_memory(at::Tensor()); },
       "unpinning an undefined tensor");
-  expect(!accelerator.is_pinned(at::Tensor()), "is_pinned() claims an undefined tensor");
+  expect(!accelerator.is_pinned(at::Tensor()), "is_pinned() is true for an undefined tensor");
 }
 
 ANYACCEL_CONFORMANCE_CASE(errors, unknown_accelerators_are_refused, required) {
@@ -114,7 +114,7 @@ ANYACCEL_CONFORMANCE_CASE(errors, unknown_accelerators_are_refused, required) {
       "an unknown accelerator");
   expect_error(
       ErrorCode::invalid_argument, [] { set_accelerator(std::shared_ptr<sdk::Backend>()); }, "a null backend");
-  expect(&get_accelerator() == &accelerator, "a refused set_accelerator() changes the accelerator");
+  expect(&get_accelerator() == &accelerator, "a failed set_accelerator() changes the accelerator");
 }
 
 }  // namespace anyaccel::conformance

@@ -1,4 +1,4 @@
-// Events, in the suite of streams: done or not, order, time.
+// Events, in the suite "streams": completion, order and time.
 #include <chrono>
 
 #include "support.h"
@@ -15,7 +15,7 @@ Event new_event(Accelerator& accelerator, bool timing = false) {
 
 ANYACCEL_CONFORMANCE_CASE(streams, event_before_record_counts_as_done, required) {
   const auto event = new_event(accelerator);
-  expect(event.query(), "query() of an event that was not recorded");
+  expect(event.query(), "query() of an unrecorded event is false");
   event.synchronize();
   event.wait();
 }
@@ -26,7 +26,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, recorded_event_gets_done, required) {
   event.record();
   wait_until([&] { return event.query(); }, "an event after a small operation");
   event.synchronize();
-  expect(event.query(), "query() after synchronize()");
+  expect(event.query(), "query() is false after synchronize()");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, event_is_pending_while_work_runs, required) {
@@ -36,9 +36,9 @@ ANYACCEL_CONFORMANCE_CASE(streams, event_is_pending_while_work_runs, required) {
   event.record();
   const bool done = event.query(), stream_done = accelerator.current_stream().query();
   accelerator.synchronize();
-  // Where the host is slower than the device, the work may be over by now, and the stream says so too.
+  // If the host is slower than the device, the work may have finished; then the stream is idle too.
   expect(!done || stream_done, "query() of an event is true while the work before it runs");
-  if (stream_done) skip("the work was over before it could be looked at");
+  if (stream_done) skip("the work finished before it could be checked");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, event_orders_streams, required) {
@@ -48,7 +48,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, event_orders_streams, required) {
     event.record(from);
     event.wait(to);
   });
-  expect_equal(got, 1.0, "what a stream read after waiting for an event");
+  expect_equal(got, 1.0, "the value that a stream read after waiting for an event");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, event_orders_streams_of_two_devices, required) {
@@ -63,7 +63,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, event_orders_streams_of_two_devices, required
   event.wait(there);
   const auto after = there.record_event();
   after.synchronize();
-  expect(event.query(), "a stream of device 1 went on before the event of device 0 that it waits for");
+  expect(event.query(), "a stream of device 1 did not wait for the event of device 0");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, event_synchronize_waits, required) {
@@ -87,7 +87,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, record_event_records_on_its_stream, required)
   const auto stream = feature([&] { return accelerator.Stream(); });
   const auto event = stream.record_event(true);
   event.synchronize();
-  expect(event.query(), "query() of an event that Stream::record_event() made");
+  expect(event.query(), "query() of an event made by Stream::record_event() is false");
   expect_equal(event.elapsed_time(event), 0.0, "its elapsed_time() to itself");
 }
 
@@ -117,9 +117,9 @@ ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_is_in_milliseconds, required) {
   end.synchronize();
   const double host = std::chrono::duration<double, std::milli>(Clock::now() - outer).count();
   const double device = begin.elapsed_time(end);
-  // The host's clock brackets what the events can say, however busy the machine is.
+  // The host's clock bounds the time between the events, however busy the machine is.
   expect(device >= kSleep * 0.9 && device <= host * 1.1 + 1, "elapsed_time() over " + std::to_string(kSleep) + " to " +
-                                                                 std::to_string(host) + " ms of the host; got " +
+                                                                 std::to_string(host) + " ms of host time; got " +
                                                                  std::to_string(device));
 }
 
@@ -128,7 +128,8 @@ ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_measures_work, recommended) {
   auto begin = new_event(accelerator, true), end = new_event(accelerator, true);
   queue_work(accelerator, 1);
   accelerator.synchronize();
-  // On a busy machine the measure of work may be ten times too long; a device that marks the launch is wrong with more work, too.
+  // On a busy machine the calibration may overestimate the work tenfold. A device that records the
+  // launch fails with more work too.
   double work = 40, elapsed = 0;
   for (int i = 0; i < 4 && elapsed <= 4; ++i, work *= 2) {
     begin.record();
@@ -177,7 +178,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, event_works_on_every_device, required) {
     filled(accelerator, 1).add_(1);
     event.record(accelerator.current_stream(i));
     event.synchronize();
-    expect(event.query(), "query() of an event on device " + std::to_string(i));
+    expect(event.query(), "query() is false for an event on device " + std::to_string(i));
   }
 }
 

@@ -1,4 +1,5 @@
-// Fork: getters stay usable in a child of a process whose device runs; computing there is torch's limit.
+// Fork: getters work in a forked child of a process that uses the device. Torch itself does not
+// support computing there.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,22 +14,23 @@ namespace anyaccel::conformance {
 
 namespace {
 
-/// Runs `body` in a forked child; fails with what it throws, or when it crashes or does not end.
+/// Runs `body` in a forked child. Fails with the exception of `body`, or if the child crashes or
+/// hangs.
 void in_child(const std::function<void()>& body) {
   int ends[2];
-  expect(::pipe(ends) == 0, "no pipe can be made");
+  expect(::pipe(ends) == 0, "cannot create a pipe");
   const pid_t pid = ::fork();
-  expect(pid >= 0, "no process can be started");
+  expect(pid >= 0, "cannot start a process");
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    std::string said = "an exception without words";
+    std::string said = "exception without a message";
     bool good = false;
     try {
       body();
       good = true;
     } catch (const std::exception& error) {
       said = error.what();
-    } catch (...) {  // words are set above
+    } catch (...) {  // the message is set above
     }
     if (!good && ::write(ends[1], said.data(), said.size()) < 0) ::_exit(2);
     ::_exit(good ? 0 : 1);
@@ -53,7 +55,7 @@ void in_child(const std::function<void()>& body) {
   expect(WEXITSTATUS(status) == 0, std::string("in a forked child: ") + said);
 }
 
-/// The device must run before the fork, or nothing is shown.
+/// Starts the device before the fork; otherwise the case would test nothing.
 void use(Accelerator& accelerator) {
   filled(accelerator, 1).add_(1);
   accelerator.synchronize();
@@ -78,7 +80,7 @@ ANYACCEL_CONFORMANCE_CASE(fork, names_survive, required, true) {
     accelerator.visible_devices_envs();
     accelerator.is_synchronized_device();
     accelerator.get_compile_backend();
-    expect(get_accelerator().name() == accelerator.name(), "get_accelerator() gives another accelerator");
+    expect(get_accelerator().name() == accelerator.name(), "get_accelerator() returns another accelerator");
   });
 }
 

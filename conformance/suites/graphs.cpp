@@ -1,4 +1,4 @@
-// Graphs: what was captured runs again, once for each replay, and nothing else does.
+// Graphs: each replay runs the captured work once, and nothing else.
 #include <cmath>
 
 #include "support.h"
@@ -11,7 +11,7 @@ Graph new_graph(Accelerator& accelerator) {
   return feature([&] { return accelerator.create_graph(); });
 }
 
-/// Captures what `body` does.
+/// Captures the work of `body`.
 void capture(Accelerator& accelerator, const Graph& graph, const std::function<void()>& body,
              std::optional<GraphPool> pool = std::nullopt) {
   auto scope = accelerator.capture_to_graph(graph, pool);
@@ -19,7 +19,7 @@ void capture(Accelerator& accelerator, const Graph& graph, const std::function<v
   scope.end();
 }
 
-/// A number that a graph adds 1 to.
+/// A number to which a graph adds 1.
 struct Counter {
   explicit Counter(Accelerator& accelerator) : value(filled(accelerator, 0)) {}
   void start_anew() { value.zero_(); }
@@ -102,22 +102,22 @@ ANYACCEL_CONFORMANCE_CASE(graphs, results_keep_their_addresses, required) {
   capture(accelerator, graph, [&] { y = x.mul(3); });
   const void* address = y.data_ptr();
   replay(accelerator, graph, 3);
-  expect(y.data_ptr() == address, "the result of a graph moved at replay");
+  expect(y.data_ptr() == address, "the address of a graph's result changed at replay");
 }
 
 ANYACCEL_CONFORMANCE_CASE(graphs, states_follow_the_capture, required) {
   Graph graph = new_graph(accelerator);
-  expect(graph.state() == Graph::State::empty, "the state of a new graph");
+  expect(graph.state() == Graph::State::empty, "the state of a new graph is not empty");
   const auto x = filled(accelerator, 1);
   {
     auto scope = accelerator.capture_to_graph(graph);
-    expect(graph.state() == Graph::State::capturing, "the state in a capture");
+    expect(graph.state() == Graph::State::capturing, "the state during a capture is not capturing");
     x.add_(1);
     scope.end();
   }
-  expect(graph.state() == Graph::State::captured, "the state after a capture");
+  expect(graph.state() == Graph::State::captured, "the state after a capture is not captured");
   graph.reset();
-  expect(graph.state() == Graph::State::empty, "the state after reset()");
+  expect(graph.state() == Graph::State::empty, "the state after reset() is not empty");
 }
 
 ANYACCEL_CONFORMANCE_CASE(graphs, replay_before_capture_is_refused, required) {
@@ -165,8 +165,8 @@ ANYACCEL_CONFORMANCE_CASE(graphs, graph_can_capture_anew, required) {
   a.start_anew();
   b.start_anew();
   replay(accelerator, graph);
-  expect_equal(a.read(accelerator), 0.0, "what the first capture did, after the second");
-  expect_equal(b.read(accelerator), 1.0, "what the second capture did");
+  expect_equal(a.read(accelerator), 0.0, "the first capture's counter after a second capture");
+  expect_equal(b.read(accelerator), 1.0, "the second capture's counter");
 }
 
 ANYACCEL_CONFORMANCE_CASE(graphs, reset_gives_memory_back, required) {
@@ -182,7 +182,7 @@ ANYACCEL_CONFORMANCE_CASE(graphs, reset_gives_memory_back, required) {
   graph.reset();
   accelerator.synchronize();
   const auto left = allocated(accelerator) - before;
-  expect(left <= 4 << 20, std::to_string(left) + " bytes are held after reset()");
+  expect(left <= 4 << 20, std::to_string(left) + " bytes are still allocated after reset()");
 }
 
 ANYACCEL_CONFORMANCE_CASE(graphs, work_after_capture_is_not_recorded, required) {
@@ -193,8 +193,8 @@ ANYACCEL_CONFORMANCE_CASE(graphs, work_after_capture_is_not_recorded, required) 
   inside.start_anew();
   outside.start_anew();
   replay(accelerator, graph);
-  expect_equal(outside.read(accelerator), 0.0, "what was computed after the capture, after a replay");
-  expect_equal(inside.read(accelerator), 1.0, "what was captured");
+  expect_equal(outside.read(accelerator), 0.0, "the counter of work done after the capture");
+  expect_equal(inside.read(accelerator), 1.0, "the counter of the captured work");
 }
 
 ANYACCEL_CONFORMANCE_CASE(graphs, capturing_is_told, required) {
@@ -205,7 +205,7 @@ ANYACCEL_CONFORMANCE_CASE(graphs, capturing_is_told, required) {
     inside = accelerator.is_current_stream_capturing();
     x.add_(1);
   });
-  expect(inside, "is_current_stream_capturing() is false in a capture");
+  expect(inside, "is_current_stream_capturing() is false during a capture");
 }
 
 ANYACCEL_CONFORMANCE_CASE(graphs, capturing_is_not_told_outside, required) {
@@ -223,10 +223,10 @@ ANYACCEL_CONFORMANCE_CASE(graphs, exception_abandons_the_capture, required) {
     const auto scope = accelerator.capture_to_graph(graph);
     x.add_(1);
     throw Failure("thrown by the case");
-  } catch (const Failure&) {  // as planned
+  } catch (const Failure&) {  // expected
   }
-  expect(graph.state() == Graph::State::empty, "a graph whose capture was left by an exception is not empty");
-  expect(!accelerator.is_current_stream_capturing(), "the capture goes on after an exception");
+  expect(graph.state() == Graph::State::empty, "a graph is not empty after an exception during its capture");
+  expect(!accelerator.is_current_stream_capturing(), "the capture is still active after an exception");
   expect_equal(first(filled(accelerator, 2).mul(3)), 6.0, "work after an abandoned capture");
 }
 
@@ -236,7 +236,7 @@ ANYACCEL_CONFORMANCE_CASE(graphs, second_capture_on_one_graph_is_refused, requir
   auto scope = accelerator.capture_to_graph(graph);
   x.add_(1);
   expect_error(
-      ErrorCode::invalid_state, [&] { graph.capture_begin(); }, "a capture in a capture");
+      ErrorCode::invalid_state, [&] { graph.capture_begin(); }, "a nested capture");
   scope.end();
 }
 
@@ -263,7 +263,7 @@ ANYACCEL_CONFORMANCE_CASE(graphs, given_pool_is_kept, recommended) {
   const auto pool = feature([&] { return one.pool(); });
   capture(
       accelerator, two, [&] { x.add_(1); }, pool);
-  expect(two.pool() == pool, "the pool of a graph that was given another's");
+  expect(two.pool() == pool, "the graph does not use the pool that it was given");
 }
 
 ANYACCEL_CONFORMANCE_CASE(graphs, pool_before_capture_is_refused, required) {
@@ -276,7 +276,7 @@ ANYACCEL_CONFORMANCE_CASE(graphs, backward_passes_are_captured, recommended) {
   const auto graph = new_graph(accelerator);
   auto weight = filled(accelerator, 2, 8).set_requires_grad(true);
   auto x = filled(accelerator, 3, 8);
-  weight.mul(x).sum().backward();  // a first pass outside makes the gradient's memory
+  weight.mul(x).sum().backward();  // a first pass outside the capture allocates the gradient
   capture(accelerator, graph, [&] {
     weight.mutable_grad().zero_();
     weight.mul(x).sum().backward();

@@ -1,4 +1,4 @@
-// What the accelerator is called, how it runs work, and what it says about itself.
+// The accelerator's names, execution model and self-description.
 #include <algorithm>
 #include <cctype>
 
@@ -10,22 +10,22 @@ ANYACCEL_CONFORMANCE_CASE(identity, name_is_set, required) {
   const auto& name = accelerator.name();
   expect(!name.empty(), "the accelerator has no name");
   const bool plain = std::none_of(name.begin(), name.end(), [](unsigned char c) { return std::isspace(c) != 0; });
-  expect(plain, "the name '" + name + "' has white space, DS_ACCELERATOR cannot say it");
+  expect(plain, "the name '" + name + "' contains white space, so DS_ACCELERATOR cannot name it");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, name_is_registered, recommended) {
   const auto names = registered_backends();
   expect(std::find(names.begin(), names.end(), accelerator.name()) != names.end(),
-         "'" + accelerator.name() + "' is not in the registry, DS_ACCELERATOR cannot choose it");
+         "'" + accelerator.name() + "' is not in the registry, so DS_ACCELERATOR cannot select it");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, class_name_is_set, required) {
-  expect(!accelerator.backend().traits().class_name.empty(), "traits have no class_name");
+  expect(!accelerator.backend().traits().class_name.empty(), "the traits have no class_name");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, device_name_is_a_torch_device, required) {
   const c10::Device device(accelerator.device_name());
-  expect_equal(device.type(), accelerator.device_type(), "device_name() means another device type");
+  expect_equal(device.type(), accelerator.device_type(), "the device type of device_name()");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, device_name_with_index_is_a_torch_device, required) {
@@ -50,19 +50,20 @@ ANYACCEL_CONFORMANCE_CASE(identity, current_device_name_is_a_torch_device, requi
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, tensors_are_on_the_accelerator, required) {
-  expect(accelerator.on_accelerator(filled(accelerator, 1)), "on_accelerator() denies a tensor of torch_device()");
-  expect(!accelerator.on_accelerator(at::Tensor()), "on_accelerator() claims an undefined tensor");
+  expect(accelerator.on_accelerator(filled(accelerator, 1)),
+         "on_accelerator() is false for a tensor on torch_device()");
+  expect(!accelerator.on_accelerator(at::Tensor()), "on_accelerator() is true for an undefined tensor");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, host_tensors_are_not_on_the_accelerator, required) {
   need_own_memory(accelerator);
-  expect(!accelerator.on_accelerator(host_sequence(2)), "on_accelerator() claims a host tensor");
+  expect(!accelerator.on_accelerator(host_sequence(2)), "on_accelerator() is true for a host tensor");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, device_runs_after_first_use, required) {
   filled(accelerator, 1).add_(1);
   accelerator.synchronize();
-  expect(accelerator.backend().is_initialized(), "is_initialized() is false although the device has worked");
+  expect(accelerator.backend().is_initialized(), "is_initialized() is false although the device has been used");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, lazy_call_runs_at_once_on_a_running_device, required) {
@@ -70,7 +71,7 @@ ANYACCEL_CONFORMANCE_CASE(identity, lazy_call_runs_at_once_on_a_running_device, 
   filled(accelerator, 1).add_(1);
   int calls = 0;
   accelerator.lazy_call([&] { ++calls; });
-  expect_equal(calls, 1, "calls of a callback that was given to a running device");
+  expect_equal(calls, 1, "calls of a callback passed to a running device");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, lazy_call_runs_once_at_first_use, required, true) {
@@ -80,7 +81,7 @@ ANYACCEL_CONFORMANCE_CASE(identity, lazy_call_runs_once_at_first_use, required, 
   filled(accelerator, 1).add_(1);
   accelerator.synchronize();
   accelerator.synchronize();
-  expect_equal(calls, 1, "calls of a callback that was given before the first use");
+  expect_equal(calls, 1, "calls of a callback passed before the first use");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, empty_lazy_call_is_refused, required) {
@@ -89,7 +90,7 @@ ANYACCEL_CONFORMANCE_CASE(identity, empty_lazy_call_is_refused, required) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, synchronized_work_is_done_at_return, required) {
-  if (!accelerator.is_synchronized_device()) skip("work goes on after the call returns");
+  if (!accelerator.is_synchronized_device()) skip("work continues after the call returns");
   if (standing_in()) skip(kNotImitated);
   queue_work(accelerator, 30);
   expect(accelerator.current_stream().query(), "is_synchronized_device() is true, but work is pending after the call");
@@ -132,24 +133,24 @@ ANYACCEL_CONFORMANCE_CASE(identity, compile_backends_can_be_chosen, required) {
   expect_error(
       ErrorCode::invalid_argument, [&] { accelerator.set_compile_backend("no such backend"); },
       "an unknown compile backend");
-  expect_equal(accelerator.get_compile_backend(), before, "get_compile_backend() after a refusal");
+  expect_equal(accelerator.get_compile_backend(), before, "get_compile_backend() after a rejected name");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, probe_agrees_with_device_count, required) {
   const auto& traits = accelerator.backend().traits();
   if (traits.probe == nullptr) skip("its traits have no probe");
-  if (standing_in()) skip("the probe looks for hardware, and something simulated stands in");
+  if (standing_in()) skip("the probe looks for hardware, but a simulated device stands in");
   const auto probe = traits.probe();
-  // A probe may count boards where torch counts parts of them.
+  // A probe may count boards of which torch counts the parts.
   expect_equal(probe.device_count > 0, accelerator.device_count() > 0, "whether the probe finds devices");
   expect(!probe.reason.empty(), "the probe gives no reason");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, host_is_asked_after_devices, required) {
-  if (!on_host(accelerator)) skip("which of two devices goes first is for those who know both to say");
+  if (!on_host(accelerator)) skip("only the host's priority is checked");
   const auto priority = accelerator.backend().traits().priority;
-  expect(priority <= -1000, "the host, which is always there, hides devices: its priority is " +
-                                std::to_string(priority) + ", that of devices 0 or above");
+  expect(priority <= -1000, "the host would hide devices in detection: its priority is " + std::to_string(priority) +
+                                ", devices have 0 or above");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, detection_says_why, required) {
@@ -164,7 +165,7 @@ ANYACCEL_CONFORMANCE_CASE(identity, capability_questions_answer, required) {
   accelerator.is_bf16_supported();
   accelerator.is_fp16_supported();
   accelerator.is_fp64_supported();
-  expect(accelerator.is_available(), "is_available() is false although it runs");
+  expect(accelerator.is_available(), "is_available() is false although the accelerator runs");
 }
 
 }  // namespace anyaccel::conformance

@@ -1,4 +1,4 @@
-// Memory: what is counted, its peaks, free and total, the cache, and what happens at the limit.
+// Memory: counters, peaks, free and total memory, the cache, and running out of memory.
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace anyaccel::conformance {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
-/// Allocators round up; more than this is another number.
+/// Allocators round up, but by no more than this.
 constexpr std::int64_t kRounding = 2 * kMiB;
 
 MemoryInfo info_of(const Accelerator& accelerator) {
@@ -23,7 +23,8 @@ void reset_peaks(Accelerator& accelerator) {
 
 std::string text(std::int64_t number) { return std::to_string(number); }
 
-/// Asks for more than any device has; true when that was refused as lack of memory.
+/// Requests more memory than any device has. Returns true if that fails with an out-of-memory
+/// error.
 bool fails_for_lack_of_memory(const Accelerator& accelerator) {
   try {
     const auto tensor = bytes_on(accelerator, std::int64_t{1} << 50);
@@ -40,21 +41,21 @@ ANYACCEL_CONFORMANCE_CASE(memory, allocated_counts_a_known_tensor, required) {
   const auto tensor = bytes_on(accelerator, 8 * kMiB);
   const auto grown = allocated(accelerator) - before;
   expect(grown >= 8 * kMiB && grown <= 8 * kMiB + kRounding,
-         "memory_allocated() after a tensor of " + text(8 * kMiB) + " bytes; it grew by " + text(grown));
+         "memory_allocated() after allocating a tensor of " + text(8 * kMiB) + " bytes; it grew by " + text(grown));
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, allocated_falls_when_a_tensor_dies, required) {
   const auto before = allocated(accelerator);
   { const auto tensor = bytes_on(accelerator, 8 * kMiB); }
   accelerator.synchronize();
-  expect_equal(allocated(accelerator), before, "memory_allocated() after the tensor's end");
+  expect_equal(allocated(accelerator), before, "memory_allocated() after the tensor is freed");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, views_are_counted_once, required) {
   const auto tensor = bytes_on(accelerator, 4 * kMiB);
   const auto before = allocated(accelerator);
   const auto view = tensor.narrow(0, kMiB, kMiB).reshape({1024, 1024});
-  expect_equal(allocated(accelerator), before, "memory_allocated() after a view");
+  expect_equal(allocated(accelerator), before, "memory_allocated() after creating a view");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, empty_tensors_take_nothing, required) {
@@ -70,7 +71,7 @@ ANYACCEL_CONFORMANCE_CASE(memory, peak_outlives_a_temporary, required) {
   { const auto tensor = bytes_on(accelerator, 8 * kMiB); }
   const auto peak = accelerator.max_memory_allocated();
   expect(peak - before >= 8 * kMiB, "the peak after a temporary tensor of " + text(8 * kMiB) + " bytes is only " +
-                                        text(peak - before) + " above what there was");
+                                        text(peak - before) + " above the value before");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, peak_starts_anew_at_reset, required) {
@@ -113,7 +114,8 @@ ANYACCEL_CONFORMANCE_CASE(memory, reserved_covers_allocated, required) {
   const auto now = allocated(accelerator);
   expect(accelerator.memory_reserved() >= now,
          "memory_reserved() is " + text(accelerator.memory_reserved()) + ", memory_allocated() is " + text(now));
-  expect(accelerator.max_memory_reserved() >= accelerator.memory_reserved(), "the peak of reserved is below current");
+  expect(accelerator.max_memory_reserved() >= accelerator.memory_reserved(),
+         "max_memory_reserved() is below memory_reserved()");
   expect_equal(accelerator.memory_cached(), accelerator.memory_reserved(), "memory_cached()");
   expect_equal(accelerator.max_memory_cached(), accelerator.max_memory_reserved(), "max_memory_cached()");
 }
@@ -129,7 +131,7 @@ ANYACCEL_CONFORMANCE_CASE(memory, allocations_are_counted, recommended) {
     expect_equal(count(), before + 3, "live allocations after three tensors");
   }
   accelerator.synchronize();
-  expect_equal(count(), before, "live allocations after their end");
+  expect_equal(count(), before, "live allocations after freeing them");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, stats_have_torchs_keys, required) {
@@ -138,7 +140,7 @@ ANYACCEL_CONFORMANCE_CASE(memory, stats_have_torchs_keys, required) {
                           "reserved_bytes.all.peak", "num_ooms", "num_alloc_retries", "host.rss.current"})
     expect(stats.count(key) == 1, std::string("memory_stats() has no '") + key + "'");
   expect_equal(stats.at("allocated_bytes.all.current"), allocated(accelerator),
-               "memory_stats() and memory_allocated()");
+               "memory_stats() compared with memory_allocated()");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, rss_is_the_process, required) {
@@ -150,7 +152,8 @@ ANYACCEL_CONFORMANCE_CASE(memory, every_device_answers, required) {
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i) {
     expect(allocated(accelerator, i) >= 0, "memory_allocated(" + std::to_string(i) + ") is negative");
     feature([&] { accelerator.reset_peak_memory_stats(i); });
-    expect(feature([&] { return accelerator.memory_info(i); }).total > 0, "total memory of " + std::to_string(i));
+    expect(feature([&] { return accelerator.memory_info(i); }).total > 0,
+           "no total memory on device " + std::to_string(i));
   }
 }
 
@@ -204,8 +207,8 @@ ANYACCEL_CONFORMANCE_CASE(memory, total_and_available_are_of_memory_info, requir
 
 ANYACCEL_CONFORMANCE_CASE(memory, total_agrees_with_properties, required) {
   const auto total = info_of(accelerator).total, said = accelerator.device_properties().total_memory;
-  if (said == -1) skip("the properties do not say");
-  // Drivers keep a part for themselves, and name either number.
+  if (said == -1) skip("the properties do not report total memory");
+  // Drivers reserve a part, and may report the number with or without it.
   expect(said >= total - total / 8 && said <= total + total / 8,
          "properties say " + text(said) + " bytes, memory_info() " + text(total));
 }
@@ -219,7 +222,7 @@ ANYACCEL_CONFORMANCE_CASE(memory, free_falls_when_memory_is_taken, required) {
   const auto tensor = bytes_on(accelerator, bytes).fill_(1);
   accelerator.synchronize();
   const auto fallen = before.free - info_of(accelerator).free;
-  expect(fallen >= bytes / 2, "free memory fell by " + text(fallen) + " when " + text(bytes) + " bytes were taken");
+  expect(fallen >= bytes / 2, "free memory fell by " + text(fallen) + " when " + text(bytes) + " bytes were allocated");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, empty_cache_is_always_allowed, required) {
@@ -237,21 +240,21 @@ ANYACCEL_CONFORMANCE_CASE(memory, empty_cache_gives_memory_back, recommended) {
   if (held < 32 * kMiB) skip("its allocator caches nothing");
   accelerator.empty_cache();
   const auto left = accelerator.memory_reserved() - accelerator.memory_allocated();
-  expect(left <= held / 2, text(left) + " of " + text(held) + " cached bytes are held after empty_cache()");
+  expect(left <= held / 2, text(left) + " of " + text(held) + " cached bytes are still reserved after empty_cache()");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, lack_of_memory_is_an_out_of_memory_error, required, true) {
-  expect(fails_for_lack_of_memory(accelerator), "a tensor of 2^50 bytes can be made");
+  expect(fails_for_lack_of_memory(accelerator), "a tensor of 2^50 bytes can be allocated");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, allocation_waits_for_memory_where_claimed, required, true) {
-  if (!accelerator.handles_memory_backpressure()) skip("it does not promise to wait for memory in use");
+  if (!accelerator.handles_memory_backpressure()) skip("it does not promise to wait until memory in use is freed");
   need_own_memory(accelerator);
   const auto side = feature([&] { return accelerator.Stream(); });
   queue_work(accelerator, 1);
   accelerator.synchronize();
   accelerator.empty_cache();
-  // There is place for one of these, and each is in use while the next one is asked for.
+  // Memory for only one of these is free, and each is in use when the next one is requested.
   const auto bytes = info_of(accelerator).free / 10 * 6;
   for (int round = 0; round < 16; ++round) {
     try {
@@ -261,7 +264,7 @@ ANYACCEL_CONFORMANCE_CASE(memory, allocation_waits_for_memory_where_claimed, req
       tensor.narrow(0, 0, 1).fill_(1);
       tensor.record_stream(side.unwrap());
     } catch (const c10::OutOfMemoryError&) {
-      fail("handles_memory_backpressure() is true, but an allocation failed where memory would soon have come free");
+      fail("handles_memory_backpressure() is true, but an allocation failed although memory was about to be freed");
     }
   }
   accelerator.synchronize();

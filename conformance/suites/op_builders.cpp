@@ -1,4 +1,4 @@
-// Op builders: what is registered is found, what is not says so.
+// Op builders: registered ones are found, unknown ones give a reason.
 #include <filesystem>
 
 #include "support.h"
@@ -20,7 +20,7 @@ class TrialBuilder final : public sdk::OpBuilder {
   std::string name_;
 };
 
-/// Registers two builders for the backend, once in a process.
+/// Registers two builders for the backend, once per process.
 void register_trials(const Accelerator& accelerator) {
   static const bool done = [&] {
     for (const char* name : {"ConformanceTrialBuilder", "ConformanceOtherBuilder"})
@@ -83,9 +83,9 @@ ANYACCEL_CONFORMANCE_CASE(op_builders, builders_have_names, required) {
 ANYACCEL_CONFORMANCE_CASE(op_builders, factory_gives_builders, required) {
   register_trials(accelerator);
   const auto factory = accelerator.get_op_builder("ConformanceTrialBuilder");
-  expect(factory && factory() != nullptr, "get_op_builder() of a registered op gives nothing");
+  expect(factory && factory() != nullptr, "get_op_builder() of a registered op returns nothing");
   const auto none = accelerator.get_op_builder("NoSuchOpBuilder");
-  expect(none && none() != nullptr, "get_op_builder() of an unknown op gives nothing");
+  expect(none && none() != nullptr, "get_op_builder() of an unknown op returns nothing");
 }
 
 ANYACCEL_CONFORMANCE_CASE(op_builders, second_builder_of_a_name_is_refused, required) {
@@ -107,7 +107,7 @@ ANYACCEL_CONFORMANCE_CASE(op_builders, extensions_can_be_built, recommended) {
   const auto build = accelerator.build_extension();
   expect(!build.include_dirs.empty() && !build.libraries.empty(), "build_extension() names no folders or libraries");
   for (const auto& folder : build.include_dirs)
-    expect(std::filesystem::is_directory(folder), "build_extension() names a folder that is not there: " + folder);
+    expect(std::filesystem::is_directory(folder), "build_extension() names a folder that does not exist: " + folder);
 }
 
 }  // namespace anyaccel::conformance

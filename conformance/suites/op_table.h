@@ -1,4 +1,4 @@
-// The tensor operations that the kit compares with the host, as data.
+// The tensor ops that the kit compares with the host, as data.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 
 namespace anyaccel::conformance {
 
-/// How an input is made: uniform numbers, or whole numbers in [low, high) of int64 that index something.
+/// How an input is generated: uniform numbers, or int64 indices in [low, high).
 struct Input {
   std::vector<std::int64_t> shape;
   double low = -2, high = 2;
@@ -22,12 +22,12 @@ struct Op {
   std::string name;
   std::vector<Input> inputs;
   std::function<at::Tensor(const Inputs&)> run;
-  /// The error that is allowed, in units of the type's epsilon: relative to the element itself, or, for
-  /// `summed` ops, to the largest element of the result, because terms of a sum may cancel.
+  /// Tolerance in units of the type's epsilon. It is relative to each element or, for `summed` ops,
+  /// to the largest element of the result, because terms of a sum may cancel.
   double factor = 1;
   bool summed = false;
-  bool backward = false;  ///< also compare the gradients of all inputs that are no index
-  bool whole = false;     ///< also for int64, exact
+  bool backward = false;  ///< also compare the gradients of all inputs except indices
+  bool whole = false;     ///< also test int64, exactly
 };
 
 const std::vector<Op>& op_table();

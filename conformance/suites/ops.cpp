@@ -1,4 +1,4 @@
-// Tensor operations beside the host's in double precision, within the stated error; and their speed.
+// Tensor ops compared with the host in double precision, within a tolerance; and their speed.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/layer_norm.h>
@@ -28,7 +28,7 @@ double epsilon(ScalarType type) {
   }
 }
 
-/// Below it numbers are equally far apart, so that an error relative to the number itself means nothing.
+/// Smaller numbers are equally spaced, so an error relative to the number is meaningless.
 double smallest_normal(ScalarType type) {
   switch (type) {
     case c10::kHalf: return 0x1p-14;
@@ -37,7 +37,7 @@ double smallest_normal(ScalarType type) {
   }
 }
 
-/// The same numbers on every machine.
+/// Generates the same numbers on every machine.
 at::Tensor made(const Input& input, std::uint64_t seed) {
   auto tensor = at::empty(input.shape, at::TensorOptions().dtype(c10::kDouble));
   auto* data = tensor.mutable_data_ptr<double>();
@@ -51,7 +51,7 @@ at::Tensor made(const Input& input, std::uint64_t seed) {
   return input.index ? tensor.to(c10::kLong) : tensor;
 }
 
-/// Host inputs, rounded to the type that the device gets.
+/// Host inputs, rounded to the type that the device uses.
 Inputs host_inputs(const Op& op, ScalarType type) {
   Inputs inputs;
   for (const auto& input : op.inputs) {
@@ -69,7 +69,7 @@ at::Tensor evaluate(const Op& op, const Inputs& inputs, bool backward) {
   for (const auto& input : inputs)
     leaves.push_back(input.is_floating_point() ? input.detach().clone().set_requires_grad(true) : input);
   const auto result = op.run(leaves);
-  // Not all ones: a sum over softmax has no gradient.
+  // Not all ones: the gradient of a sum over a softmax is zero.
   const auto weights = made({result.sizes().vec(), 0.5, 1.5}, 99).to(result.options());
   result.backward(weights);
   Inputs gradients;
@@ -79,7 +79,7 @@ at::Tensor evaluate(const Op& op, const Inputs& inputs, bool backward) {
 }
 
 void compare(const Op& op, const at::Tensor& got, const at::Tensor& want, double tolerance, double smallest) {
-  expect(got.sizes() == want.sizes(), "the result has another shape");
+  expect(got.sizes() == want.sizes(), "the result has the wrong shape");
   const auto x = values(got.reshape({-1})), y = values(want.reshape({-1}));
   double largest = 0;
   for (const double value : y) largest = std::max(largest, std::abs(value));
@@ -87,7 +87,7 @@ void compare(const Op& op, const at::Tensor& got, const at::Tensor& want, double
     const double allowed = tolerance * std::max(smallest, op.summed ? largest : std::abs(y[i]));
     if (std::abs(x[i] - y[i]) <= allowed || (std::isnan(x[i]) && std::isnan(y[i])) || x[i] == y[i]) continue;
     char text[160];
-    std::snprintf(text, sizeof(text), "element %zu of %zu; got %.9g, want %.9g, off by %.3g where %.3g is allowed", i,
+    std::snprintf(text, sizeof(text), "element %zu of %zu; got %.9g, want %.9g, error %.3g, tolerance %.3g", i,
                   x.size(), x[i], y[i], std::abs(x[i] - y[i]), allowed);
     fail(text);
   }
@@ -104,7 +104,7 @@ void check(const Accelerator& accelerator, const Op& op, ScalarType type, bool b
   const auto got = evaluate(op, there, backward);
   expect(accelerator.on_accelerator(got), "the result is not on the accelerator");
   const bool exact = type == c10::kLong || !got.is_floating_point();
-  // A gradient passes through more roundings than a result.
+  // A gradient accumulates more rounding errors than a result.
   const double factor = op.factor * (backward ? 2 : 1);
   compare(op, got, evaluate(op, reference, backward), exact ? 0 : factor * epsilon(type), smallest_normal(type));
 }
@@ -126,7 +126,7 @@ bool add_cases() {
   return true;
 }
 
-/// Microseconds of one call, the least of several rounds.
+/// Microseconds per call, the minimum of several rounds.
 double microseconds(const std::function<void()>& call, const std::function<void()>& finish) {
   using Clock = std::chrono::steady_clock;
   call();

@@ -13,10 +13,10 @@ namespace {
 bool pins(const Accelerator& accelerator) { return accelerator.backend().host_allocator() != nullptr; }
 
 void need_pinning(const Accelerator& accelerator) {
-  if (!pins(accelerator)) skip("it says that host memory needs no pinning");
+  if (!pins(accelerator)) skip("host memory needs no pinning");
 }
 
-/// Page-aligned memory of the caller.
+/// Page-aligned memory owned by the caller.
 struct Pages {
   static constexpr std::size_t kBytes = 1 << 20;
   Pages() : memory(std::aligned_alloc(4096, kBytes), &std::free) {}
@@ -36,34 +36,35 @@ ANYACCEL_CONFORMANCE_CASE(pinned, pinned_tensor_is_pinned, required) {
   need_pinning(accelerator);
   const auto plain = host_sequence(1000);
   const auto tensor = accelerator.pin_memory(plain);
-  expect(accelerator.is_pinned(tensor), "is_pinned() denies a tensor of pin_memory()");
-  expect(!accelerator.is_pinned(plain), "is_pinned() claims an ordinary tensor");
+  expect(accelerator.is_pinned(tensor), "is_pinned() is false for a tensor from pin_memory()");
+  expect(!accelerator.is_pinned(plain), "is_pinned() is true for an ordinary tensor");
   expect(tensor.device().is_cpu(), "a pinned tensor is not in host memory");
   expect(tensor.equal(plain), "pin_memory() changed the values");
 }
 
 ANYACCEL_CONFORMANCE_CASE(pinned, where_nothing_needs_pinning_the_tensor_stays, required) {
-  if (pins(accelerator)) skip("it has memory to pin");
+  if (pins(accelerator)) skip("it pins host memory");
   const auto plain = host_sequence(10);
   expect(accelerator.pin_memory(plain).is_same(plain), "pin_memory() copies although nothing needs pinning");
   expect(!accelerator.is_pinned(plain), "is_pinned() is true although nothing can be pinned");
 }
 
-// Copies from pageable memory that counts as pinned read it after the program may have changed it.
+// If pageable memory passed for pinned, an asynchronous copy would read it after the program may
+// have changed it.
 ANYACCEL_CONFORMANCE_CASE(pinned, pageable_memory_is_not_pinned, required) {
-  const auto pinned = accelerator.pin_memory(host_sequence(1000));  // so that there is something to mistake it for
+  const auto pinned = accelerator.pin_memory(host_sequence(1000));  // to be mistaken for
   const Pages pages;
   float on_the_stack[16] = {};
   const std::pair<const char*, at::Tensor> pageable[] = {
-      {"a small tensor of the host", host_sequence(4)},
-      {"a large tensor of the host", host_sequence(4 << 20)},
-      {"memory of malloc()", pages.tensor()},
+      {"a small host tensor", host_sequence(4)},
+      {"a large host tensor", host_sequence(4 << 20)},
+      {"memory from malloc()", pages.tensor()},
       {"memory on the stack", at::from_blob(on_the_stack, {16}, at::TensorOptions().dtype(c10::kFloat))},
       {"a copy of a pinned tensor", pinned.clone()},
       {"an empty tensor", host_sequence(1).narrow(0, 0, 0).clone()}};
   for (const auto& [what, tensor] : pageable) {
-    expect(!accelerator.is_pinned(tensor), std::string("is_pinned() claims ") + what);
-    expect(!tensor.is_pinned(), std::string("torch's is_pinned() claims ") + what);
+    expect(!accelerator.is_pinned(tensor), std::string("is_pinned() is true for ") + what);
+    expect(!tensor.is_pinned(), std::string("torch's is_pinned() is true for ") + what);
   }
 }
 
@@ -76,33 +77,35 @@ ANYACCEL_CONFORMANCE_CASE(pinned, shape_and_type_are_kept, required) {
   const auto plain = host_sequence(12).reshape({3, 4}).to(c10::kDouble);
   const auto pinned = accelerator.pin_memory(plain);
   expect(pinned.sizes() == plain.sizes() && pinned.scalar_type() == plain.scalar_type(), "the shape or type changed");
-  expect(accelerator.pin_memory(plain, true, false).sizes() == at::IntArrayRef({12}), "match_shape = false");
-  expect(accelerator.pin_memory(plain, false).sizes() == plain.sizes(), "the shape without a copy");
+  expect(accelerator.pin_memory(plain, true, false).sizes() == at::IntArrayRef({12}),
+         "match_shape = false does not give a flat tensor");
+  expect(accelerator.pin_memory(plain, false).sizes() == plain.sizes(), "the shape changed without a copy");
 }
 
 ANYACCEL_CONFORMANCE_CASE(pinned, strided_tensors_are_copied_right, required) {
   const auto plain = host_sequence(12).reshape({3, 4}).t();
-  expect(accelerator.pin_memory(plain).equal(plain), "the values of a transposed tensor after pinning");
+  expect(accelerator.pin_memory(plain).equal(plain), "pin_memory() changed the values of a transposed tensor");
 }
 
 ANYACCEL_CONFORMANCE_CASE(pinned, empty_pinned_tensors_have_the_shape_asked_for, required) {
   const auto like = host_sequence(6).reshape({2, 3}).to(c10::kHalf);
   const auto a = accelerator.pin_empty(like, {5, 7}), b = accelerator.pin_empty_like(like);
-  expect(a.sizes() == at::IntArrayRef({5, 7}) && a.scalar_type() == c10::kHalf, "pin_empty()");
-  expect(b.sizes() == like.sizes() && b.scalar_type() == c10::kHalf, "pin_empty_like()");
-  if (pins(accelerator)) expect(accelerator.is_pinned(a) && accelerator.is_pinned(b), "their memory is not pinned");
+  expect(a.sizes() == at::IntArrayRef({5, 7}) && a.scalar_type() == c10::kHalf, "wrong shape or type from pin_empty()");
+  expect(b.sizes() == like.sizes() && b.scalar_type() == c10::kHalf, "wrong shape or type from pin_empty_like()");
+  if (pins(accelerator))
+    expect(accelerator.is_pinned(a) && accelerator.is_pinned(b), "the memory of pin_empty() is not pinned");
 }
 
 ANYACCEL_CONFORMANCE_CASE(pinned, views_are_pinned_too, required) {
   need_pinning(accelerator);
   const auto tensor = accelerator.pin_memory(host_sequence(100));
-  expect(accelerator.is_pinned(tensor.narrow(0, 50, 10)), "is_pinned() denies a view of a pinned tensor");
+  expect(accelerator.is_pinned(tensor.narrow(0, 50, 10)), "is_pinned() is false for a view of a pinned tensor");
 }
 
 ANYACCEL_CONFORMANCE_CASE(pinned, unpinned_copy_is_ordinary_memory, required) {
   const auto plain = host_sequence(100);
   const auto copy = accelerator.unpin_memory(accelerator.pin_memory(plain));
-  expect(!accelerator.is_pinned(copy), "is_pinned() claims what unpin_memory() gave");
+  expect(!accelerator.is_pinned(copy), "is_pinned() is true for the result of unpin_memory()");
   expect(copy.equal(plain), "unpin_memory() changed the values");
 }
 
@@ -111,7 +114,7 @@ ANYACCEL_CONFORMANCE_CASE(pinned, device_tensors_are_refused, required) {
   const auto tensor = filled(accelerator, 1);
   expect_error(
       ErrorCode::invalid_argument, [&] { (void)accelerator.pin_memory(tensor); }, "pinning a device tensor");
-  expect(!accelerator.is_pinned(tensor), "is_pinned() claims a device tensor");
+  expect(!accelerator.is_pinned(tensor), "is_pinned() is true for a device tensor");
 }
 
 ANYACCEL_CONFORMANCE_CASE(pinned, negative_sizes_are_refused, required) {
@@ -131,7 +134,7 @@ ANYACCEL_CONFORMANCE_CASE(pinned, copies_without_waiting_arrive, required) {
   auto back = accelerator.pin_empty_like(host);
   back.copy_(there.mul(2), /*non_blocking=*/true);
   accelerator.synchronize();
-  expect(back.equal(accelerator.unpin_memory(host).mul(2)), "what came back through pinned memory is wrong");
+  expect(back.equal(accelerator.unpin_memory(host).mul(2)), "wrong values after copies through pinned memory");
 }
 
 ANYACCEL_CONFORMANCE_CASE(pinned, blocking_copies_have_arrived, required) {
@@ -142,7 +145,7 @@ ANYACCEL_CONFORMANCE_CASE(pinned, blocking_copies_have_arrived, required) {
   queue_work(accelerator, 60);
   x.add_(2);
   back.copy_(x, /*non_blocking=*/false);
-  for (const double value : values(back)) expect_equal(value, 3.0, "what a blocking copy to pinned memory brought");
+  for (const double value : values(back)) expect_equal(value, 3.0, "a value after a blocking copy to pinned memory");
 }
 
 ANYACCEL_CONFORMANCE_CASE(pinned, memory_in_use_by_a_copy_is_not_reused, required) {
@@ -153,10 +156,10 @@ ANYACCEL_CONFORMANCE_CASE(pinned, memory_in_use_by_a_copy_is_not_reused, require
   accelerator.synchronize();
   queue_work(accelerator, 60);
   target.copy_(accelerator.pin_memory(plain), /*non_blocking=*/true);
-  // Would take the copy's memory if the allocator thought it free.
+  // This would get the copy's memory if the allocator considered it free.
   accelerator.pin_empty_like(plain).fill_(-1);
   accelerator.synchronize();
-  expect(target.to(c10::kCPU).equal(plain), "a copy brought values written after its pinned tensor was freed");
+  expect(target.to(c10::kCPU).equal(plain), "a copy read values written after its pinned tensor was freed");
 }
 
 ANYACCEL_CONFORMANCE_CASE(pinned, pinned_bytes_are_counted, recommended) {
@@ -181,18 +184,18 @@ ANYACCEL_CONFORMANCE_CASE(pinned, nothing_cannot_be_registered, required) {
 
 ANYACCEL_CONFORMANCE_CASE(pinned, registered_memory_is_pinned, recommended) {
   const Pages pages;
-  if (!registered(accelerator, pages)) skip("it registers no memory of others");
+  if (!registered(accelerator, pages)) skip("it cannot register host memory");
   const bool pinned = accelerator.is_pinned(pages.tensor());
   accelerator.unregister_host_memory(pages.memory.get());
-  expect(pinned, "register_host_memory() says true, but is_pinned() denies the memory");
+  expect(pinned, "register_host_memory() returned true, but is_pinned() is false");
 }
 
 ANYACCEL_CONFORMANCE_CASE(pinned, memory_can_be_unregistered, required) {
   const Pages pages;
-  if (!registered(accelerator, pages)) skip("it registers no memory of others");
+  if (!registered(accelerator, pages)) skip("it cannot register host memory");
   accelerator.unregister_host_memory(pages.memory.get());
-  expect(!accelerator.is_pinned(pages.tensor()), "is_pinned() claims memory after unregister_host_memory()");
-  expect(registered(accelerator, pages), "memory cannot be registered a second time");
+  expect(!accelerator.is_pinned(pages.tensor()), "is_pinned() is true after unregister_host_memory()");
+  expect(registered(accelerator, pages), "memory cannot be registered again after it was unregistered");
   accelerator.unregister_host_memory(pages.memory.get());
 }
 

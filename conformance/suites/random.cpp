@@ -1,11 +1,11 @@
-// Random numbers: seeds, states, generators of several devices.
+// Random numbers: seeds, states, and the generators of several devices.
 #include "support.h"
 
 namespace anyaccel::conformance {
 
 namespace {
 
-/// Puts all generators back at the end of a case.
+/// Restores all generators at the end of a case.
 struct Restored {
   explicit Restored(Accelerator& accelerator) : guard(accelerator) {}
   RngGuard guard;
@@ -16,7 +16,7 @@ struct Restored {
 ANYACCEL_CONFORMANCE_CASE(random, default_generator_stays_the_same, required) {
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i)
     expect(accelerator.default_generator(i) == accelerator.default_generator(i),
-           "default_generator(" + std::to_string(i) + ") is another object at the next call");
+           "default_generator(" + std::to_string(i) + ") returns another object at the next call");
 }
 
 ANYACCEL_CONFORMANCE_CASE(random, generator_belongs_to_its_device, required) {
@@ -33,10 +33,10 @@ ANYACCEL_CONFORMANCE_CASE(random, seed_decides_what_ops_draw, required) {
   accelerator.manual_seed(7);
   const auto a = drawn(accelerator), b = drawn(accelerator);
   accelerator.manual_seed(7);
-  expect(drawn(accelerator) == a && drawn(accelerator) == b, "the same seed draws other numbers");
+  expect(drawn(accelerator) == a && drawn(accelerator) == b, "the same seed gives other numbers");
   expect(a != b, "two draws give the same numbers");
   accelerator.manual_seed(8);
-  expect(drawn(accelerator) != a, "another seed draws the same numbers");
+  expect(drawn(accelerator) != a, "another seed gives the same numbers");
 }
 
 ANYACCEL_CONFORMANCE_CASE(random, initial_seed_is_the_seed_given, required) {
@@ -58,7 +58,7 @@ ANYACCEL_CONFORMANCE_CASE(random, state_is_a_byte_tensor, required) {
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i) {
     const auto state = accelerator.get_rng_state(i);
     expect(state.defined() && state.device().is_cpu() && state.scalar_type() == c10::kByte && state.dim() == 1,
-           "get_rng_state() is no 1-d uint8 tensor in host memory");
+           "get_rng_state() is not a 1-d uint8 tensor in host memory");
     expect(state.numel() > 0, "get_rng_state() is empty");
   }
 }
@@ -88,7 +88,7 @@ ANYACCEL_CONFORMANCE_CASE(random, offset_restores_the_sequence, recommended) {
   const auto wanted = drawn(accelerator);
   generator.set_offset(offset);
   expect_equal(generator.get_offset(), offset, "get_offset() after set_offset()");
-  expect(drawn(accelerator) == wanted, "an offset that was put back draws other numbers");
+  expect(drawn(accelerator) == wanted, "the numbers differ after the offset was restored");
 }
 
 ANYACCEL_CONFORMANCE_CASE(random, state_is_a_copy, required) {
@@ -96,7 +96,7 @@ ANYACCEL_CONFORMANCE_CASE(random, state_is_a_copy, required) {
   const auto state = accelerator.get_rng_state();
   const auto kept = state.clone();
   drawn(accelerator);
-  expect(state.equal(kept), "a state that was handed out changes when numbers are drawn");
+  expect(state.equal(kept), "a returned state changes when numbers are drawn");
 }
 
 ANYACCEL_CONFORMANCE_CASE(random, state_does_not_follow_the_generator, required) {
@@ -121,7 +121,7 @@ ANYACCEL_CONFORMANCE_CASE(random, state_does_not_follow_the_generator, required)
   unchanged("when it is set and numbers are drawn");
 }
 
-// torch's DTensor moves the offset in the state that it reads.
+// torch's DTensor changes the offset in the state that it reads.
 ANYACCEL_CONFORMANCE_CASE(random, writing_to_a_state_leaves_the_generator_alone, required) {
   const Restored restored(accelerator);
   const auto state = accelerator.get_rng_state();
@@ -161,7 +161,7 @@ ANYACCEL_CONFORMANCE_CASE(random, state_of_another_size_is_refused, required) {
 ANYACCEL_CONFORMANCE_CASE(random, generators_of_devices_are_apart, required) {
   need_separate_devices(accelerator, 2);
   const Restored restored(accelerator);
-  expect(accelerator.default_generator(0) != accelerator.default_generator(1), "two devices have one generator");
+  expect(accelerator.default_generator(0) != accelerator.default_generator(1), "two devices share a generator");
   accelerator.manual_seed_all(5);
   const auto before = accelerator.get_rng_state(0);
   {
@@ -218,8 +218,8 @@ ANYACCEL_CONFORMANCE_CASE(random, guard_restores_all_generators, required) {
     accelerator.random().manual_seed(5);
     drawn(accelerator);
   }
-  expect(accelerator.get_rng_state().equal(device), "the device's state after the guard");
-  expect(accelerator.random().get_rng_state().equal(host), "the host's state after the guard");
+  expect(accelerator.get_rng_state().equal(device), "the guard did not restore the device's state");
+  expect(accelerator.random().get_rng_state().equal(host), "the guard did not restore the host's state");
 }
 
 ANYACCEL_CONFORMANCE_CASE(random, seeding_the_device_leaves_the_host_alone, required) {

@@ -1,4 +1,4 @@
-// Streams: which one is current, which ones are new, the order of work in them.
+// Streams: the current one, new ones, and the order of work.
 #include "support.h"
 
 namespace anyaccel::conformance {
@@ -11,7 +11,7 @@ class StreamScope {
   ~StreamScope() {
     try {
       accelerator_.set_stream(stream_);
-    } catch (...) {  // the case has failed for that already
+    } catch (...) {  // the case has already failed for that reason
     }
   }
   StreamScope(const StreamScope&) = delete;
@@ -31,7 +31,8 @@ Stream new_stream(Accelerator& accelerator, std::optional<DeviceIndex> index = s
 ANYACCEL_CONFORMANCE_CASE(streams, a_thread_starts_on_the_default_stream, required) {
   on_thread([&] {
     for (DeviceIndex i = 0; i < accelerator.device_count(); ++i)
-      expect(accelerator.current_stream(i) == accelerator.default_stream(i), "a new thread is on another stream");
+      expect(accelerator.current_stream(i) == accelerator.default_stream(i),
+             "a new thread does not start on the default stream");
   });
 }
 
@@ -40,7 +41,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, current_stream_follows_set_stream, required) 
   const auto a = new_stream(accelerator), b = new_stream(accelerator);
   for (const auto& stream : {a, b, a}) {
     accelerator.set_stream(stream);
-    expect(accelerator.current_stream() == stream, "current_stream() is not what set_stream() was given");
+    expect(accelerator.current_stream() == stream, "current_stream() is not the stream passed to set_stream()");
   }
 }
 
@@ -52,12 +53,12 @@ ANYACCEL_CONFORMANCE_CASE(streams, default_stream_stays, required) {
 
 ANYACCEL_CONFORMANCE_CASE(streams, new_stream_is_not_the_default, required) {
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i)
-    expect(!(new_stream(accelerator, i) == accelerator.default_stream(i)), "Stream() gives the default stream");
+    expect(!(new_stream(accelerator, i) == accelerator.default_stream(i)), "Stream() returns the default stream");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, new_streams_differ, required) {
   const auto a = new_stream(accelerator), b = new_stream(accelerator);
-  expect(!(a == b), "Stream() gives the same stream twice");
+  expect(!(a == b), "Stream() returns the same stream twice");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, new_stream_is_on_its_device, required) {
@@ -82,9 +83,9 @@ ANYACCEL_CONFORMANCE_CASE(streams, guard_restores_the_stream, required) {
   {
     const auto outer = accelerator.stream(a);
     { const auto inner = accelerator.stream(b); }
-    expect(accelerator.current_stream() == a, "the stream after an inner guard");
+    expect(accelerator.current_stream() == a, "an inner guard did not restore the stream");
   }
-  expect(accelerator.current_stream() == before, "the stream after the guard");
+  expect(accelerator.current_stream() == before, "the guard did not restore the stream");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, guard_restores_after_an_exception, required) {
@@ -92,9 +93,9 @@ ANYACCEL_CONFORMANCE_CASE(streams, guard_restores_after_an_exception, required) 
   try {
     const auto guard = accelerator.stream(new_stream(accelerator));
     throw Failure("thrown by the case");
-  } catch (const Failure&) {  // as planned
+  } catch (const Failure&) {  // expected
   }
-  expect(accelerator.current_stream() == before, "the stream after an exception in a guard's scope");
+  expect(accelerator.current_stream() == before, "the guard did not restore the stream after an exception");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, guard_makes_the_streams_device_current, required) {
@@ -133,7 +134,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, priorities_are_accepted, optional) {
 ANYACCEL_CONFORMANCE_CASE(streams, stream_with_a_priority_is_not_the_default, recommended) {
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i) {
     const auto urgent = feature([&] { return accelerator.Stream(i, -1); });
-    expect(!(urgent == accelerator.default_stream(i)), "Stream() with priority -1 gives the default stream");
+    expect(!(urgent == accelerator.default_stream(i)), "Stream() with priority -1 returns the default stream");
     expect_equal(urgent.device_index(), i, "the device of a stream with a priority");
   }
 }
@@ -146,10 +147,10 @@ ANYACCEL_CONFORMANCE_CASE(streams, stream_of_another_device_type_is_refused, req
 
 ANYACCEL_CONFORMANCE_CASE(streams, idle_stream_is_done, required) {
   const auto stream = new_stream(accelerator);
-  expect(stream.query(), "a new stream has work");
+  expect(stream.query(), "a new stream has pending work");
   stream.synchronize();
   accelerator.synchronize();
-  expect(accelerator.current_stream().query(), "the current stream has work after synchronize()");
+  expect(accelerator.current_stream().query(), "the current stream has pending work after synchronize()");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, synchronize_waits_for_its_work, required) {
@@ -180,15 +181,15 @@ ANYACCEL_CONFORMANCE_CASE(streams, wait_stream_orders_streams, required) {
   need_asynchronous(accelerator);
   const double got =
       copied_in_another_stream(accelerator, [](const Stream& from, const Stream& to) { to.wait_stream(from); });
-  expect_equal(got, 1.0, "what a stream read after wait_stream()");
+  expect_equal(got, 1.0, "the value that a stream read after wait_stream()");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, dependencies_are_resolved_where_claimed, required) {
   need_asynchronous(accelerator);
-  if (!accelerator.resolves_data_dependency()) skip("it says that streams need explicit waits");
+  if (!accelerator.resolves_data_dependency()) skip("streams need explicit waits");
   if (standing_in()) skip(kNotImitated);
   const double got = copied_in_another_stream(accelerator, [](const Stream&, const Stream&) {});
-  expect_equal(got, 1.0, "what a stream read of another's work, which resolves_data_dependency() promises to order");
+  expect_equal(got, 1.0, "the value that a stream read without a wait, although resolves_data_dependency() is true");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, record_stream_keeps_memory, recommended) {
@@ -205,7 +206,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, record_stream_keeps_memory, recommended) {
     sum.add_(x);
     x.record_stream(side.unwrap());
   }
-  // Would take x's memory if the allocator thought it free.
+  // This would get x's memory if the allocator considered it free.
   const auto other = filled(accelerator, 1000, 1 << 16);
   accelerator.synchronize();
   const auto sums = values(sum);
@@ -213,7 +214,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, record_stream_keeps_memory, recommended) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, native_handle_or_a_refusal, optional) {
-  // Either answer will do; a crash or an untyped exception will not.
+  // Success and an unsupported error are both fine; a crash or a different exception is not.
   feature([&] { return accelerator.current_stream().native_handle(); });
 }
 

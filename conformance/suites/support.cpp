@@ -30,24 +30,25 @@ at::TensorOptions options(const Accelerator& accelerator, c10::ScalarType dtype)
   return at::TensorOptions().device(accelerator.torch_device()).dtype(dtype);
 }
 
-/// A product of square matrices of which one takes milliseconds; found once in a process.
+/// A product of square matrices that takes milliseconds, calibrated once per process.
 struct Work {
   std::int64_t size = 256;
   double ms = 0;
 };
 
 Work measured_work(const Accelerator& accelerator) {
-  // Several at a time: on a busy machine each wait may last milliseconds more than the work, and what is queued by that measure would be over at once.
+  // Several products at a time: on a busy machine a wait may take milliseconds longer than the
+  // work, so work queued by a single measurement would finish at once.
   constexpr int kTogether = 8;
   Work work;
   for (;; work.size *= 2) {
     const auto a = at::full({work.size, work.size}, 0.5, options(accelerator, c10::kFloat));
     auto product = at::empty_like(a);
-    // Reading a value waits also where synchronize() is what is wrong.
+    // Reading a value waits even if synchronize() is defective.
     const auto wait = [&] { first(product.reshape({-1}).narrow(0, 0, 1)); };
-    at::mm_out(product, a, a);  // the first one may prepare something
+    at::mm_out(product, a, a);  // the first product may initialize something
     wait();
-    // The least of some, for the same reason.
+    // The minimum, for the same reason.
     work.ms = std::numeric_limits<double>::infinity();
     for (int i = 0; i < 3; ++i) {
       const auto begin = Clock::now();
@@ -95,7 +96,7 @@ bool standing_in() {
 }
 
 void need_devices(const Accelerator& accelerator, int count) {
-  if (accelerator.device_count() < count) skip("wants " + std::to_string(count) + " devices");
+  if (accelerator.device_count() < count) skip("needs " + std::to_string(count) + " devices");
 }
 
 void need_indexed_names(const Accelerator& accelerator) {
@@ -112,7 +113,7 @@ void need_asynchronous(const Accelerator& accelerator) {
 }
 
 void need_own_memory(const Accelerator& accelerator) {
-  if (on_host(accelerator)) skip("its memory is the host's");
+  if (on_host(accelerator)) skip("its memory is host memory");
 }
 
 std::int64_t allocated(const Accelerator& accelerator, std::optional<DeviceIndex> index) {
@@ -131,7 +132,7 @@ double copied_in_another_stream(Accelerator& accelerator,
   const auto from = feature([&] { return accelerator.Stream(); });
   const auto to = accelerator.Stream();
   auto x = filled(accelerator, 0), y = filled(accelerator, 0);
-  // The first run of an operation may wait for the device, and would give an order that nobody asked for.
+  // The first run of an op may synchronize and thereby order the streams.
   y.copy_(x.fill_(0));
   accelerator.synchronize();
   {
@@ -155,7 +156,7 @@ void sleep_ms(double milliseconds) {
 void wait_until(const std::function<bool()>& done, const std::string& what) {
   constexpr double kPatience = 5000;
   for (const auto begin = Clock::now(); !done(); sleep_ms(1))
-    if (ms_since(begin) > kPatience) fail(what + " does not come to an end");
+    if (ms_since(begin) > kPatience) fail(what + " does not finish");
 }
 
 void on_thread(const std::function<void()>& body) {

@@ -1,4 +1,4 @@
-// Threads: what is a thread's own, and what they may do at once.
+// Threads: per-thread state, and concurrent use.
 #include <atomic>
 
 #include "support.h"
@@ -25,9 +25,9 @@ ANYACCEL_CONFORMANCE_CASE(threads, stream_is_each_threads_own, required) {
   const auto stream = feature([&] { return accelerator.Stream(); });
   on_thread([&] {
     accelerator.set_stream(stream);
-    expect(accelerator.current_stream() == stream, "the thread's own stream");
+    expect(accelerator.current_stream() == stream, "the thread's stream is not the one that it set");
   });
-  expect(accelerator.current_stream() == before, "the stream of this thread after another thread chose one");
+  expect(accelerator.current_stream() == before, "another thread's set_stream() changed this thread's stream");
 }
 
 ANYACCEL_CONFORMANCE_CASE(threads, getters_answer_at_once_on_many, required) {
@@ -53,7 +53,7 @@ ANYACCEL_CONFORMANCE_CASE(threads, allocations_are_counted_right, required) {
     accelerator.synchronize();
   });
   accelerator.synchronize();
-  expect_equal(allocated(accelerator), before, "memory_allocated() after four threads freed all of theirs");
+  expect_equal(allocated(accelerator), before, "memory_allocated() after four threads freed all their tensors");
 }
 
 ANYACCEL_CONFORMANCE_CASE(threads, each_computes_its_own_result, required) {
@@ -84,7 +84,7 @@ ANYACCEL_CONFORMANCE_CASE(threads, event_of_one_can_be_waited_for_on_another, re
   event.record();
   on_thread([&] {
     event.synchronize();
-    expect(event.query(), "query() on another thread after synchronize()");
+    expect(event.query(), "query() is false on another thread after synchronize()");
   });
   expect_equal(first(x), 2.0, "what was computed before the event");
 }

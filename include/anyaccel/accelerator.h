@@ -23,11 +23,12 @@
 #include "anyaccel/dtype.h"
 #include "anyaccel/error.h"
 #include "anyaccel/event.h"
+#include "anyaccel/export.h"
 #include "anyaccel/graph.h"
 #include "anyaccel/memory.h"
+#include "anyaccel/op_builder.h"
 #include "anyaccel/random.h"
 #include "anyaccel/registry.h"
-#include "anyaccel/sdk/op_builder.h"
 #include "anyaccel/stream.h"
 
 namespace at {
@@ -55,7 +56,7 @@ struct BuildExtension {
 /// `invalid_argument` with the valid range, or means device 0 if device names carry no index (cpu, hpu).
 /// Thread-safe. The current device and the current stream are per thread.
 /// Fork: names, capabilities and getters stay usable in a forked child; torch limits computation there.
-class Accelerator {
+class ANYACCEL_API Accelerator {
  public:
   explicit Accelerator(std::shared_ptr<sdk::Backend> backend);
   ~Accelerator();
@@ -444,11 +445,11 @@ class Accelerator {
   /// A factory of builders, what DeepSpeed's class is in Python. Never empty: an op that this backend
   /// lacks gives builders whose load() is `unsupported` and names op and backend.
   /// torch.cuda: -. DeepSpeed: get_op_builder.
-  sdk::OpBuilderFactory get_op_builder(const std::string& class_name) const;
+  OpBuilderFactory get_op_builder(const std::string& class_name) const;
 
   /// A builder. Never null, as get_op_builder.
   /// torch.cuda: -. DeepSpeed: create_op_builder.
-  [[nodiscard]] std::shared_ptr<sdk::OpBuilder> create_op_builder(const std::string& class_name) const;
+  [[nodiscard]] std::shared_ptr<OpBuilder> create_op_builder(const std::string& class_name) const;
 
   /// What a build needs to make an extension for this LibTorch.
   /// torch.cuda: utils.cpp_extension.BuildExtension. DeepSpeed: build_extension.
@@ -491,8 +492,8 @@ class Accelerator {
 };
 
 namespace detail {
-extern std::atomic<Accelerator*> chosen;
-Accelerator& choose();
+ANYACCEL_API extern std::atomic<Accelerator*> chosen;
+ANYACCEL_API Accelerator& choose();
 }  // namespace detail
 
 inline Accelerator& get_accelerator() {

@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "anyaccel/export.h"
+
 namespace at {
 class Tensor;
 }
@@ -18,7 +20,7 @@ class Accelerator;
 
 /// Runs the ops of a scope in a lower precision where that is safe, on this thread. As torch.autocast.
 /// Leaving the outermost scope clears the cache of cast weights.
-class Autocast {
+class ANYACCEL_API Autocast {
  public:
   Autocast(c10::DeviceType type, c10::ScalarType dtype, bool enabled, bool cache_enabled);
   ~Autocast();
@@ -34,7 +36,7 @@ class Autocast {
 
 /// Scales the loss so that fp16 gradients do not vanish, and skips steps that overflowed. As
 /// torch.amp.GradScaler. Not thread-safe.
-class GradScaler {
+class ANYACCEL_API GradScaler {
  public:
   struct Options {
     double init_scale = 65536.0;

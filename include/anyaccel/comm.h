@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "anyaccel/reduce_op.h"
 
 namespace c10d {
@@ -46,10 +47,10 @@ class [[nodiscard]] Work {
   /// No operation: it is done.
   Work() = default;
   /// Whether it has ended on this rank, well or not; on an accelerator with streams: whether its result is queued.
-  [[nodiscard]] bool done() const;
+  [[nodiscard]] ANYACCEL_API bool done() const;
   /// Returns when the result may be used, as the function without `_async` does, and throws what that would throw. Once or more; for a
   /// tensor of an accelerator in the thread whose current stream uses the result.
-  void wait() const;
+  ANYACCEL_API void wait() const;
 
   /// Of the library's own sources, as is the constructor.
   class State;
@@ -75,7 +76,7 @@ class [[nodiscard]] Work {
 /// Thread-safe, but the order of calls must be one and the same on all ranks: collectives of one group belong into one thread.
 /// send() and recv() may run beside them. The destructor waits for what was begun by all_reduce_async() and for nothing else: end with a
 /// barrier(), and rank 0, which may serve the store, last.
-class ProcessGroup {
+class ANYACCEL_API ProcessGroup {
  public:
   ProcessGroup(ProcessGroup&& other) noexcept;
   ProcessGroup& operator=(ProcessGroup&& other) noexcept;
@@ -147,7 +148,7 @@ class ProcessGroup {
 /// Where LOCAL_RANK names a device of the accelerator, that becomes the calling thread's. Errors: `invalid_argument` for what is
 /// missing or wrong, `timeout` when ranks do not come, `unavailable` when they cannot be reached.
 /// From then on the process ignores SIGPIPE where that was left at its default: a peer that is gone is an error and not the end.
-ProcessGroup init_process_group(const InitOptions& options = {});
+ANYACCEL_API ProcessGroup init_process_group(const InitOptions& options = {});
 
 /// Name of the backend that stages through host memory; it serves every accelerator and the host itself.
 inline constexpr const char* kStaged = "staged";
@@ -176,26 +177,27 @@ using BackendFactory =
 /// what fails later throws from `Work::wait()`: `timeout` when a peer did not come in time, `unavailable` when it is gone.
 /// Collectives of a group run one after the other in the order of the calls, sends and receives beside them.
 /// Calls on one group come from one thread. Not usable in a forked child: `invalid_state`.
-c10::intrusive_ptr<c10d::Backend> make_staged_backend(const c10::intrusive_ptr<c10d::Store>& store,
-                                                      const GroupOptions& options);
+ANYACCEL_API c10::intrusive_ptr<c10d::Backend> make_staged_backend(const c10::intrusive_ptr<c10d::Store>& store,
+                                                                   const GroupOptions& options);
 
 /// Registers a backend under a torch.distributed name ("nccl", ...). The last registration wins. Thread-safe.
-void register_backend(const std::string& name, BackendFactory factory);
+ANYACCEL_API void register_backend(const std::string& name, BackendFactory factory);
 
 /// Sorted names that make_backend() accepts: the registered ones, "staged", the communication_backend_name() of this
 /// process's accelerator, and "ccl" and "gloo" if that accelerator is the host. Thread-safe.
-std::vector<std::string> backend_names();
+ANYACCEL_API std::vector<std::string> backend_names();
 
 /// Creates the backend with this name: the registered one, else oneCCL's for "ccl" on the host, else the staging
 /// backend. Throws `invalid_argument` for an unknown name.
-c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name, const c10::intrusive_ptr<c10d::Store>& store,
-                                               const GroupOptions& options);
+ANYACCEL_API c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name,
+                                                            const c10::intrusive_ptr<c10d::Store>& store,
+                                                            const GroupOptions& options);
 
 /// A process group for tensors of the accelerator and of the host, over make_backend(name). An empty name: the
 /// accelerator's communication_backend_name(). Beside a vendor's backend of an accelerator's own, host tensors are staged.
 /// init_process_group() has more: where the ranks meet, shared memory, groups of some ranks.
-c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& name,
-                                                          const c10::intrusive_ptr<c10d::Store>& store,
-                                                          const GroupOptions& options);
+ANYACCEL_API c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& name,
+                                                                       const c10::intrusive_ptr<c10d::Store>& store,
+                                                                       const GroupOptions& options);
 
 }  // namespace anyaccel::comm

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "anyaccel/comm.h"
+#include "anyaccel/export.h"
 
 namespace anyaccel::comm {
 
@@ -43,7 +44,7 @@ struct DataParallelOptions {
 ///
 /// Not thread-safe, but backward may use threads of its own. The group must live longer, and its other collectives wait until finish()
 /// has returned. One object a parameter: it has the parameter's post-accumulate-grad hook.
-class DataParallel {
+class ANYACCEL_API DataParallel {
  public:
   /// Called by all ranks, with parameters of the same shapes and dtypes in the same order, each a dense floating-point leaf that requires a
   /// gradient. Their values become those of rank 0.

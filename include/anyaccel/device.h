@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel {
 
 class Accelerator;
@@ -30,7 +32,7 @@ struct DeviceProperties {
 
 /// Makes a device current on this thread and puts the former one back at the end of the scope.
 /// What `with get_accelerator().device(i):` is in Python. Not copyable; use on one thread.
-class DeviceGuard {
+class ANYACCEL_API DeviceGuard {
  public:
   DeviceGuard(Accelerator& accelerator, DeviceIndex index);
   ~DeviceGuard();

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel {
 
 /// What one device does with one data type. All false means that tensors of it cannot be made.
@@ -22,10 +24,10 @@ struct DtypeRow {
 };
 
 /// Python's name of a type without "torch.", for example "bfloat16". Never null.
-const char* dtype_name(c10::ScalarType dtype) noexcept;
+ANYACCEL_API const char* dtype_name(c10::ScalarType dtype) noexcept;
 
 /// Reads "fp32", "float32", "float", "bf16", "bfloat16", "fp16", "float16", "half", "fp64", "float64", "double".
 /// Throws `invalid_argument` with the names that are known.
-c10::ScalarType parse_dtype(const std::string& text);
+ANYACCEL_API c10::ScalarType parse_dtype(const std::string& text);
 
 }  // namespace anyaccel

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel {
 
 /// What kind of failure an `Error` reports. Callers branch on this, never on the text.
@@ -26,7 +28,7 @@ enum class ErrorCode {
 };
 
 /// Stable lower-case name of a code, for example "invalid_argument". Never null.
-const char* to_string(ErrorCode code) noexcept;
+ANYACCEL_API const char* to_string(ErrorCode code) noexcept;
 
 /// The parts of a message. Only `what` is required; empty parts are left out.
 struct ErrorText {
@@ -38,7 +40,7 @@ struct ErrorText {
 
 /// The exception that every part of AnyAccel throws.
 /// Its message reads `[where] what; got X, want Y; do Z`. Copyable; safe to pass between threads.
-class Error : public std::runtime_error {
+class ANYACCEL_API Error : public std::runtime_error {
  public:
   /// `where` is the public function or command that failed, as the caller knows it.
   Error(ErrorCode code, std::string_view where, const ErrorText& text);

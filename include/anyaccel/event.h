@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "anyaccel/export.h"
 #include "anyaccel/stream.h"
 
 namespace anyaccel {
@@ -14,7 +15,7 @@ class EventImpl;
 
 /// A mark in a stream. Copies share the mark. Before `record` an event counts as done, as torch's do.
 /// Thread-safe as far as the backend's events are; record on one thread.
-class Event {
+class ANYACCEL_API Event {
  public:
   /// For backends and `Accelerator::Event`.
   explicit Event(std::shared_ptr<sdk::EventImpl> impl) : impl_(std::move(impl)) {}

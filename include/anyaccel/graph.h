@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "anyaccel/export.h"
 #include "anyaccel/stream.h"
 
 namespace anyaccel {
@@ -20,7 +21,7 @@ using GraphPool = std::pair<std::uint64_t, std::uint64_t>;
 /// A captured sequence of work. Copies share the graph. Not thread-safe: capture and replay one at a time.
 /// Tensors made during capture keep their addresses; replay writes to them again, so inputs are
 /// changed by `copy_` and never by assignment.
-class Graph {
+class ANYACCEL_API Graph {
  public:
   enum class State { empty, capturing, captured };
 
@@ -45,7 +46,7 @@ class Graph {
 
 /// Records the work of a scope into a graph. What `with get_accelerator().capture_to_graph(g):` is in Python.
 /// Call `end()` to see errors; the destructor ends the capture too, and discards it while an exception passes.
-class GraphCapture {
+class ANYACCEL_API GraphCapture {
  public:
   GraphCapture(Accelerator& accelerator, Graph graph, std::optional<GraphPool> pool, std::optional<Stream> stream);
   ~GraphCapture() noexcept(false);

@@ -17,13 +17,14 @@
 #include <string>
 #include <utility>
 
+#include "anyaccel/export.h"
 #include "anyaccel/ops/sparse_attention.h"
 #include "anyaccel/ops/transformer.h"
 
 namespace anyaccel::nn {
 
 /// ops::TransformerLayer as a module, with the same parameters, parameter names and errors.
-class TransformerLayerImpl : public torch::nn::Cloneable<TransformerLayerImpl> {
+class ANYACCEL_API TransformerLayerImpl : public torch::nn::Cloneable<TransformerLayerImpl> {
  public:
   explicit TransformerLayerImpl(ops::TransformerConfig config, at::ScalarType dtype = at::kFloat)
       : config_(std::move(config)), dtype_(dtype) {
@@ -64,7 +65,7 @@ TORCH_MODULE(TransformerLayer);
 
 /// ops::SparseSelfAttention as a module, with the same errors. It has no parameters, and its layout is not saved: it
 /// follows from the config.
-class SparseSelfAttentionImpl : public torch::nn::Cloneable<SparseSelfAttentionImpl> {
+class ANYACCEL_API SparseSelfAttentionImpl : public torch::nn::Cloneable<SparseSelfAttentionImpl> {
  public:
   /// The arguments of ops::SparseSelfAttention.
   explicit SparseSelfAttentionImpl(std::shared_ptr<const ops::SparsityConfig> config,

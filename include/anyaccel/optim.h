@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "anyaccel/ops/cpu_adagrad.h"
 #include "anyaccel/ops/cpu_adam.h"
 #include "anyaccel/ops/cpu_lion.h"
@@ -29,7 +30,7 @@
 namespace anyaccel::optim {
 
 /// Options of Adam and AdamW (Loshchilov and Hutter, arXiv:1711.05101), with DeepSpeedCPUAdam's defaults.
-struct AdamOptions : torch::optim::OptimizerCloneableOptions<AdamOptions> {
+struct ANYACCEL_API AdamOptions : torch::optim::OptimizerCloneableOptions<AdamOptions> {
   AdamOptions(double lr = 1e-3) : lr_(lr) {}
   using betas_t = std::tuple<double, double>;
   TORCH_ARG(double, lr) = 1e-3;
@@ -49,7 +50,7 @@ struct AdamOptions : torch::optim::OptimizerCloneableOptions<AdamOptions> {
 };
 
 /// Options of Adagrad with L2 decay, with DeepSpeedCPUAdagrad's defaults.
-struct AdagradOptions : torch::optim::OptimizerCloneableOptions<AdagradOptions> {
+struct ANYACCEL_API AdagradOptions : torch::optim::OptimizerCloneableOptions<AdagradOptions> {
   AdagradOptions(double lr = 1e-2) : lr_(lr) {}
   TORCH_ARG(double, lr) = 1e-2;
   TORCH_ARG(double, eps) = 1e-10;
@@ -63,7 +64,7 @@ struct AdagradOptions : torch::optim::OptimizerCloneableOptions<AdagradOptions> 
 };
 
 /// Options of Lion (Chen et al., arXiv:2302.06675) with decoupled weight decay.
-struct LionOptions : torch::optim::OptimizerCloneableOptions<LionOptions> {
+struct ANYACCEL_API LionOptions : torch::optim::OptimizerCloneableOptions<LionOptions> {
   LionOptions(double lr = 1e-3) : lr_(lr) {}
   using betas_t = std::tuple<double, double>;
   TORCH_ARG(double, lr) = 1e-3;
@@ -79,7 +80,7 @@ struct LionOptions : torch::optim::OptimizerCloneableOptions<LionOptions> {
 
 /// Options of LAMB (You et al., arXiv:1904.00962), with DeepSpeed's defaults. The trust ratio is clamped to
 /// [min_coeff, max_coeff].
-struct LambOptions : torch::optim::OptimizerCloneableOptions<LambOptions> {
+struct ANYACCEL_API LambOptions : torch::optim::OptimizerCloneableOptions<LambOptions> {
   LambOptions(double lr = 1e-3) : lr_(lr) {}
   using betas_t = std::tuple<double, double>;
   TORCH_ARG(double, lr) = 1e-3;
@@ -98,7 +99,7 @@ struct LambOptions : torch::optim::OptimizerCloneableOptions<LambOptions> {
 };
 
 /// State of one parameter. Adagrad leaves `exp_avg` undefined, and Lion leaves `exp_avg_sq` undefined.
-struct ParamState : torch::optim::OptimizerCloneableParamState<ParamState> {
+struct ANYACCEL_API ParamState : torch::optim::OptimizerCloneableParamState<ParamState> {
   TORCH_ARG(std::int64_t, step) = 0;
   TORCH_ARG(at::Tensor, exp_avg);
   TORCH_ARG(at::Tensor, exp_avg_sq);
@@ -111,7 +112,7 @@ struct ParamState : torch::optim::OptimizerCloneableParamState<ParamState> {
 /// Base class of the optimizers. In each parameter group, it updates all parameters that have the same device, dtypes
 /// and step count in one call.
 template <typename Options>
-class OpOptimizer : public torch::optim::Optimizer {
+class ANYACCEL_API OpOptimizer : public torch::optim::Optimizer {
  public:
   /// Performs one step. Calls `closure`, if given, with gradients enabled and returns its loss. Skips parameters
   /// without a gradient.
@@ -138,7 +139,7 @@ class OpOptimizer : public torch::optim::Optimizer {
 using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
 
 /// Adam for parameters in host memory, using the op `cpu_adam`. Moments are float32.
-class CPUAdam : public OpOptimizer<AdamOptions> {
+class ANYACCEL_API CPUAdam : public OpOptimizer<AdamOptions> {
  public:
   explicit CPUAdam(const ParamGroups& groups, AdamOptions defaults = {});
   explicit CPUAdam(std::vector<at::Tensor> params, AdamOptions defaults = {})
@@ -151,7 +152,7 @@ class CPUAdam : public OpOptimizer<AdamOptions> {
 };
 
 /// Adagrad for parameters in host memory, using the op `cpu_adagrad`. The state is float32.
-class CPUAdagrad : public OpOptimizer<AdagradOptions> {
+class ANYACCEL_API CPUAdagrad : public OpOptimizer<AdagradOptions> {
  public:
   explicit CPUAdagrad(const ParamGroups& groups, AdagradOptions defaults = {});
   explicit CPUAdagrad(std::vector<at::Tensor> params, AdagradOptions defaults = {})
@@ -164,7 +165,7 @@ class CPUAdagrad : public OpOptimizer<AdagradOptions> {
 };
 
 /// Lion for parameters in host memory, using the op `cpu_lion`. The state is float32.
-class CPULion : public OpOptimizer<LionOptions> {
+class ANYACCEL_API CPULion : public OpOptimizer<LionOptions> {
  public:
   explicit CPULion(const ParamGroups& groups, LionOptions defaults = {});
   explicit CPULion(std::vector<at::Tensor> params, LionOptions defaults = {})
@@ -177,7 +178,7 @@ class CPULion : public OpOptimizer<LionOptions> {
 };
 
 /// Adam for parameters on any device that has the op `fused_adam`. Moments have their parameter's dtype.
-class FusedAdam : public OpOptimizer<AdamOptions> {
+class ANYACCEL_API FusedAdam : public OpOptimizer<AdamOptions> {
  public:
   explicit FusedAdam(const ParamGroups& groups, AdamOptions defaults = {});
   explicit FusedAdam(std::vector<at::Tensor> params, AdamOptions defaults = {})
@@ -189,7 +190,7 @@ class FusedAdam : public OpOptimizer<AdamOptions> {
 };
 
 /// Lion for parameters on any device that has the op `fused_lion`. The state has its parameter's dtype.
-class FusedLion : public OpOptimizer<LionOptions> {
+class ANYACCEL_API FusedLion : public OpOptimizer<LionOptions> {
  public:
   explicit FusedLion(const ParamGroups& groups, LionOptions defaults = {});
   explicit FusedLion(std::vector<at::Tensor> params, LionOptions defaults = {})
@@ -201,7 +202,7 @@ class FusedLion : public OpOptimizer<LionOptions> {
 };
 
 /// LAMB for parameters on any device that has the op `fused_lamb`. Moments have their parameter's dtype.
-class FusedLamb : public OpOptimizer<LambOptions> {
+class ANYACCEL_API FusedLamb : public OpOptimizer<LambOptions> {
  public:
   explicit FusedLamb(const ParamGroups& groups, LambOptions defaults = {});
   explicit FusedLamb(std::vector<at::Tensor> params, LambOptions defaults = {})

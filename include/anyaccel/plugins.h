@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel {
 
 /// What became of a plugin.
@@ -14,7 +16,7 @@ enum class PluginState {
 };
 
 /// Stable lower-case name of a state. Never null.
-const char* to_string(PluginState state) noexcept;
+ANYACCEL_API const char* to_string(PluginState state) noexcept;
 
 struct PluginVerdict {
   std::string name;     ///< as DS_ACCELERATOR says it; empty for a folder that could not be searched
@@ -25,12 +27,12 @@ struct PluginVerdict {
 };
 
 /// Every plugin that was found so far, in the order of the search. Opens none. Thread-safe.
-std::vector<PluginVerdict> plugins();
+ANYACCEL_API std::vector<PluginVerdict> plugins();
 
 /// Looks for plugins in one more folder, which must be an absolute path, after those of ANYACCEL_PLUGIN_PATH and of the
 /// install. A package of another language calls it for what its own packages bring (Python's entry points
 /// `anyaccel.backends`). What is wrong is kept as a verdict, never thrown. Thread-safe; has no effect on an accelerator that
 /// was chosen already; a folder that was searched before is not searched again.
-void add_plugin_folder(const std::string& folder);
+ANYACCEL_API void add_plugin_folder(const std::string& folder);
 
 }  // namespace anyaccel

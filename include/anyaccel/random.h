@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "anyaccel/export.h"
+
 namespace at {
 class Tensor;
 }
@@ -16,7 +18,7 @@ namespace anyaccel {
 class Accelerator;
 
 /// As Python's `torch.random`: the functions that speak of the host generator and all devices at once.
-class Random {
+class ANYACCEL_API Random {
  public:
   explicit Random(Accelerator& accelerator) : accelerator_(&accelerator) {}
   /// Seeds the host generator and those of all devices. Any 64-bit value.
@@ -36,7 +38,7 @@ class Random {
 
 /// Keeps the states of the host generator and of all devices' and puts them back at the end of the scope.
 /// As torch.random.fork_rng.
-class RngGuard {
+class ANYACCEL_API RngGuard {
  public:
   explicit RngGuard(Accelerator& accelerator);
   ~RngGuard();

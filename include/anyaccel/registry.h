@@ -1,12 +1,11 @@
-// The registry: which backends there are, which one was chosen and why.
+// The registry: which backends there are, which one was chosen and why. sdk/registration.h adds backends.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "anyaccel/sdk/traits.h"
+#include "anyaccel/export.h"
 
 namespace anyaccel {
 
@@ -14,15 +13,6 @@ class Accelerator;
 namespace sdk {
 class Backend;
 }
-
-/// How a backend is offered to the registry.
-struct BackendEntry {
-  sdk::Traits traits;
-  /// Makes the backend. Called once, when it is chosen.
-  std::function<std::shared_ptr<sdk::Backend>()> create;
-  /// Looks for devices; noexcept in spirit: an exception is kept as the reason. None: `traits.probe`.
-  std::function<sdk::Probe()> probe;
-};
 
 /// What detection found out about one backend.
 struct BackendVerdict {
@@ -39,28 +29,15 @@ struct Detection {
   std::vector<BackendVerdict> backends;  ///< in order of probing
 };
 
-/// Adds a backend. Any name works, `DS_ACCELERATOR` then accepts it. `invalid_argument` when the name is
-/// taken or empty. Thread-safe; has no effect on an accelerator that was chosen already.
-void register_backend(BackendEntry entry);
-
-/// The entry of a registered backend, for one that is made over another: its traits, and create() for an object of its own.
-/// `invalid_argument` for an unknown name, with the known ones. Thread-safe.
-BackendEntry registered_backend(const std::string& name);
-
-/// Has `find` called once, before the registry is next asked what there is: for what registers backends of its own and should not
-/// look for them before somebody asks. What it throws is a warning. Thread-safe; a language's lock that `find` takes may not be held
-/// by who asks the registry.
-void add_backend_finder(std::function<void()> find);
-
 /// Names of all backends in the order of probing. Thread-safe.
-std::vector<std::string> registered_backends();
+ANYACCEL_API std::vector<std::string> registered_backends();
 
 /// Probes all backends and says which would be chosen, without choosing or starting it. Never throws: where
 /// get_accelerator() would throw, `accelerator` is empty and `reason` has the message. Thread-safe.
-Detection detect();
+ANYACCEL_API Detection detect();
 
 /// What get_accelerator() went by; probes first when nothing was chosen yet. Never throws. Thread-safe.
-Detection detection();
+ANYACCEL_API Detection detection();
 
 /// The accelerator of this process; chosen at the first call, as `DS_ACCELERATOR` says or by probing.
 /// Throws `invalid_argument` for an unknown name (with the known ones), `unavailable` for a named
@@ -70,20 +47,20 @@ inline Accelerator& get_accelerator();
 
 /// Makes `backend` the accelerator of this process. References from earlier calls stay valid and
 /// keep their backend. `invalid_argument` when null. Thread-safe. As DeepSpeed's set_accelerator.
-void set_accelerator(std::shared_ptr<sdk::Backend> backend);
+ANYACCEL_API void set_accelerator(std::shared_ptr<sdk::Backend> backend);
 
 /// The same for a registered name. Throws as get_accelerator() does for `DS_ACCELERATOR=name`.
-void set_accelerator(const std::string& name);
+ANYACCEL_API void set_accelerator(const std::string& name);
 
 /// Makes an accelerator that get_accelerator() gave before the one of this process again. Thread-safe.
-void set_accelerator(Accelerator& accelerator);
+ANYACCEL_API void set_accelerator(Accelerator& accelerator);
 
 /// The accelerator of a registered name, without making it the one of this process: the chosen one where it has that name, else
 /// one that is made at the first call and kept. Throws as set_accelerator(name) does. Thread-safe.
-Accelerator& accelerator_of(const std::string& name);
+ANYACCEL_API Accelerator& accelerator_of(const std::string& name);
 
 /// True when the chosen accelerator came from AnyAccel's own registry. As DeepSpeed's
 /// is_current_accelerator_supported.
-bool is_current_accelerator_supported();
+ANYACCEL_API bool is_current_accelerator_supported();
 
 }  // namespace anyaccel

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::sim {
 
 /// What is simulated. Each member is also a variable of the environment: docs/reference/environment.md has their grammar.
@@ -23,13 +25,13 @@ struct Options {
 };
 
 /// Reads the SIM_* variables. Throws `invalid_argument` naming the variable, what it holds and what it may hold.
-Options options_from_environment();
+ANYACCEL_API Options options_from_environment();
 
 /// Registers the simulated device with torch, as PrivateUse1 named "sim" or as what it stands in for. Happens once in
 /// a process: `invalid_state` when it was installed with other options, nothing when with the same.
 /// `invalid_argument` for options out of range, `unavailable` when torch has the device type already or the system
 /// refuses the memory. Call it before anything uses that device type: torch keeps what it found first. Thread-safe.
-void install(const Options& options);
+ANYACCEL_API void install(const Options& options);
 
 /// One misuse of a device that the checker found; docs/reference/checking.md explains each kind.
 struct Problem {
@@ -42,12 +44,12 @@ struct Problem {
 };
 
 /// Problems found so far, without repetitions; empty without a checker. Thread-safe.
-std::vector<Problem> problems();
+ANYACCEL_API std::vector<Problem> problems();
 
 /// Errors that the program has handled so far: out-of-memory errors after which it continued. Thread-safe.
-std::vector<Problem> notes();
+ANYACCEL_API std::vector<Problem> notes();
 
 /// True once install() has succeeded in this process. Thread-safe.
-bool installed() noexcept;
+ANYACCEL_API bool installed() noexcept;
 
 }  // namespace anyaccel::sim

@@ -4,6 +4,7 @@
 #include <c10/core/Stream.h>
 
 #include "anyaccel/device.h"
+#include "anyaccel/export.h"
 
 namespace anyaccel {
 
@@ -11,7 +12,7 @@ class Event;
 
 /// A stream of the accelerator: a value, cheap to copy, comparable. It names a queue that the backend
 /// owns; the queue lives as long as the process. Thread-safe as far as torch's stream is.
-class Stream {
+class ANYACCEL_API Stream {
  public:
   /// `index` is our device index, which on devices without indexed names torch's object does not carry.
   Stream(c10::Stream stream, DeviceIndex index) : stream_(stream), index_(index) {}
@@ -45,7 +46,7 @@ class Stream {
 
 /// Makes a stream current on this thread, with its device, and puts both back at the end of the scope.
 /// What `with get_accelerator().stream(s):` is in Python.
-class StreamGuard {
+class ANYACCEL_API StreamGuard {
  public:
   StreamGuard(Accelerator& accelerator, const Stream& stream);
   ~StreamGuard();

@@ -3,12 +3,13 @@
 
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "anyaccel/sdk/traits.h"
 
 namespace anyaccel {
 
 /// In the order of ANYACCEL_BACKENDS. Thread-safe.
-const std::vector<const sdk::Traits*>& built_traits();
+ANYACCEL_API const std::vector<const sdk::Traits*>& built_traits();
 
 /// The backend among them whose devices are parts of the host, so that ranks compute on its cores; null where there is none.
 const sdk::Traits* host_traits();

@@ -4,11 +4,13 @@
 #include <string>
 #include <utility>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel {
 
 /// An open shared library. Closed by the destructor unless made to stay. Move only.
 /// Thread-safe as far as the system's loader is.
-class DynamicLibrary {
+class ANYACCEL_API DynamicLibrary {
  public:
   enum class Unload {
     when_destroyed,

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel {
 
 /// Default limit of read_file() in bytes, larger than any text file that we know of.
@@ -17,21 +19,22 @@ inline constexpr std::size_t kMaxLibrary = std::size_t{4} << 30;
 /// Opens a regular file for reading and returns its descriptor, which the caller closes. Never blocks: a FIFO, device,
 /// folder or socket is not opened and throws `io`. Throws `not_found` if nothing is there, and `io` with the system's
 /// reason for other failures. `where` names the caller in errors.
-int open_regular_file(const std::filesystem::path& path, const char* where = "read_file");
+ANYACCEL_API int open_regular_file(const std::filesystem::path& path, const char* where = "read_file");
 
 /// Returns the content of a regular file, including files that report size 0, such as those under /proc.
 /// Throws as open_regular_file() does, and `corrupt` for a file of more than `limit` bytes.
-std::string read_file(const std::filesystem::path& path, std::size_t limit = kMaxTextFile);
+ANYACCEL_API std::string read_file(const std::filesystem::path& path, std::size_t limit = kMaxTextFile);
 
 /// Like read_file(), but returns nothing instead of throwing.
-std::optional<std::string> try_read_file(const std::filesystem::path& path, std::size_t limit = kMaxTextFile) noexcept;
+ANYACCEL_API std::optional<std::string> try_read_file(const std::filesystem::path& path,
+                                                      std::size_t limit = kMaxTextFile) noexcept;
 
 /// Opens an input that the user named on the command line: a regular file, a pipe (waits for its writer), a terminal or
 /// /dev/null. Throws `io` for other devices, folders and sockets.
-int open_input(const std::filesystem::path& path, const char* where = "read_file");
+ANYACCEL_API int open_input(const std::filesystem::path& path, const char* where = "read_file");
 
 /// Like read_file(), for inputs that open_input() accepts.
-std::string read_input(const std::filesystem::path& path, std::size_t limit = kMaxTextFile);
+ANYACCEL_API std::string read_input(const std::filesystem::path& path, std::size_t limit = kMaxTextFile);
 
 /// The same for what the kernel tells in one piece, as most small files under /proc and /sys: one read, half the time.
 std::optional<std::string> try_read_kernel_file(const std::string& path) noexcept;
@@ -40,7 +43,7 @@ std::optional<std::string> try_read_kernel_file(const std::string& path) noexcep
 /// to the disk, and renamed. Without `commit()`, the destructor deletes the temporary file and `path` does not change.
 /// Failures (disk full, quota, no permission) throw `io` with the path and the system's reason. Not thread-safe. Two
 /// writers of one path do not interfere; the last one to commit wins.
-class AtomicFile {
+class ANYACCEL_API AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
@@ -67,6 +70,6 @@ class AtomicFile {
 };
 
 /// Replaces a file's content atomically, as AtomicFile does.
-void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+ANYACCEL_API void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace anyaccel

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "base/file.h"
 
 namespace anyaccel {
@@ -13,7 +14,7 @@ namespace anyaccel {
 /// Files that belong together. `commit()` flushes them all, writes down what it is about to rename, renames, and removes
 /// the note; `finish_file_group()` completes what a killed process left. Files that are links to other folders are
 /// replaced one by one. Not thread-safe; one writer per folder at a time.
-class FileGroup {
+class ANYACCEL_API FileGroup {
  public:
   /// Throws `io` when the folder cannot be written.
   explicit FileGroup(std::filesystem::path folder);
@@ -31,6 +32,6 @@ class FileGroup {
 
 /// Call before reading files that a FileGroup wrote. Nothing to do, and one look into the folder, in the usual case.
 /// Throws `io` when the folder cannot be written and `corrupt` when the note is none of ours.
-void finish_file_group(const std::filesystem::path& folder);
+ANYACCEL_API void finish_file_group(const std::filesystem::path& folder);
 
 }  // namespace anyaccel

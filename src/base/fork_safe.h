@@ -3,11 +3,13 @@
 
 #include <mutex>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel {
 
 /// A mutex for short sections (no waits, no programs, no other lock inside). A child that is forked while another thread holds it finds it free
 /// and what it guards whole. Only for objects that live as long as the process.
-class ForkSafeMutex {
+class ANYACCEL_API ForkSafeMutex {
  public:
   ForkSafeMutex();
   ForkSafeMutex(const ForkSafeMutex&) = delete;
@@ -21,8 +23,8 @@ class ForkSafeMutex {
 
 /// The descriptor is closed in children from now on, at fork(): what waits for its end (a pipe), or for its lock, waits for this process
 /// alone. False when there is no room left, and then it is inherited as usual. Thread-safe.
-bool close_in_children(int descriptor) noexcept;
+ANYACCEL_API bool close_in_children(int descriptor) noexcept;
 /// Before it is closed here.
-void forget_in_children(int descriptor) noexcept;
+ANYACCEL_API void forget_in_children(int descriptor) noexcept;
 
 }  // namespace anyaccel

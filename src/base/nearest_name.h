@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel {
 
 /// Returns the known name that `word` probably means, or an empty view. Prefers a name that begins with `word`,
@@ -13,6 +15,6 @@ namespace anyaccel {
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> known);
 
 /// Returns "; did you mean '--devices'?" for the nearest name, or an empty string.
-std::string did_you_mean(std::string_view word, std::span<const std::string_view> known);
+ANYACCEL_API std::string did_you_mean(std::string_view word, std::span<const std::string_view> known);
 
 }  // namespace anyaccel

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel {
 
 /// Resident set size of this process in bytes. Throws `unavailable` where the system does not tell.
-std::int64_t resident_bytes();
+ANYACCEL_API std::int64_t resident_bytes();
 /// Highest resident set size since the start of the process or the last reset, in bytes.
 std::int64_t peak_resident_bytes();
 
@@ -15,9 +17,9 @@ struct ResidentMemory {
   std::int64_t peak_bytes = 0;
 };
 /// Both at one moment, for little more than one of them.
-ResidentMemory resident_memory();
+ANYACCEL_API ResidentMemory resident_memory();
 
 /// Starts the peak anew from the current value; false where the system cannot.
-bool reset_peak_resident_bytes() noexcept;
+ANYACCEL_API bool reset_peak_resident_bytes() noexcept;
 
 }  // namespace anyaccel

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel {
 
 enum class TrustedKind {
@@ -23,10 +25,10 @@ enum class TrustedKind {
 /// of that library and of the folders above it.
 ///
 /// `path` must be absolute. Never throws.
-std::string trust_problem(const std::filesystem::path& path, TrustedKind kind) noexcept;
+ANYACCEL_API std::string trust_problem(const std::filesystem::path& path, TrustedKind kind) noexcept;
 
 /// Returns the library that a variable names, or nothing if it is unset. Throws `unavailable` if code must not be
 /// loaded from that path.
-std::optional<std::string> env_library(const char* variable);
+ANYACCEL_API std::optional<std::string> env_library(const char* variable);
 
 }  // namespace anyaccel

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "build/external_dependencies.h"
 #include "build/key.h"
 #include "build/lock.h"
@@ -52,25 +53,25 @@ struct Entry {
 class Cache {
  public:
   /// ANYACCEL_OP_CACHE, else anyaccel/ops in XDG_CACHE_HOME, else in ~/.cache. Makes nothing.
-  static std::filesystem::path default_folder();
+  ANYACCEL_API static std::filesystem::path default_folder();
 
   explicit Cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
   const std::filesystem::path& folder() const noexcept { return folder_; }
 
   /// Creates the folder with mode 0700. Throws `io`, naming the folder and the remedy, if it cannot be created or
   /// written, belongs to another user, or has an untrusted path (base/trusted_path.h).
-  void prepare() const;
+  ANYACCEL_API void prepare() const;
   /// Whether libraries of the folder may be opened (base/trusted_path.h).
   bool is_trusted() const noexcept;
   /// Folder for small files that may be deleted at any time. Empty if other users can write the cache folder, because
   /// files and links that others may have placed there must be neither read nor written.
-  std::filesystem::path memo_folder() const noexcept;
+  ANYACCEL_API std::filesystem::path memo_folder() const noexcept;
   std::filesystem::path entry(const std::string& name) const { return folder_ / name; }
   std::filesystem::path lock_file(const std::string& name) const { return folder_ / "locks" / name; }
 
   /// Whether other machines may use it, whose locks are perhaps not seen here: by the kind of its file system, or as
   /// ANYACCEL_OP_CACHE_SHARED says. Nothing that was used within 30 days is then removed, and what is replaced is set aside for as long.
-  bool is_shared() const;
+  ANYACCEL_API bool is_shared() const;
   /// Throws `io` when it cannot be written or has no room for a small build, by writing there.
   void require_room() const;
 
@@ -81,11 +82,11 @@ class Cache {
   std::vector<Entry> entries() const;
   /// Removes those used longest ago until at most `limit` bytes are left, and what killed builders left. What is in use or being
   /// built stays. Returns how many entries went. Throws nothing: a cache that cannot be cleaned still serves.
-  int evict(std::int64_t limit, const std::string& keep = {}) const noexcept;
+  ANYACCEL_API int evict(std::int64_t limit, const std::string& keep = {}) const noexcept;
 
   /// Removes the entries of one op, or all when `op` is empty, and what prefer() said. Returns how many went and how many stayed because they
   /// are in use, or may be, by another machine: those go too with `others_too`.
-  std::pair<int, int> clean(const std::string& op, bool others_too = false) const;
+  ANYACCEL_API std::pair<int, int> clean(const std::string& op, bool others_too = false) const;
 
   /// The entry that stands above a prebuilt library of this content: one that was built because that one was not wanted or could not be
   /// opened. Throws `io`.

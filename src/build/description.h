@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::build {
 
 /// What one run of the compiler makes an object of: a source, or several that it reads one after the other, and its flags.
@@ -27,7 +29,7 @@ struct NeededHeader {
   std::string package;  ///< what to install to get it; may be empty
 };
 
-struct Description {
+struct ANYACCEL_API Description {
   std::string class_name;             ///< "CPUAdamBuilder"
   std::string name;                   ///< "cpu_adam"
   std::vector<std::string> backends;  ///< names of backends; "*" is every one
@@ -50,7 +52,7 @@ struct Description {
 };
 
 /// Throws `corrupt` with the line, or `version_mismatch` for another version of the format.
-Description parse_description(std::string_view text);
+ANYACCEL_API Description parse_description(std::string_view text);
 
 /// An op as it lies on the disk.
 struct Op {
@@ -61,6 +63,6 @@ struct Op {
 };
 
 /// Throws what parse_description() throws, naming the file, and `not_found`.
-Op read_op(const std::filesystem::path& file);
+ANYACCEL_API Op read_op(const std::filesystem::path& file);
 
 }  // namespace anyaccel::build

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::build {
 
 struct ElfFacts {
@@ -16,11 +18,11 @@ struct ElfFacts {
 
 /// Reads a few kilobytes, however large the file is. Nothing for a file that is no 64-bit ELF of this machine's byte order, or whose
 /// tables point outside of it.
-std::optional<ElfFacts> read_elf(const std::filesystem::path& file) noexcept;
+ANYACCEL_API std::optional<ElfFacts> read_elf(const std::filesystem::path& file) noexcept;
 
 /// What tells this build of a library from others: the linker's build id, which is of the whole content. Of one that has none, its size and
 /// digests of pages spread over it; reading hundreds of megabytes would cost more than the load that this decides about. Empty when
 /// it cannot be read.
-std::string library_identity(const std::filesystem::path& file);
+ANYACCEL_API std::string library_identity(const std::filesystem::path& file);
 
 }  // namespace anyaccel::build

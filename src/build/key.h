@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "build/description.h"
 #include "build/libtorch.h"
 #include "build/paths.h"
@@ -31,13 +32,13 @@ struct Key {
 /// "native": what is built must run on the other machines of its user too.
 Target target_from_environment();
 /// Checks one list or name of those. Throws as above.
-std::vector<std::string> parse_cuda_archs(const std::string& text);
-std::string checked_arch(const std::string& text);
+ANYACCEL_API std::vector<std::string> parse_cuda_archs(const std::string& text);
+ANYACCEL_API std::string checked_arch(const std::string& text);
 
 /// The files that an op is built from: its sources, and the headers that they include, directly or indirectly, from the
 /// op's folder, source_folders() and include/anyaccel. Returns sorted pairs (name in the key, path). Throws `not_found`
 /// if a source is missing.
-std::vector<std::pair<std::string, std::filesystem::path>> key_files(const Op& op, const Paths& paths);
+ANYACCEL_API std::vector<std::pair<std::string, std::filesystem::path>> key_files(const Op& op, const Paths& paths);
 
 /// Reads and hashes those files. `torch` is null for ops without LibTorch.
 Key content_key(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target);

@@ -6,10 +6,12 @@
 #include <functional>
 #include <string>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::build {
 
 /// An open, locked file; closing gives the lock back. Move only. Not thread-safe.
-class FileLock {
+class ANYACCEL_API FileLock {
  public:
   /// Who has it, as far as it told; 0 and "" when not known.
   struct Holder {

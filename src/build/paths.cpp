@@ -1,11 +1,10 @@
 #include "build/paths.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 
 #include "anyaccel/error.h"
 #include "base/env.h"
+#include "base/library_folder.h"
 
 namespace anyaccel::build {
 
@@ -13,17 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path own_library_folder() {
-  Dl_info info{};
-  std::error_code error;
-  if (::dladdr(reinterpret_cast<void*>(&own_paths), &info) != 0 && info.dli_fname != nullptr)
-    if (auto path = fs::canonical(info.dli_fname, error); !error) return path.parent_path();
-  throw Error(ErrorCode::unavailable, "op builders",
-              {.what = "the loader does not report the path of AnyAccel's library"});
-}
-
 Paths find_paths() {
-  Paths out{.libraries = own_library_folder()};
+  Paths out{.libraries = own_library_folder("op builders")};
   out.prebuilt = {out.libraries / "anyaccel" / "ops", out.libraries / "ops"};
   // The libraries are in lib or lib/<machine> of the prefix.
   for (auto prefix = out.libraries.parent_path(); prefix != prefix.parent_path(); prefix = prefix.parent_path()) {

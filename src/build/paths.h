@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "build/description.h"
 
 namespace anyaccel::build {
@@ -17,20 +18,20 @@ struct Paths {
   std::filesystem::path libraries;              ///< folder of AnyAccel's libraries
 };
 
-/// Returns the paths that belong to the library with this function. Throws `unavailable` if a folder is missing.
-const Paths& own_paths();
+/// Returns the paths that belong to own_library_folder(). Throws `unavailable` if a folder is missing.
+ANYACCEL_API const Paths& own_paths();
 
 /// The folders with sources of ops: `ops` and, next to it, kernels/, io/, comm/shm/ and comm/ccl/.
-std::vector<std::filesystem::path> source_folders(const Paths& paths);
+ANYACCEL_API std::vector<std::filesystem::path> source_folders(const Paths& paths);
 
 /// The folder to which the files of `source` are relative.
-std::filesystem::path folder_of(const Source& source, const Op& op, const Paths& paths);
+ANYACCEL_API std::filesystem::path folder_of(const Source& source, const Op& op, const Paths& paths);
 
 /// The paths of all descriptions (`<op>.op`) in the folders of `ops`, sorted. Folders that cannot be read are skipped.
-std::vector<std::filesystem::path> op_files(const std::filesystem::path& ops);
+ANYACCEL_API std::vector<std::filesystem::path> op_files(const std::filesystem::path& ops);
 
 /// Prefix of the LibTorch with which AnyAccel was built. ANYACCEL_TORCH_DIR overrides it, for example if LibTorch was
 /// moved.
-std::filesystem::path recorded_libtorch();
+ANYACCEL_API std::filesystem::path recorded_libtorch();
 
 }  // namespace anyaccel::build

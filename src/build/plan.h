@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "build/description.h"
 #include "build/key.h"
 #include "build/libtorch.h"
@@ -39,14 +40,14 @@ struct Tools {
 };
 
 /// "libanyaccel_op_<name>.so".
-std::string library_name(const Description& description);
+ANYACCEL_API std::string library_name(const Description& description);
 
 /// Everything that is told to the compiler about a source, but for folders and for what only makes the compiler itself faster.
 std::vector<std::string> source_flags(const Op& op, const Source& source, const Target& target);
 /// -gencode for the architectures.
 std::vector<std::string> cuda_flags(const Target& target);
 /// Of the sanitizer that this AnyAccel was built with; none in usual builds.
-std::vector<std::string> sanitizer_flags();
+ANYACCEL_API std::vector<std::string> sanitizer_flags();
 
 /// All commands; everything they write lies in `folder`.
 Plan make_plan(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target, const Tools& tools,

@@ -5,13 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "build/description.h"
 
 namespace anyaccel::build {
 
 /// The prefix of an op whose description has a `prefix_variable`: the variable's value; when that is not set, the first of prefix_candidates()
 /// in which all its headers and libraries lie. Empty when there is none.
-std::string prefix_of(const Description& op);
+ANYACCEL_API std::string prefix_of(const Description& op);
 
 /// Where packages of Python or of a vendor put such things: the active virtual environment (VIRTUAL_ENV), that of the Python which
 /// runs this process, those in which LibTorch and this library lie, and the description's own `prefix` lines. Nothing is run.

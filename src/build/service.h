@@ -4,7 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "anyaccel/sdk/op_builder.h"
+#include "anyaccel/export.h"
+#include "anyaccel/op_builder.h"
 #include "build/cache.h"
 #include "build/plan.h"
 
@@ -24,10 +25,10 @@ struct Settings {
 };
 
 /// Everything from the environment and from where our libraries lie.
-Settings default_settings(std::filesystem::path torch_prefix);
+ANYACCEL_API Settings default_settings(std::filesystem::path torch_prefix);
 
 enum class Origin { prebuilt, cached, built };
-const char* to_string(Origin origin) noexcept;
+ANYACCEL_API const char* to_string(Origin origin) noexcept;
 
 struct Found {
   Held held;
@@ -36,17 +37,17 @@ struct Found {
 
 /// Looks for the library and builds it when there is none. Safe to call from any number of processes and threads at once: one
 /// builds, the others wait and take its result. Throws `build_failed`, `unavailable`, `io`, `not_found`.
-Found find_or_build(const Op& op, const Settings& settings);
+ANYACCEL_API Found find_or_build(const Op& op, const Settings& settings);
 /// The first half of it: nothing when it would have to be built. `why_not` says why a prebuilt one was not taken. It does not count as
 /// a use.
-std::optional<Found> find(const Op& op, const Settings& settings, std::string* why_not = nullptr);
+ANYACCEL_API std::optional<Found> find(const Op& op, const Settings& settings, std::string* why_not = nullptr);
 
 /// Whether find_or_build() can do it: it asks the same questions. Never throws; runs compilers at most to see whether
 /// headers and libraries are there, and starts no device.
-Compatibility check(const Op& op, const Settings& settings) noexcept;
+ANYACCEL_API Compatibility check(const Op& op, const Settings& settings) noexcept;
 
 /// What the key of an op here is made from, as (name, value); nothing is run. Throws `not_found`, `unavailable`.
-Key key_of(const Op& op, const Settings& settings);
+ANYACCEL_API Key key_of(const Op& op, const Settings& settings);
 
 /// What a build would do.
 struct DryRun {
@@ -55,9 +56,9 @@ struct DryRun {
   int jobs = 1;
   std::vector<std::string> commands;  ///< as they can be typed into a shell
 };
-DryRun dry_run(const Op& op, const Settings& settings);
+ANYACCEL_API DryRun dry_run(const Op& op, const Settings& settings);
 
 /// Builds into `folder`, where it becomes a prebuilt library. Nothing is done when the one there is right.
-Origin build_prebuilt(const Op& op, const Settings& settings, const std::filesystem::path& folder);
+ANYACCEL_API Origin build_prebuilt(const Op& op, const Settings& settings, const std::filesystem::path& folder);
 
 }  // namespace anyaccel::build

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::build {
 
 /// Takes bytes in pieces; `hex()` is the digest of all of them. Not thread-safe.
@@ -26,6 +28,6 @@ class Sha256 {
 };
 
 /// The digest of one text.
-std::string sha256(std::string_view bytes);
+ANYACCEL_API std::string sha256(std::string_view bytes);
 
 }  // namespace anyaccel::build

@@ -87,7 +87,7 @@ void check_same(ProcessGroup& group, std::int64_t count, std::int64_t mixed) {
 
 }  // namespace
 
-class DataParallel::Impl {
+class ANYACCEL_LOCAL DataParallel::Impl {
  public:
   Impl(ProcessGroup& group, std::vector<at::Tensor> parameters, const DataParallelOptions& options);
   ~Impl();

@@ -32,7 +32,7 @@ class Work::State {
   virtual void wait() = 0;
 };
 
-class ProcessGroup::Impl {
+class ANYACCEL_LOCAL ProcessGroup::Impl {
  public:
   /// `ranks` are those of the job, ascending; `rank` is this one's place among them. The store is the group's alone.
   Impl(c10::intrusive_ptr<c10d::Store> store, GroupSettings settings, std::vector<int> ranks, int rank);

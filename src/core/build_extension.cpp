@@ -5,14 +5,14 @@
 #include <filesystem>
 
 #include "anyaccel/accelerator.h"
-#include "core/library_folder.h"
+#include "base/library_folder.h"
 
 namespace anyaccel {
 
 namespace fs = std::filesystem;
 
 BuildExtension Accelerator::build_extension() const {
-  const auto ours = library_folder("build_extension", &registered_backends);
+  const auto ours = own_library_folder("build_extension");
   const auto torch = library_folder<std::string(c10::DeviceType, bool)>("build_extension", &c10::DeviceTypeName);
   BuildExtension build;
   const auto installed = ours.parent_path() / "include";

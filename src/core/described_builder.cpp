@@ -15,10 +15,10 @@
 #include "anyaccel/sdk/described_op.h"
 #include "base/dynamic_library.h"
 #include "base/fork_safe.h"
+#include "base/library_folder.h"
 #include "base/log.h"
 #include "base/trusted_path.h"
 #include "build/key.h"
-#include "core/library_folder.h"
 
 namespace anyaccel {
 

@@ -7,6 +7,7 @@
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/sdk/backend.h"
+#include "anyaccel/sdk/registration.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "base/untrusted_text.h"

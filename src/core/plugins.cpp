@@ -6,6 +6,7 @@
 
 #include "anyaccel/error.h"
 #include "anyaccel/registry.h"
+#include "anyaccel/sdk/registration.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "core/limited_call.h"

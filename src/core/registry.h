@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "anyaccel/registry.h"
+#include "anyaccel/sdk/registration.h"
 
 namespace anyaccel {
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "launch/accelerator.h"
 #include "launch/environment_file.h"
 #include "launch/hosts.h"
@@ -84,6 +85,6 @@ std::vector<std::string> rank_command(const Options& options, const std::string&
 Job plan_job(const Options& options, const JobInput& input);
 
 /// Throws `not_found` or `invalid_argument` for a program that cannot be started, with the reason.
-void check_program(const Options& options);
+ANYACCEL_API void check_program(const Options& options);
 
 }  // namespace anyaccel::launch

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "anyaccel/export.h"
 #include "launch/job.h"
 
 namespace anyaccel::launch {
@@ -17,12 +18,12 @@ struct Launch {
 /// reached, asks the first one for its address unless it is given, or whether it can be reached. `program` is this program's own path, which
 /// the other hosts have too. Throws what the parts throw.
 /// Ranks of an MPI or Slurm launcher come to the one process that starts them all, also on one host.
-Launch make_launch(const Options& options, const std::string& program);
+ANYACCEL_API Launch make_launch(const Options& options, const std::string& program);
 
 /// A TCP port of this machine that nobody listens on now. Throws `unavailable`.
 int free_port();
 
 /// The job as text for people.
-std::string describe(const Job& job);
+ANYACCEL_API std::string describe(const Job& job);
 
 }  // namespace anyaccel::launch

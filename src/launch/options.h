@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "base/log.h"
 #include "launch/environment_file.h"
 
@@ -91,9 +92,9 @@ class OptionError : public std::runtime_error {
 
 /// Reads the words after `launch`. The first one that is no option is the program; what follows it is the program's. Options may be
 /// written with `_` or `-` inside, and with `=` or a blank before their value. Throws OptionError.
-Options parse_options(std::span<const char* const> words);
+ANYACCEL_API Options parse_options(std::span<const char* const> words);
 
 /// Text of `anyaccel launch --help`.
-std::string options_help();
+ANYACCEL_API std::string options_help();
 
 }  // namespace anyaccel::launch

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "launch/plan.h"
 
 namespace anyaccel::launch {
@@ -43,7 +44,7 @@ Colour rank_colour(int rank);
 
 /// Draws packages, NUMA nodes with their memory, cores and their hardware threads; with a plan, CPUs in the colour of their rank,
 /// reserved ones grey, and a legend. Where ranks share a CPU, it has the colour of the first.
-Picture draw(const topology::Machine& machine, const HostPlan* plan = nullptr);
+ANYACCEL_API Picture draw(const topology::Machine& machine, const HostPlan* plan = nullptr);
 
 /// As an SVG document.
 std::string to_svg(const Picture& picture);
@@ -54,6 +55,6 @@ std::string to_png(const Picture& picture);
 
 /// Writes a file in the format that its name ends in, .svg or .png; a file that was there is replaced as a whole. Throws as to_png(),
 /// `invalid_argument` for other names, and `io`.
-void write_picture(const Picture& picture, const std::filesystem::path& file);
+ANYACCEL_API void write_picture(const Picture& picture, const std::filesystem::path& file);
 
 }  // namespace anyaccel::launch

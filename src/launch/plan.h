@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "topology/topology.h"
 
 namespace anyaccel::launch {
@@ -18,7 +19,7 @@ enum class MemoryPolicy {
 };
 
 /// Stable lower-case name. Never null.
-const char* to_string(MemoryPolicy policy) noexcept;
+ANYACCEL_API const char* to_string(MemoryPolicy policy) noexcept;
 
 /// Maximum number of ranks per core without `--oversubscribe`.
 constexpr int kRanksPerCore = 4;
@@ -71,6 +72,6 @@ int default_ranks(const topology::Machine& machine, const PlanOptions& options =
 /// Plans a host. Throws `invalid_argument` if there are more than kRanksPerCore ranks per core (naming
 /// `--oversubscribe`), if no core is left after the reserved ones, or if `core_list` has CPUs that do not exist or may
 /// not be used.
-HostPlan plan_host(const topology::Machine& machine, const PlanOptions& options);
+ANYACCEL_API HostPlan plan_host(const topology::Machine& machine, const PlanOptions& options);
 
 }  // namespace anyaccel::launch

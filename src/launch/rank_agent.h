@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "launch/hosts.h"
 #include "launch/options.h"
 
@@ -39,10 +40,10 @@ std::size_t host_of(const std::vector<Host>& hosts, const Place& place, Runner r
 
 /// What this agent has to start: from its environment, which it changes to what its rank shall have, in the folder of the launcher, which it
 /// goes to. Throws as the above, and `not_found` when there is no such folder here.
-Options rank_options(Runner runner);
+ANYACCEL_API Options rank_options(Runner runner);
 
 /// A descriptor that is readable when the process that started this one is gone or, where the runner is asked in this way, when standard
 /// input ends. Nothing is to be read from it.
-int end_of_job(Runner runner);
+ANYACCEL_API int end_of_job(Runner runner);
 
 }  // namespace anyaccel::launch

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "anyaccel/export.h"
 #include "launch/job.h"
 #include "launch/output.h"
 
@@ -26,7 +27,7 @@ struct RunSettings {
 ///
 /// For a process of one thread, once at a time: it takes over those signals, but for ignored ones, and gives them back. Throws
 /// `unavailable` and `io` when ranks cannot be started.
-int run_job(const Job& job, const RunSettings& settings);
+ANYACCEL_API int run_job(const Job& job, const RunSettings& settings);
 
 /// "exit code 3", "signal 11 (Segmentation fault)", of a status of waitpid().
 std::string describe_status(int status);

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::llm {
 
 using Json = nlohmann::ordered_json;
@@ -25,10 +27,10 @@ inline constexpr JsonLimits kLargeJson{.max_bytes = std::size_t{256} << 20};
 
 /// Parses `text`. Throws `corrupt` naming `source` for anything that is not one JSON value, is beyond the limits, or
 /// has a key twice in one object.
-Json parse_json(std::string_view text, const std::string& source, const JsonLimits& limits = {});
+ANYACCEL_API Json parse_json(std::string_view text, const std::string& source, const JsonLimits& limits = {});
 
 /// The JSON object in a file. Throws `not_found`, `io` or `corrupt`.
-Json read_json_object(const std::filesystem::path& path, const JsonLimits& limits = {});
+ANYACCEL_API Json read_json_object(const std::filesystem::path& path, const JsonLimits& limits = {});
 SortedJson read_sorted_json_object(const std::filesystem::path& path, const JsonLimits& limits = {});
 /// Like read_sorted_json_object(), for a text.
 SortedJson parse_sorted_json_object(std::string_view text, const std::string& source, const JsonLimits& limits = {});
@@ -60,7 +62,7 @@ class BasicJsonReader {
   std::string source_;
 };
 
-extern template class BasicJsonReader<Json>;
+extern template class ANYACCEL_API BasicJsonReader<Json>;
 extern template class BasicJsonReader<SortedJson>;
 using JsonReader = BasicJsonReader<Json>;
 using SortedJsonReader = BasicJsonReader<SortedJson>;

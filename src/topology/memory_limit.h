@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "topology/topology.h"
 
 namespace anyaccel::topology {
@@ -32,13 +33,14 @@ MemoryAmount node_memory(const std::vector<int>& os_indices, const std::filesyst
 
 /// The tightest limit of the control groups that this process is in; unlimited where there is none. Page cache
 /// that the kernel would drop first (inactive_file) counts as available. A limit where there was none is seen within a second.
-MemoryAmount control_group_memory(const std::filesystem::path& root = "/");
+ANYACCEL_API MemoryAmount control_group_memory(const std::filesystem::path& root = "/");
 
 /// The least of all three. `os_indices`: the nodes to count; empty means all memory of the host.
-MemoryAmount usable_memory(const std::vector<int>& os_indices = {}, const std::filesystem::path& root = "/");
+ANYACCEL_API MemoryAmount usable_memory(const std::vector<int>& os_indices = {},
+                                        const std::filesystem::path& root = "/");
 
 /// Numbers of the nodes whose memory serves a node's cores: itself and HBM or unknown memory near it.
 /// `node` is an index into `machine.nodes`. Device memory and CXL are left out.
-std::vector<int> memory_nodes(const Machine& machine, int node);
+ANYACCEL_API std::vector<int> memory_nodes(const Machine& machine, int node);
 
 }  // namespace anyaccel::topology

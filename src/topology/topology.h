@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "topology/cpu_list.h"
 
 namespace anyaccel::topology {
@@ -23,7 +24,7 @@ enum class MemoryKind {
 };
 
 /// Stable lower-case name. Never null.
-const char* to_string(MemoryKind kind) noexcept;
+ANYACCEL_API const char* to_string(MemoryKind kind) noexcept;
 
 /// One core.
 struct Core {
@@ -42,7 +43,7 @@ struct NumaNode {
 };
 
 /// One machine, cut down to what a process may use.
-struct Machine {
+struct ANYACCEL_API Machine {
   std::vector<NumaNode> nodes;  ///< by os_index
   std::vector<Core> cores;      ///< in hwloc's order: neighbours in the machine are neighbours here
   std::string cpu_model;        ///< "" when unknown
@@ -54,15 +55,15 @@ struct Machine {
 
 /// This machine, cut down to the CPUs that this process may use now (affinity and cpuset). Throws
 /// `unavailable` with the reason when the machine cannot be read.
-Machine read_machine();
+ANYACCEL_API Machine read_machine();
 
 /// A machine saved with `lstopo --of xml FILE`. Throws `io`, `not_found` or `corrupt`; `unsupported`
 /// in a build without hwloc.
-Machine read_machine(const std::filesystem::path& xml_file);
+ANYACCEL_API Machine read_machine(const std::filesystem::path& xml_file);
 
 /// What read_machine() gave at the first call in this process; where it throws, one node with one core for
 /// each allowed CPU. Thread-safe.
-const Machine& this_machine() noexcept;
+ANYACCEL_API const Machine& this_machine() noexcept;
 
 /// CPUs that this process may run on now.
 CpuList allowed_cpus();
@@ -74,13 +75,13 @@ Machine restrict_to(Machine machine, const CpuList& cpus);
 /// Indices into `machine.nodes` of the nodes that have cores: the devices of the cpu backend. Memory-only nodes
 /// (HBM in flat mode, device memory, CXL) are left out, and nodes of a faked NUMA layout that
 /// share the cores of another one. Never empty while the machine has cores.
-std::vector<int> numa_nodes_with_cores(const Machine& machine);
+ANYACCEL_API std::vector<int> numa_nodes_with_cores(const Machine& machine);
 
 /// Cores of one node (an index into `machine.nodes`).
-std::vector<Core> cores_of_node(const Machine& machine, int node);
+ANYACCEL_API std::vector<Core> cores_of_node(const Machine& machine, int node);
 
 /// Sockets that have cores.
-int package_count(const Machine& machine);
+ANYACCEL_API int package_count(const Machine& machine);
 
 /// Gives each core to one node: DRAM before other kinds, nodes with fewer CPUs first, then by number; fills
 /// Core::node and NumaNode::cpus from NumaNode::near_cpus. Called by the readers.

@@ -13,6 +13,7 @@
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/registry.h"
+#include "anyaccel/sdk/registration.h"
 #include "conformance/mutant_comm.h"
 #include "conformance/mutant_parts.h"
 
@@ -160,7 +161,7 @@ class Mutant final : public sdk::Backend {
     if (!is("empty_cache_keeps")) inner_.empty_cache();
   }
   c10::Allocator* host_allocator() const override {
-    if (is("torch_pins_everything")) return nullptr;  // so that the accelerator itself claims nothing
+    if (is("torch_pins_everything")) return nullptr;  // so that the accelerator itself does not claim the memory
     return is("host_allocator_ordinary") ? c10::GetCPUAllocator() : inner_.host_allocator();
   }
   bool register_host_memory(void* address, std::size_t bytes) override {
@@ -243,7 +244,7 @@ class Mutant final : public sdk::Backend {
     if (is("trait_op_builder_dir_empty")) traits_.op_builder_dir.clear();
   }
 
-  /// One object for each device, as the interface wants it.
+  /// One generator object per device, as the interface requires.
   at::Generator generator_of(DeviceIndex index, const at::Generator& real) const {
     if (defect_.rfind("generator_", 0) != 0) return real;
     const std::lock_guard lock(mutex_);
@@ -270,7 +271,7 @@ std::shared_ptr<sdk::Backend> make_mutant() {
   if (!defect.empty() && std::find(known.begin(), known.end(), defect) == known.end())
     throw Error(ErrorCode::invalid_argument, "mutant", {.what = "there is no such defect", .got = defect});
   set_accelerator(variable("MUTANT_OF", "cpu"));
-  // Accelerators are never destroyed, so the reference stays good.
+  // Accelerators are never destroyed, so the reference stays valid.
   auto& inner = get_accelerator().backend();
   auto traits = inner.traits();
   traits.name = "mutant";
@@ -424,7 +425,7 @@ void register_mutant() {
   traits.name = "mutant";
   traits.class_name = "Mutant_Accelerator";
   traits.device_type = "cpu";
-  traits.priority = -1000;  // chosen by name only
+  traits.priority = -1000;  // selected only by name
   register_backend({traits, make_mutant, [] { return sdk::Probe{1, "always there"}; }});
 }
 

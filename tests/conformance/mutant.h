@@ -1,4 +1,4 @@
-// A correct backend with one defect, chosen by the variable MUTANT; mutants.md lists them.
+// A correct backend with one defect, chosen by the variable MUTANT. mutants.md lists the defects.
 #pragma once
 
 #include <string>
@@ -6,11 +6,12 @@
 
 namespace anyaccel::test {
 
-/// Registers the backend "mutant". It forwards to the backend that MUTANT_OF names (default: "cpu") and has the defect that
-/// MUTANT names when it is chosen; none: it is as good as that backend.
+/// Registers the backend "mutant". It forwards to the backend that MUTANT_OF names (default: "cpu")
+/// and has the defect that MUTANT names when the backend is chosen. Without a defect it is as
+/// correct as that backend.
 void register_mutant();
 
-/// All defects that it knows.
+/// The names of all defects.
 std::vector<std::string> mutant_defects();
 
 }  // namespace anyaccel::test

@@ -14,7 +14,7 @@ using Tensors = std::vector<at::Tensor>;
 using Lists = std::vector<Tensors>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-/// Work that says that it is done.
+/// Work that is already complete.
 class Done final : public c10d::Work {
  public:
   bool isCompleted() override { return true; }

@@ -14,7 +14,8 @@ inline constexpr const char* kCommDefects[] = {
     "collective_reduces_in_float32",
 };
 
-/// Registers a backend for groups that has the defect and returns its name; "" when the defect is not about communication.
+/// Registers a process-group backend with the defect and returns its name; "" if the defect does
+/// not concern communication.
 std::string register_mutant_comm(const std::string& defect);
 
 }  // namespace anyaccel::test

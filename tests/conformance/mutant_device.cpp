@@ -1,4 +1,5 @@
-// Defects below the backend: what torch calls of the simulated device's type, its guard and its kernels.
+// Defects below the backend: in the device guard and kernels that torch calls for the simulated
+// device.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_copy_from.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -14,7 +15,7 @@ namespace {
 
 using Guard = c10::impl::DeviceGuardImplInterface;
 
-/// The device's guard, except that its streams always seem to be idle.
+/// The device's guard, except that its streams always appear idle.
 class GuardOfIdleStreams final : public Guard {
  public:
   explicit GuardOfIdleStreams(const Guard& inner) : inner_(inner) {}

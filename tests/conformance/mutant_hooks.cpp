@@ -1,5 +1,5 @@
-// Defects in what torch itself asks of a device type. The simulated device registers its hooks by this function of torch's, which
-// the test program defines first.
+// Defects in torch's hooks for a device type. The simulated device registers its hooks through a
+// function of torch, which the test program overrides.
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <dlfcn.h>
@@ -15,7 +15,8 @@ namespace anyaccel::test {
 
 namespace {
 
-/// Pinned memory that the next allocation of its size gets as soon as its tensor dies, whatever copies still use it.
+/// Pinned memory that is reused by the next allocation of its size as soon as its tensor dies, even
+/// if copies still use it.
 class HastyPinnedAllocator final : public at::HostAllocator {
  public:
   explicit HastyPinnedAllocator(at::HostAllocator& inner) : inner_(inner) {}
@@ -99,7 +100,7 @@ class MutantHooks final : public at::PrivateUse1HooksInterface {
 
 }  // namespace anyaccel::test
 
-// The loader takes the program's definition for calls from all libraries.
+// The loader resolves calls from all libraries to the program's definition.
 void at::RegisterPrivateUse1HooksInterface(at::PrivateUse1HooksInterface* hooks) {
   using Register = void(at::PrivateUse1HooksInterface*);
   auto* next = reinterpret_cast<Register*>(

@@ -1,4 +1,4 @@
-// What the mutant puts around the handles of the backend below: events, graphs, generators, builders, kernels.
+// Wrappers of the mutant around events, graphs, generators, builders and kernels.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -13,13 +13,14 @@ namespace anyaccel::test {
 std::shared_ptr<sdk::EventImpl> mutant_event(std::shared_ptr<sdk::EventImpl> inner, const std::string& defect);
 std::shared_ptr<sdk::GraphImpl> mutant_graph(std::shared_ptr<sdk::GraphImpl> inner, const std::string& defect);
 at::Generator mutant_generator(at::Generator inner, const std::string& defect);
-/// Null when the defect is not about builders.
+/// Null if the defect does not concern builders.
 std::shared_ptr<sdk::OpBuilder> mutant_builder(const std::string& class_name, const std::string& defect);
 /// Wraps a builder so that an op's second load in this process fails.
 std::shared_ptr<sdk::OpBuilder> builder_that_loads_once(std::shared_ptr<sdk::OpBuilder> inner);
-/// Breaks what torch calls directly: the device guard and kernels of the simulated device's type. Does nothing for other defects.
+/// Breaks what torch calls directly: the device guard and kernels of the simulated device. No-op
+/// for other defects.
 void break_device(const std::string& defect, c10::DeviceType type);
-/// Puts a wrong kernel in the place of one of the CPU's.
+/// Replaces one of the CPU's kernels with a wrong one.
 void break_kernel(const std::string& defect);
 
 }  // namespace anyaccel::test

@@ -1,4 +1,4 @@
-// The kit finds fault: every mutant of mutants.md is failed by the case that the list names beside it.
+// The kit fails every mutant of mutants.md in the case that the list names for it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,16 +41,17 @@ bool has_backend(const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Each worker is forked from this process, where no accelerator is ever started.
+/// Each worker is forked from this process, which never starts an accelerator.
 conformance::Report judge(const std::string& mutant, const std::string& base, const std::string& cases) {
   ::setenv("MUTANT", mutant.c_str(), 1);
   ::setenv("MUTANT_OF", base.c_str(), 1);
-  // The simulated device stores every type unless it is told otherwise.
+  // The simulated device stores every type by default.
   if (mutant == "claims_storage")
     ::setenv("SIM_DTYPES", "float32,int64,uint8", 1);
   else
     ::unsetenv("SIM_DTYPES");
-  // Its allocations wait for memory in use, unless it is told to fail some: from the fortieth on the case is at that.
+  // Its allocations wait for memory in use unless SIM_FAULTS makes them fail. The case starts
+  // allocating at about the fortieth allocation.
   if (mutant == "trait_backpressure_lies")
     ::setenv("SIM_FAULTS", "alloc@40+", 1);
   else
@@ -58,14 +59,14 @@ conformance::Report judge(const std::string& mutant, const std::string& base, co
   conformance::Options options;
   options.backend = "mutant";
   options.cases = cases;
-  options.timeout = 15;  // a defect may well make the device hang
+  options.timeout = 15;  // a defect may make the device hang
   return conformance::run(options);
 }
 
 class Mutants : public testing::Test {
  protected:
   void SetUp() override {
-    ::setenv("LOCAL_SIZE", "2", 1);  // two devices, so that one can be taken for the other
+    ::setenv("LOCAL_SIZE", "2", 1);  // two devices, so that one can be mistaken for the other
     static const bool registered = (test::register_mutant(), true);
     ASSERT_TRUE(registered);
   }
@@ -94,7 +95,7 @@ class Mutants : public testing::Test {
     }
     for (const auto& row : rows_of_the_list()) {
       if (row.on != (base == "sim" ? "sim" : "any") || row.mutant == "trait_synchronized_lies") continue;
-      // A case that does not apply to the correct backend shows nothing when it fails on the mutant.
+      // If a case does not apply to the correct backend, its failure on the mutant proves nothing.
       const bool needs_defect = row.mutant == "trait_host_timers_lie" || row.mutant == "trait_asynchronous_lies" ||
                                 row.mutant == "capability_negative" || row.mutant == "trait_data_dependency_lies" ||
                                 row.mutant == "trait_backpressure_lies" || row.mutant == "trait_probe_disagrees" ||
@@ -105,7 +106,7 @@ class Mutants : public testing::Test {
   }
 };
 
-// Fails when the list and the library that makes the mutants differ.
+// Fails if the list and the library that implements the mutants differ.
 TEST_F(Mutants, ListIsComplete) {
   std::set<std::string> listed, known;
   for (const auto& row : rows_of_the_list()) {
@@ -117,13 +118,14 @@ TEST_F(Mutants, ListIsComplete) {
   EXPECT_GT(listed.size(), 90U);
 }
 
-// Fails when a case blames a backend that is as good as the cpu's.
+// Fails if a case rejects a backend that is as correct as the CPU's.
 TEST_F(Mutants, CorrectOneOverTheHostPasses) { expect_correct_one_passes("cpu"); }
 
-// Fails when a case no longer sees the defect that it is there for.
+// Fails if a case no longer detects its defect.
 TEST_F(Mutants, EachOverTheHostIsFound) { expect_all_found("any", "cpu"); }
 
-// The same for defects that only an asynchronous device with memory of its own can have.
+// Fails if a case no longer detects a defect that only an asynchronous device with its own memory
+// can have.
 TEST_F(Mutants, EachOverTheSimulatedDeviceIsFound) {
   if (!has_backend("sim")) GTEST_SKIP() << "this build has no simulated device";
   expect_correct_one_passes("sim");

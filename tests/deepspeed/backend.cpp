@@ -28,7 +28,8 @@ class PythonEvent final : public sdk::EventImpl {
   py::object* event_;  // never freed: the last owner may be a thread without Python
 };
 
-/// Does what DeepSpeed's callers do, also where create_graph() gave None: that is what those callers meet.
+/// Uses graphs as DeepSpeed's callers do, even if create_graph() returns None, which those callers
+/// get too.
 class PythonGraph final : public sdk::GraphImpl {
  public:
   explicit PythonGraph(const py::object& accelerator) : accelerator_(accelerator) {
@@ -100,7 +101,7 @@ class PythonBackend final : public sdk::Backend {
     properties.total_memory = ask<std::int64_t>("total_memory", index);
     return properties;
   }
-  /// DeepSpeed speaks of floating types only; of the others what any device has.
+  /// DeepSpeed reports only floating-point types. Other types get the defaults of any device.
   DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const override {
     auto support = Backend::dtype_support(index, dtype);
     if (dtype == c10::kHalf) support.computable = ask<bool>("is_fp16_supported");
@@ -117,7 +118,7 @@ class PythonBackend final : public sdk::Backend {
   Stream current_stream(DeviceIndex index) const override { return {ask<c10::Stream>("current_stream", index), index}; }
   Stream default_stream(DeviceIndex index) const override { return {ask<c10::Stream>("default_stream", index), index}; }
   void set_stream(const Stream& stream) override {
-    // It has a context manager only; what is entered stays.
+    // Only a context manager is available; it is entered and never left.
     in_python("stream()", [&] { accelerator_.attr("stream")(stream.unwrap()).attr("__enter__")(); });
   }
   Stream new_stream(DeviceIndex index, int priority) override {
@@ -180,7 +181,7 @@ class PythonBackend final : public sdk::Backend {
   void tell(const char* name, const A&... arguments) {
     in_python(std::string(name) + "()", [&] { accelerator_.attr(name)(arguments...); });
   }
-  /// Some say None for a class that they do not have.
+  /// Some accelerators return None for a class that they lack.
   py::object class_named(const char* name) const {
     py::object found = accelerator_.attr(name);
     if (found.is_none()) throw std::runtime_error(std::string(name) + " is None");
@@ -212,7 +213,7 @@ sdk::Traits traits_of(const py::object& accelerator, const std::string& name) {
   traits.visible_devices_envs = strings(says("visible_devices_envs"));
   traits.export_envs = strings(says("export_envs"));
   traits.op_builder_dir = says("op_builder_dir").cast<std::string>();
-  traits.priority = -1000;  // chosen by name only
+  traits.priority = -1000;  // selected only by name
   return traits;
 }
 

@@ -1,4 +1,4 @@
-// A DeepSpeed accelerator, a Python object, as a backend of AnyAccel.
+// A DeepSpeed accelerator (a Python object) as a backend of AnyAccel.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,11 @@
 
 namespace anyaccel::deepspeed {
 
-/// What the object says about itself. Call with the GIL.
+/// The traits that the object reports. Call it with the GIL held.
 sdk::Traits traits_of(const py::object& accelerator, const std::string& name);
 
-/// `accelerator` is kept for the process's life: no thread may be in Python when the process ends.
+/// Keeps `accelerator` for the lifetime of the process: no thread may be in Python when the process
+/// exits.
 std::shared_ptr<sdk::Backend> make_backend(const py::object& accelerator, const sdk::Traits& traits);
 
 }  // namespace anyaccel::deepspeed

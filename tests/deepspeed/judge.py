@@ -1,6 +1,8 @@
-"""Judges one of DeepSpeed's accelerators: judge.py NAME ADAPTER_FOLDER [OPTION OF THE KIT]...
+"""Run the kit on one of DeepSpeed's accelerators: judge.py NAME ADAPTER_FOLDER [OPTION OF THE
+KIT]...
 
-Exit status as the kit's (0 conforms, 1 does not); 3 with one line on standard output where it cannot be judged here.
+Exit with the kit's status (0 conforms, 1 does not), or with 3 and one line on standard output if
+the accelerator cannot be judged here.
 """
 import importlib
 import sys
@@ -15,7 +17,8 @@ def main():
     name, folder, options = sys.argv[1], sys.argv[2], sys.argv[3:]
     import torch
 
-    # Without these torch has the type and none of the Python functions that the accelerator calls.
+    # In other builds, torch has the device type but not the Python functions that the accelerator
+    # calls.
     built = {"cuda": torch.backends.cuda.is_built, "xpu": torch.xpu._is_compiled, "mps": torch.backends.mps.is_built}
     if not built.get(name, lambda: True)():
         refuse(f"this torch was built without {name}")
@@ -24,7 +27,7 @@ def main():
         classes = [value for key, value in vars(module).items() if key.lower() == f"{name}_accelerator"]
         accelerator = classes[0]()
         count = accelerator.device_count()
-    except Exception as error:  # noqa: BLE001: whatever it throws is the reason
+    except Exception as error:  # noqa: BLE001: any exception is the reason
         refuse(f"{type(error).__name__}: {error}")
     if count < 1:
         refuse("it counts no devices here")

@@ -1,6 +1,8 @@
-// Python module `deepspeed_adapter`: judge(accelerator, name, [options of the kit]) -> its exit code.
+// Python module `deepspeed_adapter`: judge(accelerator, name, [options of the kit]) returns the
+// kit's exit code.
 #include "anyaccel/conformance/kit.h"
 #include "anyaccel/registry.h"
+#include "anyaccel/sdk/registration.h"
 #include "backend.h"
 
 namespace anyaccel::deepspeed {
@@ -16,7 +18,7 @@ int judge(const py::object& accelerator, const std::string& name, const std::vec
                     }});
   std::vector<const char*> words{"deepspeed_adapter", "--backend", name.c_str()};
   for (const auto& option : options) words.push_back(option.c_str());
-  // Cases run in forked children, where this thread goes on without the lock that it does not hold.
+  // Cases run in forked children, in which this thread continues without holding the GIL.
   const py::gil_scoped_release no_gil;
   return conformance::conformance_main(static_cast<int>(words.size()), words.data());
 }

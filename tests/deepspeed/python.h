@@ -1,4 +1,5 @@
-// Calls into Python from any thread; what Python throws comes out as C++ exceptions that need no Python.
+// Calls into Python from any thread. Python exceptions become C++ exceptions that do not need
+// Python.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
@@ -12,7 +13,8 @@ namespace anyaccel::deepspeed {
 
 namespace py = pybind11;
 
-/// Runs `body`, which must not return a Python object. NotImplementedError is the one exception that is a typed "no".
+/// Runs `body`, which must not return a Python object. NotImplementedError becomes an `unsupported`
+/// error.
 template <typename Body>
 auto in_python(const std::string& where, Body&& body) {
   const py::gil_scoped_acquire gil;
@@ -28,7 +30,7 @@ auto in_python(const std::string& where, Body&& body) {
   }
 }
 
-/// What an accelerator answered, as a T; None and other types are faults that the text names.
+/// Converts an accelerator's answer to T. None and other types are errors whose text names `what`.
 template <typename T>
 T answer(const py::object& value, const std::string& what) {
   const std::string got = py::repr(value);

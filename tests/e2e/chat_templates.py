@@ -1,7 +1,9 @@
-"""Chat templates that use the constructs of published ones, in their own words, and conversations to try them on."""
+"""Chat templates with the constructs of published ones, but other texts, and conversations to
+render.
+"""
 import itertools
 
-# What each is like is said by its name; the texts are ours.
+# The names say which model's template each one resembles. The texts are our own.
 TEMPLATES = {
     "llama2": """{% if messages[0]['role'] == 'system' %}
 {% set rest = messages[1:] %}
@@ -281,7 +283,9 @@ def turns(*roles_and_texts):
 
 
 def conversations():
-    """Lists of messages: those that every template takes, and some that certain ones refuse."""
+    """Return lists of messages: those that every template accepts, and some that certain templates
+    reject.
+    """
     out = []
     for first, second in itertools.product(TEXTS, TEXTS[:4]):
         out.append(turns(("user", first)))

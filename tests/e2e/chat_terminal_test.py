@@ -1,4 +1,4 @@
-"""`anyaccel chat` on a terminal: what a user types, and what the keys do that end an answer or the program."""
+"""`anyaccel chat` on a terminal: typed input, and the keys that end an answer or the program."""
 import json
 import os
 import pty
@@ -9,12 +9,12 @@ import unittest
 from shell import BIN, shell
 from small_model import SMALL, SmallModelTest
 
-TOKENS = 1 << 16  # of an answer that does not end by itself
+TOKENS = 1 << 16  # for an answer that does not end by itself
 CTRL_C, CTRL_D = b"\x03", b"\x04"
 
 
 class Terminal:
-    """A program whose standard streams are a terminal, and what it has written."""
+    """A program whose standard streams are a terminal, and its output."""
 
     def __init__(self, *command):
         self.program, self.fd = pty.fork()
@@ -24,7 +24,7 @@ class Terminal:
         self.seen = b""
 
     def read_until(self, text, seconds=200):
-        """What comes up to and with `text`; without `text`, up to the end."""
+        """Return the output up to and including `text`, or all of it if `text` is None."""
         end = time.monotonic() + seconds
         while text is None or text not in self.seen:
             if not select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]:
@@ -46,12 +46,12 @@ class Terminal:
         os.write(self.fd, keys)
 
     def end(self):
-        """The exit code, when the program ends by itself."""
+        """Return the exit code once the program has ended by itself."""
         self.read_until(None)
         return os.waitstatus_to_exitcode(os.waitpid(self.program, 0)[1])
 
     def close(self):
-        os.close(self.fd)  # hangs up, which ends a program that is still there
+        os.close(self.fd)  # closes the terminal, which ends a program that is still running
 
 
 class ChatTerminal(SmallModelTest):
@@ -79,7 +79,8 @@ class ChatTerminal(SmallModelTest):
         return json.loads(done.stdout)["text"]
 
     def test_conversation(self):
-        # Fails when an answer on a terminal is another, turns are not kept or /reset keeps them, or Ctrl-D does not end it.
+        # Fails if an answer on a terminal is wrong, turns are lost or survive /reset, or Ctrl-D
+        # does not end the program.
         terminal = self.chat(4)
         first = self.answer("uline 7")
         for question, answer in (("line 7", first), ("a text", self.answer(f"uline 7a{first}ua text")), ("/reset", None), ("line 7", first)):
@@ -90,7 +91,7 @@ class ChatTerminal(SmallModelTest):
         self.assertEqual(terminal.end(), 0)
 
     def test_exit(self):
-        # Fails when the word for it does not end the program, or Ctrl-C where nothing is answered does.
+        # Fails if /exit does not end the program, or Ctrl-C at the prompt does.
         terminal = self.chat(4)
         terminal.write(CTRL_C)
         terminal.read_until(b"^C")
@@ -100,7 +101,8 @@ class ChatTerminal(SmallModelTest):
         self.assertEqual(terminal.end(), 0)
 
     def test_interrupt(self):
-        # Fails when an answer is not shown as it comes, or Ctrl-C does not end it, or ends the program, also the second time.
+        # Fails if an answer is not streamed, or Ctrl-C does not end it or ends the program, also
+        # the second time.
         terminal = self.chat(TOKENS)
         for _ in range(2):
             terminal.write(b"line\n")

@@ -1,4 +1,6 @@
-"""`anyaccel chat` and `generate` with chat templates: the text is what transformers' apply_chat_template makes."""
+"""`anyaccel chat` and `generate` with chat templates render the same text as transformers'
+apply_chat_template.
+"""
 import json
 import os
 import signal
@@ -18,12 +20,14 @@ except ImportError as error:
 
 import chat_templates
 
-TOKENS = 1 << 16  # of an answer that does not end by itself
+TOKENS = 1 << 16  # for an answer that does not end by itself
 TOOLS = [{"type": "function", "function": {"name": "add", "description": "Adds <a> & 'b'", "parameters": {"type": "object", "properties": {}}}}]
 
 
 def variables():
-    """Every conversation with and without what follows it, some with tools and other variables."""
+    """Yield every conversation with and without a generation prompt, some with tools and other
+    variables.
+    """
     out = []
     for messages in chat_templates.conversations():
         out += [{"messages": messages, "add_generation_prompt": prompt} for prompt in (False, True)]
@@ -43,7 +47,7 @@ class Render(SmallModelTest):
         values = dict(values)
         try:
             return tokenizer.apply_chat_template(values.pop("messages"), tokenize=False, **values)
-        except Exception:  # whatever Jinja or the template raises
+        except Exception:  # any exception of Jinja or the template
             return None
 
     def ours(self, lines):
@@ -54,12 +58,12 @@ class Render(SmallModelTest):
         return [json.loads(line) for line in done.stdout.split("\n")[:-1]], done
 
     def test_templates(self):
-        # Fails when a construct gives another text than Jinja with transformers' settings.
+        # Fails if a construct renders a different text than Jinja with transformers' settings.
         compared = 0
         for number, (name, template) in enumerate(chat_templates.TEMPLATES.items()):
             with self.subTest(template=name):
                 tokenizer = self.tokenizer(template)
-                # By turns as a file of its own and within tokenizer_config.json.
+                # Alternately in a separate file and in tokenizer_config.json.
                 if os.path.exists(f"{self.folder}/chat_template.jinja"):
                     os.remove(f"{self.folder}/chat_template.jinja")
                 tokenizer.save_pretrained(self.folder, save_jinja_files=number % 2 == 0)
@@ -81,7 +85,7 @@ class Render(SmallModelTest):
         print(f"{compared} texts compared")
 
     def test_named_templates(self):
-        # Fails when the template for tools is not taken, or taken without them.
+        # Fails if the template for tools is not used, or is used without tools.
         tokenizer = self.tokenizer({"default": "plain", "tool_use": "tools {{ tools|length }}"})
         for files in (True, False):
             tokenizer.save_pretrained(self.folder, save_jinja_files=files)
@@ -89,7 +93,7 @@ class Render(SmallModelTest):
             self.assertEqual(got, ["plain", "tools 1"])
 
     def test_errors(self):
-        # Fails when a template that cannot be read is not named with its line.
+        # Fails if the error about an invalid template lacks its line.
         for template, message in ((None, "no chat template"), ("\n{% include 'x' %}", 'line 2: the tag "include"')):
             if template:
                 with open(f"{self.folder}/chat_template.jinja", "w", encoding="utf-8") as file:
@@ -116,7 +120,7 @@ class Chat(SmallModelTest):
         return json.loads(done.stdout)
 
     def test_generate(self):
-        # Fails when the prompt does not go through the template, or does with --raw or ids.
+        # Fails if the prompt is not rendered with the template, or is with --raw or ids.
         self.assertEqual(self.generate("--prompt ab")["prompt_tokens"], 2)
         self.template("{{ messages[0].role }}:{{ messages[0].content }}\n{% if add_generation_prompt %}\n>{% endif %}")
         self.assertEqual(self.generate("--prompt ab")["prompt_tokens"], len("user:ab\n>"))
@@ -129,7 +133,8 @@ class Chat(SmallModelTest):
         self.assertIn("--raw", done.stderr)
 
     def test_history(self):
-        # Fails when a turn, the system's text or the end of a conversation is not heard, or history is not kept.
+        # Fails if a turn, the system prompt or the end of a conversation is ignored, or history is
+        # lost.
         self.template("{% for m in messages %}{{ m.role[0] }}{{ m.content|length }}{% endfor %}"
                       "{{ raise_exception('too many') if messages|length > 4 }}")
         chat = f"anyaccel chat --model {self.model} --greedy -n 4"
@@ -145,7 +150,7 @@ class Chat(SmallModelTest):
         self.assertTrue(done.stdout.endswith(f"\n{first}\n"), done.stdout)
 
     def test_interrupt(self):
-        # Fails when Ctrl-C ends the conversation, or does not end the answer.
+        # Fails if Ctrl-C ends the conversation, or does not end the answer.
         self.template("{{ messages[-1].content }}{{ raise_exception('it went on') if messages|length > 1 }}")
         config = os.path.join(self.model, "config.json")
         with open(config, encoding="utf-8") as file:

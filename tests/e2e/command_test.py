@@ -1,4 +1,4 @@
-"""The program itself: help, version, wrong usage, pipes, where it can be called from."""
+"""The program itself: help, version, wrong usage, pipes, and the folders from which it runs."""
 import os
 import re
 import shutil
@@ -9,7 +9,8 @@ from shell import BIN, shell
 
 
 class Command(unittest.TestCase):
-    # Fails when help loses a command or loads LibTorch (it may take 20 ms, LibTorch alone takes 200).
+    # Fails if help lacks a command, or loads LibTorch (help may take 20 ms, LibTorch alone takes
+    # 200 ms).
     def test_help_lists_commands_without_libtorch(self):
         done = shell("LD_DEBUG=files anyaccel --help")
         self.assertEqual(done.returncode, 0)
@@ -18,7 +19,7 @@ class Command(unittest.TestCase):
         for word in ("Usage: anyaccel", "report", "topology", "help", "DS_ACCELERATOR"):
             self.assertIn(word, done.stdout)
 
-    # Fails when a command is added and its page is forgotten.
+    # Fails if a command lacks its documentation page.
     def test_every_command_is_in_the_documentation(self):
         commands = re.findall(r"(?m)^  ([a-z]+)  +[A-Z]", shell("anyaccel --help").stdout.split("Options:")[0])
         self.assertIn("report", commands)
@@ -27,7 +28,7 @@ class Command(unittest.TestCase):
         for command in commands:
             self.assertIn(f"| `{command}` |" if command != "help" else "help", page)
 
-    # Fails when `help X` does not show X's own options.
+    # Fails if `help X` does not show X's options.
     def test_help_of_a_command(self):
         done = shell("anyaccel help report && anyaccel report --help")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -36,31 +37,31 @@ class Command(unittest.TestCase):
             self.assertEqual(shell(line).stdout, shell("anyaccel --help").stdout, line)
         self.assertEqual(shell("anyaccel help nothing").returncode, 2)
 
-    # Fails when the version is not one line that a script can read.
+    # Fails if the version is not a single line that a script can parse.
     def test_version(self):
         done = shell("anyaccel --version && anyaccel report --version")
         self.assertRegex(done.stdout, r"^anyaccel \d+\.\d+\.\d+\nanyaccel \d+\.\d+\.\d+\n$")
 
-    # Fails when a typing error is not answered with the nearest command and exit code 2.
+    # Fails if a mistyped command does not get a suggestion and exit code 2.
     def test_unknown_command_suggests_the_nearest(self):
         done = shell("anyaccel reprot")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("did you mean 'report'?", done.stderr)
 
-    # Fails when something unlike every command is taken for one.
+    # Fails if a word unlike any command gets a suggestion.
     def test_unknown_command_unlike_any(self):
         done = shell("anyaccel xyzzyplugh")
         self.assertEqual(done.returncode, 2)
         self.assertIn('there is no command "xyzzyplugh"', done.stderr)
         self.assertNotIn("did you mean", done.stderr)
 
-    # Fails when no command at all is accepted silently.
+    # Fails if a missing command is accepted silently.
     def test_no_command_is_wrong_usage(self):
         done = shell("anyaccel")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("a command is missing", done.stderr)
 
-    # Fails when unknown options are ignored, by either half of the program.
+    # Fails if either half of the program ignores unknown options.
     def test_unknown_option(self):
         for line, option in (("anyaccel --colour report", "--colour"), ("anyaccel report --xml", "--xml")):
             done = shell(line)
@@ -73,7 +74,8 @@ class Command(unittest.TestCase):
             self.assertIn(told, shell(line).stderr, line)
         self.assertIn("more", shell("anyaccel report more").stderr)
 
-    # Fails when a bad level is taken, or a good one refused before or after the command.
+    # Fails if an invalid log level is accepted, or a valid one is rejected before or after the
+    # command.
     def test_log_level(self):
         for line in ("anyaccel --log-level loud report", "anyaccel report --log-level loud"):
             done = shell(line)
@@ -85,20 +87,20 @@ class Command(unittest.TestCase):
             self.assertEqual(shell(line).returncode, 0, line)
         self.assertEqual(shell("anyaccel topology --log-level loud").returncode, 2)
 
-    # Fails when a reader that closes the pipe makes noise or hangs the program.
+    # Fails if a reader that closes the pipe causes an error message or a hang.
     def test_reader_that_goes_away(self):
         done = shell("anyaccel report | head -n 1; anyaccel --help | true; trap '' PIPE; anyaccel report --json | true")
         self.assertEqual(done.stderr, "")
         self.assertEqual(len(done.stdout.splitlines()), 1)
 
-    # Fails when a result that could not be written counts as success.
+    # Fails if a failed write of the result counts as success.
     def test_full_or_closed_standard_output(self):
         for line in ("anyaccel --help >/dev/full", "anyaccel report >/dev/full", "anyaccel report --json >&-"):
             done = shell(line)
             self.assertEqual(done.returncode, 1, line)
             self.assertIn("standard output", done.stderr, line)
 
-    # Fails when the module is looked for relative to the current folder or to argv[0].
+    # Fails if the module is looked up relative to the current folder or to argv[0].
     def test_from_anywhere_and_through_a_link(self):
         with tempfile.TemporaryDirectory() as folder:
             os.symlink(os.path.join(BIN, "anyaccel"), os.path.join(folder, "aa"))
@@ -106,7 +108,7 @@ class Command(unittest.TestCase):
                 done = shell(line, cwd=folder)
                 self.assertEqual(done.returncode, 0, done.stderr)
 
-    # Fails when a missing module is a loader's message or a crash.
+    # Fails if a missing module causes a loader message or a crash.
     def test_missing_module(self):
         with tempfile.TemporaryDirectory() as folder:
             os.mkdir(folder + "/bin")
@@ -116,7 +118,7 @@ class Command(unittest.TestCase):
         self.assertIn("anyaccel: error: [report] libanyaccel_cli.so", done.stderr)
         self.assertIn(folder, done.stderr)
 
-    # Fails when a file that is no library is not named with the loader's reason.
+    # Fails if the error about an invalid library lacks its name or the loader's reason.
     def test_broken_module(self):
         with tempfile.TemporaryDirectory() as folder:
             os.mkdir(folder + "/bin")

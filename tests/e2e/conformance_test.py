@@ -1,4 +1,4 @@
-"""`anyaccel conformance`: the cpu passes as itself, with one device and with two, and what the command prints and writes."""
+"""`anyaccel conformance` on the CPU with one and two devices: results, output and files."""
 import json
 import os
 import tempfile
@@ -12,7 +12,8 @@ SUITES = {"identity", "devices", "random", "streams", "memory", "dtypes", "graph
 
 
 class Conformance(unittest.TestCase):
-    # Fails when the cpu no longer passes a required case, a suite is lost, or what is written cannot be read.
+    # Fails if the CPU fails a required case, a suite is missing, or an output file cannot be
+    # parsed.
     def test_cpu_conforms(self):
         with tempfile.TemporaryDirectory() as folder:
             done = shell("anyaccel conformance --backend cpu --json r.json --junit=r.xml --markdown r.md --note 'by a test'",
@@ -40,15 +41,15 @@ class Conformance(unittest.TestCase):
             self.assertIn("by a test", page)
             self.assertIn("the device itself", page)
 
-    # Fails when one device is enough for no case, or a case wants two without saying so.
+    # Fails if no case needs two devices, or one needs them without saying so.
     def test_one_device_conforms(self):
         done = shell("anyaccel conformance --json - --suite devices --suite threads --suite streams", DS_ACCELERATOR="cpu",
                      LOCAL_SIZE="1")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         reasons = {case["message"] for case in json.loads(done.stdout)["cases"] if case["outcome"] == "skipped"}
-        self.assertIn("wants 2 devices", reasons)
+        self.assertIn("needs 2 devices", reasons)
 
-    # Fails when the list of cases and what runs differ, or a wrong word is taken.
+    # Fails if the list of cases and the cases that run differ, or an invalid argument is accepted.
     def test_selection(self):
         listed = shell("anyaccel conformance --list --suite memory").stdout.splitlines()
         self.assertIn("memory.peak_starts_anew_at_reset (required)", listed)
@@ -62,13 +63,13 @@ class Conformance(unittest.TestCase):
         self.assertEqual(shell("anyaccel conformance --timeout soon").returncode, 2)
         self.assertEqual(shell("anyaccel conformance --no-such").returncode, 2)
 
-    # Fails when the result cannot be written and nobody is told.
+    # Fails if a failed write of the results is not reported.
     def test_full_disk(self):
         done = shell("anyaccel conformance --backend cpu --case identity.name_is_set --json /dev/full")
         self.assertEqual(done.returncode, 1)
         self.assertIn("/dev/full", done.stderr)
 
-    # Fails when the speed mode measures nothing.
+    # Fails if the speed mode measures nothing.
     def test_speed(self):
         done = shell("anyaccel conformance --backend cpu --speed --case 'ops.add.*'")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -1,4 +1,6 @@
-"""What tests of `anyaccel embed` share: its runs, and what transformers computes of the same folder."""
+"""Shared parts of the tests of `anyaccel embed`: running it, and computing the same with
+transformers.
+"""
 import json
 import os
 import tempfile
@@ -14,7 +16,8 @@ from shell import shell
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 
-# Of every length from none to more than a model takes, of many scripts, in an order that is no order of lengths.
+# Texts of every length from empty to more than a model accepts, in many scripts, not sorted by
+# length.
 TEXTS = ["", "a", *kinds.PROSE[:12], " ".join(kinds.PROSE[:9]), "x " * 7, "[SEP] [MASK] a", "\t ", "Hello, World!", "word " * 500]
 
 
@@ -23,7 +26,9 @@ def cosines(a, b):
 
 
 def reference(folder, texts, poolings=("mean",), normalize=False, max_length=72):
-    """What transformers computes, with the formulas of sentence-transformers; each text alone, so that nothing is padded."""
+    """Compute the vectors with transformers and sentence-transformers' formulas, one text at a
+    time, so that nothing is padded.
+    """
     model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=os.path.join(folder, "tokenizer.json"))
     rows = []
@@ -38,7 +43,7 @@ def reference(folder, texts, poolings=("mean",), normalize=False, max_length=72)
 
 
 class EmbedCase(unittest.TestCase):
-    """A folder of the test's own, and `anyaccel embed`."""
+    """Tests with a temporary folder that run `anyaccel embed`."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

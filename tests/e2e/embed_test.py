@@ -1,4 +1,6 @@
-"""`anyaccel embed` gives the vectors that transformers' BERT with sentence-transformers' steps gives; `anyaccel search` finds by them."""
+"""`anyaccel embed` gives the same vectors as transformers' BERT with sentence-transformers'
+modules, and `anyaccel search` finds texts with them.
+"""
 import json
 import os
 import sys
@@ -28,7 +30,7 @@ class SmallModels(EmbedCase):
         model = kind(transformers.BertConfig(vocab_size=words.get_vocab_size(), **{**SIZES, **changes}))
         with torch.no_grad():
             for parameter in model.parameters():
-                if parameter.dim() == 1:  # norms are made of ones and biases of zeros: such would hide mistakes
+                if parameter.dim() == 1:  # the default ones and zeros of norms and biases would hide errors
                     parameter.add_(torch.randn_like(parameter) * 0.2)
         model.to(dtype).save_pretrained(self.model, max_shard_size=shard)
         words.save(os.path.join(self.model, "tokenizer.json"))
@@ -48,7 +50,8 @@ class SmallModels(EmbedCase):
         self.close(self.embed(self.model, TEXTS, f"--batch-size {batch_size}", **environment), reference(self.model, TEXTS, *reference_options))
 
     def test_plain_folder(self):
-        # Fails when a step of the encoder, a tensor's name, truncation or padding is other than transformers'.
+        # Fails if a step of the encoder, a tensor's name, truncation or padding differs from
+        # transformers.
         self.make()
         want = reference(self.model, TEXTS)
         for environment in (dict(), dict(DS_ACCELERATOR="cpu"), dict(DS_ACCELERATOR="sim")):
@@ -59,7 +62,8 @@ class SmallModels(EmbedCase):
                     self.close(self.embed(self.model, TEXTS, f"--batch-size {batch_size}", **environment), want)
 
     def test_poolings(self):
-        # Fails when a pooling or the normalization differs, or several are put together in another order.
+        # Fails if a pooling or the normalization differs, or several poolings are concatenated in a
+        # different order.
         self.make(hidden_act="gelu_new", num_attention_heads=1)
         for poolings, normalize in ((("cls",), True), (("max",), False), (("mean",), True), (("cls", "max", "mean", "root"), False)):
             with self.subTest(poolings=poolings):
@@ -68,7 +72,8 @@ class SmallModels(EmbedCase):
                 self.check(poolings, normalize, batch_size=7, DS_ACCELERATOR="sim")
 
     def test_checkpoints(self):
-        # Fails when shards, names with a prefix, bf16 weights, an activation, one type of tokens or a cased tokenizer are read wrongly.
+        # Fails if shards, prefixed names, bf16 weights, an activation, a single token type or a
+        # cased tokenizer is handled wrongly.
         cases = [dict(shard="10KB", hidden_act="relu"), dict(kind=transformers.BertForMaskedLM), dict(dtype=torch.bfloat16),
                  dict(tokenizer=kinds.cased_word_piece, type_vocab_size=1, layer_norm_eps=1e-5)]
         for number, case in enumerate(cases):
@@ -78,7 +83,7 @@ class SmallModels(EmbedCase):
                 self.check()
 
     def test_max_length(self):
-        # Fails when max_seq_length or model_max_length is not heard.
+        # Fails if max_seq_length or model_max_length is ignored.
         self.make()
         self.write("model/tokenizer_config.json", dict(model_max_length=17))
         self.check(("mean",), False, 17)
@@ -86,7 +91,7 @@ class SmallModels(EmbedCase):
         self.check(("mean",), False, 9)
 
     def test_lower_precision(self):
-        # Fails when --dtype is not heard, or loses more than a half type must.
+        # Fails if --dtype is ignored, or loses more precision than the type requires.
         self.make()
         want = reference(self.model, TEXTS)
         got = self.embed(self.model, TEXTS, "--dtype bf16")
@@ -94,7 +99,7 @@ class SmallModels(EmbedCase):
         self.assertGreater(cosines(got, want).min(), 0.995)
 
     def test_output(self):
-        # Fails when what is printed is not what is written.
+        # Fails if printed and written vectors differ.
         self.make()
         written = self.embed(self.model, ["b a"])
         line = shell(f"anyaccel embed --model {self.model} --text 'b a'").stdout
@@ -114,7 +119,7 @@ class SmallModels(EmbedCase):
             self.assertIn(part, done.stderr)
 
     def test_errors(self):
-        # Fails when bad input gives vectors, or a message that does not say what is wrong where.
+        # Fails if invalid input gives vectors, or an error without cause and location.
         self.fails("embed --model /nowhere --text x", "/nowhere is not a folder")
         self.fails("embed --text x", "--model", status=2)
         self.make()
@@ -147,7 +152,7 @@ class SmallModels(EmbedCase):
         self.fails(f"{embed} --text x", "tokenizer.json")
 
     def test_search(self):
-        # Fails when the best passage is not the one that says the same, or its place is told wrongly.
+        # Fails if the best passage is not the one with the same text, or its location is wrong.
         self.make()
         self.write("texts/one.txt", "int main() { return 0; }\n\nThe quick brown fox.\nIt jumps.\n")
         self.write("texts/two/deep.md", "\n" + kinds.PROSE[1] + "\n")

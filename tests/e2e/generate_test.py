@@ -1,4 +1,6 @@
-"""`anyaccel generate`: prompts from a file, guessing ahead, and the timings of --json. The model is a small one, trained here."""
+"""`anyaccel generate`: prompts from a file, speculation, and the timings of --json, with a small
+model trained by the test.
+"""
 import json
 import os
 import signal
@@ -47,7 +49,7 @@ class Generate(SmallModelTest):
         return path
 
     def test_speculation(self):
-        # Fails when guessing changes a text, or is not counted.
+        # Fails if speculation changes a text, or is not counted.
         draft = self.train(os.path.join(self.folder, "draft"), SMALL.replace("--layers 2", "--layers 1"))
         wants = {options: self.objects(f"-p '{PROMPTS[0]}' {options}")[0] for options in ("--greedy -n 60", f"{SAMPLED} -n 60")}
         for way in ("--speculate prompt-lookup:3", f"--draft-model {draft} --draft-tokens 4"):
@@ -63,7 +65,8 @@ class Generate(SmallModelTest):
             self.assertGreater(accepted, 0)
 
     def test_speculation_errors(self):
-        # Fails when a draft model with other tokens is used, or a way that is not there does not say which are.
+        # Fails if a draft model with other tokens is accepted, or the error about an unknown method
+        # lacks the known ones.
         other = os.path.join(self.folder, "other")
         shell(f"cp -r {self.model} {other}")
         path = os.path.join(other, "tokenizer.json")
@@ -78,10 +81,11 @@ class Generate(SmallModelTest):
         self.assertIn("prompt-lookup:10", self.generate("-p a --speculate prompt-lookup:0", 2).stderr)
 
     def test_prompts(self):
-        # Fails when prompts that are computed together get another text than alone, or another's draws, or their order is lost.
+        # Fails if prompts in a batch give a different text than alone, use another's random
+        # numbers, or lose their order.
         lines = [json.dumps({"prompt": text}) if i % 2 else text for i, text in enumerate(PROMPTS)]
         path = self.prompts("\n\n".join(lines) + "\n" + json.dumps({"prompt_ids": [108, 105]}))
-        integers = "--temperature 1.5 -n 30 --quantize int4 --dtype bf16 --seed "  # near ties and draws show each bit sooner or later
+        integers = "--temperature 1.5 -n 30 --quantize int4 --dtype bf16 --seed "  # near ties and random draws reveal any difference in bits
         for options, step in (("--greedy -n 30", 0), (integers, 1), (SAMPLED.replace("--seed 5", "-n 30 --seed "), 1)):
             seeds = [f"{options}{5 + i}" if step else options for i in range(5)]
             alone = [self.objects(f"-p '{text}' {seeds[i]}")[0] for i, text in enumerate(PROMPTS)]
@@ -96,7 +100,8 @@ class Generate(SmallModelTest):
         self.assertTrue(text.stdout.startswith(f"==> line 1 <==\n{first}==> line 3 <==\n"), text.stdout)
 
     def test_bad_prompts(self):
-        # Fails when one bad line costs the others their results, or is not told by its number, or counts as success.
+        # Fails if one invalid line loses other results, is not reported by its number, or counts as
+        # success.
         bad = ['{"prompt": 1}', '{"x": "y"}', "{not json", '{"prompt_ids": [1.5]}', '{"prompt_ids": [999]}', '{"prompt_ids": []}', "x" * 200]
         path = self.prompts("\n".join(["line 7", *bad, "line 8"]))
         done = self.generate(f"--prompts {path} --json -n 3", 1)
@@ -117,14 +122,15 @@ class Generate(SmallModelTest):
             json.dump(changed, file)
 
     def test_interrupt_of_ranks(self):
-        # Fails when SIGINT to the process group, which ranks get twice (the launcher passes it on), loses the text so far, gives another
-        # status than with one rank, or leaves a rank behind: it would hold the pipe open.
+        # Fails if SIGINT to the process group, which ranks get twice because the launcher forwards
+        # it, loses the text so far or gives a different exit code than with one rank. Also fails if
+        # a rank survives: it would keep the pipe open.
         self.lengthen_context()
-        # oneCCL, where it is, writes that CCL_LOG_LEVEL was set to the output that is compared here.
+        # oneCCL, if installed, would print a message about CCL_LOG_LEVEL into the compared output.
         environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"], ANYACCEL_CCL="off")
         command = ["anyaccel", "launch", "-q", "--oversubscribe", "--num_accelerators", "2", "anyaccel", "generate", "--model", self.model,
                    "--tensor-parallel", "auto", "--prompt", "line", "--greedy", "-n", str(LONG)]
-        # Unbuffered: what Python has read ahead communicate() does not give back.
+        # Unbuffered, because communicate() does not return data that Python has read ahead.
         with subprocess.Popen(command, bufsize=0, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               start_new_session=True) as program:
             try:
@@ -139,9 +145,10 @@ class Generate(SmallModelTest):
         self.assertTrue(whole.startswith((text + rest).decode().removesuffix("\n")))
 
     def test_interrupt(self):
-        # Fails when Ctrl-C loses what was finished, or lets the rest go on.
+        # Fails if Ctrl-C loses finished results, or other prompts continue.
         self.lengthen_context()
-        # The first fills the context with one token, the others have thousands to go. They may not have begun.
+        # The first prompt fills the context after one token, the others need thousands. They may
+        # not have started.
         path = self.prompts(json.dumps({"prompt_ids": [108] * (LONG - 1)}) + "\nline\nline\n")
         environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"])
         with subprocess.Popen(["anyaccel", "generate", "--model", self.model, "--prompts", path, "--json", "--greedy", "-n", str(LONG),
@@ -158,7 +165,8 @@ class Generate(SmallModelTest):
         self.assertEqual([one["finish_reason"] for one in rest], ["interrupted"] * len(rest))
 
     def test_timings(self):
-        # Fails when a key that a program reads is missing or of another type, or parts are larger than what they are parts of.
+        # Fails if a key that programs read is missing or has a different type, or a part is larger
+        # than its whole.
         out, = self.objects("-p 'line 7' --greedy -n 20")
         for key in ("load_seconds", "prefill_seconds", "first_token_seconds", "decode_seconds", "prefill_tokens_per_second",
                     "decode_tokens_per_second", "tokens_per_second"):

@@ -1,4 +1,6 @@
-"""Hostile files: FIFOs, devices and endless files in place of model files, text with terminal escapes; and signals."""
+"""Hostile input (FIFOs, devices and endless files as model files, text with terminal escapes), and
+signals.
+"""
 import json
 import os
 import shutil
@@ -51,7 +53,9 @@ class HostileFiles(SmallModelTest):
         return path
 
     def refused(self, command, *words, status=1):
-        """Check that the command ends at once with this exit code and one short line with these words on standard error."""
+        """Check that the command ends at once with this exit code and one short line with these
+        words on standard error.
+        """
         done = shell(f"timeout -s KILL {SECONDS} anyaccel {command}")
         self.assertEqual(done.returncode, status, f"{command}: {done.stderr[-500:]}")
         for word in words:
@@ -61,7 +65,8 @@ class HostileFiles(SmallModelTest):
         return done.stderr
 
     def test_other_kinds_of_files(self):
-        # Fails if a file in a model folder is opened although it blocks, never ends, or exceeds the limit for its kind.
+        # Fails if a file in a model folder is opened although it blocks, never ends, or exceeds the
+        # limit for its kind.
         generate = f"generate --model {self.model} --prompt a -n 1"
         for name in ("config.json", "tokenizer.json", "model.safetensors", "generation_config.json", "tokenizer_config.json",
                      "special_tokens_map.json", "chat_template.jinja"):
@@ -90,7 +95,7 @@ class HostileFiles(SmallModelTest):
                             os.rename(kept, self.path(name))
 
     def test_pipes_are_inputs(self):
-        # Fails if inputs that a user names can no longer be pipes.
+        # Fails if pipes are rejected as inputs that a user names.
         done = shell(f"anyaccel train --data <(cat {self.data}) --out {self.folder}/piped --steps 1 --batch-size 2 {SMALL}")
         self.assertEqual(done.returncode, 0, done.stderr)
         want = shell(f"anyaccel tokenize --model {self.model} --file {self.data}").stdout
@@ -106,7 +111,9 @@ class HostileFiles(SmallModelTest):
         self.refused(f"train --data /dev/zero --out {self.folder}/zero --steps 1 {SMALL}", "/dev/zero", status=2)
 
     def ended_by(self, number, *words, written=None):
-        """Start `anyaccel words...`, send it the signal once it waits, and return the seconds until it ends."""
+        """Start `anyaccel words...`, send it the signal once it waits, and return the seconds until
+        it ends.
+        """
         environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"])
         with subprocess.Popen(["anyaccel", *words], env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL) as program:
@@ -127,7 +134,8 @@ class HostileFiles(SmallModelTest):
                 program.kill()
 
     def test_signals(self):
-        # Fails if a signal does not end a command that waits for a pipe or is in the middle of a computation.
+        # Fails if a signal does not end a command that waits for a pipe or is in the middle of a
+        # computation.
         fifo = self.fifo()
         slow = os.path.join(self.folder, "slow")
         shutil.copytree(self.model, slow)
@@ -185,7 +193,8 @@ class HostileFiles(SmallModelTest):
             file.write(struct.pack("<Q", len(text)) + text + data)
 
     def test_weights(self):
-        # Fails if weights of a wrong dtype are accepted, or the error about them is long or does not name file and cause.
+        # Fails if weights of a wrong dtype are accepted, or the error is long or lacks file and
+        # cause.
         generate = f"generate --model {self.model} --prompt a -n 1"
         name = "model.layers.0.mlp.up_proj.weight"
         self.header(lambda header: header[name].update(dtype="I32"))
@@ -198,7 +207,8 @@ class HostileFiles(SmallModelTest):
         self.refused(generate, name)
 
     def test_index(self):
-        # Fails if an index entry that is not a file name is opened, or its error does not name the index.
+        # Fails if an index entry that is not a file name is opened, or its error does not name the
+        # index.
         os.rename(self.path("model.safetensors"), self.path("part.safetensors"))
         for file in ("", ".", "..", "../x", "a/b", 3, "\x1b[31m" + "z" * 100000 + "/"):
             with self.subTest(file=str(file)[:20]):
@@ -207,7 +217,8 @@ class HostileFiles(SmallModelTest):
                              "the name of a file in this folder")
 
     def test_prompt_ids(self):
-        # Fails if an empty list of ids is treated like a missing one, which generates from the first token.
+        # Fails if an empty list of ids is treated like a missing one, which generates from the
+        # first token.
         for ids in ("", "  "):
             self.refused(f"generate --model {self.model} --prompt-ids '{ids}' -n 1", "--prompt-ids is empty", status=2)
         self.assertEqual(shell(f"anyaccel generate --model {self.model} --prompt-ids '97' -n 1").returncode, 0)

@@ -1,6 +1,10 @@
-"""Hosts on this machine, for tests of what runs over several: each has a network address, a name, processes, /dev/shm, /tmp and an ssh server
-of its own, made of Linux namespaces. They lie in a namespace of their own, whose first process reads a pipe of the test's: when the test ends,
-however it does, the kernel ends all that runs there and takes down all that is mounted there. Nothing of the real machine's is changed."""
+"""Simulated hosts on this machine, for tests over several hosts.
+
+Each host has its own network address, name, processes, /dev/shm, /tmp and ssh server, created with
+Linux namespaces. All hosts are in an outer namespace whose first process reads a pipe from the
+test: when the test ends, for any reason, the kernel kills all processes and removes all mounts in
+it. Nothing of the real machine is changed.
+"""
 import contextlib
 import os
 import pathlib
@@ -17,10 +21,12 @@ PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 PROGRAMS = ("unshare", "nsenter", "ip", "mount", "sshd", "ssh", "ssh-keygen")
 KINDS = ("--net", "--uts", "--mount", "--ipc", "--pid")
 NEW = ["unshare", *KINDS, "--fork", "--kill-child", "--mount-proc", "sh", "-ec"]
-# Reads until the end, as the first process of its namespace, and leaves no zombies of those that it inherits.
+# The first process of a namespace. Waits for the end of its input, and reaps the orphans that it
+# inherits.
 STAY = "echo up; exec env --ignore-signal=CHLD cat > /dev/null 2>&1"
 WORLD = "ip link set lo up; ip link add name net type bridge; ip link set net up; " + STAY
-# What lies in /tmp and is shared is bound there again from the real one, which nothing of the host can see afterwards.
+# Shared folders below /tmp are mounted again from the real /tmp, which is not visible on the host
+# afterwards.
 HOST = """name=$1; address=$2; files=$3; shift 3
 echo "$name" > /proc/sys/kernel/hostname
 mount -t tmpfs -o mode=755 none /etc/ssh
@@ -41,7 +47,7 @@ ip link set lo up
 
 
 def why_not():
-    """Why there can be no hosts here; empty where there can."""
+    """Return why hosts cannot be created here; empty if they can."""
     if os.geteuid() != 0:
         return "hosts of the test's own want root"
     missing = [name for name in PROGRAMS if not shutil.which(name, path=PATH)]
@@ -53,7 +59,9 @@ def why_not():
 
 
 def stat(process):
-    """State and parent; what is in brackets before them may hold anything. Nothing for a process that is gone."""
+    """Return state and parent of a process, or (None, 0) if it has exited. The name in parentheses
+    may contain anything.
+    """
     try:
         fields = pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         return fields[0], int(fields[1])
@@ -66,14 +74,14 @@ def numbers():
 
 
 def child_of(process):
-    """The only child of `process`, once there is one."""
+    """Wait for the only child of `process` and return it."""
     found = []
     wait_for(lambda: found.extend(one for one in numbers() if stat(one)[1] == process) or found)
     return found[0]
 
 
 def in_namespace(namespace):
-    """Numbers, as seen from here, of the living processes of a namespace of processes."""
+    """Return the ids, as seen from here, of the live processes in a PID namespace."""
     out = []
     for process in numbers():
         with contextlib.suppress(OSError):
@@ -90,7 +98,7 @@ def call(*words, **options):
 
 
 class Host:
-    """One of them: `name`, `address`, and `init`, the number of its first process as seen from here."""
+    """A host: `name`, `address`, and `init`, the id of its first process as seen from here."""
 
     def __init__(self, hosts, number):
         self.hosts, self.number = hosts, number
@@ -99,7 +107,7 @@ class Host:
         self.servers = set()
         self.holder = hosts.begin(["nsenter", "--target", str(hosts.init), *KINDS, "--", *NEW, HOST, "sh", self.name, self.address, str(hosts.files),
                                    *map(str, hosts.shared)])
-        # nsenter, unshare, and what that made the first process.
+        # nsenter, unshare, and its child, the first process.
         self.init = child_of(child_of(self.holder.pid))
         self.processes_namespace = os.readlink(f"/proc/{self.init}/ns/pid")
         hosts.network("ip", "link", "add", "name", self.name, "type", "veth", "peer", "name", "eth0", "netns", str(self.init))
@@ -108,20 +116,23 @@ class Host:
         self.check("ip", "link", "set", "eth0", "up")
 
     def words(self, words, cwd="/"):
-        """What runs `words` on the host when it is run here."""
+        """Return the command that runs `words` on the host."""
         return ["nsenter", "--target", str(self.init), *KINDS, "--", "sh", "-c", 'cd "$0" && exec "$@"', str(cwd), *words]
 
     def check(self, *words):
         return call(*self.words(words))
 
     def run(self, line, cwd="/", timeout=150, **variables):
-        """Runs a line of bash there; gives back what has returncode, stdout and stderr."""
+        """Run a line of bash on the host and return a CompletedProcess."""
         return subprocess.run(self.words(["bash", "-c", line], cwd), env=self.hosts.environment(variables), stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=timeout)
 
     def start(self, line, cwd="/", **variables):
-        """Starts a line of bash there, in a session of its own, and gives back a Popen of which `inner` is the number of the line's own process.
-        The line is to begin with `exec` where that process is to be a program."""
+        """Start a line of bash in its own session on the host and return a Popen.
+
+        Its attribute `inner` is the id of the line's process. If that must be a program, the line
+        must begin with `exec`.
+        """
         options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
         options.update((name, variables.pop(name)) for name in list(variables) if name in (*options, "errors"))
         process = subprocess.Popen(self.words(["bash", "-c", line], cwd), env=self.hosts.environment(variables), **options)
@@ -129,7 +140,7 @@ class Host:
         return process
 
     def start_sshd(self, cpus=None):
-        """With `cpus`, those alone may be used by all that it starts."""
+        """Start the ssh server. With `cpus`, its children may use only these CPUs."""
         words = [shutil.which("sshd", path=PATH), "-D", "-e", "-f", "/etc/ssh/sshd_config"]
         if cpus:
             words = ["taskset", "-c", ",".join(map(str, cpus)), *words]
@@ -143,11 +154,11 @@ class Host:
         wait_for(answers)
 
     def log(self):
-        """What its ssh servers wrote."""
+        """Return the output of the ssh servers."""
         return (self.hosts.files / (self.name + ".log")).read_text(errors="replace")
 
     def stop_sshd(self):
-        """Kills the server and all its connections."""
+        """Kill the server and all its connections."""
         while servers := [one for one in in_namespace(self.processes_namespace) if self.is_sshd(one)]:
             for process in servers:
                 with contextlib.suppress(ProcessLookupError):
@@ -162,7 +173,7 @@ class Host:
         return False
 
     def serve(self, words, **variables):
-        """Starts a server there, which ends with the host; it is none of what processes() names."""
+        """Start a server that ends with the host. processes() does not list it."""
         self.servers.add(os.path.basename(os.path.realpath(words[0])))
         process = subprocess.Popen(self.words(words), env=self.hosts.environment(variables), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
@@ -170,45 +181,50 @@ class Host:
         self.hosts.stack.callback(process.kill)
 
     def is_own(self, process):
-        """Its first process, its ssh server and what serve() started."""
+        """Return whether a process is the host's first one, its ssh server, or started by serve().
+        """
         with contextlib.suppress(OSError):
             return process == self.init or self.is_sshd(process) or os.path.basename(os.readlink(f"/proc/{process}/exe")) in self.servers
         return False
 
     def processes(self):
-        """Command lines of what runs there beside its servers."""
+        """Return the command lines of all processes except the host's servers."""
         out = []
         for process in in_namespace(self.processes_namespace):
             if not self.is_own(process):
                 with contextlib.suppress(OSError):
-                    # One that is about to be gone has none.
+                    # A process that is exiting has none.
                     if line := pathlib.Path(f"/proc/{process}/cmdline").read_text(errors="replace").replace("\0", " ").strip():
                         out.append(line)
         return out
 
     def end_processes(self):
-        """Kills what processes() names."""
+        """Kill the processes that processes() lists."""
         for process in in_namespace(self.processes_namespace):
             if not self.is_own(process):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
 
     def shared_memory(self):
-        """Names in its /dev/shm."""
+        """Return the names in the host's /dev/shm."""
         return os.listdir(pathlib.Path("/proc", str(self.init), "root", "dev", "shm"))
 
     def link(self, up):
-        """Takes its network away, without a word to anybody, or gives it back."""
+        """Disconnect the host's network without notice, or reconnect it."""
         self.hosts.network("ip", "link", "set", self.name, "up" if up else "down")
 
     def small_disk(self, folder, kilobytes):
-        """A disk of this size over a folder, on this host alone."""
+        """Mount a disk of this size over a folder, only on this host."""
         self.check("mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "none", str(folder))
 
 
 class Hosts:
-    """A context manager. `shared` are folders that all hosts see at the same place, as they would a network's file system: outside of /tmp, /run and
-    /dev/shm everything is. The build's and the tests' own are always among them."""
+    """A context manager for several hosts.
+
+    `shared` are folders that all hosts see under the same path, as on a network file system.
+    Everything outside of /tmp, /run and /dev/shm is shared anyway. The folders of the build and the
+    tests are always included.
+    """
 
     def __init__(self, *shared, count=3):
         self.shared = [os.environ["ANYACCEL_SOURCE_DIR"], os.environ["ANYACCEL_BUILD_DIR"], os.path.dirname(os.path.dirname(os.environ["ANYACCEL_TEST_PYTHON"])), *shared]
@@ -252,11 +268,13 @@ class Hosts:
                                          "PasswordAuthentication no\nPermitRootLogin yes\nMaxStartups 100\nUseDNS no\n")
         names = [(f"10.77.0.{number}", f"host{number}") for number in range(1, self.count + 1)]
         (self.files / "hosts").write_text("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for address, name in names))
-        # Without PAM a server lets nobody in whose password is locked.
+        # Without PAM, a server rejects users whose password is locked.
         (self.files / "shadow").write_text("root:*:19000:0:99999:7:::\nsshd:!:19000::::::\n")
 
     def begin(self, words):
-        """Starts namespaces, whose first process says when they are made; they end with the test's end of its input."""
+        """Start namespaces whose first process reports when they are ready. They end when the test
+        closes their input.
+        """
         process = subprocess.Popen(words, env={**os.environ, "PATH": PATH}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
         def end():
@@ -270,7 +288,7 @@ class Hosts:
         return process
 
     def network(self, *words):
-        """Runs a command where the hosts' cables are."""
+        """Run a command in the namespace that connects the hosts."""
         return call("nsenter", "--target", str(self.init), "--net", "--", *words)
 
     @staticmethod
@@ -281,7 +299,7 @@ class Hosts:
 
 
 class HostsTest(unittest.TestCase):
-    """A test over three hosts, `self.hosts`, which see its folder `self.folder`."""
+    """A test with three hosts, `self.hosts`, which share its folder `self.folder`."""
 
     @classmethod
     def setUpClass(cls):
@@ -295,10 +313,10 @@ class HostsTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=self.share))
         for host in self.hosts:
-            self.addCleanup(host.end_processes)  # of a test that failed
+            self.addCleanup(host.end_processes)  # in case the test failed
 
     def assert_nothing_left(self, seconds=100):
-        """Waits until no process of any host is left, and looks at their shared memory."""
+        """Wait until no process of any host is left, and check their shared memory."""
         for host in self.hosts:
             with contextlib.suppress(AssertionError):
                 wait_for(lambda host=host: not host.processes(), seconds)
@@ -307,7 +325,7 @@ class HostsTest(unittest.TestCase):
 
 
 def main():
-    """unittest.main(), but where there can be no hosts it says so as tools/run_tests wants it."""
+    """Run unittest.main(), or print the reason for a skip as tools/run_tests expects it."""
     if reason := why_not():
         print("SKIP: " + reason)
         raise SystemExit(77)

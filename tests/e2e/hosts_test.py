@@ -1,4 +1,4 @@
-"""The hosts that tests make of namespaces: that they are apart, can be reached and broken, and are gone afterwards."""
+"""Tests of the simulated hosts: isolation, connections, failures and cleanup."""
 import os
 import pathlib
 import signal
@@ -13,7 +13,8 @@ from shell import wait_for
 
 
 class HostsAreApart(HostsTest):
-    # Breaks when hosts share a name, a network, processes, memory or temporary files with each other or with this machine.
+    # Fails if hosts share a name, a network, processes, memory or temporary files with each other
+    # or with this machine.
     def test_apart(self):
         for number, host in enumerate(self.hosts, 1):
             host.run(f"echo > /dev/shm/mine{number}; echo > /tmp/mine{number}")
@@ -27,14 +28,15 @@ class HostsAreApart(HostsTest):
         self.assertFalse(os.path.exists("/tmp/mine1"))
         self.assertNotEqual(socket.gethostname(), "host3")
 
-    # Breaks when ssh asks something, reads the real user's configuration, or hosts do not see the test's folder.
+    # Fails if ssh asks a question or reads the real user's configuration, or hosts do not see the
+    # test's folder.
     def test_ssh(self):
         for host in self.hosts:
             done = self.hosts[0].run(f"ssh -o BatchMode=yes {host.name} 'hostname; echo {host.name} > {self.folder}/{host.name}'")
             self.assertEqual((done.stdout, done.stderr), (host.name + "\n", ""))
         self.assertEqual(sorted(os.listdir(self.folder)), ["host1", "host2", "host3"])
 
-    # Breaks when a process of a host is not seen, or init and sshd are taken for some of a job.
+    # Fails if a process of a host is not listed, or init and sshd count as part of a job.
     def test_processes(self):
         self.assertEqual([host.processes() for host in self.hosts], [[], [], []])
         process = self.hosts[1].start("exec sleep 1000")
@@ -44,7 +46,7 @@ class HostsAreApart(HostsTest):
         os.kill(process.inner, signal.SIGKILL)
         wait_for(lambda: not self.hosts[1].processes())
 
-    # Breaks when a network that is taken away still passes something, or does not come back.
+    # Fails if a disconnected network still passes data, or cannot be reconnected.
     def test_link(self):
         reach = f"ssh -o ConnectTimeout=2 {self.hosts[2].name} true"
         self.hosts[2].link(up=False)
@@ -52,7 +54,7 @@ class HostsAreApart(HostsTest):
         self.hosts[2].link(up=True)
         wait_for(lambda: self.hosts[0].run(reach).returncode == 0)
 
-    # Breaks when a killed server leaves a connection, or cannot be started again, or on other processors.
+    # Fails if a killed server leaves a connection, or cannot be started again or on other CPUs.
     def test_sshd(self):
         host = self.hosts[1]
         process = self.hosts[0].start(f"exec ssh {host.name} 'echo up; exec sleep 1000'")
@@ -69,7 +71,7 @@ class HostsAreApart(HostsTest):
         host.stop_sshd()
         host.start_sshd()
 
-    # Breaks when a small disk is none, or other hosts or this machine have it too.
+    # Fails if a small disk has no limit, or other hosts or this machine see it too.
     def test_small_disk(self):
         disk = self.folder / "disk"
         disk.mkdir()
@@ -82,7 +84,8 @@ class HostsAreApart(HostsTest):
 
 
 class HostsAreGone(unittest.TestCase):
-    # Breaks when anything of the hosts outlives the test that made them, also one that is killed.
+    # Fails if anything of the hosts outlives the test that created them, even if the test is
+    # killed.
     def test_killed(self):
         code = ("import os, sys, time, hosts\n"
                 "with hosts.Hosts(count=2) as made:\n"

@@ -1,4 +1,4 @@
-"""Install, build examples outside against it, run them, uninstall."""
+"""Install AnyAccel, build and run examples against it outside the tree, and uninstall it."""
 import json
 import os
 import re
@@ -14,7 +14,8 @@ class Install(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder, cls.prefix = install(cls)
-        # The examples lie outside the tree, so that nothing of the tree is found by accident.
+        # The examples are copied out of the tree, so that they cannot find files of the tree by
+        # accident.
         cls.example = shutil.copytree(SOURCE / "examples/ten_lines", cls.folder / "example")
         cls.captured_step = shutil.copytree(SOURCE / "examples/captured_step", cls.folder / "captured_step")
         cls.environment = ENVIRONMENT
@@ -22,27 +23,31 @@ class Install(unittest.TestCase):
     def configure(self, name, *options, check=True, source=None):
         return configure(source or self.example, self.folder / name, self.prefix, *options, check=check)
 
-    # Breaks when a header, a library or the package file is not installed, or names the build tree.
+    # Fails if a header, a library or the package file is not installed, or refers to the build
+    # tree.
     def test_1_example_builds_and_runs_outside(self):
         self.configure("built")
         build(self.folder / "built", self.prefix)
         output = run(self.folder / "built/ten_lines", env={**self.environment, "DS_ACCELERATOR": "cpu"}).stdout
         number = re.fullmatch(r"cpu of (\d+): trace ([0-9.e+]+), (\d+) bytes in use\n", output)
         self.assertTrue(number, output)
-        # The trace of x x^T is the sum of 2^20 squares with mean 1 and variance 2: this is 10 sigma.
+        # The trace of x x^T is the sum of 2^20 squares with mean 1 and variance 2. The tolerance is
+        # 10 standard deviations.
         self.assertAlmostEqual(float(number.group(2)), 2.0**20, delta=15000)
-        # x and the result live; the product is freed.
+        # x and the result are live; the product has been freed.
         self.assertGreaterEqual(int(number.group(3)), 4 * 2**20)
         self.assertLess(int(number.group(3)), 5 * 2**20)
 
-    # Breaks when the headers for graphs are not installed, or a replayed step gives other bits than an eager one.
+    # Fails if the headers for graphs are not installed, or a replayed step differs from an eager
+    # one.
     def test_1_captured_step_is_equal_outside(self):
         self.configure("captured", source=self.captured_step)
         build(self.folder / "captured", self.prefix)
         output = run(self.folder / "captured/captured_step", env={**self.environment, "DS_ACCELERATOR": "cpu"}).stdout
         self.assertRegex(output, r"^cpu: loss [0-9.e-]+, losses equal bit by bit, a step takes [0-9.]+ us, replayed [0-9.]+ us\n$")
 
-    # Breaks when the optimizers' header, library or op is not installed, a step is lost on the way between device and host, or nothing is learned.
+    # Fails if the optimizers' header, library or op is not installed, a step is lost between device
+    # and host, or the loss does not fall.
     def test_1_offload_training_learns_outside(self):
         if cached("ANYACCEL_MINIMAL") == "ON":
             self.skipTest("this build has no ops")
@@ -55,7 +60,8 @@ class Install(unittest.TestCase):
             self.assertTrue(found, output)
             self.assertLess(float(found.group(2)), float(found.group(1)) / 5)
 
-    # Breaks when a program outside cannot make a group of processes, or its shared memory needs the build tree.
+    # Fails if an external program cannot create a process group, or its shared memory needs the
+    # build tree.
     def test_1_all_reduce_of_two_processes_outside(self):
         if cached("ANYACCEL_MINIMAL") == "ON":
             self.skipTest("this build has no communication")
@@ -65,13 +71,14 @@ class Install(unittest.TestCase):
         self.assertEqual(self.two_ranks(self.folder / "group/all_reduce"), ["2 ranks on cpu: sum 3\n", ""])
 
     def two_ranks(self, program):
-        """What each of two ranks of a program printed."""
+        """Return the output of each of two ranks of a program."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
         ranks = []
         for rank in range(2):
-            # oneCCL, where it is, writes that CCL_LOG_LEVEL was set to the output that is compared here.
+            # oneCCL, if installed, would print a message about CCL_LOG_LEVEL into the compared
+            # output.
             environment = {**self.environment, "ANYACCEL_CCL": "off", "DS_ACCELERATOR": "cpu", "RANK": str(rank), "LOCAL_RANK": str(rank),
                            "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
             ranks.append(subprocess.Popen([program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
@@ -79,7 +86,8 @@ class Install(unittest.TestCase):
         self.assertEqual([rank.returncode for rank in ranks], [0, 0], outputs)
         return outputs
 
-    # Breaks when a program outside cannot split a module of its own, or the ranks' parts do not learn together.
+    # Fails if an external program cannot split its own module, or the ranks' parts do not learn
+    # together.
     def test_1_sharded_module_outside(self):
         if cached("ANYACCEL_MINIMAL") == "ON":
             self.skipTest("this build has no communication")
@@ -93,7 +101,7 @@ class Install(unittest.TestCase):
         self.assertEqual(len(losses), 5, first)
         self.assertLess(losses[-1], losses[0] - 0.1)
 
-    # Breaks when the kit cannot be linked from outside, or cases of others do not run beside its own.
+    # Fails if an external program cannot link the kit, or its own cases do not run with the kit's.
     def test_1_conformance_program_builds_and_runs_outside(self):
         if cached("ANYACCEL_CONFORMANCE") != "ON":
             self.skipTest("this build has no conformance kit")
@@ -107,7 +115,7 @@ class Install(unittest.TestCase):
         self.assertEqual(outcomes["vendor.names_are_short"], "passed")
         self.assertEqual(outcomes["identity.name_is_set"], "passed")
 
-    # Breaks when the installed program needs the build tree.
+    # Fails if the installed program needs the build tree.
     def test_2_program_runs_from_the_prefix(self):
         program = self.prefix / "bin/anyaccel"
         self.assertIn("anyaccel", run(program, "--version", env=self.environment).stdout)
@@ -115,7 +123,7 @@ class Install(unittest.TestCase):
         self.assertNotIn(str(BUILD), listing)
         self.assertNotIn("not found", listing)
 
-    # Breaks when the installed Python package needs the build tree, or is not there.
+    # Fails if the installed Python package is missing, or needs the build tree.
     def test_2_python_package(self):
         if cached("ANYACCEL_BUILD_PYTHON") != "ON":
             self.skipTest("this build has no Python package")
@@ -126,7 +134,8 @@ class Install(unittest.TestCase):
         (extension,) = site.glob("anyaccel/_native*.so")
         self.assertNotIn(str(BUILD), run("ldd", extension, env=self.environment).stdout)
 
-    # Breaks when the simulator's library, its hook or the package is not where the installed program looks.
+    # Fails if the simulator's library, its hook or the package is not where the installed program
+    # looks.
     def test_2_sim_run(self):
         if cached("ANYACCEL_SIM") != "ON" or cached("ANYACCEL_BUILD_PYTHON") != "ON":
             self.skipTest("this build has no simulator or no Python package")
@@ -134,7 +143,8 @@ class Install(unittest.TestCase):
         done = run(self.prefix / "bin/anyaccel", "sim", "run", "--", os.environ["ANYACCEL_TEST_PYTHON"], "-c", code, env=self.environment)
         self.assertEqual(done.stdout.strip(), f"2.0 {self.prefix / cached('ANYACCEL_PYTHON_DIR')}/anyaccel/__init__.py")
 
-    # Breaks when a LibTorch of another version is taken without a word, or the message names only one side.
+    # Fails if a LibTorch of another version is accepted silently, or the message names only one
+    # version.
     def test_3_other_libtorch_is_refused(self):
         other = self.folder / "libtorch"
         (other / "include/ATen").mkdir(parents=True)
@@ -147,7 +157,7 @@ class Install(unittest.TestCase):
         self.assertIn("LibTorch 2.10.7 was found", text)
         self.assertRegex(text, r"built with LibTorch 2\.1[123]\.\d")
 
-    # Breaks when uninstall forgets a file, or takes one that is not ours.
+    # Fails if uninstall leaves a file behind, or removes a foreign file.
     def test_4_uninstall_leaves_nothing(self):
         foreign = self.prefix / "lib/other.txt"
         foreign.write_text("not ours")

@@ -1,4 +1,6 @@
-"""AnyAccel installed into a folder of a test's own, and projects built outside the tree against it. What a test knows of its build is here, too."""
+"""AnyAccel installed into a temporary folder, projects built against it outside the tree, and facts
+about the tests' own build.
+"""
 import os
 import pathlib
 import re
@@ -8,12 +10,14 @@ import tempfile
 
 SOURCE = pathlib.Path(os.environ["ANYACCEL_SOURCE_DIR"])
 BUILD = pathlib.Path(os.environ["ANYACCEL_BUILD_DIR"])
-# An outside project does not know about our environment.
+# An external project does not have our environment.
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith(("ANYACCEL_", "DS_", "Torch_DIR"))}
 
 
 def run(*command, check=True, **options):
-    """What it wrote is in stdout; in stderr only with `stderr=subprocess.PIPE`."""
+    """Run a command. Its output is in stdout; stderr is separate only with
+    `stderr=subprocess.PIPE`.
+    """
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, **options}
     result = subprocess.run(list(map(str, command)), **options)
     if check and result.returncode:
@@ -27,11 +31,13 @@ def cached(name):
 
 
 def install(case):
-    """Installs for a test class; (its folder, the prefix in it). Both go with the class."""
+    """Install for a test class and return (its folder, the prefix in it). Both are removed with the
+    class.
+    """
     folder = pathlib.Path(tempfile.mkdtemp())
     case.addClassCleanup(shutil.rmtree, folder)
     prefix = folder / "prefix with a space"
-    # The manifest of a real install from this build must stay the one that `uninstall` reads.
+    # `uninstall` must still read the manifest of a real install from this build.
     manifest = BUILD / "install_manifest.txt"
     kept = manifest.read_bytes() if manifest.exists() else None
     if kept is not None:
@@ -50,7 +56,9 @@ def configure(source, build, prefix, *options, check=True):
 
 
 def build_environment(prefix):
-    """With ccache, paths count from the test's folder, so that the next test's other folder finds the same results."""
+    """With ccache, use paths relative to the test's folder, so that the next test's folder gets the
+    same results.
+    """
     return {**ENVIRONMENT, "CCACHE_BASEDIR": str(pathlib.Path(prefix).parent), "CCACHE_NOHASHDIR": "1"}
 
 

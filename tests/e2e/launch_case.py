@@ -1,4 +1,6 @@
-"""What tests of `anyaccel launch` have in common: jobs of shell scripts that say when they are up, and what is left of them."""
+"""Shared parts of the tests of `anyaccel launch`: jobs of shell scripts that report when they are
+up, and checks for leftovers.
+"""
 import json
 import os
 import pathlib
@@ -14,7 +16,7 @@ SMALL = "--context 32 --hidden 32 --intermediate 48 --layers 2 --heads 2 --kv-he
 
 
 class Jobs:
-    """For a test case that has a folder, `self.folder`, and can tell what is left of a job: assert_nothing_left()."""
+    """Mixin for test cases with a folder, `self.folder`, and a method assert_nothing_left()."""
 
     def write(self, name, text):
         path = self.folder / name
@@ -22,9 +24,9 @@ class Jobs:
         return str(path)
 
     def started(self, process, ranks):
-        """A launcher's process, when each of its ranks has made a file up*."""
+        """Return the launcher's process once each of its ranks has created a file up*."""
         def end():
-            # Of a test that failed: nothing of it may stand in the next one's way.
+            # After a failed test, nothing may disturb the next one.
             process.kill()
             process.wait()
             process.stdout.close()
@@ -39,11 +41,13 @@ class Jobs:
         return process
 
     def why_not_up(self):
-        """What servers that start ranks have to say when they do not start them."""
+        """Return the output of servers that failed to start ranks."""
         return ""
 
     def check_train(self, options=""):
-        """Trains with one rank on another host and with four on two hosts, by the case's launch(), and compares the losses."""
+        """Train with one rank on another host and with four ranks on two hosts, using the case's
+        launch(), and compare the losses.
+        """
         self.write("text.txt", "".join(f"line {i} of a text that repeats itself\n" for i in range(400)))
         self.write("one", "host2 slots=1\n")
         losses = []
@@ -59,8 +63,11 @@ class Jobs:
             self.assertLess(abs(one - four), 1e-5 * one, losses)
 
     def assert_gone_soon(self, since):
-        """A few seconds are promised on a machine that has time for it, and are measured by benchmarks; beside other work (a load average of a minute tells of
-        it too late) 30 are enough to say that nothing waited for a timeout."""
+        """Check that nothing was waited for until a timeout.
+
+        The promise is a few seconds on an idle machine, which benchmarks measure. On a busy
+        machine, 30 s are allowed: the load average reacts too late to tell whether it is busy.
+        """
         self.assert_nothing_left()
         self.assertLess(time.monotonic() - since, 30)
 
@@ -72,7 +79,7 @@ class LaunchCase(Jobs, unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(os.path.realpath(folder.name))
-        # The Python of the tests is the one at hand, and no .deepspeed_env of the user's is read.
+        # Use the tests' Python, and no .deepspeed_env of the user.
         self.variables = {"PATH": os.path.dirname(PYTHON) + os.pathsep + BIN + os.pathsep + os.environ["PATH"], "HOME": str(self.folder),
                           "DS_ACCELERATOR": "cpu"}
 
@@ -80,14 +87,16 @@ class LaunchCase(Jobs, unittest.TestCase):
         return shell(line, cwd=self.folder, **{**self.variables, **variables})
 
     def start_line(self, launch, script, ranks):
-        """The launcher that `launch`, a line, is, with ranks of a shell script, in a session of its own; returns when all ranks say that they are up."""
+        """Start the command line `launch` in its own session, with ranks of a shell script, and
+        return once all ranks are up.
+        """
         self.write("script.sh", script)
         process = subprocess.Popen(["bash", "-c", f"exec {launch} sh script.sh"], cwd=self.folder, env={**os.environ, **self.variables},
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
         return self.started(process, ranks)
 
     def left(self):
-        """Numbers and command lines of processes that have this test's folder as theirs."""
+        """Return (id, command line) of processes whose working directory is this test's folder."""
         found = []
         for name in os.listdir("/proc"):
             try:

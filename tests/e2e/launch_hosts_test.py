@@ -1,4 +1,6 @@
-"""`anyaccel launch` over three hosts, each with a network, processes, /dev/shm, /tmp and an ssh server of its own; by ssh and by pdsh."""
+"""`anyaccel launch` with ssh and pdsh over three simulated hosts with separate networks, processes,
+/dev/shm, /tmp and ssh servers.
+"""
 import os
 import shutil
 import signal
@@ -12,7 +14,8 @@ from launch_case import PYTHON, Jobs
 from launch_output import STREAM, check_streams
 from shell import BIN, wait_for
 
-# Seconds that a connection may be silent; what is cut off is found out by both sides within a few times that.
+# Seconds that a connection may be silent. Both sides notice a lost connection within a few times
+# that.
 SILENCE = {"ANYACCEL_LAUNCH_SILENCE": "3"}
 
 
@@ -20,7 +23,7 @@ class OverHosts(Jobs):
     """The tests, for each launcher."""
     launcher = ""
     reduce_over = ("pairs", "hosts")
-    # What the launcher passes to its ssh client.
+    # The variables that the launcher passes to its ssh client.
     debug = {}
 
     def setUp(self):
@@ -36,12 +39,13 @@ class OverHosts(Jobs):
         return self.hosts[at].run(self.line(rest, hostfile), cwd=self.folder, **{**self.variables, **variables})
 
     def start(self, script, ranks, options="", hostfile="hosts", at=0, **variables):
-        """Starts ranks of a shell script and returns when all say that they are up."""
+        """Start ranks of a shell script and return once all are up."""
         self.write("script.sh", script)
         process = self.hosts[at].start("exec " + self.line(options + " sh script.sh", hostfile), cwd=self.folder, **{**self.variables, **variables})
         return self.started(process, ranks)
 
-    # Breaks when ranks of uneven hosts are numbered wrongly, a word is changed by a shell or by the launcher on its way, or another host gets an address of this one.
+    # Fails if ranks of uneven hosts are numbered wrongly, a shell or the launcher changes an
+    # argument, or another host gets a loopback address.
     def test_variables_and_words(self):
         result = self.launch("""sh -c 'echo "$(hostname) $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR $1"' sh "it's  \\$HOME 100%h %% %n" """)
         rest = "10.77.0.1 it's  $HOME 100%h %% %n"
@@ -49,13 +53,15 @@ class OverHosts(Jobs):
                          [f"host1 0 0 4 1 0 3 {rest}", f"host2 1 0 4 2 1 3 {rest}", f"host2 2 1 4 2 1 3 {rest}", f"host3 3 0 4 1 2 3 {rest}"], result.stderr)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
 
-    # Breaks when variables of files or of the launcher do not reach other hosts, or others do.
+    # Fails if variables of files or of the launcher do not reach other hosts, or variables that
+    # should not do.
     def test_passed_on(self):
         self.write(".deepspeed_env", "\n# mine\nMINE=a b%h\n")
         result = self.launch("""sh -c 'echo "$MINE $UCX_TEST $SECRET"'""", UCX_TEST="7", SECRET="x")
         self.assertEqual(result.stdout, "a b%h 7 \n" * 4, result.stderr)
 
-    # Breaks when ranks of a C++ program on several hosts do not find each other, or add wrongly, or leave shared memory.
+    # Fails if ranks of a C++ program on several hosts do not find each other, compute a wrong sum,
+    # or leave shared memory.
     def test_all_reduce(self):
         for hostfile in self.reduce_over:
             result = self.launch(f"{BIN}/all_reduce_job", hostfile)
@@ -63,11 +69,13 @@ class OverHosts(Jobs):
             self.assertRegex(result.stdout, "(?m)^all_reduce ok: 4 ranks on cpu, [0-9]+ results right, ")
             self.assert_nothing_left()
 
-    # Breaks when training does not run on another host, its output does not come here, or ranks of two hosts train something else than one rank does.
+    # Fails if training does not run on another host, its output does not arrive, or two hosts
+    # compute different losses than one rank.
     def test_train(self):
         self.check_train("--force_multi")
 
-    # Breaks when a rank's end by a signal is not told with its host, its exit code or last words are lost, or anything stays on any host.
+    # Fails if the report of a rank killed by a signal lacks its host, its exit code or last output
+    # is lost, or processes survive on any host.
     def test_rank_killed(self):
         process = self.start("touch up$RANK; if [ $RANK = 2 ]; then until [ -e go ]; do sleep 0.01; done; echo why >&2; kill -KILL $$; fi;"
                              "(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; sleep 1000", 4)
@@ -80,7 +88,8 @@ class OverHosts(Jobs):
         self.assertNotIn("launch report", error)
         self.assert_gone_soon(begin)
 
-    # Breaks when a signal does not reach ranks of other hosts, what they say then is lost, or they stay.
+    # Fails if a signal does not reach ranks of other hosts, their last output is lost, or they
+    # survive.
     def test_signal(self):
         process = self.start("trap 'echo saved; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done", 4)
         os.kill(process.inner, signal.SIGTERM)
@@ -89,7 +98,7 @@ class OverHosts(Jobs):
         self.assertEqual((process.returncode, out), (143, "saved\n" * 4), error)
         self.assert_gone_soon(begin)
 
-    # Breaks when ranks on other hosts outlive a launcher that is killed.
+    # Fails if ranks on other hosts outlive a killed launcher.
     def test_launcher_killed(self):
         process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000", 4)
         begin = time.monotonic()
@@ -97,7 +106,7 @@ class OverHosts(Jobs):
         process.wait()
         self.assert_gone_soon(begin)
 
-    # Breaks when a job waits for ever for a host whose ssh server died, or that host's ranks stay.
+    # Fails if a job waits forever for a host whose ssh server died, or that host's ranks survive.
     def test_sshd_dies(self):
         self.addCleanup(self.hosts[1].start_sshd)
         process = self.start("touch up$RANK; trap '' TERM; sleep 1000", 4)
@@ -108,7 +117,8 @@ class OverHosts(Jobs):
         self.assertIn("host2 ended the job first: exit code 255: it cannot be reached, or its connection was lost", error)
         self.assert_gone_soon(begin)
 
-    # Breaks when a full disk of one host ends the ranks of others, lines are lost, or the exit code says that all went well.
+    # Fails if a full disk of one host ends other hosts' ranks, lines are lost, or the exit code
+    # reports success.
     def test_full_disk(self):
         logs = self.folder / "logs"
         logs.mkdir()
@@ -131,7 +141,8 @@ class OverHosts(Jobs):
             rest = "".join(line[len(prefix):] + "\n" for line in error[0].splitlines() if line.startswith(prefix))
             self.assertEqual(kept + rest, "".join(f"{i}\n" for i in range(1, 30001)))
 
-    # Breaks when bytes are lost, changed or change places on their way, as in pdsh's own hands: those behind a NUL, and lines that do not end.
+    # Fails if bytes are lost, changed or reordered, as by pdsh: those after a NUL, and unterminated
+    # lines.
     def test_output(self):
         self.check_output(8)
 
@@ -142,7 +153,8 @@ class OverHosts(Jobs):
             self.assertEqual(check_streams(process.stdout, 4, megabytes), [])
             self.assertEqual((process.stderr.read(), process.wait()), (b"", 0))
 
-    # Breaks when a line is lost or cut, also by one of another host, or changes its place among those of its rank, while the reader is slow.
+    # Fails if a line is lost, mixed with another host's or reordered within its rank while the
+    # reader is slow.
     def test_prefixed_output(self):
         self.check_prefixed_output(50000)
 
@@ -158,7 +170,8 @@ class OverHosts(Jobs):
             self.assertEqual(process.stderr.read(), "")
         self.assertEqual(seen, [count] * 4)
 
-    # Breaks when a host plans with the launching host's processors rather than with those that its own ssh server may use.
+    # Fails if a host plans with the launching host's CPUs instead of those that its own ssh server
+    # may use.
     def test_own_topology(self):
         cpus = sorted(os.sched_getaffinity(0))
         if len(cpus) < 2:
@@ -172,7 +185,8 @@ class OverHosts(Jobs):
         self.assertEqual(said["1"], str(cpus[-1]), result.stderr)
         self.assertNotEqual(said["0"], said["1"])
 
-    # Breaks when --ssh_port, --launcher_args or the launcher's own variables do not reach ssh, or one takes the place of another.
+    # Fails if --ssh_port, --launcher_args or the launcher's own variables do not reach ssh, or
+    # override each other.
     def test_arguments(self):
         result = self.launch(f"--ssh_port 2222 --launcher_args '{self.arguments}' sh -c 'echo $SSH_CONNECTION'", **self.debug)
         self.assertEqual([line.split()[-1] for line in result.stdout.splitlines()], ["2222"] * 4, result.stderr)
@@ -180,9 +194,10 @@ class OverHosts(Jobs):
 
 
 class Cut:
-    """Tests that wait for limits of time."""
+    """Tests that wait for timeouts."""
 
-    # Breaks when a host that cannot be reached at the start is not named, is waited for without an end, or the others run without it.
+    # Fails if a host that is unreachable at the start is not named or waited for forever, or other
+    # hosts run without it.
     def test_unreachable(self):
         self.addCleanup(self.hosts[1].link, up=True)
         self.hosts[1].link(up=False)
@@ -196,7 +211,8 @@ class Cut:
         self.assertIn("host2 cannot be reached by ssh", result.stderr)
         self.assertFalse((self.folder / "started").exists())
 
-    # Breaks when a job hangs because the network of a host is gone, or the ranks of that host go on without it: a cut network ends no connection.
+    # Fails if a job hangs because a host's network is down, or that host's ranks continue: a lost
+    # network closes no connection.
     def test_cut_off(self):
         self.check_cut_off("", "trap '' TERM; sleep 1000")
 
@@ -214,13 +230,15 @@ class Cut:
 
 
 class CutLong(Cut):
-    """And more of them, which are not for each run."""
+    """More of them, which are too slow for each run."""
 
-    # Breaks as test_cut_off does, where a launcher on the host that is cut off waits for its output to be taken, which nobody does any more.
+    # Fails like test_cut_off if a launcher on the disconnected host blocks on output that nobody
+    # reads.
     def test_cut_off_with_output(self):
         self.check_cut_off("--prefix_output", "exec yes")
 
-    # Breaks when the launcher's own host is cut off and the ranks of the others, or it, go on for ever.
+    # Fails if, when the launcher's own host is disconnected, the launcher or other hosts' ranks run
+    # forever.
     def test_launcher_cut_off(self):
         self.addCleanup(self.hosts[2].link, up=True)
         process = self.start("touch up$RANK; sleep 1000", 4, hostfile="pairs", at=2, **SILENCE)
@@ -229,7 +247,7 @@ class CutLong(Cut):
         self.assertEqual(process.returncode, 255, error)
         self.assert_nothing_left()
 
-    # Breaks when a launcher that nobody cuts off takes silence of its ranks for the end of a connection.
+    # Fails if a connected launcher mistakes silence of its ranks for a lost connection.
     def test_silent_ranks(self):
         result = self.launch("sh -c 'sleep 8; echo done'", **SILENCE)
         self.assertEqual((result.returncode, result.stdout), (0, "done\n" * 4), result.stderr)
@@ -247,7 +265,7 @@ class Pdsh(OverHosts, HostsTest):
     arguments = "-l root"
     debug = {"PDSH_SSH_ARGS_APPEND": "-v  -o LogLevel=DEBUG1", "PDSH_CONNECT_TIMEOUT": "20", "PDSH_RCMD_TYPE": "rsh"}
 
-    # Breaks when a pdsh that is not there is found out by each host, or not named.
+    # Fails if a missing pdsh is noticed only on each host, or not named.
     def test_not_installed(self):
         folder = self.folder / "bin"
         folder.mkdir()

@@ -1,4 +1,6 @@
-"""`anyaccel launch` through MPI's launchers over three hosts, each with a network, processes, /dev/shm, /tmp and an ssh server of its own."""
+"""`anyaccel launch` with MPI's launchers over three simulated hosts with separate networks,
+processes, /dev/shm, /tmp and ssh servers.
+"""
 import os
 import signal
 import time
@@ -12,7 +14,7 @@ from shell import BIN, wait_for
 
 
 class OverHosts(Jobs):
-    """The tests, for each launcher. It runs on host1, which is not the first of the host file."""
+    """The tests, for each launcher. They run on host1, which is not the first in the host file."""
     runner = ""
     silence = {}
     more = {}
@@ -34,12 +36,13 @@ class OverHosts(Jobs):
         return self.hosts[0].run(self.line(rest, hostfile), cwd=self.folder, **{**self.variables, **variables})
 
     def start(self, script):
-        """Starts four ranks of a shell script and returns when all say that they are up."""
+        """Start four ranks of a shell script and return once all are up."""
         self.write("script.sh", script)
         process = self.hosts[0].start("exec " + self.line("sh script.sh"), cwd=self.folder, **self.variables)
         return self.started(process, 4)
 
-    # Breaks when ranks of uneven hosts are others than the host file says, or a word or a variable is changed on its way.
+    # Fails if ranks of uneven hosts differ from the host file, or an argument or variable is
+    # changed.
     def test_variables_and_words(self):
         self.write(".deepspeed_env", "MINE=a, \"b\"; it's $HOME\n")
         result = self.launch("""sh -c 'echo "$(hostname) $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR $MASTER_PORT <$MINE> <$PYTHONTEST> <$1> <$2>"' """
@@ -50,7 +53,8 @@ class OverHosts(Jobs):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assert_nothing_left()
 
-    # Breaks when ranks of a C++ program on several hosts do not find each other, or add wrongly, or leave shared memory.
+    # Fails if ranks of a C++ program on several hosts do not find each other, compute a wrong sum,
+    # or leave shared memory.
     def test_all_reduce(self):
         for hostfile in ("pairs", "hosts"):
             result = self.launch(f"{BIN}/all_reduce_job", hostfile)
@@ -58,11 +62,13 @@ class OverHosts(Jobs):
             self.assertRegex(result.stdout, "all_reduce ok: 4 ranks on cpu, [0-9]+ results right, ")
             self.assert_nothing_left()
 
-    # Breaks when training does not run as processes of an MPI, or ranks of two hosts train something else than one rank does.
+    # Fails if training does not run as MPI processes, or two hosts compute different losses than
+    # one rank.
     def test_train(self):
         self.check_train()
 
-    # Breaks when the exit code or the signal of a rank on another host is not the launcher's, or anything stays on any host.
+    # Fails if the launcher does not return the exit code or signal of a rank on another host, or
+    # processes survive on any host.
     def test_failure(self):
         for end, code, words in (("exit 7", 7, "exit code 7"), ("kill -KILL $$", 137, "signal 9")):
             process = self.start(f"touch up$RANK; if [ $RANK = 3 ]; then until [ -e go ]; do sleep 0.01; done; echo why >&2; {end}; fi;"
@@ -78,7 +84,8 @@ class OverHosts(Jobs):
             for path in [*self.folder.glob("up*"), self.folder / "go"]:
                 path.unlink()
 
-    # Breaks when a signal does not reach ranks of other hosts, they have no time to end by themselves, or they stay.
+    # Fails if a signal does not reach ranks of other hosts, they get no time to shut down
+    # gracefully, or they survive.
     def test_signal(self):
         process = self.start("trap 'sleep 1.5; touch saved$RANK; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done")
         os.kill(process.inner, signal.SIGTERM)
@@ -87,7 +94,7 @@ class OverHosts(Jobs):
         self.assertEqual((process.returncode, len(list(self.folder.glob("saved*")))), (143, 4), error)
         self.assert_gone_soon(begin)
 
-    # Breaks when anything on any host outlives a launcher that is killed.
+    # Fails if a process on any host outlives a killed launcher.
     def test_killed_launcher(self):
         process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000")
         os.kill(process.inner, signal.SIGKILL)
@@ -95,7 +102,8 @@ class OverHosts(Jobs):
         process.communicate(timeout=100)
         self.assert_gone_soon(begin)
 
-    # Breaks when anything on any host outlives the MPI launcher, or its end by a signal counts as success.
+    # Fails if a process on any host outlives the MPI launcher, or its death by a signal counts as
+    # success.
     def test_killed_runner(self):
         process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000")
         guard = hosts.child_of(process.inner)
@@ -105,7 +113,7 @@ class OverHosts(Jobs):
         self.assertEqual(process.returncode, 137, error)
         self.assert_gone_soon(begin)
 
-    # Breaks when a host that cannot be reached is a success, or ranks of others stay.
+    # Fails if an unreachable host counts as success, or ranks of other hosts survive.
     def test_unreachable(self):
         self.write("hosts", "host1 slots=1\nhost9 slots=1\n")
         result = self.launch("sh -c 'trap \"\" TERM; sleep 1000'", **self.silence)
@@ -113,7 +121,7 @@ class OverHosts(Jobs):
         self.assertIn("host9", result.stdout + result.stderr)
         self.assert_nothing_left()
 
-    # Breaks when ranks of another host are not where its own topology says, or the launcher binds.
+    # Fails if ranks of another host are not bound by its own topology, or the launcher binds them.
     def test_binding(self):
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest("one CPU is no choice")
@@ -130,11 +138,14 @@ class OverHosts(Jobs):
 class OpenMPI(OverHosts, HostsTest):
     runner = "openmpi"
 
-    # Fails if a lost link leaves the launcher, other ranks or the host's own ranks running. Open MPI alone takes 8 minutes.
+    # Fails if a lost link leaves the launcher, other ranks or the host's own ranks running. Open
+    # MPI alone takes 8 minutes.
     def test_cut_off(self):
         self.variables["ANYACCEL_LAUNCH_SILENCE"] = "5"
         process = self.start("trap '' TERM; touch up$RANK; sleep 1000")
         self.addCleanup(self.hosts[1].link, up=True)
+        # TCP sends no keepalives while data are unacknowledged, so Open MPI would notice after 15 minutes.
+        wait_for(lambda: all(line.split()[2] == "0" for host in self.hosts for line in host.run("ss -Htn").stdout.splitlines()))
         self.hosts[1].link(up=False)
         begin = time.monotonic()
         _, error = process.communicate(timeout=100)
@@ -147,7 +158,7 @@ class OpenMPI(OverHosts, HostsTest):
 class MPICH(OverHosts, HostsTest):
     runner = "mpich"
 
-    # MPICH 4.0's mpiexec goes on without a host that its ssh cannot reach, for ever.
+    # MPICH 4.0's mpiexec continues forever without a host that its ssh cannot reach.
     silence = {"ANYACCEL_LAUNCH_SILENCE": "5"}
 
 
@@ -156,7 +167,9 @@ class IntelMPI(OverHosts, HostsTest):
 
 
 class Slurm(OverHosts, HostsTest):
-    """A controller on the first host, which is not the first of the host file, and a daemon on each."""
+    """A controller on the first host, which is not the first in the host file, and a daemon on each
+    host.
+    """
     runner = "slurm"
 
     @classmethod
@@ -174,7 +187,7 @@ class Slurm(OverHosts, HostsTest):
         except AssertionError:
             raise unittest.SkipTest("no Slurm can be started here: " + cls.hosts[0].run("tail -n 3 /run/slurm/slurm*.log").stdout) from None
 
-    # Breaks when a host that Slurm does not know is a success.
+    # Fails if a host unknown to Slurm counts as success.
     def test_unreachable(self):
         self.write("hosts", "host1 slots=1\nhost9 slots=1\n")
         result = self.launch("true")

@@ -1,4 +1,4 @@
-"""`anyaccel launch` through MPI's launchers on this machine, whichever of them are here."""
+"""`anyaccel launch` with those of MPI's launchers that are installed on this machine."""
 import contextlib
 import glob
 import json
@@ -16,7 +16,8 @@ import unittest
 import slurm
 from launch_case import PYTHON, LaunchCase
 
-# MPI's library by its binary interface: where MPI_COMM_WORLD is a number, and where an address.
+# MPI's library through its binary interface. MPI_COMM_WORLD is a number or an address, depending on
+# the implementation.
 PROGRAM = """
 import ctypes, os, sys
 name, world = sys.argv[1:]
@@ -32,7 +33,7 @@ assert mpi.MPI_Finalize() == 0
 
 
 class Runner:
-    """What holds for each; a class below says which."""
+    """Tests that hold for each runner; a subclass selects it."""
     runner = library = world = None
     more = {}
 
@@ -47,7 +48,7 @@ class Runner:
     def start(self, script):
         return self.start_line(self.launch, script, 3)
 
-    # Breaks when a rank takes itself for another one, or a word or a variable is changed on its way.
+    # Fails if a rank mistakes itself for another one, or an argument or variable is changed.
     def test_variables_and_words(self):
         self.write(".deepspeed_env", "MINE=a, \"b\"; it's $HOME\n")
         result = self.run_line(self.launch + """sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR <$MINE> <$PYTHONTEST> <$1> <$2>"' """
@@ -57,7 +58,7 @@ class Runner:
             self.assertIn(f"{rank} {rank} 3 3 0 1 {rest}", result.stdout, result.stderr)
         self.assertEqual(result.returncode, 0, result.stderr)
 
-    # Breaks when the program is not a process of the MPI that started it.
+    # Fails if the program is not a process of the MPI that started it.
     def test_mpi_program(self):
         self.write("mpi.py", PROGRAM)
         library = self.library or os.path.join(os.path.dirname(shutil.which("mpiexec.hydra", path=self.variables["PATH"])), "../lib/libmpi.so.12")
@@ -66,13 +67,14 @@ class Runner:
         result = self.run_line(self.launch + f"--no_local_rank mpi.py {library} {self.world}")
         self.assertEqual(sorted(result.stdout.splitlines()), ["0 0 of 3", "1 1 of 3", "2 2 of 3"], result.stderr)
 
-    # Breaks when ranks of a program over src/comm do not find each other by what the launcher says.
+    # Fails if ranks of a program that uses src/comm do not find each other through the launcher's
+    # variables.
     def test_all_reduce(self):
         result = self.run_line(self.launch + "all_reduce_job")
-        done = [line for line in result.stdout.splitlines() if "CCL_WARN" not in line]  # oneCCL's, where it is
+        done = [line for line in result.stdout.splitlines() if "CCL_WARN" not in line]  # printed by oneCCL, if it is installed
         self.assertEqual((result.returncode, len(done)), (0, 1), result.stdout + result.stderr)
 
-    # Breaks when the runner's own mapping of exit codes hides the rank's, or ranks stay.
+    # Fails if the runner's own exit code hides the rank's, or ranks survive.
     def test_failure(self):
         for end, code, words in (("exit 7", 7, "exit code 7"), ("kill -KILL $$", 137, "signal 9"), ("kill -SEGV $$", 139, "signal 11")):
             process = self.start(f"touch up$RANK; if [ $RANK = 2 ]; then until [ -e go ]; do sleep 0.01; done; echo why >&2; {end}; fi; trap '' TERM; sleep 1000")
@@ -88,7 +90,7 @@ class Runner:
             for path in glob.glob(str(self.folder / "up*")) + [self.folder / "go"]:
                 os.remove(path)
 
-    # Breaks when the rank that failed first is not the one whose code counts.
+    # Fails if the exit code is not that of the rank that failed first.
     def test_first_in_time(self):
         process = self.start("touch up$RANK; echo $$ > pid$RANK; until [ -e go ]; do sleep 0.01; done; case $RANK in 2) exit 9;; 1) trap '' TERM; sleep 1000;;"
                              "0) while kill -0 $(cat pid2) 2>/dev/null; do sleep 0.01; done; trap '' TERM; sleep 0.2; exit 3;; esac")
@@ -96,7 +98,8 @@ class Runner:
         _, error = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 9, error)
 
-    # Breaks when a signal to the launcher does not reach ranks, or they have no time to end by themselves.
+    # Fails if a signal to the launcher does not reach ranks, or they get no time to shut down
+    # gracefully.
     def test_signal(self):
         process = self.start("trap 'sleep 1.5; echo saved $RANK; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done")
         process.send_signal(signal.SIGTERM)
@@ -107,7 +110,7 @@ class Runner:
             self.assertIn(f"saved {rank}\n", out, error)
         self.assert_gone_soon(begin)
 
-    # Breaks when anything outlives a launcher that is killed, also daemons.
+    # Fails if a process, or a daemon, outlives a killed launcher.
     def test_killed_launcher(self):
         process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000")
         process.kill()
@@ -115,11 +118,11 @@ class Runner:
         process.wait()
         self.assert_gone_soon(begin)
 
-    # Breaks when ranks outlive the MPI launcher, or its end by a signal counts as success.
+    # Fails if ranks outlive the MPI launcher, or its death by a signal counts as success.
     def test_killed_runner(self):
         process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000")
         for number, _ in self.left():
-            # The guard's child, the launcher's grandchild.
+            # The guard's child, which is the launcher's grandchild.
             try:
                 parent = int(pathlib.Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[1])
                 above = int(pathlib.Path(f"/proc/{parent}/stat").read_text().rsplit(")", 1)[1].split()[1])
@@ -133,7 +136,7 @@ class Runner:
         self.assertEqual(process.returncode, 137, error)
         self.assert_gone_soon(begin)
 
-    # Breaks when an agent that is killed leaves its rank, or the others go on without it.
+    # Fails if a killed agent leaves its rank running, or other ranks continue without it.
     def test_killed_agent(self):
         process = self.start("trap '' TERM; (setsid sleep 1000 > /dev/null 2>&1 &); echo $(cut -d' ' -f4 /proc/$(cut -d' ' -f4 /proc/$$/stat)/stat) > agent$RANK; touch up$RANK; sleep 1000")
         os.kill(int((self.folder / "agent1").read_text()), signal.SIGKILL)
@@ -142,7 +145,7 @@ class Runner:
         self.assertEqual(process.returncode, 137, error)
         self.assert_gone_soon(begin)
 
-    # Breaks when ranks are not where the plan says that they are, as when MPI binds too.
+    # Fails if ranks are not bound as planned, for example because MPI binds too.
     def test_binding(self):
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest("one CPU is no choice")
@@ -153,9 +156,9 @@ class Runner:
         result = self.run_line(line)
         self.assertEqual(sorted(result.stdout.splitlines()), [f"{rank['rank']} {rank['cores']}" for rank in plan["ranks"]], result.stderr)
 
-    # Breaks when an option of output is lost on the way to the agents.
+    # Fails if an output option does not reach the agents.
     def test_output(self):
-        # Open MPI passes on pieces of 4096 bytes, whatever they cut.
+        # Open MPI forwards pieces of 4096 bytes, wherever they end.
         result = self.run_line(self.launch + "--prefix_output seq 100")
         for rank in range(3):
             lines = [line for line in result.stdout.splitlines() if line.startswith(f"[rank {rank}] ")]
@@ -172,7 +175,7 @@ class Runner:
             found, = glob.glob(str(self.folder / f"logs/*_rank{rank}.log"))
             self.assertEqual(pathlib.Path(found).read_text(), f"out {rank}\nerr {rank}\n")
 
-    # Breaks when what cannot work is found out by each rank.
+    # Fails if an impossible job is noticed only by each rank.
     def test_refusals(self):
         for line, words in ((self.launch + "no-such-program", "there is no program 'no-such-program'"),
                             (f"anyaccel launch --launcher {self.runner} --num_accelerators 4000 true", "--oversubscribe")):
@@ -183,7 +186,7 @@ class Runner:
 class OpenMPI(Runner, LaunchCase):
     runner, library, world = "openmpi", "libmpi.so.40", "address"
 
-    # Breaks when a user who is root is left to an mpirun whose advice cannot be followed here.
+    # Fails if a root user gets advice from mpirun that cannot be followed here.
     @unittest.skipUnless(os.geteuid() == 0, "only root is refused")
     def test_root(self):
         result = self.run_line(self.launch + "true", OMPI_ALLOW_RUN_AS_ROOT="")
@@ -198,13 +201,13 @@ class MPICH(Runner, LaunchCase):
 
 
 class IntelMPI(Runner, LaunchCase):
-    # Its library lies beside its programs.
+    # Its library is next to its programs.
     runner, world = "impi", "number"
 
 
 @unittest.skipUnless(os.geteuid() == 0, "a Slurm of the test's own wants root")
 class Slurm(Runner, LaunchCase):
-    """A controller and one node's daemon, on ports and with a key of the test's own."""
+    """A controller and one node's daemon with the test's own ports and key."""
     runner = "slurm"
 
     @classmethod

@@ -1,7 +1,9 @@
-"""Much output of several ranks into one stream, such that each rank's bytes can be told from the others' and lost or moved ones are found."""
+"""Output of several ranks into one stream, in which each rank's bytes can be identified and lost or
+reordered ones detected.
+"""
 
-# A rank's program: all bytes of rank R have R in their two highest bits; the others run through a sequence that does not repeat for a long time. Among them
-# are NUL and the ends of lines.
+# A rank's program. The two highest bits of each byte of rank R are R; the others follow a sequence
+# with a long period, which includes NUL and line ends.
 STREAM = """import os, sys
 rank = int(os.environ["RANK"])
 table = bytes(64 * rank + i % 64 for i in range(256))
@@ -14,7 +16,7 @@ for block in range(int(sys.argv[1])):
 
 
 def check_streams(stream, ranks, megabytes):
-    """Reads to the end and returns what is wrong."""
+    """Read to the end and return a list of problems."""
     others = [bytes(value for value in range(256) if value // 64 != rank) for rank in range(ranks)]
     tables = [bytes(64 * rank + i % 64 for i in range(256)) for rank in range(ranks)]
     rest = [b""] * ranks

@@ -1,5 +1,6 @@
-"""Host files, filters and core lists as DeepSpeed's own functions read them, on a table of cases and on random ones. Where ours differ on purpose the
-table says why."""
+"""Host files, filters and core lists compared with DeepSpeed's own functions, on a table of cases
+and on random ones. The table explains deliberate differences.
+"""
 import json
 import os
 import pathlib
@@ -13,10 +14,11 @@ from shell import shell
 
 PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
 DATA = pathlib.Path(os.environ["ANYACCEL_SOURCE_DIR"]) / "tests/data/topologies"
-# 112 cores with numbers from 0.
+# 112 cores, numbered from 0.
 MACHINE = DATA / "sockets_of_56.xml"
 
-# Reads cases from the first file and writes what DeepSpeed makes of them into the second; its log goes to standard output.
+# Reads cases from the first file and writes DeepSpeed's results to the second. DeepSpeed's log goes
+# to standard output.
 JUDGE = """import json, sys
 from deepspeed.launcher.runner import fetch_hostfile, parse_inclusion_exclusion
 from deepspeed.utils.numa import parse_range_list
@@ -35,7 +37,7 @@ json.dump(out, open(sys.argv[2], "w"))
 """
 
 TWO = "a slots=4\nb slots=2\n"
-# Both the same: a file, --include, --exclude.
+# Cases with equal results: a file, --include, --exclude.
 HOSTS = [
     (TWO, "", ""), ("# first\n\n  a slots=4  \n#b slots=1\nb\tslots=2 max_slots=8\n", "", ""), ("a slots=00002\n", "", ""), ("a slots=2", "", ""),
     ("b slots=1\na slots=1\n", "", ""), ("a slots=1\r\nb slots=1\r\n", "", ""), ("a slots=0\nb slots=2\n", "", ""), ("a slots=0\nb slots=2\n", "", "a"),
@@ -46,7 +48,7 @@ HOSTS = [
     (TWO, "c", ""), (TWO, "a:4", ""), (TWO, "a:", ""), (TWO, "a:x", ""), (TWO, "a:-1", ""), (TWO, "a@", ""), (TWO, "@", ""), (TWO, "a:0:1", ""), (TWO, "a:0,", ""),
     (TWO, "", "a"), (TWO, "", "a:0"), (TWO, "", "b:1,0"), (TWO, "", "a:3@b:0,0"), (TWO, "", "a:0@a"), (TWO, "", "c"), (TWO, "", "a:9"), (TWO, "a", "b"),
 ]
-# What DeepSpeed reads (nothing: it refuses), what ours does, and why.
+# Deliberate differences: DeepSpeed's result (None: it rejects the case), ours, and the reason.
 HOSTS_ON_PURPOSE = [
     (("a slots=4abc\n", "", ""), [["a", [0, 1, 2, 3]]], None, "a number that went wrong is no number"),
     (("a slots=2,3\n", "", ""), [["a", [0, 1]]], [["a", [2, 3]]], "slots may have names"),
@@ -110,15 +112,16 @@ class Parsers(unittest.TestCase):
                 self.assertEqual(answer, table[[entry[0] for entry in table].index(case)][1], f"DeepSpeed changed: {case!r}")
                 self.assertEqual(ours(*case), want, repr(case))
 
-    # Breaks when a host file or a filter chooses other hosts and slots than with DeepSpeed, or what it refuses is taken.
+    # Fails if a host file or filter selects different hosts and slots than in DeepSpeed, or is
+    # accepted although DeepSpeed rejects it.
     def test_hosts(self):
         self.compare(HOSTS, ours_hosts)
 
-    # Breaks when a difference that was chosen is lost, or DeepSpeed no longer differs.
+    # Fails if a deliberate difference is lost, or DeepSpeed no longer differs.
     def test_hosts_on_purpose(self):
         self.compare_on_purpose(HOSTS_ON_PURPOSE, ours_hosts)
 
-    # Breaks as test_hosts does, where nobody thought of the case.
+    # Fails like test_hosts, on random cases.
     def test_random_hosts(self):
         chance = random.Random(1)
         some = lambda *choices: chance.choice(choices)
@@ -135,20 +138,21 @@ class Parsers(unittest.TestCase):
         answers = theirs(cases)
         taken = 0
         for case, want in zip(cases, answers):
-            # Nothing left is nothing to start: see the table.
+            # If no hosts remain, there is nothing to start: see the table.
             self.assertEqual(ours_hosts(*case), want or None, repr(case))
             taken += bool(want)
         self.assertGreater(taken, 30)
 
-    # Breaks when a core list that DeepSpeed reads means other CPUs, or what it refuses is taken.
+    # Fails if a core list means other CPUs than in DeepSpeed, or is accepted although DeepSpeed
+    # rejects it.
     def test_cores(self):
         self.compare([(case,) for case in CORES], ours_cores)
 
-    # Breaks when a difference that was chosen is lost, or DeepSpeed no longer differs.
+    # Fails if a deliberate difference is lost, or DeepSpeed no longer differs.
     def test_cores_on_purpose(self):
         self.compare_on_purpose([((case,), *rest) for case, *rest in CORES_ON_PURPOSE], ours_cores)
 
-    # Breaks as test_cores does, where nobody thought of the case.
+    # Fails like test_cores, on random cases.
     def test_random_cores(self):
         chance = random.Random(2)
         cases = []
@@ -168,7 +172,7 @@ class Parsers(unittest.TestCase):
         for (text,), want in zip(cases, theirs(cases)):
             got = ours_cores(text)
             if want is None and got is not None:
-                # More than DeepSpeed takes: the same numbers in another order, or twice.
+                # Accepted only here: the same numbers in a different order, or repeated.
                 ranges = [[int(end) for end in part.split("-")] for part in text.split(",")]
                 want = sorted({cpu for ends in ranges for cpu in range(ends[0], ends[-1] + 1)})
                 self.assertGreater(sum(ends[-1] - ends[0] + 1 for ends in ranges), 0)

@@ -1,4 +1,6 @@
-"""`anyaccel launch` over several hosts, which are addresses of this machine behind an sshd of the test's own."""
+"""`anyaccel launch` over several hosts, which are addresses of this machine with the test's own
+sshd.
+"""
 import glob
 import os
 import pathlib
@@ -59,19 +61,19 @@ class LaunchSsh(LaunchCase):
     def start(self, script):
         return self.start_line("anyaccel launch " + self.options, script, 3)
 
-    # Breaks when ranks of uneven hosts are numbered wrongly, or a word is changed by the shells on its way.
+    # Fails if ranks of uneven hosts are numbered wrongly, or a shell changes an argument.
     def test_variables_and_words(self):
         result = self.launch("""sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR $1"' sh "it's  \\$HOME" """)
         self.assertEqual(sorted(result.stdout.splitlines()),
                          ["0 0 3 2 0 2 127.0.0.1 it's  $HOME", "1 1 3 2 0 2 127.0.0.1 it's  $HOME", "2 0 3 1 1 2 127.0.0.1 it's  $HOME"], result.stderr)
 
-    # Breaks when .deepspeed_env or exported variables of the launcher do not reach the other hosts.
+    # Fails if .deepspeed_env or exported variables of the launcher do not reach the other hosts.
     def test_passed_on(self):
         self.write(".deepspeed_env", "\n# mine\nMINE=a b\n")
         result = self.launch("""sh -c 'echo "$MINE $UCX_TEST $SECRET"'""", UCX_TEST="7", SECRET="x")
         self.assertEqual(result.stdout, "a b 7 \n" * 3, result.stderr)
 
-    # Breaks when a failure's exit code is lost on the way, or ranks of another host stay.
+    # Fails if the exit code of a failure is lost, or ranks of another host survive.
     def test_failure(self):
         process = self.start("touch up$RANK; if [ $RANK = 2 ]; then until [ -e go ]; do sleep 0.01; done; echo why >&2; exit 7; fi; trap '' TERM; sleep 1000")
         (self.folder / "go").touch()
@@ -83,7 +85,7 @@ class LaunchSsh(LaunchCase):
         self.assertNotIn("report", error)
         self.assert_gone_soon(begin)
 
-    # Breaks when a host whose ranks end quickly is taken for the first that failed.
+    # Fails if a host whose ranks end quickly is reported as the first that failed.
     def test_first_in_time(self):
         process = self.start("touch up$RANK; echo $$ > pid$RANK; until [ -e go ]; do sleep 0.01; done; case $RANK in 0) exit 9;; 1) trap '' TERM; sleep 1000;;"
                              "2) while kill -0 $(cat pid0) 2>/dev/null; do sleep 0.01; done; sleep 0.2; exit 3;; esac")
@@ -91,7 +93,7 @@ class LaunchSsh(LaunchCase):
         _, error = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 9, error)
 
-    # Breaks when a signal to the launcher does not reach ranks on other hosts, or they stay.
+    # Fails if a signal to the launcher does not reach ranks on other hosts, or they survive.
     def test_signal(self):
         process = self.start("trap 'echo saved; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done")
         process.send_signal(signal.SIGTERM)
@@ -100,7 +102,7 @@ class LaunchSsh(LaunchCase):
         self.assertEqual((process.returncode, out), (143, "saved\n" * 3), error)
         self.assert_gone_soon(begin)
 
-    # Breaks when ranks on other hosts outlive a launcher that is killed.
+    # Fails if ranks on other hosts outlive a killed launcher.
     def test_killed_launcher(self):
         process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000")
         process.kill()
@@ -108,7 +110,8 @@ class LaunchSsh(LaunchCase):
         process.wait()
         self.assert_gone_soon(begin)
 
-    # Breaks when ranks outlive the sshd that their host's launcher was started by, or the others go on without them.
+    # Fails if ranks outlive the sshd that started their host's launcher, or other ranks continue
+    # without them.
     def test_sshd_dies(self):
         parent = "$(cut -d' ' -f4 /proc/{}/stat)"
         script = ("touch up$RANK; if [ $RANK = 2 ]; then until [ -e go ]; do sleep 0.01; done; g=" + parent.format("$$") + "; a=" + parent.format("$g") +
@@ -120,7 +123,7 @@ class LaunchSsh(LaunchCase):
         self.assertIn("127.0.0.2", error)
         self.assert_nothing_left()
 
-    # Breaks when a host that cannot be reached is not named, or ranks of the others run without it.
+    # Fails if an unreachable host is not named, or other hosts' ranks run without it.
     def test_unreachable(self):
         self.write("hosts", "127.0.0.1 slots=1\n127.0.0.3 slots=1\n")
         result = self.launch("sh -c 'trap \"\" TERM; sleep 1000'")
@@ -133,13 +136,13 @@ class LaunchSsh(LaunchCase):
         self.assertFalse((self.folder / "started").exists())
         self.assert_nothing_left()
 
-    # Breaks when a single host is not reached although the user forces it.
+    # Fails if a single host is not reached although the user forces it.
     def test_force_multi(self):
         self.write("hosts", "127.0.0.2 slots=1\n")
         result = self.launch("--force_multi sh -c 'echo $RANK $SSH_CONNECTION'")
         self.assertIn("0 127.0.0.", result.stdout, result.stderr)
 
-    # Breaks when the files of ranks are not made where the ranks are.
+    # Fails if the ranks' log files are not created on the ranks' hosts.
     def test_rank_logs(self):
         result = self.launch("--enable_each_rank_log logs sh -c 'echo out $RANK'")
         self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)
@@ -148,7 +151,7 @@ class LaunchSsh(LaunchCase):
 
     @unittest.skipUnless(subprocess.run([PYTHON, "-c", "import torch.distributed as d; raise SystemExit(not d.is_available())"],
                                         capture_output=True).returncode == 0, "the Python of the tests has no torch.distributed")
-    # Breaks when ranks of several hosts do not find each other.
+    # Fails if ranks of several hosts do not find each other.
     def test_all_reduce(self):
         self.write("reduce.py", 
             "import os, torch, torch.distributed as dist\ndist.init_process_group('gloo')\nx = torch.ones(2) * (dist.get_rank() + 1)\ndist.all_reduce(x)\n"

@@ -1,7 +1,9 @@
-"""Every family of models gives the logits and the greedy continuation that transformers' eager attention gives.
+"""Every model family gives the same logits and greedy continuation as transformers' eager
+attention.
 
-Checkpoints are small and random, made here with fixed seeds. All references come from this one process; ours are runs of the program,
-on the chosen accelerator and, for one model of each family, on sim.
+Checkpoints are small and random, created here with fixed seeds. This process computes all
+references; ours come from the program, on the chosen accelerator and, for one model per family, on
+sim.
 """
 import json
 import os
@@ -9,7 +11,7 @@ import shutil
 import tempfile
 import unittest
 
-import random_models  # ends the test where there is no transformers
+import random_models  # ends the test without transformers
 from shell import shell
 
 import numpy as np
@@ -18,7 +20,7 @@ import torch
 SIZES = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=160, initializer_range=0.12, bos_token_id=0, eos_token_id=None, pad_token_id=None)
 IDS = [5, 1, 40, 7, 7, 63, 0, 22, 31, 9, 58, 2]
-LONG = [(i * i + 7 * i) * 29 % 61 for i in range(96)]  # errors of bf16 are compared by their largest: among few values that is chance
+LONG = [(i * i + 7 * i) * 29 % 61 for i in range(96)]  # bf16 is judged by the largest error, which among few values depends on chance
 NEW = 64
 
 
@@ -32,7 +34,7 @@ def longrope(pairs, **more):
 
 
 OPT = dict(ffn_dim=48, init_std=0.12)
-# Family, name of the variation, what it changes. The first of each family runs on sim too.
+# Family, variant, and its changes. The first variant of each family runs on sim too.
 CASES = [
     ("Llama", "plain", dict()),
     ("Llama", "tied, biases, shards", dict(tie_word_embeddings=True, attention_bias=True, mlp_bias=True, shard="10KB")),
@@ -99,7 +101,8 @@ class Families(unittest.TestCase):
         ids, margins = random_models.greedy(model, IDS, NEW)
         sure = next((place for place, margin in enumerate(margins) if margin < 1e-3), NEW)
         self.assertGreater(sure, 0)
-        # One token after the other, and guessed: what is taken back must leave no trace in any family's cache.
+        # Token by token, and with speculation: rejected tokens must leave no trace in any family's
+        # cache.
         for way in ("", "--speculate prompt-lookup:4"):
             done = shell(f"anyaccel generate --model {self.model_folder} --prompt-ids '{' '.join(map(str, IDS))}' -n {NEW} --greedy --json {way}")
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -119,8 +122,8 @@ def add(family, name, changes, on_sim):
     setattr(Families, f"test_{family}_{name}".replace(" ", "_").replace(",", "").replace("'", ""), test)
 
 
-# Each fails when a key of config.json, the name or place of a tensor, or a step of the family's forward pass, with the cache and
-# without, in fp32 or bf16, is other than transformers'.
+# Each test fails if a key of config.json, a tensor's name or place, or a step of the family's
+# forward pass differs from transformers, with and without the cache, in fp32 or bf16.
 seen = set()
 for case in CASES:
     add(*case, on_sim=case[0] not in seen)

@@ -1,6 +1,8 @@
-"""`anyaccel generate --tensor-parallel`: 2, 3 and 4 ranks give the logits and the greedy continuation of transformers and of one rank.
+"""`anyaccel generate --tensor-parallel` with 2, 3 and 4 ranks gives the logits and greedy
+continuation of transformers and of one rank.
 
-Checkpoints are small and random, made here with fixed seeds: key heads and sizes that do not divide, fused weights, biases, experts.
+Checkpoints are small and random, created here with fixed seeds. They cover key heads and sizes that
+do not divide evenly, fused weights, biases and experts.
 """
 import json
 import os
@@ -8,7 +10,7 @@ import shutil
 import tempfile
 import unittest
 
-import random_models  # ends the test where there is no transformers
+import random_models  # ends the test without transformers
 from shell import shell
 
 import numpy as np
@@ -33,7 +35,7 @@ CASES = {
     "llama_gelu": ("Llama", dict(hidden_act="gelu")),
     "llama_squared_relu": ("Llama", dict(hidden_act="relu2", mlp_bias=True)),
 }
-QUIET = dict(ANYACCEL_CCL="off")  # where oneCCL is installed, it writes to the output
+QUIET = dict(ANYACCEL_CCL="off")  # if installed, oneCCL would print to the output
 ON_SIM = {"llama_biases", "phi3"}
 
 
@@ -65,10 +67,12 @@ class Parallel(unittest.TestCase):
             self.assertEqual(got.shape, want.shape)
             self.assertLessEqual(np.abs(got - want).max(), 1e-4 * max(1.0, np.abs(want).max()))
             said = self.together(ranks, f"-n {NEW} --greedy --json", **environment).stdout
-            self.assertEqual(json.loads(said)["ids"][:sure], ids[:sure])  # one object: rank 0 alone prints
+            self.assertEqual(json.loads(said)["ids"][:sure], ids[:sure])  # one object: only rank 0 prints
 
     def test_bf16_with_cores(self):
-        """Fails when sums of ranks lose more than bfloat16 does in transformers, or ranks with cores of their own do not come up."""
+        """Fails if all-reduced sums lose more precision than bfloat16 does in transformers, or
+        ranks bound to their own cores do not start.
+        """
         model = self.make(*CASES["llama_biases"])
         long = [(i * i + 7 * i) * 29 % 61 for i in range(80)]
         want = random_models.logits(model, long)
@@ -81,7 +85,7 @@ class Parallel(unittest.TestCase):
         self.together(2, "--dtype bf16 -n 8 --greedy --self-check", launch=cores)
 
     def test_plan_of_the_checkpoint(self):
-        """Fails when the plan that config.json carries is not followed, or the ranks' results change with it."""
+        """Fails if the plan in config.json is ignored, or changes the results."""
         self.make(*CASES["llama_biases"])
         path = os.path.join(self.model_folder, "config.json")
         with open(path, encoding="utf-8") as file:
@@ -96,14 +100,18 @@ class Parallel(unittest.TestCase):
         self.together(2, "-n 4 --greedy --self-check")
 
     def test_without_shared_memory(self):
-        """Fails when ranks that cannot add up in the middle of the op do not go half a layer at a time, or get other numbers."""
+        """Fails if ranks without shared memory, which cannot all-reduce within the op, do not
+        compute half a layer at a time, or get other results.
+        """
         self.make(*CASES["qwen2"])
         greedy = "-n 12 --greedy --json"
         alone = json.loads(shell(self.prompt + greedy).stdout)["ids"]
         self.assertEqual(json.loads(self.together(3, greedy, ANYACCEL_SHM_DIR="/no/such/folder").stdout)["ids"], alone)
 
     def test_draws_and_self_check(self):
-        """Fails when ranks draw differently (their numbers would then not be one model's), or the check finds no difference where one is."""
+        """Fails if ranks draw different random numbers, so that they are no longer one model, or
+        the self-check misses a difference.
+        """
         self.make(*CASES["qwen2"])
         sample = "-n 12 --temperature 1 --seed 3 --json"
         alone = json.loads(shell(self.prompt + sample).stdout)["ids"]
@@ -112,7 +120,9 @@ class Parallel(unittest.TestCase):
         self.assertIn("logits of 3 ranks differ from those of one by at most", done.stderr)
 
     def test_guesses_and_prompts(self):
-        """Fails when ranks guess or batch differently, so that they wait for each other, or a draft model that only one would ask is taken."""
+        """Fails if ranks speculate or batch differently, so that they deadlock, or a draft model is
+        accepted.
+        """
         self.make(*CASES["qwen2"])
         greedy = "-n 12 --greedy --json"
         alone = json.loads(shell(self.prompt + greedy).stdout)["ids"]
@@ -131,7 +141,9 @@ class Parallel(unittest.TestCase):
         self.assertIn("guess by prompt lookup", refused.stderr)
 
     def quantized(self, ranks, options, near, **environment):
-        """Greedy ids of ranks and of one rank, whose logits agree; what the self-check says."""
+        """Return the greedy ids of several ranks and of one rank, whose logits agree, and the
+        self-check's output.
+        """
         path = os.path.join(self.folder, "logits.npy")
         cache = dict(environment, ANYACCEL_MODEL_CACHE=os.path.join(self.folder, "cache"))
         self.assertEqual(shell(self.prompt + f"{options} --logits-out {path}", **cache).returncode, 0)
@@ -145,9 +157,11 @@ class Parallel(unittest.TestCase):
         return json.loads(done.stdout)["ids"], alone, done.stderr
 
     def test_quantized(self):
-        """Fails when ranks make other integers of their parts than one rank does of all, meet them with other inputs, or read another's from the cache."""
+        """Fails if ranks quantize their parts to different integers than one rank does, multiply
+        them with other inputs, or read another rank's from the cache.
+        """
         self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192, attention_bias=True))
-        # Of 4 heads three ranks have 1, 1 and 2, of 6 groups 2 each.
+        # Three ranks have 1, 1 and 2 of 4 heads, and 2 of 6 groups each.
         for ranks, kind, environment in ((2, "int8", {}), (3, "int4", {}), (2, "int4", dict(DS_ACCELERATOR="sim", SIM_DEVICES="2"))):
             shutil.rmtree(os.path.join(self.folder, "cache"), ignore_errors=True)
             got, alone, said = self.quantized(ranks, f"--quantize {kind} --group-size 32", 1e-3, **environment)
@@ -155,7 +169,9 @@ class Parallel(unittest.TestCase):
             self.assertNotIn("other groups", said)
 
     def test_quantized_activations(self):
-        """Fails if ranks apply a different activation to integer products than transformers applies to the original matrices."""
+        """Fails if ranks apply a different activation to integer products than transformers applies
+        to the original matrices.
+        """
         for name in ("gelu", "gelu_pytorch_tanh", "relu", "relu2"):
             shutil.rmtree(os.path.join(self.folder, "cache"), ignore_errors=True)
             model = self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192, hidden_act=name))
@@ -169,16 +185,19 @@ class Parallel(unittest.TestCase):
                 self.assertLessEqual(np.abs(np.load(path) - want).max(), 0.03 * max(1.0, np.abs(want).max()), f"{name} {way}")
 
     def test_quantized_tied_vocabulary(self):
-        """Fails when a rank's part of a tied head is another, or the embedding becomes integers with it."""
+        """Fails if a rank has a wrong part of a tied head, or the embedding is quantized with it.
+        """
         self.make("Qwen2", dict(hidden_size=128, intermediate_size=256, num_attention_heads=4, tie_word_embeddings=True))
         got, alone, _ = self.quantized(2, "--quantize int8 --group-size 64 --dtype bf16", 5e-2)
         self.assertEqual(got[:4], alone[:4])
 
     def test_quantized_otherwise(self):
-        """Fails when groups that fit no rank's part end the run, or the plan and the self-check do not tell of them."""
+        """Fails if groups that fit no rank's part end the run, or the plan and the self-check do
+        not report them.
+        """
         self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192))
         _, _, said = self.quantized(3, "--quantize int8", 5e-2)
-        self.assertIn("2 weights have other groups", said)  # of both layers, those after attention
+        self.assertIn("2 weights have other groups", said)  # the output projections of both layers
         plan = {tensor["name"]: tensor for tensor in json.loads(shell(self.prompt + "--tensor-parallel 3 --plan --json --quantize int8").stdout)}
         self.assertEqual(plan["model.layers.0.self_attn.o_proj.weight"]["groups"], [32, 32, 64])
         self.assertEqual(plan["model.layers.0.mlp.down_proj.weight"]["groups"], [64, 64, 64])
@@ -189,7 +208,9 @@ class Parallel(unittest.TestCase):
         self.assertIn("a multiple of 32", refused.stderr)
 
     def test_plan(self):
-        """Fails when the plan is not printed without ranks, a rule is not followed, or a bad one does not name its weight."""
+        """Fails if the plan is not printed without ranks, a rule is ignored, or the error about an
+        invalid one does not name its weight.
+        """
         self.make(*CASES["llama_biases"])
         plan = {tensor["name"]: tensor for tensor in json.loads(shell(self.prompt + "--tensor-parallel 4 --plan --json").stdout)}
         self.assertEqual(plan["model.layers.0.self_attn.k_proj.weight"]["parts"], [[8, 32]] * 4)
@@ -215,7 +236,8 @@ def add(name, ranks):
     setattr(Parallel, f"test_{name}_{ranks}", test)
 
 
-# Each fails when a rank's part of a weight is another, a sum of the ranks is left out or made twice, or ranks print or draw on their own.
+# Each test fails if a rank has a wrong part of a weight, an all-reduce is missing or repeated, or
+# several ranks print or draw separately.
 for number, case in enumerate(CASES):
     for count in [2, 3, 4] if case in ON_SIM else [2 + number % 3]:
         add(case, count)

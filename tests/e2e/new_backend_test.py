@@ -1,4 +1,6 @@
-"""`anyaccel new-backend`: names and folders that it refuses, and that it overwrites nothing. plugin_test.py builds what it writes."""
+"""`anyaccel new-backend`: rejected names and folders, and no overwriting. plugin_test.py builds the
+project that it writes.
+"""
 import os
 import pathlib
 import shutil
@@ -20,18 +22,18 @@ class NewBackend(unittest.TestCase):
         self.assertIn(words, done.stderr)
         self.assertEqual(sorted(self.folder.rglob("*")), before)
 
-    # Fails when the project is not whole, or the command needs LibTorch or another folder than the one named.
+    # Fails if the project is incomplete, or the command needs LibTorch or writes to another folder.
     def test_writes_a_project(self):
         done = shell("anyaccel new-backend mycard 'new folder/project/' && LD_DEBUG=libs anyaccel new-backend yours here 2>&1 | "
                      "grep -c libtorch", cwd=self.folder)
         self.assertEqual((done.stderr, done.stdout.splitlines()[-1]), ("", "0"))
-        self.assertIn("-DCMAKE_PREFIX_PATH=WHERE_ANYACCEL_IS_INSTALLED\n", done.stdout)  # this one runs from its build folder
+        self.assertIn("-DCMAKE_PREFIX_PATH=WHERE_ANYACCEL_IS_INSTALLED\n", done.stdout)  # the program runs from its build folder
         project = self.folder / "new folder/project"
         self.assertIn("anyaccel_add_plugin(mycard", (project / "CMakeLists.txt").read_text())
         self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["here", "new folder"])
         self.assertEqual([p.name for p in project.parent.iterdir()], ["project"])
 
-    # Fails when an empty folder is refused, or a file of somebody's is lost.
+    # Fails if an empty folder is rejected, or an existing file is lost.
     def test_folders(self):
         (self.folder / "empty").mkdir()
         done = shell("cd empty && anyaccel new-backend mycard . && ls", cwd=self.folder)
@@ -44,14 +46,14 @@ class NewBackend(unittest.TestCase):
         self.refused("mycard link", "exists but is not a folder")
         self.assertEqual((self.folder / "file").read_text(), "mine")
 
-    # Fails when a name is taken that AnyAccel, torch, C++ or CMake cannot have.
+    # Fails if a name is accepted that AnyAccel, torch, C++ or CMake cannot use.
     def test_names(self):
         for name in ("Card", "card2", "my-card", "a", "_card", "card_", "my__card", "../x", "x" * 33):
             self.refused(f"'{name}' new", "not a name for a backend")
         for name in ("cuda", "sim", "meta", "auto"):
             self.refused(f"{name} new", "own or torch's")
 
-    # Fails when wrong usage is not said as such.
+    # Fails if wrong usage is not reported as such.
     def test_usage(self):
         self.refused("mycard", "DIR is required", status=2)
         self.refused("mycard new more", "more", status=2)

@@ -1,5 +1,8 @@
-"""Collectives of oneCCL between two and four processes, without MPI: the op's own, and torch.distributed's over the backend "ccl". Needs
-oneCCL (tools/setup --ccl, or CCL_ROOT). CCL_TEST_REPEAT=n does the work of each rank n times."""
+"""oneCCL collectives between two and four processes without MPI: the op's own, and
+torch.distributed's with the backend "ccl".
+
+Needs oneCCL (tools/setup --ccl, or CCL_ROOT). CCL_TEST_REPEAT=n repeats each rank's work n times.
+"""
 import json
 import os
 import shutil
@@ -67,14 +70,14 @@ def point_to_point(ccl, rank, size):
 
 
 def movements(ccl, rank, size, group):
-    """Of a group; `rank` is the place in it."""
+    """Check the collectives that move data in a group; `rank` is the rank in it."""
     import torch
     last = size - 1
 
     def of(owner, *shape):
         return torch.full(shape, float(owner))
 
-    reduced = of(rank, 5).t() if size == 2 else torch.ones(5, 2)[:, 0] * rank  # strides too
+    reduced = of(rank, 5).t() if size == 2 else torch.ones(5, 2)[:, 0] * rank  # with strides too
     ccl.reduce(reduced, last, "sum", group)
     assert (reduced == (sum(range(size)) if rank == last else rank)).all()
     parts = [torch.empty(2, 1) for _ in range(size)]
@@ -89,7 +92,7 @@ def movements(ccl, rank, size, group):
     mine = torch.empty(3, dtype=torch.int16)
     ccl.scatter(mine, [torch.full((3,), i, dtype=torch.int16) for i in range(size)] if rank == 0 else None, 0, group)
     assert (mine == rank).all()
-    # Rank r sends i + 1 numbers to rank i.
+    # Rank r sends i + 1 elements to rank i.
     outputs = [torch.empty(rank + 1) for _ in range(size)]
     ccl.all_to_all(outputs, [of(rank, i + 1) for i in range(size)], group)
     single = torch.empty(size * (rank + 1), 2)
@@ -103,7 +106,7 @@ def movements(ccl, rank, size, group):
 
 
 def wrong(ccl, size):
-    """What is refused, with its kind, before anything is sent."""
+    """Check the calls that are rejected before anything is sent, and their codes."""
     import torch
 
     import anyaccel
@@ -140,7 +143,7 @@ def pairs(ccl, rank):
 
 
 def over_torch(dist, rank, size):
-    """The same operations asked of torch.distributed, whose group is of oneCCL."""
+    """Run the same operations through torch.distributed with a oneCCL group."""
     import torch
     assert dist.get_backend() == "ccl"
     for group, ranks in [(None, list(range(size)))] + ([(g, r) for r in ([0, 1], [2, 3], [0, 2, 3]) for g in [dist.new_group(r)]]
@@ -176,7 +179,7 @@ def over_torch(dist, rank, size):
         assert gathered is None or [t.item() for t in gathered] == list(range(n))
         dist.scatter(one[:1], [torch.tensor([float(i)]) for i in range(n)] if rank == last else None, last, group=group)
         assert one[0] == me
-        # A message that is waited for while a collective runs beside it.
+        # Wait for a message while a collective runs concurrently.
         if me == 0:
             dist.send(torch.tensor([42.]), last, group=group)
         got = torch.empty(1)
@@ -191,7 +194,7 @@ def over_torch(dist, rank, size):
 
 
 def alone(store):
-    """What opcheck tries, on a group of one."""
+    """Run opcheck on a group of one."""
     import torch
 
     import anyaccel
@@ -206,7 +209,7 @@ def alone(store):
 
 
 def dead(rank, store):
-    """Rank 1 goes without a word; the other must say so in time."""
+    """Rank 1 exits without notice; the other one must report it in time."""
     import time
 
     import torch
@@ -241,7 +244,7 @@ def main(kind, rank, size, store):
     elif kind == "dead":
         dead(rank, store)
     elif kind == "torch":
-        anyaccel.get_accelerator()  # offers the backend
+        anyaccel.get_accelerator()  # registers the backend
         dist.init_process_group("ccl", init_method=f"file://{store}", rank=rank, world_size=size)
         for _ in range(REPEAT):
             over_torch(dist, rank, size)
@@ -255,7 +258,7 @@ def main(kind, rank, size, store):
             if size == 4:
                 pairs(ccl, rank)
         dist.barrier()
-    os._exit(0)  # oneCCL's end is not what is tried here
+    os._exit(0)  # skips oneCCL's shutdown, which is not tested here
 
 
 class CCLCommTest(unittest.TestCase):
@@ -270,33 +273,35 @@ class CCLCommTest(unittest.TestCase):
                 for rank in ranks:
                     rank.kill()
 
-    # Breaks when oneCCL is started in a way that needs a launcher, or a dtype or reduction is another there.
+    # Fails if oneCCL needs a launcher to start, or a dtype or reduction is mapped wrongly.
     def test_two_ranks(self):
         self.run_ranks(2)
 
-    # Breaks when a schema does not say what an op changes, or a meta kernel gives another shape.
+    # Fails if a schema does not declare what an op mutates, or a meta kernel gives a different
+    # shape.
     def test_opcheck(self):
         self.run_ranks(1, "alone")
 
-    # Breaks when a rank that is gone is waited for without end, which oneCCL does, or the error has another kind.
+    # Fails if a dead rank is waited for forever, as oneCCL does, or the error has a different code.
     def test_rank_that_is_gone(self):
         self.run_ranks(2, "dead")
 
-    # Breaks when a group's communicator is taken for that of all ranks.
+    # Fails if a subgroup uses the communicator of all ranks.
     def test_four_ranks_and_pairs(self):
         self.run_ranks(4)
 
 
-    # Breaks when torch.distributed's operations take another root, split, order or type on the way to oneCCL.
+    # Fails if torch.distributed's operations reach oneCCL with a different root, split, order or
+    # type.
     def test_torch_distributed_two_ranks(self):
         self.run_ranks(2, "torch")
 
-    # Breaks when a group of some ranks meets the messages of another.
+    # Fails if a subgroup receives another group's messages.
     def test_torch_distributed_four_ranks_and_groups(self):
         self.run_ranks(4, "torch")
 
-    # Breaks when the name is not "ccl" where oneCCL starts, the report says something else than C++ and Python, a start is tried again
-    # although it is known, or a refusal is no reason or kept for other settings.
+    # Fails if the name is not "ccl" although oneCCL starts, the report differs from C++ and Python,
+    # a known start is tried again, or a failure has no reason or is cached for other settings.
     def test_name_only_where_it_starts(self):
         with tempfile.TemporaryDirectory() as cache:
             ask = "import anyaccel; print(anyaccel.get_accelerator().communication_backend_name(), '|', anyaccel.communication_backend_reason())"
@@ -314,7 +319,7 @@ class CCLCommTest(unittest.TestCase):
                 folder = os.path.join(cache, "memo")
                 return sorted((name, os.stat(os.path.join(folder, name)).st_mtime_ns) for name in os.listdir(folder) if name.startswith("ccl-"))
 
-            # Prebuilt is what was there when the tree was built; a oneCCL that came later, as CCL_ROOT, is not.
+            # Only what existed when the tree was built is prebuilt, so not a oneCCL from CCL_ROOT.
             subprocess.run([os.environ["ANYACCEL_PROGRAM"], "ops", "build", "deepspeed_ccl_comm"],
                            env=os.environ | {"ANYACCEL_OP_CACHE": cache}, check=True, capture_output=True)
             self.assertEqual(answer(), ["ccl", "oneCCL starts here"])
@@ -322,7 +327,7 @@ class CCLCommTest(unittest.TestCase):
             self.assertEqual(len(first), 1)
             answer(CCL_LOCAL_RANK="1")
             self.assertEqual(tried(), first)
-            # Where the outcome cannot be kept it is the same all the same.
+            # If the result cannot be cached, it is the same.
             kept = os.path.join(cache, "memo", first[0][0])
             os.unlink(kept)
             os.makedirs(os.path.join(kept, "in the way"))

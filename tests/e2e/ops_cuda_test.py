@@ -1,4 +1,6 @@
-"""The CUDA kernels of the ops are compiled for sm_80, sm_90, sm_100 where nvcc knows it, and as PTX, where there is an nvcc. Nothing is run."""
+"""The ops' CUDA kernels compile for sm_80, sm_90, sm_100 (if nvcc supports it) and PTX, if nvcc is
+installed. Nothing runs.
+"""
 import os
 import pathlib
 import shutil
@@ -13,7 +15,9 @@ NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
 
 
 def device_code(library):
-    """Kinds and architectures of what nvcc put into a library: entries of its fat binaries, each with a header before it."""
+    """Return kinds and architectures of a library's device code: the entries of its fat binaries,
+    each with a header before it.
+    """
     found = set()
     start = library.find(FAT_BINARY)
     while start >= 0:
@@ -34,7 +38,7 @@ def newest():
 
 class CudaSources(unittest.TestCase):
     def check(self, ops, archs):
-        """Builds ops with what `archs` names, the last of which is kept as PTX too."""
+        """Build ops for `archs`, the last of which is kept as PTX too."""
         with tempfile.TemporaryDirectory() as folder:
             environment = {**os.environ, "ANYACCEL_OP_CACHE": folder, "NVCC": NVCC}
             for op in ops:
@@ -45,11 +49,12 @@ class CudaSources(unittest.TestCase):
                 (library,) = pathlib.Path(folder).glob(f"**/libanyaccel_op_{op}_cuda.so")
                 self.assertEqual(device_code(library.read_bytes()), {("ptx", archs[-1]), *(("elf", arch) for arch in archs)})
 
-    # Breaks when a description of an op for CUDA, a kernel or its registration does not compile, or the library lacks an architecture.
+    # Fails if a CUDA op's description, kernel or registration does not compile, or the library
+    # lacks an architecture.
     def test_fused_optimizers(self):
         self.check(("fused_adam", "fused_lamb", "fused_lion"), [80, 90])
 
-    # The same of these; nvcc knows sm_100 since 12.8.
+    # Fails like the test above; nvcc supports sm_100 since 12.8.
     def test_quantizers(self):
         self.check(("quantizer", "fp_quantizer"), newest())
 

@@ -1,4 +1,6 @@
-"""Our own build asks the program that prebuilds ops which files an op is made from: only a change of those builds it again."""
+"""The build asks the program that prebuilds ops for an op's source files, so that only a change to
+one of them rebuilds it.
+"""
 import os
 import pathlib
 import subprocess
@@ -10,8 +12,8 @@ SOURCE = pathlib.Path(os.environ["ANYACCEL_SOURCE_DIR"])
 
 
 class Prebuild(unittest.TestCase):
-    # Breaks when a file that an op is made from is not named (a change of it would be lost), another one is (all ops would be built for one's
-    # change), or a name with a space or a dollar comes apart.
+    # Fails if a source file of an op is not listed (its changes would be lost), another file is
+    # (its changes would rebuild all ops), or a name with a space or a dollar is split.
     def test_depfile_names_what_an_op_is_made_from(self):
         with tempfile.TemporaryDirectory(prefix="a $b ") as name:
             folder = pathlib.Path(name).resolve()

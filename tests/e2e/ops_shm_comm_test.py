@@ -1,4 +1,6 @@
-"""Collectives over shared memory as Python programs use them: two and three processes that torch.distributed started."""
+"""Collectives over shared memory in Python programs: two and three processes started by
+torch.distributed.
+"""
 import os
 import signal
 import subprocess
@@ -11,7 +13,7 @@ REDUCTIONS = ("sum", "avg", "product", "min", "max")
 
 
 def start(rank, size, store, device="cpu"):
-    """The op's module; the group is torch.distributed's default one."""
+    """Return the op's module. The group is torch.distributed's default one."""
     import datetime
 
     import torch
@@ -34,7 +36,7 @@ def start(rank, size, store, device="cpu"):
 
 
 def code_of(call, *arguments):
-    """The code of the anyaccel.Error that a call must raise, and its text."""
+    """Return the code and text of the anyaccel.Error that a call must raise."""
     import anyaccel
     try:
         call(*arguments)
@@ -69,7 +71,9 @@ def same(got, want):
 
 
 def can_reduce(dtype, op):
-    """What the header promises: every reduction of floats, all but averages of integers and bool, sums and averages of complex numbers."""
+    """Return whether the header promises a reduction: all of floats, all but averages of integers
+    and bool, sums and averages of complex numbers.
+    """
     import torch
     if dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
         return False
@@ -103,7 +107,9 @@ def every_dtype(rank, size, shm):
 
 
 def hard_numbers(rank, size, shm):
-    """Where a sum in the tensor's own dtype, a signed comparison or a lost NaN shows; the bits are the same on all ranks."""
+    """Check numbers that reveal sums in the tensor's own dtype, signed comparisons and lost NaNs.
+    All ranks get the same bits.
+    """
     import torch
     for dtype, value in ((torch.float16, 2048.0), (torch.bfloat16, 256.0)):
         tensor = torch.full((700,), value if rank == 0 else 1.0, dtype=dtype)
@@ -127,7 +133,7 @@ def hard_numbers(rank, size, shm):
 
 
 def calls_that_differ(rank, size, shm):
-    """Each rank takes itself for the source."""
+    """Call with a different source on each rank."""
     import torch
     code, text = code_of(shm.broadcast, torch.ones(2), rank)
     assert code == "invalid_argument" and "from rank 0" in text and "from rank 1" in text, (code, text)
@@ -139,7 +145,7 @@ def calls_that_differ(rank, size, shm):
 
 
 def renew(shm):
-    """Closes a failed group on every rank, then makes it again."""
+    """Close a failed group on every rank, then create it again."""
     import torch.distributed as dist
     dist.barrier()
     shm.close()
@@ -150,14 +156,14 @@ def renew(shm):
 def made_anew(rank, size, shm):
     import torch
     import torch.distributed as dist
-    assert shm.initialize(timeout=1.5) == ""  # of the group that is there
+    assert shm.initialize(timeout=1.5) == ""  # for the existing group
     begin = time.monotonic()
     if rank == 0:
         code, text = code_of(shm.barrier)
         assert code == "timeout" and "rank 1 did not come in time" in text, (code, text)
         assert time.monotonic() - begin < 15, "the first timeout was 30 s"
     dist.barrier()
-    # Another process group of the same name, and the old one's has failed.
+    # Another process group with the same name, after the old one has failed.
     dist.destroy_process_group()
     dist.init_process_group("gloo", init_method=f"file://{sys.argv[4]}_again", rank=rank, world_size=size)
     try:
@@ -263,31 +269,33 @@ class ShareMemCommTest(unittest.TestCase):
                     os.unlink(file)
         self.assertEqual(ended, codes or [0] * size)
 
-    # Breaks when a dtype, a reduction, a layout, a size or a name gives other numbers than torch's own.
+    # Fails if a dtype, reduction, layout, size or name gives different results than torch.
     def test_two_ranks(self):
         self.run_ranks(2, "every_dtype", "hard_numbers", "layouts", "names_of_deepspeed", "opcheck", "calls_that_differ")
 
-    # Breaks when groups that overlap get in each other's way, or parts are dealt out wrongly.
+    # Fails if overlapping groups disturb each other, or parts are distributed wrongly.
     def test_three_ranks(self):
         self.run_ranks(3, "every_dtype", "hard_numbers", "layouts", "groups")
 
-    # Breaks when the process group, used where no memory is shared, reduces something differently or not at all.
+    # Fails if the process group, which is used without shared memory, reduces differently or not at
+    # all.
     def test_process_group_instead(self):
         self.run_ranks(3, "every_dtype", "hard_numbers", "layouts", ANYACCEL_SHM_DIR="/no/such/folder")
 
-    # Breaks when a group outlives its process group, which another of the same name replaced, or keeps its first timeout.
+    # Fails if a group outlives its process group after another one with the same name replaced it,
+    # or keeps its first timeout.
     def test_made_anew(self):
         self.run_ranks(2, "made_anew")
 
-    # Breaks when a rank is not told that its memory would lie on a network's folder, or not by a typed error.
+    # Fails if a rank does not get a typed error when its memory would be in a network folder.
     def test_network_folder(self):
         self.run_ranks(2, "refused", ANYACCEL_SHM_DIR="/proc")
 
-    # Breaks when the others of a killed rank wait for it.
+    # Fails if other ranks wait for a killed one.
     def test_killed_rank(self):
         self.run_ranks(3, "killed", codes=[0, -signal.SIGKILL, 0])
 
-    # Breaks when a device's tensors are taken for host memory.
+    # Fails if a device's tensors are treated as host memory.
     def test_simulated_device(self):
         self.run_ranks(2, "on_device", DS_ACCELERATOR="sim")
 
@@ -299,5 +307,5 @@ if __name__ == "__main__":
         for check in sys.argv[5:]:
             globals()[check](place, number, module)
         sys.stdout.flush()
-        os._exit(0)  # torch.distributed's end is not what is tried here
+        os._exit(0)  # skips torch.distributed's shutdown, which is not tested here
     unittest.main()

@@ -1,4 +1,6 @@
-"""Models may have rows for ids that their tokenizer does not define. Such ids decode to an empty string everywhere, as in transformers."""
+"""Models may have rows for ids that their tokenizer does not define. Such ids decode to an empty
+string, as in transformers.
+"""
 import json
 import os
 import tempfile
@@ -77,7 +79,7 @@ class PaddedVocabulary(unittest.TestCase):
         self.assertEqual(out, self.want(PROMPTS[0])[1] + "\n")
 
     def test_prompt_ids(self):
-        # Fails if such an id is refused in a prompt, or an id beyond the model's rows is accepted.
+        # Fails if such an id is rejected in a prompt, or an id beyond the model's rows is accepted.
         ids = [5, ROWS - 1, GAP]
         got = json.loads(self.run_program(f"generate --model {self.folder}/model --prompt-ids '{' '.join(map(str, ids))}' --greedy -n {NEW} --json"))
         self.assertEqual(got["ids"], random_models.greedy(self.model, ids, NEW)[0])

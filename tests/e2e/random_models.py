@@ -1,5 +1,6 @@
-"""Small random checkpoints of Hugging Face's families, made with fixed seeds, and what transformers says of them. Ends the test with its
-reason where transformers is not installed."""
+"""Small random checkpoints of Hugging Face's families, created with fixed seeds, and transformers'
+results for them. Ends the test with a reason if transformers is not installed.
+"""
 import os
 import sys
 
@@ -24,10 +25,10 @@ def make(family, folder, sizes):
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if parameter.dim() == 1:  # norms are made of ones and biases of zeros: such would hide mistakes
+            if parameter.dim() == 1:  # the default ones and zeros of norms and biases would hide errors
                 parameter.add_(torch.randn_like(parameter) * 0.2)
     model.save_pretrained(folder, max_shard_size=shard)
-    if bare:  # as the first files of GPT-2 and OPT are
+    if bare:  # as in the original files of GPT-2 and OPT
         path = os.path.join(folder, "model.safetensors")
         tensors = {name.split(".", 1)[1]: tensor.clone() for name, tensor in load_file(path).items()}
         save_file(tensors, path, metadata={"format": "pt"})
@@ -40,7 +41,7 @@ def logits(model, ids):
 
 
 def greedy(model, ids, count):
-    """The `count` ids that follow, and how far each was ahead of the second."""
+    """Return the `count` greedy ids that follow, and the margin of each over the second best."""
     out = model.generate(torch.tensor([ids]), max_new_tokens=count, do_sample=False, output_scores=True, return_dict_in_generate=True)
     margins = [float(best[0] - best[1]) for best in (score[0].topk(2).values for score in out.scores)]
     return out.sequences[0, len(ids):].tolist(), margins

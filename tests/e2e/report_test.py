@@ -1,4 +1,6 @@
-"""`anyaccel report`: what is chosen and why, as text and as JSON, and when nothing can be chosen."""
+"""`anyaccel report`: the chosen accelerator and the reason, as text and as JSON, also if none can
+be chosen.
+"""
 import fcntl
 import json
 import os
@@ -17,7 +19,7 @@ def report(**variables):
 
 
 class Report(unittest.TestCase):
-    # Fails when a key that programs read goes missing or changes its kind.
+    # Fails if a key that programs read is missing or has a different type.
     def test_json_schema(self):
         done, data = report()
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -41,7 +43,7 @@ class Report(unittest.TestCase):
         self.assertEqual(data["shared_memory"]["path"], "/dev/shm")
         self.assertGreater(data["topology"]["cores"], 0)
 
-    # Fails when threads spin as long as libgomp's default makes them, or the user's own setting is overruled.
+    # Fails if threads spin as long as by libgomp's default, or the user's setting is overridden.
     def test_spinning_is_limited(self):
         for given, expected in (({}, "'5000'"), ({"GOMP_SPINCOUNT": "77"}, "'77'")):
             shown = shell("anyaccel report", OMP_DISPLAY_ENV="verbose", **given).stderr
@@ -49,7 +51,7 @@ class Report(unittest.TestCase):
                 self.skipTest("this LibTorch does not use libgomp")
             self.assertIn("GOMP_SPINCOUNT = " + expected, shown)
 
-    # Fails when a key is added or renamed and the documentation is not.
+    # Fails if a key is added or renamed without documentation.
     def test_every_key_is_documented(self):
         _, data = report()
         with open(os.path.join(os.environ["ANYACCEL_SOURCE_DIR"], "docs/reference/cli.md"), encoding="utf-8") as file:
@@ -57,14 +59,14 @@ class Report(unittest.TestCase):
         for key in [*data, *data["versions"], *data["devices"][0], *data["topology"], *data["memory"]["limits"]]:
             self.assertIn(f"`{key}`", page)
 
-    # Fails when the backends are not asked, or the chosen one is not among those that are available.
+    # Fails if backends are not probed, or the chosen one is not among the available ones.
     def test_chosen_is_available(self):
         _, data = report()
         verdicts = {b["name"]: b["verdict"] for b in data["backends"]}
         self.assertGreaterEqual(len(verdicts), 2)
         self.assertEqual(verdicts[data["accelerator"]], "available")
 
-    # Fails when text and JSON tell different stories, or a line is wider than the page.
+    # Fails if text and JSON disagree, or a line exceeds the width.
     def test_text(self):
         _, data = report()
         done = shell("anyaccel report")
@@ -77,7 +79,7 @@ class Report(unittest.TestCase):
         wide = [line for line in done.stdout.splitlines() if len(line) > 100 and " " in line.strip()[40:]]
         self.assertEqual(wide, [])
 
-    # Fails when the lines do not fit the terminal.
+    # Fails if lines do not fit the terminal.
     def test_width_of_the_terminal(self):
         main, side = os.openpty()
         fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
@@ -87,7 +89,7 @@ class Report(unittest.TestCase):
             try:
                 while chunk := os.read(main, 65536):
                     text += chunk
-            except OSError:  # the other side is closed
+            except OSError:  # the other end is closed
                 pass
         os.close(main)
         self.assertEqual(process.returncode, 0)
@@ -95,14 +97,15 @@ class Report(unittest.TestCase):
         self.assertGreater(len(lines), 30)
         self.assertEqual([line for line in lines if len(line) > 80 and " " in line.strip()], [])
 
-    # Fails when DS_ACCELERATOR does not win or its part in the choice is not said.
+    # Fails if DS_ACCELERATOR does not take precedence, or the reason does not mention it.
     def test_named_accelerator(self):
         done, data = report(DS_ACCELERATOR="cpu")
         self.assertEqual((done.returncode, data["accelerator"]), (0, "cpu"))
         self.assertIn("DS_ACCELERATOR", data["reason"])
         self.assertEqual(data["environment"]["DS_ACCELERATOR"], "cpu")
 
-    # Fails when an unknown name is accepted, ends in silence, or does not list what is registered.
+    # Fails if an unknown name is accepted, fails silently, or the error does not list the
+    # registered names.
     def test_unknown_accelerator_lists_the_registered(self):
         done, data = report(DS_ACCELERATOR="gpu9000")
         self.assertEqual((done.returncode, data["accelerator"]), (1, None))
@@ -113,7 +116,7 @@ class Report(unittest.TestCase):
         self.assertEqual(text.returncode, 1)
         self.assertIn("gpu9000", text.stdout)
 
-    # Fails when a named accelerator that cannot run falls back to another one, or its reason is lost.
+    # Fails if a named accelerator that cannot run falls back to another one, or its reason is lost.
     def test_named_accelerator_that_cannot_run(self):
         _, data = report()
         absent = [b for b in data["backends"] if b["verdict"] == "unavailable"]
@@ -124,7 +127,8 @@ class Report(unittest.TestCase):
             self.assertEqual((done.returncode, named["accelerator"]), (1, None), backend["name"])
             self.assertIn(backend["reason"], named["reason"])
 
-    # Fails when strict mode lets a machine without a device fall to its CPU, or stops a machine that has one.
+    # Fails if strict mode allows the fallback to the CPU on a machine without a device, or rejects
+    # a machine that has one.
     def test_strict(self):
         _, data = report()
         done, strict = report(ANYACCEL_STRICT="1")
@@ -133,29 +137,29 @@ class Report(unittest.TestCase):
             self.assertIn("ANYACCEL_STRICT", strict["reason"])
         else:
             self.assertEqual((done.returncode, strict["accelerator"]), (0, data["accelerator"]))
-        # Naming the CPU is no fall to it.
+        # Naming the CPU is not a fallback.
         self.assertEqual(report(ANYACCEL_STRICT="1", DS_ACCELERATOR="cpu")[0].returncode, 0)
 
-    # Fails when a value that no one can read as yes or no counts as "not strict".
+    # Fails if a value that is neither true nor false counts as "not strict".
     def test_strict_with_a_wrong_value(self):
         done, data = report(ANYACCEL_STRICT="maybe")
         self.assertEqual((done.returncode, data["accelerator"]), (1, None))
         self.assertIn("ANYACCEL_STRICT", data["reason"])
 
-    # Fails when variables that change results are not shown.
+    # Fails if variables that affect results are not shown.
     def test_environment_is_shown(self):
         _, data = report(OMP_NUM_THREADS="1", ANYACCEL_LOG_LEVEL="error")
         self.assertEqual(data["environment"]["OMP_NUM_THREADS"], "1")
         self.assertEqual(data["environment"]["ANYACCEL_LOG_LEVEL"], "error")
         self.assertEqual(data["host"]["threads"], 1)
 
-    # Fails when limits of the process are not the shell's.
+    # Fails if the limits are not the shell's.
     def test_limits(self):
         done = shell("ulimit -S -s 4096 && anyaccel report --json")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(done.stdout)["memory"]["limits"]["stack"], 4096 * 1024)
 
-    # Fails when the machine model needs LibTorch's module or is empty.
+    # Fails if the machine model needs LibTorch's module, or is empty.
     def test_topology(self):
         done = shell("anyaccel topology --json && anyaccel topology")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -163,7 +167,7 @@ class Report(unittest.TestCase):
         self.assertGreater(len(machine["cores"]), 0)
         self.assertRegex(done.stdout, re.compile(r"^packages \d+, cores \d+", re.MULTILINE))
 
-    # Fails when a file that cannot be read is not an error that names it.
+    # Fails if the error about an unreadable file does not name it.
     def test_topology_of_a_missing_file(self):
         done = shell("anyaccel topology --xml /nonexistent/machine.xml")
         self.assertEqual(done.returncode, 1)

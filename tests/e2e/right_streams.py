@@ -1,4 +1,6 @@
-"""Programs on several streams, devices and threads that are right: the checker has nothing to say of them."""
+"""Correct programs with several streams, devices and threads, on which the checker must report
+nothing.
+"""
 import threading
 
 import torch

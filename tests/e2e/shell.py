@@ -1,4 +1,4 @@
-"""Runs command lines through a real shell, as a user does."""
+"""Run command lines in a real shell, as users do."""
 import functools
 import json
 import os
@@ -9,8 +9,10 @@ BIN = os.path.dirname(os.environ["ANYACCEL_PROGRAM"])
 
 
 def shell(line, cwd=None, **variables):
-    """Runs `line` in bash with the programs of the build first in PATH; what it gives back has returncode, stdout, stderr.
-    Variables that would change the answers are taken away; `variables` are set."""
+    """Run `line` in bash with the build's programs first in PATH and return a CompletedProcess.
+
+    Variables that would affect results are removed, then `variables` are set.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("ANYACCEL_", "DS_", "SIM_"))}
     environment["PATH"] = BIN + os.pathsep + environment.get("PATH", "")
     environment.update(variables)
@@ -28,5 +30,7 @@ def wait_for(condition, seconds=100):
 
 @functools.lru_cache
 def libtorch_accelerator():
-    """What the LibTorch of this build is built for; None for a CPU build. Others' places are not given away by one that has its own."""
+    """Return the accelerator for which this LibTorch is built, or None for a CPU build. Such a
+    LibTorch does not allow a simulator to stand in for other device types.
+    """
     return json.loads(shell("anyaccel report --json", DS_ACCELERATOR="cpu").stdout)["versions"]["libtorch_accelerator"]

@@ -1,4 +1,6 @@
-"""The simulator's checker as a user meets it: silent about right programs, clear and machine-readable about wrong ones."""
+"""The simulator's checker for users: silent about correct programs, clear and machine-readable
+about defective ones.
+"""
 import json
 import os
 import signal
@@ -67,7 +69,8 @@ class SimCheck(SmallModelTest):
         with open(file, encoding="utf-8") as opened:
             return done, json.load(opened)[kind]
 
-    # Fails when a right program is reported. Training and generation were not written for the checker.
+    # Fails if a correct program is reported. Training and generation were not written for the
+    # checker.
     def test_right_programs(self):
         train = f"anyaccel train --data {self.data} --out {self.folder}/model {SMALL} --steps 10"
         generate = f"anyaccel generate --model {self.folder}/model --prompt line --max-new-tokens 20"
@@ -76,7 +79,7 @@ class SimCheck(SmallModelTest):
                 done, problems = self.run_checked(line)
                 self.assertEqual((done.returncode, problems), (0, []), done.stderr)
 
-    # Fails when one of the ways to order streams is not understood.
+    # Fails if one of the ways to order streams is not understood.
     def test_right_streams(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("no torch in this Python")
@@ -84,7 +87,8 @@ class SimCheck(SmallModelTest):
         done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program}")
         self.assertEqual((done.returncode, problems), (0, []), done.stderr)
 
-    # Fails when a report does not reach standard error and the file, or `report` changes how the program ends.
+    # Fails if a report does not reach standard error and the file, or `report` changes the exit
+    # code.
     def test_wrong_program_is_reported(self):
         done, problems = self.run_checked("sim_bugs prefetch_without_wait bug", "report")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -93,14 +97,14 @@ class SimCheck(SmallModelTest):
         for part in ("(unordered_streams)", "float32 [32, 32]", "prefetch_without_wait", "wait_stream"):
             self.assertIn(part, done.stderr)
 
-    # Fails when `abort` lets the program go on, or ends it before the file is written.
+    # Fails if `abort` lets the program continue, or ends it before the file is written.
     def test_abort_ends_the_program(self):
         done, problems = self.run_checked("exec sim_bugs kv_cache_shared bug")
         self.assertEqual(done.returncode, -signal.SIGABRT, done.stderr)
         self.assertEqual(len(problems), 1)
 
-    # Fails when a report leads to the interpreter's C code only, and not to the line in Python, or when a name that torch's
-    # Python code refuses is not seen.
+    # Fails if a report names only the interpreter's C code instead of the Python line, or a device
+    # name that torch's Python code rejects is not reported.
     def test_python_lines(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("no torch in this Python")
@@ -122,7 +126,8 @@ class SimCheck(SmallModelTest):
         line = f"exec {sys.executable} {program} {LIBRARY} '{way}'"
         return self.run_checked(line, check, kind, SIM_MEMORY="64MiB")
 
-    # Fails if an out-of-memory error that the program handles ends the program or counts as a problem.
+    # Fails if an out-of-memory error that the program handles ends the program or counts as a
+    # problem.
     def test_handled_out_of_memory(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("no torch in this Python")
@@ -133,7 +138,8 @@ class SimCheck(SmallModelTest):
                 self.assertNotIn("(memory_limit)", done.stderr)
                 self.assertIn("note: the program handled 1 error", done.stderr)
 
-    # Fails if an out-of-memory error that ends the program is not reported, or the report lacks the failing line.
+    # Fails if an out-of-memory error that ends the program is not reported, or the report lacks the
+    # failing line.
     def test_fatal_out_of_memory(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("no torch in this Python")
@@ -145,7 +151,7 @@ class SimCheck(SmallModelTest):
         done, problems = self.run_out_of_memory("raise", "abort", "problems")
         self.assertEqual((done.returncode, len(problems)), (-signal.SIGABRT, 1), done.stderr)
 
-    # Fails when a wrong value starts a program unchecked.
+    # Fails if an invalid value starts a program without checks.
     def test_wrong_value(self):
         done = shell("sim_bugs kv_cache_shared fixed", DS_ACCELERATOR="sim", SIM_CHECK="yes")
         self.assertIn("SIM_CHECK", done.stderr)

@@ -1,4 +1,6 @@
-"""libanyaccel_sim.so in a Python program that knows nothing of AnyAccel: training as on the CPU, bit by bit."""
+"""libanyaccel_sim.so in a Python program that does not know AnyAccel: training gives bitwise the
+same results as on the CPU.
+"""
 import os
 import subprocess
 import sys
@@ -8,7 +10,7 @@ from shell import libtorch_accelerator
 
 LIBRARY = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "lib", "libanyaccel_sim.so")
 
-# torch asks the module of a device type that it does not know for these.
+# The attributes that torch needs in the module of an unknown device type.
 MODULE = """
 import types
 module = types.ModuleType("torch.sim")
@@ -74,7 +76,8 @@ class SimPython(unittest.TestCase):
         return subprocess.run([sys.executable, "-c", PROGRAM.format(name=name, module=module), LIBRARY], env=environment,
                               capture_output=True, text=True, timeout=100, check=False)
 
-    # Fails when the library does not make devices of the type for torch's Python, or an op of training differs there.
+    # Fails if the library does not make devices of the type available to torch's Python code, or an
+    # op of training differs.
     def test_trains_as_on_the_cpu(self):
         for name, module in (("sim", MODULE), *(() if libtorch_accelerator() else (("mtia", ""),))):
             with self.subTest(name):
@@ -82,7 +85,8 @@ class SimPython(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertIn(f"device='{name}:1'", done.stdout)
 
-    # Fails when a place that LibTorch keeps is taken all the same, and autograd or torch's own module then fails on the way.
+    # Fails if the simulator takes a device type that LibTorch occupies, so that autograd or torch's
+    # own module fails later.
     @unittest.skipUnless(libtorch_accelerator(), "this LibTorch has no accelerator of its own")
     def test_places_that_libtorch_keeps(self):
         for name in ("cuda", "mtia"):

@@ -1,4 +1,4 @@
-"""`anyaccel sim run`: programs that know nothing of it run on the simulated accelerator."""
+"""`anyaccel sim run`: programs that do not know AnyAccel run on the simulated accelerator."""
 import functools
 import os
 import pathlib
@@ -26,7 +26,7 @@ def has_torch():
 
 
 class SimRun(unittest.TestCase):
-    # Breaks when a wrong command line runs something, or its error does not name what is wrong.
+    # Fails if an invalid command line runs something, or its error does not name the cause.
     def test_wrong_use(self):
         for arguments, words in (((), "no program"), (("--nonsense", "--", "true"), "--nonsense"), (("--devices",), "--devices"),
                                  (("--check", "maybe", "--", "true"), "maybe")):
@@ -37,12 +37,13 @@ class SimRun(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("no-such-program-here", result.stderr)
 
-    # Breaks when arguments, options or the exit code do not reach the program or come back.
+    # Fails if arguments or options do not reach the program, or its exit code is lost.
     def test_arguments_and_exit_code(self):
         result = run("--devices", "3", "--memory=64MiB", "--", "sh", "-c", 'echo "$1 $SIM_DEVICES $SIM_MEMORY $DS_ACCELERATOR"; exit 7', "sh", "a b")
         self.assertEqual((result.returncode, result.stdout), (7, "a b 3 64MiB sim\n"), result.stderr)
 
-    # Fails if options cannot be written with `_`, as for every command, or an argument of the program is parsed as an option.
+    # Fails if options cannot be written with `_`, as for every command, or an argument of the
+    # program is parsed as an option.
     def test_either_dash(self):
         result = run("--stands_in_for", "npu", "--devices=2", "--log_level", "warning", "sh", "-c", 'echo "$SIM_STANDS_IN_FOR $SIM_DEVICES $ANYACCEL_LOG_LEVEL $*"', "sh",
                      "--stands_in_for", "--log_level", "loud")
@@ -54,14 +55,14 @@ class SimRun(unittest.TestCase):
         self.assertIn("unknown option \"--devises\"; did you mean '--devices'?\nTry 'anyaccel sim --help'.", run("--devises", "2", "--", "true").stderr)
 
     @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
-    # Breaks when a Python program that knows torch alone does not find the simulated devices.
+    # Fails if a Python program that uses only torch does not find the simulated devices.
     def test_python_with_torch_alone(self):
         code = "import torch; x = torch.ones(4, device=torch.accelerator.current_accelerator()); print(x.device, x.sum().item(), torch.accelerator.device_count())"
         result = run("--devices", "3", "--", PYTHON, "-c", code)
         self.assertEqual(result.stdout, "sim:0 4.0 3\n", result.stderr)
 
     @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
-    # Breaks when the simulator comes too late to take a vendor's place in Python.
+    # Fails if the simulator starts too late to stand in for a vendor's device type in Python.
     def test_python_stands_in(self):
         code = """import sys, torch
 x = torch.ones(4, device=sys.argv[1]); x.requires_grad_(); (x * 2).sum().backward(); print(x.device, x.grad.sum().item())"""
@@ -74,8 +75,8 @@ x = torch.ones(4, device=sys.argv[1]); x.requires_grad_(); (x * 2).sum().backwar
                 self.assertEqual(result.stdout, f"{name}:0 8.0\n", result.stderr)
 
     @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
-    # Breaks when a program that knows one vendor alone, in a torch that was not built for it, misses a part of that vendor's module;
-    # or when it runs somewhere else because no backend of AnyAccel has the name.
+    # Fails if a program written for one vendor lacks a part of that vendor's module in a torch that
+    # was not built for it, or runs elsewhere because no backend has the name.
     def test_python_written_for_a_vendor(self):
         code = """import sys, torch
 name = sys.argv[1]
@@ -99,7 +100,8 @@ print(module.current_device(), accelerator.device_type(), accelerator.name(), x.
             self.assertEqual(result.stdout, f"0 {name} {accelerator} 32.0 {name}:1 True\n", result.stderr)
 
     @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
-    # Breaks when a vendor's name of a backend is not offered where the vendor's package is not, or torch's default fails.
+    # Fails if a vendor's name of a communication backend is unavailable without the vendor's
+    # package, or torch's default fails.
     def test_torch_distributed(self):
         code = """import sys, torch, torch.distributed as dist
 name, backend = sys.argv[1], sys.argv[2] or None
@@ -113,7 +115,7 @@ dist.destroy_process_group()"""
             self.assertEqual(result.stdout, "6.0 staged\n", result.stderr)
 
     @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
-    # Breaks when a torch that was imported before is passed over in silence, or the user's sitecustomize is.
+    # Fails if a torch that was already imported, or the user's sitecustomize, is ignored silently.
     def test_torch_was_imported_already(self):
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "sitecustomize.py").write_text("import torch\nprint('mine ran')\n")
@@ -124,12 +126,13 @@ dist.destroy_process_group()"""
             self.assertEqual(result.stdout, "mine ran\n2.0\n", result.stderr)
             self.assertIn("torch was imported before", result.stderr)
 
-    # Breaks when a Python that needs no torch is slowed or changed.
+    # Fails if a Python program that does not use torch is slowed or changed.
     def test_python_without_torch(self):
         result = run("--", sys.executable, "-c", "import sys; print('torch' in sys.modules)")
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "False\n", ""))
 
-    # Breaks when a binary that knows torch alone does not find the simulator, or goes on without one that cannot start.
+    # Fails if a binary that uses only torch does not find the simulator, or continues although the
+    # simulator cannot start.
     def test_binary_with_torch_alone(self):
         program = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "tests/fakes/torch_program")
         result = run("--devices", "3", "--", program)
@@ -138,7 +141,7 @@ dist.destroy_process_group()"""
         self.assertEqual((result.returncode, result.stdout), (1, ""), result.stderr)
         self.assertIn("SIM_DEVICES", result.stderr)
 
-    # Breaks when a binary that uses get_accelerator() does not get the simulator.
+    # Fails if a binary that uses get_accelerator() does not get the simulator.
     def test_binary(self):
         result = run("--devices", "2", "--", PROGRAM, "report")
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -1,4 +1,6 @@
-"""The simulated accelerator as a user runs it: the same numbers as the CPU, and vendors' backends on it."""
+"""The simulated accelerator as users run it: the same results as on the CPU, also with vendors'
+backends.
+"""
 import json
 import os
 import re
@@ -8,7 +10,7 @@ import unittest
 from shell import libtorch_accelerator, shell
 from small_model import SMALL, SmallModelTest
 
-# Backends of device types that torch itself names.
+# Backends whose device types torch itself defines.
 TORCHS_OWN = ("cuda", "hpu", "klxpu", "mps", "xpu")
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
@@ -21,7 +23,8 @@ class Sim(SmallModelTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout.splitlines()[-1])
 
-    # Fails when an op of training gives other bits than the CPU's kernel, or does not wait for what it needs.
+    # Fails if an op of training differs from the CPU's kernel in any bit, or does not wait for its
+    # inputs.
     def test_losses_are_the_cpus(self):
         for options in ("", "--dropout 0.1", "--dtype bf16", "--dtype fp16", "--graph"):
             with self.subTest(options):
@@ -29,7 +32,7 @@ class Sim(SmallModelTest):
                 self.assertEqual(simulated["losses"], self.train("cpu", options)["losses"])
         self.assertTrue(simulated["accelerator"].startswith("sim"))
 
-    # Fails when generation on the device gives another text than on the CPU.
+    # Fails if generation on the device gives a different text than on the CPU.
     def test_text_is_the_cpus(self):
         self.train("cpu")
         texts = [shell(f"anyaccel generate --model {self.folder}/cpu --prompt line --max-new-tokens 60 --temperature 0",
@@ -37,8 +40,9 @@ class Sim(SmallModelTest):
         self.assertEqual([text.returncode for text in texts], [0, 0], texts[1].stderr)
         self.assertEqual(texts[0].stdout, texts[1].stdout)
 
-    # Fails when a token's graph on the device gives another text than the CPU's op, also behind the first 256 positions and for a second
-    # prompt, or is silently not there; or when one of the ways cannot be chosen.
+    # Fails if graph decoding on the device gives a different text than the CPU's op, also after the
+    # first 256 positions and for a second prompt, or is silently not used; or if a decoding method
+    # cannot be selected.
     def test_text_of_graphs_is_the_cpus(self):
         self.train("cpu", small=SMALL.replace("--context 32", "--context 320 --vocab-size 257"))
         path = os.path.join(self.folder, "prompts")
@@ -58,20 +62,22 @@ class Sim(SmallModelTest):
             self.assertEqual(ids, runs["cpu", "auto"][0], key)
             self.assertEqual(captures, [256, 301] if key in {("cpu", "graph"), ("sim", "auto")} else [], key)
 
-    # Fails when detection chooses the simulator unasked, or does not choose what it stands in for.
+    # Fails if detection chooses the simulator without a request, or does not choose the device type
+    # for which it stands in.
     def test_chosen_only_by_name(self):
         self.assertNotEqual(json.loads(shell("anyaccel report --json").stdout)["accelerator"], "sim")
         report = json.loads(shell("anyaccel report --json", SIM_STANDS_IN_FOR="npu").stdout)
         self.assertEqual(report["accelerator"], "npu")
 
-    # Fails when a vendor's own backend, unchanged, does not run on the simulated device type.
+    # Fails if a vendor's unchanged backend does not run on the simulated device type.
     def test_stands_in_for_a_vendor(self):
         expected = self.train("cpu")["losses"]
         for name in ("mlu", "npu", "sdaa", "supa", *(() if libtorch_accelerator() else TORCHS_OWN)):
             with self.subTest(name):
                 self.assertEqual(self.train(name, SIM_STANDS_IN_FOR=name)["losses"], expected)
 
-    # Fails when a place that LibTorch keeps is taken all the same, or the program then runs somewhere else without a word.
+    # Fails if the simulator takes a device type that LibTorch occupies, or the program then
+    # silently runs elsewhere.
     def test_places_that_libtorch_keeps(self):
         for name in TORCHS_OWN if libtorch_accelerator() else ():
             with self.subTest(name):
@@ -81,7 +87,7 @@ class Sim(SmallModelTest):
                 self.assertIn("[sim] the LibTorch of this process", done.stderr)
                 self.assertIn("CPU-only LibTorch", done.stderr)
 
-    # Fails when a wrong value is a crash, or a message that does not say what would be right.
+    # Fails if an invalid value causes a crash, or a message without the valid values.
     def test_wrong_values_are_clear_errors(self):
         for name, value, expected in (("SIM_DEVICES", "many", "1 to 16"), ("SIM_MEMORY", "8 pounds", "512MiB"),
                                       ("SIM_FAULTS", "alloc", "alloc@3")):
@@ -90,7 +96,7 @@ class Sim(SmallModelTest):
             self.assertIn(name, done.stderr)
             self.assertIn(expected, done.stderr)
 
-    # Fails when running out of device memory, or a fault, ends in a crash or passes unseen.
+    # Fails if running out of device memory, or a fault, causes a crash or goes unnoticed.
     def test_failures_are_clear_errors(self):
         for variables, expected in (({"SIM_MEMORY": "2MiB"}, "out of memory"), ({"SIM_FAULTS": "kernel@200"}, "failed on device"),
                                     ({"SIM_FAULTS": "lost@200"}, "was lost")):

@@ -1,4 +1,4 @@
-"""A Slurm of a test's own: its configuration, and what has to run on each of its nodes."""
+"""A Slurm installation for a test: its configuration, and the daemons of each node."""
 import os
 import pathlib
 import shutil
@@ -33,12 +33,16 @@ PartitionName=all Nodes=ALL Default=YES State=UP
 """
 
 
-# A machine that has no time for a minute is no broken node: without the timeouts above Slurm would take it out of service, and no later job would start.
+# The timeouts above keep Slurm from taking a slow machine out of service, after which no job would
+# start.
 
 
 class Slurm:
-    """For `nodes`, pairs of a name and an address, of which the first has the controller. The configuration and the key lie in `folder`, which all see;
-    what each node keeps lies in `run`, one of its own. Skips the test where Slurm is not installed."""
+    """Slurm for `nodes`, pairs of a name and an address, the first of which runs the controller.
+
+    The configuration and the key are in `folder`, which all nodes see. Each node's state is in
+    `run`, which is local to the node. Skips the test if Slurm is not installed.
+    """
 
     def __init__(self, folder, run, nodes, ports):
         self.programs = {name: shutil.which(name, path=PATH) for name in ("munged", "slurmctld", "slurmd", "srun", "sinfo")}
@@ -54,7 +58,7 @@ class Slurm:
         self.variables = {"SLURM_CONF": str(config)}
 
     def servers(self, node):
-        """Command lines of what a node runs, in the order of their starts."""
+        """Return the command lines of a node's daemons in their start order."""
         words = [[self.programs["munged"], "--foreground", "--force", "--key-file", str(self.folder / "key"), "--socket", f"{self.run}/munge.socket",
                   "--pid-file", f"{self.run}/munged.pid", "--log-file", f"{self.run}/munged.log", "--seed-file", f"{self.run}/munged.seed"]]
         if node == self.nodes[0][0]:
@@ -62,9 +66,11 @@ class Slurm:
         return [*words, [self.programs["slurmd"], "-D", "-N", node]]
 
     def logs(self):
-        """The ends of what its servers wrote, of the nodes whose folder is seen here."""
+        """Return the last output of the daemons whose folder is visible here."""
         return "".join(f"{path.name}: {path.read_text(errors='replace')[-600:]}\n" for path in pathlib.Path(self.run).glob("slurm*.log"))
 
     def states(self):
-        """The command line that prints each node's state, a line each: all are "idle" when jobs can be started."""
+        """Return the command line that prints each node's state on a line: jobs can start if all
+        are "idle".
+        """
         return [self.programs["sinfo"], "-h", "-N", "-o", "%T"]

@@ -7,7 +7,7 @@ SMALL = "--context 32 --hidden 32 --intermediate 48 --layers 2 --heads 2 --kv-he
 
 
 class SmallModelTest(unittest.TestCase):
-    """self.data is the text's path, self.folder a folder of the test's own."""
+    """self.data is the text's path, self.folder a temporary folder."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

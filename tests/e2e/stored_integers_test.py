@@ -1,4 +1,6 @@
-"""Checkpoints whose matrices are integers already: GPTQ, AWQ, compressed-tensors. Each is compared with the same values as floats."""
+"""Checkpoints with integer matrices (GPTQ, AWQ, compressed-tensors), compared with the same values
+as floats.
+"""
 import json
 import os
 import re
@@ -12,13 +14,13 @@ import numpy as np
 
 SIZES = dict(vocab_size=97, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=64, initializer_range=0.3, bos_token_id=0, eos_token_id=1, pad_token_id=1)
-LONG = " ".join(str(i * 7 % 97) for i in range(2, 42))  # more rows than the op takes at once
+LONG = " ".join(str(i * 7 % 97) for i in range(2, 42))  # more rows than the op accepts at once
 SHORT = "5 9 2 40"
 AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 
 
 def pack(values, bits):
-    """Neighbours of the last dimension in words of 32 bits, the first one lowest."""
+    """Pack neighbors along the last dimension into 32-bit words, the first one lowest."""
     per = 32 // bits
     values = np.pad(values.astype(np.uint32), ((0, 0), (0, -values.shape[1] % per)))
     words = values.reshape(values.shape[0], -1, per) << (np.arange(per, dtype=np.uint32) * bits)
@@ -26,7 +28,7 @@ def pack(values, bits):
 
 
 def integers(shape, bits, group, symmetric, random):
-    """q, scales and zeros, [outputs, inputs or groups], and each input's group."""
+    """Return q, scales and zeros of shape [outputs, inputs or groups], and each input's group."""
     outputs, inputs = shape
     groups = inputs // group
     q = random.integers(0, 2 ** bits, shape)
@@ -69,7 +71,8 @@ def compressed(form, bits, **more):
 
 
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False, "sym": True}
-# name: writer, config, bits, group (0: all inputs), symmetric, zeros less one, whether the inputs' order is their own, whether they stay integers
+# name: writer, config, bits, group (0: all inputs), symmetric, zeros minus one, whether inputs have
+# their own order, whether they remain integers
 KINDS = {
     "gptq": (gptq, GPTQ, 4, 32, True, 1, False, True),
     "gptq zeros": (gptq, dict(GPTQ, sym=False), 4, 32, False, 1, False, True),
@@ -97,7 +100,7 @@ class StoredIntegers(unittest.TestCase):
         return shell(line, ANYACCEL_MODEL_CACHE=self.cache)
 
     def write(self, kind):
-        """Two folders: with integers, and with the floats that they stand for."""
+        """Write two folders: one with integers, one with the equivalent floats."""
         writer, config, bits, group, symmetric, shift, own_order, _ = KINDS[kind]
         random = np.random.default_rng(3)
         plain, stored = os.path.join(self.folder, "plain"), os.path.join(self.folder, "stored")
@@ -109,7 +112,7 @@ class StoredIntegers(unittest.TestCase):
             q, scales, zeros, index = integers(floats[name].shape, bits, group or floats[name].shape[1], symmetric, random)
             if own_order:
                 index = random.permutation(index)
-            if writer in (packed, plain_int8):  # these keep scales as bfloat16
+            if writer in (packed, plain_int8):  # these formats store scales as bfloat16
                 scales = torch.from_numpy(scales).bfloat16().float().numpy()
             wide = scales.astype(np.float32)[:, index] * (q - zeros[:, index])
             floats[name] = torch.from_numpy(wide.astype(np.float32))
@@ -141,7 +144,7 @@ class StoredIntegers(unittest.TestCase):
             want = self.logits(plain, ids)
             self.near(self.logits(stored, ids, more="--no-model-cache"), want)
             self.assertFalse(os.path.exists(self.cache))
-        # The second time it comes from the cache, where there are integers to keep.
+        # The second time from the cache, if there are integers to keep.
         for _ in range(2):
             self.near(self.logits(stored, SHORT), want)
         kept, = os.listdir(self.cache)
@@ -150,7 +153,7 @@ class StoredIntegers(unittest.TestCase):
         self.assertEqual(kinds, {wanted})
 
     def test_sim(self):
-        # Fails when the integers are put together on the host alone.
+        # Fails if integers are unpacked only on the host.
         plain, stored = self.write("gptq zeros")
         self.near(self.logits(stored, LONG, "ANYACCEL_ACCELERATOR=sim"), self.logits(plain, LONG))
 
@@ -169,27 +172,29 @@ class StoredIntegers(unittest.TestCase):
         plan = json.loads(self.run_program(f"anyaccel generate --model {stored} --tensor-parallel {ranks} --plan --json").stdout)
         told = {tensor["name"].removeprefix("model.layers.0.").removesuffix("_proj.weight"): tensor["bits"] for tensor in plan}
         kept = [load_file(os.path.join(self.cache, name)) for name in os.listdir(self.cache)]
-        self.assertEqual(len(kept), ranks)  # and no rank made its file again
+        self.assertEqual(len(kept), ranks)  # and no rank wrote its file again
         stored_as = {torch.int8: 8, torch.uint8: 4, torch.float32: 0}
         for ours, theirs in (("qkv", "self_attn.q"), ("output", "self_attn.o"), ("gate_up", "mlp.up"), ("down", "mlp.down")):
             self.assertEqual(sorted(stored_as[tensors[f"layers.0.{ours}"].dtype] for tensors in kept), sorted(told[theirs]))
         return told
 
     def test_ranks(self):
-        # Fails when ranks that share such a model read other values than one, make floats of what can stay integers, or the plan tells otherwise.
+        # Fails if ranks that share such a model read different values than one rank, convert
+        # integers to floats unnecessarily, or the plan differs.
         self.assertEqual(self.check_ranks("awq", 2)["self_attn.o"], [4, 4])
 
     def test_ranks_rows(self):
-        # Fails when a scale for all inputs is not one for each rank's.
+        # Fails if a scale for all inputs is not used by each rank.
         self.assertEqual(self.check_ranks("int8", 2)["mlp.down"], [8, 8])
 
     def test_ranks_uneven(self):
-        # Fails when a part that begins within a group, as that of 16 inputs of a head alone, is taken for integers, or the others' is not.
+        # Fails if a part that begins within a group, such as the 16 inputs of one head, remains
+        # integers, or the other parts do not.
         told = self.check_ranks("gptq zeros", 3)
         self.assertEqual((told["self_attn.o"], told["mlp.down"]), ([0, 0, 4], [4, 4, 4]))
 
     def test_ranks_order(self):
-        # Fails when inputs with an order of their own are cut as neighbours.
+        # Fails if inputs with their own order are split as if they were adjacent.
         self.assertEqual(self.check_ranks("gptq order", 2)["mlp.down"], [0, 0])
 
     def refused(self, folder, *words, status=1, more=""):
@@ -199,7 +204,8 @@ class StoredIntegers(unittest.TestCase):
             self.assertIn(word, done.stderr)
 
     def test_what_does_not_fit(self):
-        # Fails when a file that lies about its integers is read past its end, or gives numbers, or an error that does not name the tensor.
+        # Fails if a file with inconsistent integers is read past its end, gives results, or gives
+        # an error without the tensor's name.
         _, stored = self.write("gptq")
         path = os.path.join(stored, "model.safetensors")
         good = load_file(path)
@@ -214,7 +220,8 @@ class StoredIntegers(unittest.TestCase):
             self.refused(stored, "down_proj")
 
     def test_what_is_not_read(self):
-        # Fails when weights of another form are taken for one that is read, or the error does not say what is.
+        # Fails if weights of an unsupported format are accepted, or the error does not name the
+        # supported ones.
         _, stored = self.write("gptq")
         self.refused(stored, "integers already", status=2, more="--quantize int8")
         for config, words in ((dict(GPTQ, bits=3), ("bits", "4 or 8")), (dict(GPTQ, checkpoint_format="marlin"), ("marlin", "gptq_v2")),
@@ -227,8 +234,8 @@ class StoredIntegers(unittest.TestCase):
 
 
 for each in KINDS:
-    # Fails when a value, scale or zero of the kind is taken from another place than its format says, its zero is shifted, its integers become
-    # floats where they need not, or the cache gives something else back.
+    # Fails if a value, scale or zero is read from a different place than the format says, its zero
+    # is shifted, its integers become floats unnecessarily, or the cache returns something else.
     setattr(StoredIntegers, "test_" + each.replace(" ", "_"), lambda self, kind=each: self.check(kind))
 
 if __name__ == "__main__":

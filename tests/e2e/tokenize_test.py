@@ -1,4 +1,6 @@
-"""`anyaccel tokenize` gives the ids and the text that the `tokenizers` library gives, for tokenizers of every kind."""
+"""`anyaccel tokenize` gives the same ids and text as the `tokenizers` library, for tokenizers of
+every kind.
+"""
 import json
 import os
 import sys
@@ -13,7 +15,7 @@ except ImportError as error:
     print(f"SKIP: {error}")
     sys.exit(77)
 
-# Of each of the kinds; with them all more than 100 000 lines.
+# For each kind, so more than 100 000 lines in total.
 LINES = 10000
 
 
@@ -36,7 +38,7 @@ class Tokenize(unittest.TestCase):
             return [json.loads(line) for line in file]
 
     def test_every_kind(self):
-        # Fails when a step differs from the library's.
+        # Fails if a step differs from the library's.
         text = kinds.lines(LINES)
         training = kinds.training_text()
         for kind in kinds.KINDS:
@@ -55,7 +57,7 @@ class Tokenize(unittest.TestCase):
                 self.assertEqual(differ[:3], [], f"{len(differ)} texts of {len(text)}")
 
     def test_options(self):
-        # Fails when an option is not heard.
+        # Fails if an option is ignored.
         kinds.llama3(kinds.PROSE).save(os.path.join(self.folder, "tokenizer.json"))
         [framed] = self.tokenize("--text 'x <s>'")
         [bare] = self.tokenize("--no-special-tokens --text 'x <s>'")
@@ -67,7 +69,7 @@ class Tokenize(unittest.TestCase):
         self.assertEqual(done.stdout, "a\ufffdb\n", done.stderr)
 
     def test_errors(self):
-        # Fails when a wrong input gives ids, or a message that does not say where it is wrong.
+        # Fails if invalid input gives ids, or a message without its place.
         kinds.llama3(kinds.PROSE).save(os.path.join(self.folder, "tokenizer.json"))
         for options, message in (("--decode --text '1 x'", "line 1 is not a list of ids"), ("--decode --text -1", "token id out of range"),
                                  ("--decode --text 4294967296", "token id out of range"),

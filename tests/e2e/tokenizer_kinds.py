@@ -1,4 +1,4 @@
-"""Tokenizers of every kind, trained here by the `tokenizers` library, and text to try them on."""
+"""Tokenizers of every kind, trained here with the `tokenizers` library, and text for them."""
 import io
 import json
 import os
@@ -30,12 +30,16 @@ PROSE = [
 
 
 def newer(text):
-    """Whether it has characters that may be newer than the Unicode of ICU, Oniguruma or the library, which each have their own."""
+    """Return whether the text has characters that may be newer than the Unicode versions of ICU,
+    Oniguruma or the library.
+    """
     return any(c > "\u086f" and unicodedata.category(c) == "Cn" for c in text)
 
 
 def rare_characters():
-    """Marks, and characters that a normalization form decomposes, from Unicode 3.2, which all tables here include."""
+    """Return marks, and characters that a normalization form decomposes, from Unicode 3.2, which
+    all tables here include.
+    """
     old = [chr(c) for c in range(0x80, 0x30000) if unicodedata.ucd_3_2_0.category(chr(c)) not in ("Cn", "Cs", "Co")]
     return [c for c in old if unicodedata.category(c)[0] == "M" or (unicodedata.normalize("NFKD", c) != c and not "\uac00" <= c <= "\ud7a3")]
 
@@ -45,7 +49,7 @@ def training_text():
 
 
 def lines(count, seed=1):
-    """Text of many kinds: always the same lines, then Python's own sources, then made ones."""
+    """Return text of many kinds: fixed lines, then Python's own sources, then random ones."""
     chance = random.Random(seed)
     out = list(PROSE)
     stdlib = sysconfig.get_path("stdlib")
@@ -67,7 +71,8 @@ def lines(count, seed=1):
             words = " ".join(PROSE).split(" ")
             text = "".join(chance.choice(words) + chance.choice([" ", "  ", "", "\t", " <s>", "\u3000"]) for _ in range(chance.randrange(1, 12)))
         elif kind == 3:
-            # Changes by a normalizer at the beginning of a text decide whether Metaspace marks it.
+            # Changes by a normalizer at the start of a text determine whether Metaspace adds its
+            # prefix mark.
             some = [chance.choice(chance.choice([rare, leading, "a b", " \u2581\x01\u200b"])) for _ in range(chance.randrange(1, 9))]
             text = "".join(some)
         else:
@@ -91,7 +96,7 @@ def trainer_of(kind, **options):
 
 
 def byte_level(text):
-    """GPT-2's, with tokens of every way to look for them."""
+    """GPT-2's, with added tokens of every kind."""
     t = Tokenizer(models.BPE())
     t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     t.decoder = decoders.ByteLevel()
@@ -115,7 +120,7 @@ def llama3(text):
 
 
 def nfc_bytes(text):
-    """Qwen's: normalized, and its added tokens are not."""
+    """Qwen's: the text is normalized, but its added tokens are not."""
     t = llama3(text)
     t.normalizer = normalizers.NFC()
     t.add_tokens([AddedToken("e\u0301", normalized=True), AddedToken("o\u0308", normalized=False)])
@@ -123,12 +128,12 @@ def nfc_bytes(text):
 
 
 def llama2(text):
-    """SentencePiece's BPE as converted for Llama 2: bytes for what is unknown."""
+    """SentencePiece's BPE as converted for Llama 2: bytes for unknown characters."""
     t = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     t.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     t.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     specials = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)]
-    # Without a pre-tokenizer whole lines are words, so a few of them do.
+    # Without a pre-tokenizer, whole lines are words, so a few of them suffice.
     trainer = trainers.BpeTrainer(vocab_size=1200, special_tokens=specials, limit_alphabet=150, show_progress=False)
     helper = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     helper.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -169,7 +174,7 @@ def unigram(text):
 
 
 def field(message, wanted):
-    """The bytes of a protocol buffer's field of variable length."""
+    """Return the bytes of a length-delimited field of a protocol buffer."""
     at = 0
 
     def varint():
@@ -198,7 +203,7 @@ def field(message, wanted):
 
 
 def charsmap(text):
-    """T5's: a precompiled map of characters, as SentencePiece ships it."""
+    """T5's: a precompiled character map, as in SentencePiece's files."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(PROSE), model_writer=model, vocab_size=400, minloglevel=2,
                                              normalization_rule_name="nmt_nfkc_cf", hard_vocab_limit=False)
@@ -219,7 +224,9 @@ def unigram_bytes(text):
 
 
 def accents_stripped(text):
-    """ALBERT's and XLNet's: what remains of a text's first character decides whether it gets the beginning mark."""
+    """ALBERT's and XLNet's: the remains of a text's first character determine whether it gets the
+    prefix mark.
+    """
     t = unigram(text)
     t.normalizer = normalizers.Sequence([normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(),
                                          normalizers.Strip(left=True, right=False)])
@@ -258,7 +265,7 @@ def byte_symbols_first(text):
 
 
 def small_steps(text):
-    """Whatever else there is, in one."""
+    """All remaining steps in one tokenizer."""
     t = Tokenizer(models.BPE(unk_token="<unk>", continuing_subword_prefix="@@", end_of_word_suffix="</w>"))
     t.normalizer = normalizers.Sequence([normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), normalizers.Strip()])
     t.pre_tokenizer = pre_tokenizers.Sequence([

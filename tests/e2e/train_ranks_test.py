@@ -1,4 +1,4 @@
-"""`anyaccel train` under `anyaccel launch`: several ranks train what one would."""
+"""`anyaccel train` with `anyaccel launch`: several ranks train like one."""
 import json
 import os
 import pathlib
@@ -9,7 +9,8 @@ import unittest
 from shell import BIN, shell
 from small_model import SMALL, SmallModelTest
 
-# Ranks add in another order than one rank does, and training makes a difference larger: after 20 steps of this model it is below this.
+# Ranks add in a different order than one rank, and training amplifies the difference. After 20
+# steps of this model, it is below this bound.
 BOUND = 1e-5
 
 
@@ -22,12 +23,12 @@ class TrainRanks(SmallModelTest):
         return f"{launch}anyaccel train --data {self.data} --out {self.path(out)} {SMALL} --json {options}"
 
     def train(self, out, options="", ranks=None, **variables):
-        # oneCCL, where it is, writes a line of its own into the output that is read here.
+        # If installed, oneCCL would print a line to the output that is parsed here.
         variables = {"DS_ACCELERATOR": "cpu", "ANYACCEL_CCL": "off", **variables}
         return shell(self.command(out, options, ranks), OMP_NUM_THREADS="1", **variables)
 
     def result(self, done):
-        """The last line; the others are one a step."""
+        """Return the last line; the others are one per step."""
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([line["loss"] for line in lines[:-1]], lines[-1]["losses"])
@@ -39,7 +40,8 @@ class TrainRanks(SmallModelTest):
         for mine, other in zip(got, want):
             self.assertLess(abs(mine - other), BOUND * other, f"{got}\nwanted\n{want}")
 
-    # Fails when ranks train on other data than one rank does, weigh their parts wrongly, clip by their own norms, or report their own losses.
+    # Fails if ranks train on different data than one rank, weight their shares wrongly, clip by
+    # their own norms, or report their own losses.
     def test_the_same_as_one_rank(self):
         for options in ("--batch-size 4", "--batch-size 5 --dropout 0.1 --clip 0.1", "--batch-size 4 --dtype bf16", "--batch-size 3 --dtype fp16",
                         "--batch-size 4 --tie-embeddings --bucket-cap-mb 0.01"):
@@ -48,14 +50,14 @@ class TrainRanks(SmallModelTest):
                 with self.subTest(options, ranks=ranks):
                     many = self.result(self.train("many", f"--steps 20 --seed 3 {options}", ranks))
                     self.assertEqual((many["world_size"], many["steps"], many["out"]), (ranks, 20, self.path("many")))
-                    if "16" in options:  # each rank rounds its own part
+                    if "16" in options:  # each rank rounds its own share
                         self.assertAlmostEqual(many["final_loss"], one["final_loss"], delta=0.02 * one["final_loss"])
                         continue
                     self.assert_near(many["losses"], one["losses"])
                     self.assert_near([many["held_out_loss"]], [one["held_out_loss"]])
                     self.assertEqual(many["unigram_entropy"], one["unigram_entropy"])
 
-    # Fails when devices that work beside the host are read before they are done, or ranks share one.
+    # Fails if asynchronous devices are read before their work is done, or ranks share a device.
     def test_on_the_simulator(self):
         if "sim" not in shell("anyaccel report --json", DS_ACCELERATOR="cpu").stdout:
             self.skipTest("this build has no simulator")
@@ -65,7 +67,8 @@ class TrainRanks(SmallModelTest):
         self.assertEqual((many["accelerator"], many["world_size"]), ("sim", 2))
         self.assert_near(many["losses"], one["losses"])
 
-    # Fails when what continues on another number of ranks is not the same run, or ranks beside rank 0 read its folder.
+    # Fails if a run that resumes with a different number of ranks differs, or ranks other than 0
+    # read its folder.
     def test_resume_with_another_number_of_ranks(self):
         options = "--batch-size 4 --dropout 0.1"
         whole = self.result(self.train("whole", f"--steps 20 {options}"))
@@ -73,14 +76,16 @@ class TrainRanks(SmallModelTest):
         losses += self.result(self.train("parts", "--resume --steps 12", 3))["losses"]
         losses += self.result(self.train("parts", "--resume --steps 15"))["losses"]
         losses += self.result(self.train("parts", "--resume --steps 20", 2))["losses"]
-        # The schedule follows the number of steps, so the parts are compared with parts of one rank.
+        # The schedule depends on the number of steps, so the parts are compared with parts of one
+        # rank.
         alone = self.result(self.train("alone", f"--steps 6 {options}"))["losses"]
         for steps in (12, 15, 20):
             alone += self.result(self.train("alone", f"--resume --steps {steps}"))["losses"]
         self.assert_near(losses, alone)
         self.assertEqual(len(whole["losses"]), len(losses))
 
-    # Fails when a user who says no batch has ranks without work, or a batch that cannot be shared is trained in part.
+    # Fails if ranks without an explicit batch size have no work, or a batch that cannot be shared
+    # is partially trained.
     def test_batch(self):
         self.assertEqual(self.result(self.train("none", "--steps 1", 3))["steps"], 1)
         state = json.loads(pathlib.Path(self.path("none"), "trainer_state.json").read_text())
@@ -92,7 +97,7 @@ class TrainRanks(SmallModelTest):
             self.assertEqual((done.returncode, done.stdout), (1 if "graph" in text else 2, ""), done.stderr)
 
     def start(self, out, options):
-        """A job of two ranks; returns it once it has trained a few steps."""
+        """Start a job of two ranks and return it once it has trained a few steps."""
         environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"], OMP_NUM_THREADS="1", DS_ACCELERATOR="cpu")
         process = subprocess.Popen(["bash", "-c", "exec " + self.command(out, options, 2)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True, env=environment, start_new_session=True)
@@ -114,7 +119,8 @@ class TrainRanks(SmallModelTest):
                 pass
         self.fail("no such rank")
 
-    # Fails when the death of a rank leaves others waiting, is told as a success, or costs the checkpoint.
+    # Fails if the death of a rank leaves others waiting, counts as success, or loses the
+    # checkpoint.
     def test_a_rank_is_killed(self):
         for rank in (1, 0):
             process = self.start("killed", "--steps 1000000 --save-every 1")
@@ -127,7 +133,7 @@ class TrainRanks(SmallModelTest):
             resumed = self.result(self.train("killed", f"--resume --steps {state['step'] + 2}", 2))
             self.assertEqual(resumed["steps"], state["step"] + 2)
 
-    # Fails when an interruption ends some ranks in front of others, or the checkpoint is not written.
+    # Fails if an interruption ends some ranks before others, or the checkpoint is not written.
     def test_interruption(self):
         process = self.start("stopped", "--steps 1000000")
         process.send_signal(signal.SIGINT)

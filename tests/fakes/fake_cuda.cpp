@@ -1,5 +1,6 @@
-// A libcuda whose devices come from FAKE_CUDA, in CUDA's order: "<32 hex digits> <major> <minor> <SMs>" a line.
-// Counts its initializations; before the first one it refuses everything, as the driver does.
+// A fake libcuda whose devices come from FAKE_CUDA in CUDA's order, one per line: "<32 hex digits>
+// <major> <minor> <SMs>". It counts its initializations and, like the driver, rejects all calls
+// before the first one.
 #include <cstdlib>
 #include <cstring>
 #include <sstream>

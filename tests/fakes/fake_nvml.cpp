@@ -1,8 +1,12 @@
-// A libnvidia-ml whose devices come from FAKE_NVML, one per line, in PCI order:
-//   gpu <uuid> <name> <major> <minor> <free> <total>   a device; "gpu -" is one that may not be opened
-//   mig <uuid> <gpu instance> <compute instance> <free> <total>   an instance of the device above; turns its MIG mode on
-//   fail <code>                                        nvmlInit_v2 answers so
-// The memory of a device in MIG mode is refused, as in a container. FAKE_NVML is read at every start.
+// A fake libnvidia-ml whose devices come from FAKE_NVML, one per line, in PCI order:
+//   gpu <uuid> <name> <major> <minor> <free> <total>
+//     a device; "gpu -" is one that may not be opened
+//   mig <uuid> <gpu instance> <compute instance> <free> <total>
+//     an instance of the device above, which is then in MIG mode
+//   fail <code>
+//     the result of nvmlInit_v2
+// Queries for the memory of a device in MIG mode are denied, as in a container. FAKE_NVML is read
+// at every start.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -29,7 +33,7 @@ struct Device {
 struct Machine {
   int failure = 0;
   int starts = 0;
-  pid_t started_in = -1;  // in a forked child it wants to be started again
+  pid_t started_in = -1;  // a forked child must initialize it again
   std::vector<Device> devices;
 };
 

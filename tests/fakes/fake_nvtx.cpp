@@ -1,4 +1,5 @@
-// A profiler as NVTX 3 sees it: NVTX_INJECTION64_PATH names this library. Writes down what arrives.
+// A fake profiler for NVTX 3, which loads this library through NVTX_INJECTION64_PATH. Records its
+// calls.
 #include <nvtx3/nvToolsExt.h>
 
 #include <map>

@@ -1,4 +1,4 @@
-// A plugin that does what FAKE_PLUGIN says, and what its author should not have done.
+// A plugin that has the defect that FAKE_PLUGIN selects.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,11 +25,11 @@ void write_pid(pid_t process) {
   if (file != nullptr) std::ofstream(file) << process;
 }
 
-/// Leaves a process in a session of its own that keeps the output open.
+/// Leaves a daemon in its own session that keeps the output open.
 void leave_a_daemon() {
   const pid_t child = ::fork();
   if (child != 0) {
-    ::waitpid(child, nullptr, 0);  // by then the process id is written
+    ::waitpid(child, nullptr, 0);  // the process id has been written by then
     return;
   }
   ::setsid();

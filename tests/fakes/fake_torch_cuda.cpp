@@ -1,4 +1,5 @@
-// Stands for a CUDA LibTorch's libtorch_cuda.so, as far as graphs go: torch's own class, with methods that count.
+// The parts of a CUDA LibTorch's libtorch_cuda.so that graphs use: torch's own class, with methods
+// that count their calls.
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 
@@ -33,7 +34,7 @@ MempoolId_t CUDAGraph::pool() { return mempool_id_; }
 
 }  // namespace at::cuda
 
-// Inline functions of torch's headers name it, and without optimization the name stays in the library.
+// Inline functions in torch's headers refer to it, and without optimization the reference remains.
 namespace c10::cuda::CUDACachingAllocator {
 std::atomic<CUDAAllocator*> allocator{nullptr};
 }  // namespace c10::cuda::CUDACachingAllocator

@@ -1,5 +1,5 @@
-// A vendor's library that adds a device type to torch when it is opened. FAKE_VENDOR names the type; without it the library
-// adds nothing. FAKE_VENDOR_SAW gets the value that PT_HPU_LAZY_ACC_PAR_MODE had at that time.
+// A vendor's library that adds the device type that FAKE_VENDOR names to torch when it is opened,
+// if any. Stores the value of PT_HPU_LAZY_ACC_PAR_MODE at that time in FAKE_VENDOR_SAW.
 #include <cstdlib>
 
 #include "unit/support/test_device.h"

@@ -1,4 +1,5 @@
-// A C door to sdk::ask_python for a Python process: 1 true, 0 false, -1 no answer, with the reason.
+// A C interface to sdk::ask_python for a Python process. Returns 1 for true, 0 for false, and -1
+// without an answer, with the reason.
 #include <cstdio>
 
 #include "backends/torch/python_query.h"

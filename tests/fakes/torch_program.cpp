@@ -1,4 +1,4 @@
-// A program that knows torch alone: what `anyaccel sim run` puts the simulator into.
+// A program that uses only torch, for `anyaccel sim run`.
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sum.h>

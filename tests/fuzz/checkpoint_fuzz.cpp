@@ -1,5 +1,5 @@
-// Input: an index and, after a zero byte, the header of its only shard. Tensors are returned with the requested type
-// and shape, or refused with a typed error that names a file.
+// Input: an index and, after a zero byte, the header of its only shard. Tensors are returned with
+// the requested type and shape, or rejected with a typed error that names a file.
 // sources: llm/checkpoint/checkpoint.cpp llm/checkpoint/safetensors.cpp text/json.cpp llm/support/mapped_file.cpp base/file.cpp base/file_group.cpp base/error.cpp base/untrusted_text.cpp
 // torch
 // options: -timeout=10 -rss_limit_mb=1024

@@ -1,4 +1,4 @@
-// A file of variables is read or refused, and what was read reads the same when it is written.
+// A file of variables is read or rejected, and variables that were read round-trip.
 // sources: launch/environment_file.cpp base/error.cpp base/untrusted_text.cpp base/env.cpp base/file.cpp
 #include "launch/environment_file.h"
 

@@ -1,4 +1,5 @@
-// The note of an unfinished save, from an untrusted folder: it moves only files in its folder, or is refused.
+// The note of an unfinished save in an untrusted folder: it moves only files in its folder, or is
+// rejected.
 // sources: base/file_group.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
 // options: -timeout=5 -rss_limit_mb=256
 #include "base/file_group.h"
@@ -19,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const Error& error) {
     if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::io) std::abort();
   }
-  // Files outside the folder do not change.
+  // Files outside the folder must not change.
   if (std::distance(fs::directory_iterator(folder), {}) != 3 || fs::file_size(folder / "kept") != 0) std::abort();
   fs::remove_all(folder / "inner");
   return 0;

@@ -1,4 +1,5 @@
-// A host file is read or refused; what was read filters can name all of it, and so are hosts in the form of a filter.
+// A host file is read or rejected, and filters can name every host and slot that was read. The same
+// holds for hosts in the form of a filter.
 // sources: launch/hosts.cpp base/error.cpp base/untrusted_text.cpp
 #include <algorithm>
 #include <cstdint>
@@ -11,7 +12,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace anyaccel;
   using namespace anyaccel::launch;
-  // The first line is a filter, the rest a file.
+  // The first line is a filter, the rest is a host file.
   std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto filter = text.substr(0, text.find('\n'));
   text.remove_prefix(std::min(filter.size() + 1, text.size()));
@@ -28,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       slots += host.slots.size();
     }
     if (slots < 1000) {
-      // As a filter that means all of it.
+      // As a filter that selects everything.
       if (parse_hosts(format_hosts(hosts)) != hosts) std::abort();
       if (filter_hosts(hosts, format_hosts(hosts), "").size() != hosts.size()) std::abort();
       filter_hosts(hosts, filter, "");

@@ -1,4 +1,4 @@
-// The words of a job that an agent gets in its environment are read or refused, and come back the same.
+// The words of a job that an agent reads from its environment are read or rejected, and round-trip.
 // sources: launch/foreign_options.cpp base/nearest_name.cpp launch/rank_agent.cpp launch/hosts.cpp launch/options.cpp launch/environment_file.cpp base/error.cpp base/untrusted_text.cpp base/env.cpp base/file.cpp
 #include <cstdint>
 #include <cstdlib>
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_argument) std::abort();
   }
-  // As words of a command line, which have no zero byte.
+  // As the words of a command line, which contain no zero bytes.
   std::vector<std::string> words(1);
   for (const char c : text) {
     if (c == '\0')

@@ -1,4 +1,5 @@
-// A plugin's text file is read or refused by a typed error, and what was read can be asked for devices.
+// A plugin's text file is read or rejected with a typed error, and the probe that it describes can
+// run.
 // sources: base/plugin/plugin_file.cpp base/device_files.cpp base/file.cpp base/env.cpp base/error.cpp base/untrusted_text.cpp
 #include "base/plugin/plugin_file.h"
 
@@ -9,14 +10,14 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace anyaccel;
-  // No file of this machine is asked.
+  // Do not probe files of this machine.
   [[maybe_unused]] static const int root = setenv("ANYACCEL_DEVICE_ROOT", "/nonexistent", 1);
   try {
     const auto file = parse_plugin_file({reinterpret_cast<const char*>(data), size});
     if (!is_plugin_name(file.name) || file.library.find('/') != std::string::npos) std::abort();
     const auto described = plugin_traits(file);
     if (described.traits.device_type.empty()) std::abort();
-    // Never outside the root, wherever that is.
+    // The folder must never be outside the root.
     if (described.probe.folder.find("..") != std::string::npos) std::abort();
     probe_plugin(described.probe);
   } catch (const Error& error) {

@@ -1,4 +1,5 @@
-// A safetensors file is read or refused by a typed error; all values of what was read lie within the file.
+// A safetensors file is read or rejected with a typed error, and all values that were read are
+// within the file.
 // sources: llm/checkpoint/safetensors.cpp text/json.cpp llm/support/mapped_file.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
 // torch
 #include "llm/checkpoint/safetensors.h"
@@ -17,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const at::Tensor tensor = file.tensor(name);
       if (tensor.nbytes() != entry.end - entry.begin || tensor.nbytes() > size) std::abort();
       const auto* bytes = static_cast<const unsigned char*>(tensor.const_data_ptr());
-      // The sanitizer sees a read beyond the mapping.
+      // The sanitizer detects a read beyond the mapping.
       static volatile unsigned sum;
       sum = std::accumulate(bytes, bytes + tensor.nbytes(), 0U);
     }

@@ -1,5 +1,5 @@
-// The files beside an encoder's weights are read or refused by a typed error: the same bytes as config.json and as each of
-// sentence-transformers' files.
+// The files next to an encoder's weights are read or rejected with a typed error. The same bytes
+// serve as config.json and as each of sentence-transformers' files.
 // sources: llm/checkpoint/activation.cpp llm/embed/bert_config.cpp llm/embed/sentence_config.cpp llm/checkpoint/config.cpp llm/checkpoint/config_check.cpp llm/checkpoint/families.cpp llm/checkpoint/families_learned.cpp llm/checkpoint/rope_config.cpp llm/checkpoint/stored_config.cpp text/json.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp base/file_group.cpp base/log.cpp base/env.cpp base/fork_safe.cpp
 // torch
 #include "llm/embed/sentence_config.h"
@@ -16,7 +16,7 @@ void expect_typed(F&& read) {
   try {
     read();
   } catch (const anyaccel::Error& error) {
-    // A module may name a folder that is not there.
+    // A module may name a folder that does not exist.
     if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::unsupported &&
         error.code() != ErrorCode::not_found) {
       std::abort();

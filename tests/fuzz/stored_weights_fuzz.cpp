@@ -1,5 +1,6 @@
-// Input: a byte that selects the format, and the header of a shard with weights stored as integers. A weight is
-// returned with the requested shape, or refused with a typed error that names a tensor or a file.
+// Input: a byte that selects the format, and the header of a shard with weights stored as integers.
+// A weight is returned with the requested shape, or rejected with a typed error that names a tensor
+// or a file.
 // sources: llm/quantize/stored_weights.cpp llm/quantize/pack.cpp llm/model/names.cpp llm/checkpoint/checkpoint.cpp llm/checkpoint/safetensors.cpp llm/checkpoint/stored_config.cpp llm/checkpoint/activation.cpp llm/checkpoint/config.cpp llm/checkpoint/config_check.cpp llm/checkpoint/families.cpp llm/checkpoint/families_learned.cpp llm/checkpoint/rope_config.cpp text/json.cpp llm/support/mapped_file.cpp base/file.cpp base/file_group.cpp base/error.cpp base/untrusted_text.cpp base/log.cpp base/env.cpp base/fork_safe.cpp
 // torch
 // options: -timeout=10 -rss_limit_mb=1024
@@ -14,7 +15,7 @@
 #include "anyaccel/error.h"
 #include "temporary_file.h"
 
-// For messages. The real one is next to functions that need the whole core.
+// For messages. The real function is in a source that needs the whole core.
 const char* anyaccel::dtype_name(c10::ScalarType dtype) noexcept { return c10::toString(dtype); }
 
 namespace {
@@ -45,7 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::folder_with("config.json", reinterpret_cast<const std::uint8_t*>(config.data()), config.size());
   const auto& folder =
       fuzz::folder_with("model.safetensors", reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
-  // A whole matrix, some of its rows, and some of its columns, which may begin within a group or a word.
+  // A whole matrix, some of its rows, and some of its columns, which may begin within a group or a
+  // word.
   const std::vector<std::pair<llm::TensorPlan, std::array<std::int64_t, 2>>> parts = {
       {{.name = "a.weight", .shape = {32, 64}}, {32, 64}},
       {{.name = "a.weight", .shape = {32, 64}, .dim = 0, .parts = {{3, 7}, {16, 9}}}, {16, 64}},

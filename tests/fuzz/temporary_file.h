@@ -1,4 +1,4 @@
-// A file in a folder of this process's own, with what a fuzzer made up.
+// A file with a fuzzer's input in a temporary folder of this process.
 #pragma once
 
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 namespace anyaccel::fuzz {
 
-/// The folder that now holds `name` with those bytes. In memory where the system offers it.
+/// Writes the bytes to the file `name` and returns its folder, which is in memory if possible.
 inline const std::filesystem::path& folder_with(const char* name, const std::uint8_t* data, std::size_t size) {
   static const std::filesystem::path folder = [] {
     std::string pattern = std::filesystem::exists("/dev/shm") ? "/dev/shm" : "/tmp";

@@ -1,4 +1,5 @@
-// Any CUDA_VISIBLE_DEVICES names devices that are there, each once, and never a whole one beside a MIG instance.
+// Any CUDA_VISIBLE_DEVICES yields devices that exist, each once, and never a whole device together
+// with a MIG instance.
 // sources: backends/cuda/visible_devices.cpp
 #include "backends/cuda/visible_devices.h"
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the ops of PyTorch's OpInfo database on the accelerator and compares each with the CPU, bit by bit.
+"""Run the ops of PyTorch's OpInfo database on the accelerator and compare them with the CPU.
 
-float32, the first four samples of each op, and the gradients of two where it has some; one thread. Ops listed in exceptions.txt are compared as it says there; any other
-op that differs fails the sweep, and so does a listed one that is equal after all. The last line counts.
-PYTHONPATH must have the package; DS_ACCELERATOR names the accelerator. Exit status 77: something it needs is missing.
+The comparison is bitwise. It covers float32, the first four samples of each op, and the gradients
+of two samples if the op has gradients, on one thread. Ops listed in exceptions.txt are compared as
+the file says. Any other op that differs fails the sweep, and so does a listed op that is equal
+after all. The last line has the counts. PYTHONPATH must contain the package, and DS_ACCELERATOR
+names the accelerator. Exit status 77 means that a requirement is missing.
 """
 
 import argparse
@@ -26,7 +28,7 @@ KINDS = {
 
 
 def exceptions():
-    """name -> (kind, reason)."""
+    """Return {name: (kind, reason)}."""
     found = {}
     for line in (HERE / "exceptions.txt").read_text().splitlines():
         if line.strip() and not line.startswith("#"):
@@ -46,7 +48,7 @@ def names():
     return found
 
 
-# --- In the child: one op after the other, a line for each on the way in and out ---
+# --- In the child: runs one op after the other and prints a line before and after each ---
 
 
 def moved(tree, device):
@@ -65,7 +67,9 @@ def moved(tree, device):
 
 
 def seed_of_first_draw(seed):
-    """What src/backends/sim/generator.cpp seeds the CPU's generator with for a device's first draw: hash.h, mix(seed, 1)."""
+    """Return the seed of the CPU's generator for a device's first draw, as in
+    src/backends/sim/generator.cpp: hash.h, mix(seed, 1).
+    """
     mask = (1 << 64) - 1
     z = (seed + 0x9E3779B97F4A7C15 * 2) & mask
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
@@ -74,7 +78,9 @@ def seed_of_first_draw(seed):
 
 
 def call_as_device(op, sample):
-    """On the CPU with a device's random numbers; ops of the database seed by themselves."""
+    """Call the op on the CPU with a device's random numbers. Ops of the database set their own
+    seeds.
+    """
     import torch
     seed = torch.manual_seed
     with mock.patch("torch.manual_seed", lambda value: seed(seed_of_first_draw(value))):
@@ -92,7 +98,7 @@ def call(op, sample, device):
 
 
 def gradients(op, sample, device):
-    """Of the sum of all results; None where the sample has none."""
+    """Return the gradients of the sum of all results, or None if the sample has none."""
     import torch
     from torch.utils import _pytree
     arguments, keywords, first = moved((sample.args, sample.kwargs, sample.input), device)
@@ -109,7 +115,7 @@ def gradients(op, sample, device):
 
 
 def differ(ours, reference, kind):
-    """None when equal, otherwise in which way not."""
+    """Return None if equal, otherwise how the results differ."""
     import torch
     if len(ours) != len(reference):
         return f"{len(ours)} results, {len(reference)} on the CPU"
@@ -134,7 +140,7 @@ def compare(op, device, kind):
     for count, sample in enumerate(itertools.islice(op.sample_inputs("cpu", torch.float32, requires_grad=False), 4), 1):
         try:
             reference = call_as_device(op, sample) if kind == "random" else call(op, sample, torch.device("cpu"))
-        except Exception as error:  # what the CPU refuses proves nothing
+        except Exception as error:  # an error of the CPU proves nothing
             reference = error
         try:
             ours = call(op, sample, device)
@@ -161,7 +167,7 @@ def compare(op, device, kind):
 
 
 def add_module(accelerator):
-    """torch's Python asks the module of a device type for these."""
+    """Add the module of the device type that torch's Python code needs."""
     import types
 
     import torch
@@ -182,7 +188,7 @@ def child(wanted):
     import torch
 
     import anyaccel
-    warnings.simplefilter("ignore")  # of the samples: deprecated ops, odd arguments
+    warnings.simplefilter("ignore")  # from the samples: deprecated ops, unusual arguments
     torch.set_num_threads(1)
     add_module(anyaccel.get_accelerator())
     device = anyaccel.get_accelerator().torch_device(0)
@@ -192,7 +198,7 @@ def child(wanted):
         if index not in wanted:
             continue
         print(json.dumps({"begin": index, "name": name}), flush=True)
-        signal.alarm(60)  # ends the process, and the parent says so
+        signal.alarm(60)  # ends the process, and the parent reports it
         try:
             result = compare(op, device, kinds.get(name, (None,))[0])
         except Exception as error:
@@ -205,7 +211,9 @@ def child(wanted):
 
 
 def sweep(wanted):
-    """index -> (name, how it differs or None). A child that dies is replaced, and the op it died in differs."""
+    """Return {index: (name, difference or None)}. If a child dies, it is replaced, and the op that
+    it ran counts as different.
+    """
     results, left = {}, sorted(wanted)
     while left:
         process = subprocess.Popen([sys.executable, __file__, "--child", ",".join(map(str, left))], stdout=subprocess.PIPE, text=True)

@@ -1,6 +1,7 @@
-// all_reduce_job [ROUNDS]: a rank of a job for the launcher's tests. Finds the others by what the launcher says, adds tensors of the accelerator
-// and of the host with them, of sizes below and far above a chunk of shared memory, and looks at every element of the sums. Exit code 1 and
-// a line that says which for a wrong one; rank 0 prints one line when all were right.
+// all_reduce_job [ROUNDS]: a rank of a job, for tests of the launcher. It finds the other ranks
+// through the launcher's variables, all-reduces tensors of the accelerator and the host, of sizes
+// below and far above a chunk of shared memory, and checks every element. It exits with 1 and a
+// message if a sum is wrong; rank 0 prints a line if all are right.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 
@@ -27,7 +28,7 @@ void check(const at::Tensor& got, const at::Tensor& want, const char* what, int 
             << got.scalar_type() << ": " << differ << " are wrong\n";
 }
 
-/// Rank r gives (i modulo 64) + r: small whole numbers, so that sums are exact in every dtype.
+/// Rank r contributes (i modulo 64) + r: small integers, so that sums are exact in every dtype.
 void check_size(ProcessGroup& group, std::int64_t count, const at::TensorOptions& here) {
   const int n = group.size();
   const auto base = at::arange(count, at::TensorOptions().dtype(at::kDouble)).remainder(64);
@@ -54,12 +55,12 @@ int main(int argc, char** argv) try {
     for (const auto device : {accelerator.torch_device(), c10::Device(c10::kCPU)})
       for (const auto dtype : {at::kFloat, at::kBFloat16, at::kLong})
         for (const std::int64_t count : {1, 1000, 32768, 100003, 1500007}) {
-          // A bfloat16 holds whole numbers up to 256: enough for a few ranks.
+          // bfloat16 represents integers up to 256 exactly, which is enough for a few ranks.
           if (dtype == at::kBFloat16 && 64 * group.size() + group.size() * group.size() / 2 > 256) continue;
           check_size(group, count, at::TensorOptions().dtype(dtype).device(device));
           checks += 3;
         }
-  // One that was wrong anywhere is everybody's.
+  // An error on one rank fails all ranks.
   auto all = at::full({1}, static_cast<double>(wrong), at::TensorOptions().dtype(at::kDouble));
   group.all_reduce(all);
   const auto memory = group.shared_memory_reason();

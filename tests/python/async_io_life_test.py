@@ -1,4 +1,4 @@
-"""How long transfers of async_io last, and what they hold meanwhile: tensors, threads, Python's lock. On sim too."""
+"""Lifetimes in async_io: how long transfers keep tensors, threads and the GIL. Also runs on sim."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ from async_io_numbers import aio, numbers, path  # noqa: F401
 
 @contextlib.contextmanager
 def counting():
-    """Python counts on another thread while the scope lasts. Gives a function that says how far it is."""
+    """Count on another thread during the scope. Yield a function that returns the count."""
     counted, stop = [0], threading.Event()
 
     def count():
@@ -35,7 +35,7 @@ def counting():
 
 
 def test_memory_outlives_its_tensor(path):
-    """Breaks when a tensor that is given other memory while it is written takes away what is being used."""
+    """Fails if replacing a tensor's storage during a write frees the memory in use."""
     handle = aio.aio_handle(1 << 20, 4, False, True, 1)
     for _ in range(3):
         x = numbers(16_000_000)
@@ -46,7 +46,7 @@ def test_memory_outlives_its_tensor(path):
 
 
 def test_cancel_reaches_what_is_waited_for(path):
-    """Breaks when cancel() of one thread does nothing because another one waits."""
+    """Fails if cancel() has no effect while another thread waits."""
     handle = aio.aio_handle(4096, 1, True, False, 1)
     x = torch.zeros(50_000_000)
     handle.async_pwrite(x, path)
@@ -58,10 +58,10 @@ def test_cancel_reaches_what_is_waited_for(path):
 
 
 def test_buffers_are_kept_and_wait_lets_python_run(tmp_path):
-    """Breaks when memory in use is freed, or waiting holds Python's lock."""
+    """Fails if memory in use is freed, or waiting holds the GIL."""
     handle = aio.aio_handle(4096, 1, True, False, 1)
     for i in range(4):
-        handle.async_pwrite(numbers(2_000_000), str(tmp_path / str(i)))  # nobody else has the tensor
+        handle.async_pwrite(numbers(2_000_000), str(tmp_path / str(i)))  # the handle has the only reference
     with counting() as counted:
         start = counted()
         assert handle.wait() == 4
@@ -72,7 +72,7 @@ def test_buffers_are_kept_and_wait_lets_python_run(tmp_path):
 
 
 def slow_writes(tmp_path, handle):
-    """Begins writes that take a while; returns their request."""
+    """Start writes that take a while, and return their request."""
     for i in range(4):
         handle.async_pwrite(numbers(2_000_000), str(tmp_path / str(i)))
     return handle.start_write(numbers(2_000_000), str(tmp_path / "own"))
@@ -80,12 +80,12 @@ def slow_writes(tmp_path, handle):
 
 @pytest.mark.parametrize("last", ["handle", "request"])
 def test_going_lets_python_run(tmp_path, last):
-    """Breaks when the last owner of the threads waits for them with Python's lock."""
+    """Fails if the last owner of the threads waits for them while holding the GIL."""
     handle = aio.aio_handle(4096, 1, True, False, 1)
     request = slow_writes(tmp_path, handle)
     with counting() as counted:
         if last == "handle":
-            request = None  # the handle waits for what it was to do
+            request = None  # the handle still finishes its transfers
         start, begin = counted(), time.perf_counter()
         handle = request = None
         during, took = counted() - start, time.perf_counter() - begin
@@ -95,7 +95,9 @@ def test_going_lets_python_run(tmp_path, last):
 
 
 def test_close(tmp_path):
-    """Breaks when the end of a `with` leaves transfers running, hides a failure, or a closed handle works on."""
+    """Fails if leaving `with` does not wait for transfers or hides a failure, or a closed handle
+    accepts calls.
+    """
     with aio.aio_handle(4096, 1, True, False, 1) as handle:
         request = slow_writes(tmp_path, handle)
     assert torch.from_file(str(tmp_path / "3"), size=2_000_000).equal(numbers(2_000_000))
@@ -115,7 +117,7 @@ def test_close(tmp_path):
 
 @pytest.mark.parametrize("way", ["async_pwrite", "async_pread", "start_write", "start_read"])
 def test_what_nobody_awaits_is_let_go(path, way):
-    """Breaks when a transfer that is done keeps its tensor because nobody waits for it."""
+    """Fails if a finished transfer keeps its tensor until somebody waits for it."""
     handle = aio.aio_handle()
     handle.sync_pwrite(numbers(1000), path)
 
@@ -136,7 +138,7 @@ def test_what_nobody_awaits_is_let_go(path, way):
 
 
 def test_requests(path):
-    """Breaks when a request cannot be waited for by itself, or cancelling leaves it open."""
+    """Fails if a request cannot be waited for separately, or stays open after cancellation."""
     handle = aio.aio_handle(4096, 1, True, False, 1)
     x = numbers(1_000_000)
     request = handle.start_write(x, path)
@@ -164,7 +166,7 @@ def test_requests(path):
 
 
 def test_fork(path):
-    """Breaks when a handle of the parent hangs in a child instead of saying so."""
+    """Fails if the parent's handle hangs in a forked child instead of raising an error."""
     code = f"""
 import os, signal, anyaccel, torch
 aio = anyaccel.get_accelerator().create_op_builder("AsyncIOBuilder").load()
@@ -184,8 +186,9 @@ assert os.waitpid(child, 0)[1] == 0
 
 @pytest.mark.parametrize("last", ["handle", "handle, request"])
 def test_end_of_the_interpreter(path, last):
-    """Breaks when a handle or request that a program's module still has at its end complains, crashes, or leaves what was begun unwritten; in a
-    forked child too, which has a copy of it."""
+    """Fails if a handle or request in a module's globals prints an error, crashes or loses writes
+    at interpreter exit. A forked child with a copy of it must also exit cleanly.
+    """
     code = f"""
 import os, sys, anyaccel, torch
 aio = anyaccel.get_accelerator().create_op_builder("AsyncIOBuilder").load()

@@ -1,4 +1,4 @@
-"""What the tests of async_io share."""
+"""Fixtures and helpers shared by the tests of async_io."""
 
 import pytest
 import torch

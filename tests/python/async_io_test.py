@@ -1,4 +1,6 @@
-"""async_io and pin_memory as DeepSpeed's Python uses them, and what torch asks of ops. On sim too."""
+"""async_io and pin_memory as DeepSpeed's Python uses them, and torch's requirements on ops. Also
+runs on sim.
+"""
 
 import os
 
@@ -15,7 +17,7 @@ on_device = pytest.mark.skipif(DEVICE == "cpu", reason="the accelerator is the h
 
 
 def test_every_way_of_deepspeed(path):
-    """Breaks when a method, an argument, a result or a default is not DeepSpeed's."""
+    """Fails if a method, an argument, a result or a default differs from DeepSpeed's."""
     handle = aio.aio_handle(block_size=4096, queue_depth=4, single_submit=True, overlap_events=True, intra_op_parallelism=2)
     asked = [getattr(handle, "get_" + name)() for name in
              ("block_size", "queue_depth", "single_submit", "overlap_events", "intra_op_parallelism", "alignment")]
@@ -36,13 +38,13 @@ def test_every_way_of_deepspeed(path):
     assert handle.async_pwrite(x, path) == 0 and handle.pwrite(x, path + "2", False, True) == 0
     assert handle.wait() == 2
     assert handle.async_pread(y, path) == 0
-    assert handle.sync_pread(torch.empty(10), path) == 2  # what was begun before counts
+    assert handle.sync_pread(torch.empty(10), path) == 2  # the result counts the earlier transfer too
     assert torch.equal(x, y) and handle.wait() == 0
     assert aio.deepspeed_memcpy(y, x + 1) == 0 and torch.equal(y, x + 1)
 
 
 def test_an_earlier_failure_leaves_nothing_running(path):
-    """Breaks when a call that fails because of an earlier one goes on with its own transfer."""
+    """Fails if a call that raises because of an earlier failure leaves its own transfer running."""
     handle = aio.aio_handle(4096, 1, True, False, 1)
     handle.sync_pwrite(numbers(5_000_000), path)
     handle.async_pread(torch.zeros(5_000_000), path)
@@ -54,7 +56,7 @@ def test_an_earlier_failure_leaves_nothing_running(path):
 
 
 def test_offsets_and_descriptors(path):
-    """Breaks when a write changes what is beside it, or the caller's descriptor."""
+    """Fails if a write changes bytes outside its range, or the wrong descriptor is used."""
     handle = aio.aio_handle(4096, 8, False, True, 1)
     before = numbers(30000, torch.uint8)
     handle.sync_pwrite(before, path)
@@ -67,7 +69,9 @@ def test_offsets_and_descriptors(path):
 
 
 def test_keywords_are_deepspeeds(path):
-    """Fails if an argument does not have the name in DeepSpeed's binding, including `async` and a misspelled one."""
+    """Fails if an argument's name differs from DeepSpeed's binding, which includes `async` and a
+    misspelled name.
+    """
     handle = aio.aio_handle()
     x, y = numbers(1000), torch.zeros(1000)
     with open(path, "wb") as file:
@@ -88,7 +92,7 @@ def test_keywords_are_deepspeeds(path):
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.bfloat16, torch.int64, torch.complex64])
 def test_dtypes_and_views(path, dtype):
-    """Breaks when strides or conjugation are forgotten, or an empty tensor fails."""
+    """Fails if strides or conjugation are ignored, or an empty tensor is rejected."""
     handle = aio.aio_handle()
     x = numbers(600, dtype).view(20, 30)
     handle.sync_pwrite(x.t(), path)
@@ -104,7 +108,7 @@ def test_dtypes_and_views(path, dtype):
 
 
 def test_errors(path):
-    """Breaks when a failure is silent, has another type, or spoils the handle."""
+    """Fails if a failure is silent, raises a different type, or makes the handle unusable."""
     handle = aio.aio_handle()
     for call, code in ((lambda: handle.sync_pread(torch.zeros(4), path), "not_found"),
                        (lambda: handle.sync_pwrite(torch.zeros(4), path, -1), "invalid_argument"),
@@ -122,7 +126,9 @@ def test_errors(path):
 
 
 def test_reads_are_seen_by_autograd(path):
-    """Breaks when what is read under autograd's eyes gives gradients of what was there before."""
+    """Fails if autograd does not notice a read into a tensor that it saved, and returns wrong
+    gradients.
+    """
     handle = aio.aio_handle()
     handle.sync_pwrite(numbers(10), path)
     x, w = torch.ones(10), torch.ones(10, requires_grad=True)
@@ -134,7 +140,9 @@ def test_reads_are_seen_by_autograd(path):
 
 
 def test_errors_of_torch_stay(path):
-    """Breaks when an error of torch that begins as ours do is taken for one, with the code of another; or codes are mixed up."""
+    """Fails if an error of torch with a prefix like ours is converted to anyaccel.Error, or error
+    codes are mixed up.
+    """
     from anyaccel.ops import _errors
     handle = aio.aio_handle()
     with pytest.raises(anyaccel.Error):
@@ -148,7 +156,7 @@ def test_errors_of_torch_stay(path):
     with pytest.raises(RuntimeError, match="enforce fail") as told:
         fails()
     assert type(told.value) is RuntimeError
-    # The first of two failures is told, and its kind is its own.
+    # After two failures, the first one is reported with its own code.
     handle.sync_pwrite(torch.zeros(4), path)
     slow = aio.aio_handle(4096, 1, True, False, 1)
     big = torch.zeros(5_000_000)
@@ -162,7 +170,7 @@ def test_errors_of_torch_stay(path):
     assert told.value.code == ("interrupted" if "cancelled" in str(told.value) else "io")
     os.environ["ANYACCEL_AIO_QUEUE"] = "fast"
     try:
-        with pytest.raises(anyaccel.Error) as told:  # made on another thread
+        with pytest.raises(anyaccel.Error) as told:  # raised on another thread
             aio.aio_handle()
         assert told.value.code == "invalid_argument"
     finally:
@@ -170,7 +178,7 @@ def test_errors_of_torch_stay(path):
 
 
 def test_files_that_are_none(tmp_path):
-    """Breaks when opening a pipe waits for its other end."""
+    """Fails if opening a pipe blocks until its other end is open."""
     handle = aio.aio_handle()
     os.mkfifo(tmp_path / "fifo")
     for name in (str(tmp_path / "fifo"), "/dev/zero"):
@@ -180,7 +188,9 @@ def test_files_that_are_none(tmp_path):
 
 
 def test_pinned(path):
-    """Breaks when pinned tensors or their views are not known, a free is not, or memory is not used again."""
+    """Fails if pinned tensors, views of them or frees are not tracked, or freed memory is not
+    reused.
+    """
     handle, pin = aio.aio_handle(), pins.pin_handle()
     x = handle.new_cpu_locked_tensor(10000, torch.empty(0, dtype=torch.bfloat16))
     assert x.shape == (10000,) and x.dtype == torch.bfloat16
@@ -210,12 +220,12 @@ def test_pinned(path):
 
 @on_device
 def test_device_tensors(path):
-    """Breaks when the copies are not in the order of the stream, or the result does not arrive."""
+    """Fails if copies are not ordered with the stream, or their result is lost."""
     handle = aio.aio_handle(4096, 4, False, True, 2)
     x = numbers(100000, device=DEVICE)
     x.add_(1)
     assert handle.async_pwrite(x, path) == 0
-    x.zero_()  # after the call: not in the file
+    x.zero_()  # after the call, so it must not reach the file
     assert handle.wait() == 1
     y = torch.zeros(100000, device=DEVICE)
     assert handle.async_pread(y, path) == 0 and handle.wait() == 1
@@ -226,7 +236,7 @@ def test_device_tensors(path):
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="the schemas are the same everywhere")
 def test_opcheck(path):
-    """Breaks when a schema lies about what is written, or a meta kernel is missing."""
+    """Fails if a schema is wrong about what an op writes, or a meta kernel is missing."""
     ops = torch.ops.anyaccel
     x = numbers(1000)
     aio.aio_write(x, path, 4096, 4, False, True, False)
@@ -237,7 +247,7 @@ def test_opcheck(path):
 
 
 def test_queue_that_is_asked_for(path):
-    """Breaks when ANYACCEL_AIO_QUEUE is not read, or a wrong word is taken."""
+    """Fails if ANYACCEL_AIO_QUEUE is ignored, or an invalid value is accepted."""
     os.environ["ANYACCEL_AIO_QUEUE"] = "threads"
     try:
         handle = aio.aio_handle()

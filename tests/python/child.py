@@ -1,8 +1,12 @@
-"""Programs that must run in a process of their own, without the seconds that importing torch takes: `run` forks them from a process that has
-torch and anyaccel imported and has chosen nothing yet. What an import itself does is to be tested by a fresh interpreter instead.
+"""Runs test programs in their own process without importing torch each time.
 
-The child's environment is set before its code runs; where one asks for variables that are read earlier (`_EARLY`), it is a fresh interpreter.
-It ends as any interpreter does, threads and exit functions included."""
+`run` forks them from a server process that has imported torch and anyaccel but has not chosen an
+accelerator. Tests of the import itself must start a new interpreter instead.
+
+The child's environment is set before its code runs. If the environment contains variables that are
+only read at startup (`_EARLY`), `run` starts a new interpreter. The child exits like any
+interpreter: it joins threads and calls exit functions.
+"""
 
 import atexit
 import json
@@ -14,13 +18,15 @@ import subprocess
 import sys
 import tempfile
 
-# Read by the interpreter, the loader or libraries while they start.
+# Read at startup by the interpreter, the loader or libraries.
 _EARLY = ("PYTHON", "LD_", "OMP_", "GOMP_", "KMP_", "MKL_", "TORCH_", "CUDA_")
 _server = None
 
 
 def run(code, environment, timeout=300):
-    """A subprocess.CompletedProcess of `code` run as a program with exactly this environment; stdout and stderr as texts."""
+    """Run `code` as a program with exactly this environment. Return a subprocess.CompletedProcess
+    with text output.
+    """
     if _early(environment) != _early(os.environ):
         return subprocess.run([sys.executable, "-B", "-c", code], env=environment, capture_output=True, text=True, timeout=timeout)
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
@@ -31,7 +37,7 @@ def run(code, environment, timeout=300):
         except TimeoutError:
             raise subprocess.TimeoutExpired(code, timeout) from None
         finally:
-            ends.close()  # the server ends what still runs
+            ends.close()  # makes the server kill a child that is still running
         texts = []
         for stream in (stdout, stderr):
             stream.seek(0)
@@ -44,7 +50,7 @@ def _early(environment):
 
 
 class _Server:
-    """The process that is forked from: started at the first use, ended with this one."""
+    """The process that forks children. It starts at first use and ends with this process."""
 
     def __init__(self):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -78,8 +84,10 @@ class _Server:
 
 
 def _serve(requests):
-    """Forks a child for each request. Returns the code in the child, and None at the end of the requests."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # each child is waited for by its own watcher
+    """Fork a child for each request. Return the code in a child, and None in the server after the
+    last request.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # each child is reaped by its watcher
     while True:
         head, fds, _, _ = socket.recv_fds(requests, 8, 3)
         if not head:
@@ -106,7 +114,9 @@ def _exactly(stream, count):
 
 
 def _watched(request, stdout, stderr, ends):
-    """In the child it returns the code; in its watcher, None when the child has ended, or was ended because nobody waits any more."""
+    """Fork the child. Return its code in the child. Return None in the watcher after the child has
+    exited, or was killed because the requester gave up.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     child = os.fork()
     if child == 0:
@@ -130,7 +140,7 @@ def _watched(request, stdout, stderr, ends):
     try:
         report.send(f"{status}\n".encode())
     except OSError:
-        pass  # it gave up
+        pass  # the requester gave up
     return None
 
 

@@ -1,4 +1,6 @@
-"""torch.distributed over the backend that stages, two processes. COMM_DEVICE says where the tensors lie."""
+"""torch.distributed with the staged backend in two processes. COMM_DEVICE is the device of the
+tensors.
+"""
 
 import datetime
 import os
@@ -45,7 +47,7 @@ def check_reductions(rank, device):
     x = torch.tensor([1 + 2j * rank], device=device)
     dist.all_reduce(x)
     same(x, [2 + 2j])
-    # A view with gaps is reduced in place, not in a copy.
+    # A strided view is reduced in place, not in a copy.
     base = torch.zeros(4, 3, device=device)
     base[:, 1] = rank + 1
     dist.all_reduce(base[:, 1])
@@ -85,7 +87,7 @@ def check_moves(rank, device):
     out = torch.empty(4, device=device)
     dist.all_to_all_single(out, values(rank, device, size=4))
     same(out, [[0, 1, 10, 11], [2, 3, 12, 13]][rank])
-    # Rank 0 gives 1 and 3 rows, rank 1 gives 2 and 0.
+    # Rank 0 sends 1 and 3 rows, rank 1 sends 2 and 0.
     splits = [[1, 3], [2, 0]]
     mine = splits[rank]
     theirs = [splits[0][rank], splits[1][rank]]
@@ -103,11 +105,11 @@ def check_moves(rank, device):
         tagged.wait()
     else:
         x, y = torch.empty(6, device=device), torch.empty(6, device=device)
-        assert dist.recv(y) == 0  # from anyone: the second one has no tag
+        assert dist.recv(y) == 0  # from any rank: the second message has no tag
         dist.recv(x, src=0, tag=7)
         same(x, [30, 31, 32, 33, 34, 35])
         same(y, [40, 41, 42, 43, 44, 45])
-    # Each waits for what the other has yet to send.
+    # Each rank receives what the other has not sent yet.
     x = torch.empty(6, device=device)
     work = dist.batch_isend_irecv([dist.P2POp(dist.irecv, x, 1 - rank), dist.P2POp(dist.isend, values(rank, device), 1 - rank)])
     for one in work:
@@ -122,7 +124,9 @@ def check_moves(rank, device):
 
 
 def check_order(rank, device):
-    """What is queued before a collective is in it, and what comes after wait() sees its result."""
+    """Check that a collective sees work queued before it, and that work after wait() sees its
+    result.
+    """
     accelerator = anyaccel.get_accelerator()
     big = torch.zeros(300, 300, device=device)
     for step in range(10):
@@ -134,7 +138,7 @@ def check_order(rank, device):
         result = big.diagonal().sum()
         big.fill_(-1)
         assert result.item() == 300 * 10, (step, result.item())
-    # The same from another stream, with the tensor dropped at once.
+    # The same on another stream, with the tensor dropped immediately.
     stream = accelerator.Stream()
     with accelerator.stream(stream):
         x = torch.full((1000,), float(rank + 1), device=device)
@@ -159,7 +163,7 @@ def check_errors(rank, device):
 
 
 def check_training(rank, device):
-    """DistributedDataParallel gives every rank the gradients of the whole batch."""
+    """Check that DistributedDataParallel gives every rank the gradients of the whole batch."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 1)).to(device)
     alone = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 1)).to(device)
@@ -179,7 +183,7 @@ def check_training(rank, device):
 
 def check_timeout(rank, device):
     store = dist.distributed_c10d._get_default_store()
-    if rank == 1:  # rank 0 keeps the store, and leaves last
+    if rank == 1:  # rank 0 hosts the store, so it exits last
         dist.group.WORLD._get_backend(device).set_timeout(datetime.timedelta(seconds=1))
         with pytest.raises(RuntimeError, match=r"\[all_reduce\] a peer did not come within 1000 ms, rank 1 of 2"):
             dist.all_reduce(values(rank, device))
@@ -195,7 +199,7 @@ def main():
     rank, size, port, what = int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
     if what == "timeout":
         check_timeout(rank, start(rank, size, port))
-        os._exit(0)  # the ranks are out of step: nothing to tidy
+        os._exit(0)  # the ranks are out of step, so skip the cleanup
     device = start(rank, size, port)
     for check in CHECKS:
         check(rank, device)
@@ -220,17 +224,18 @@ def launch(what, size=2):
     return outputs
 
 
-# Breaks when an operation gives wrong numbers, loses its order with the work around it, or a wrong call is not refused.
+# Fails if a collective returns wrong numbers, is not ordered with the work around it, or accepts
+# invalid arguments.
 def test_two_processes():
     assert "check_training done" in launch("all")[0]
 
 
-# Breaks when a rank waits for ever for one that does not come.
+# Fails if a rank waits forever for a missing rank.
 def test_timeout():
     launch("timeout")
 
 
-# Breaks when the backend's name is not offered to torch, or hides a backend of somebody else.
+# Fails if the backend's name is not registered with torch, or hides another vendor's backend.
 def test_names():
     assert anyaccel.get_accelerator().communication_backend_name() in dist.Backend.backend_list
     assert dist.Backend("staged") == "staged"

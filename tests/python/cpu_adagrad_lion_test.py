@@ -1,4 +1,6 @@
-"""CPUAdagrad and CPULion through their builders: the functions that DeepSpeed's Python calls, against torch."""
+"""CPUAdagrad and CPULion through their builders, called like DeepSpeed's Python does and compared
+with torch.
+"""
 
 import pytest
 import torch
@@ -25,7 +27,7 @@ def tensors(n=1001, dtype=torch.float32, state=torch.float32, seed=0):
             torch.zeros(n, dtype=state)]
 
 
-# Broken by a formula that is not torch's Adagrad with L2 decay.
+# Fails if the formula differs from torch's Adagrad with L2 decay.
 def test_adagrad_follows_torch():
     p, _, s = tensors()
     q = torch.nn.Parameter(p.clone())
@@ -39,7 +41,7 @@ def test_adagrad_follows_torch():
     torch.testing.assert_close(p, q.data, rtol=1e-5, atol=1e-6)
 
 
-# Broken when the values of a sparse gradient, as DeepSpeed's Python passes them, are refused.
+# Fails if the values of a sparse gradient, as DeepSpeed's Python passes them, are rejected.
 def test_adagrad_of_sparse_values():
     p, s = torch.randn(10, 4), torch.zeros(10, 4)
     g = torch.sparse_coo_tensor([[1, 7]], torch.ones(2, 4), (10, 4)).coalesce()
@@ -54,7 +56,7 @@ def lion_of_the_paper(p, g, m):
     return p * (1 - 1e-2 * 0.1) - 1e-2 * direction, 0.99 * m + 0.01 * g
 
 
-# Broken by a formula that is not the paper's.
+# Fails if the formula differs from the paper's.
 def test_lion_follows_the_paper():
     p, _, m = tensors()
     q, n = p.double(), m.double()
@@ -65,7 +67,7 @@ def test_lion_follows_the_paper():
     torch.testing.assert_close(p.double(), q, rtol=1e-5, atol=1e-6)
 
 
-# Broken by a type combination that is missing, and when a list is not its tensors one by one.
+# Fails if a combination of dtypes is missing, or a list is not updated like its tensors one by one.
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("own_state", [False, True])
 def test_types_and_lists(dtype, own_state):
@@ -82,7 +84,7 @@ def test_types_and_lists(dtype, own_state):
         assert not torch.equal(single[3][0], given[3][0])
 
 
-# Broken when something wrong gets through, or changes a tensor before it is refused.
+# Fails if invalid tensors are accepted, or a tensor changes before the error.
 @pytest.mark.parametrize("what, change", [
     ("shape of grads", lambda x: x.__setitem__(1, x[1][:-1])),
     ("dtype of exp_avg", lambda x: x.__setitem__(2, x[2].half())),
@@ -113,7 +115,7 @@ def test_wrong_numbers():
     assert all(torch.equal(a, b) for a, b in zip(given, tensors()))
 
 
-# Broken when autograd is not told that a step changed parameters and state in place.
+# Fails if autograd does not see that a step changed parameters and state in place.
 def test_autograd_is_told():
     p, g, s = tensors()
     before = p._version, s._version
@@ -122,7 +124,7 @@ def test_autograd_is_told():
     assert (p._version, s._version) == (before[0] + 2, before[1] + 2)
 
 
-# Broken by a schema that hides a mutation, or by shapes-only kernels that disagree.
+# Fails if a schema hides a mutation, or meta kernels disagree with it.
 def test_opcheck():
     given = tensors(32)
     torch.library.opcheck(torch.ops.anyaccel.adagrad_update.default, (3, 1, 1e-2, 1e-10, 0.1, *given))
@@ -132,7 +134,8 @@ def test_opcheck():
     torch.library.opcheck(torch.ops.anyaccel.lion_update_list.default, (3, 1, 1e-2, 0.9, 0.99, 0.1, *lists))
 
 
-# Broken when autograd is told of a change before all tensors of a list were checked: a backward would refuse tensors that are as they were.
+# Fails if autograd sees a change when a list is rejected. A backward pass would then reject tensors
+# that did not change.
 def test_refused_lists_are_not_taken_as_changed():
     params, grads, states = ([torch.zeros(n) for n in sizes] for sizes in ((4, 4), (4, 4), (4, 5)))
     for call in (lambda: ADAGRAD.adagrad_update_list(3, 1, 1e-2, 1e-10, 0.1, params, grads, states),

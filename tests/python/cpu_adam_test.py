@@ -1,4 +1,6 @@
-"""CPUAdam through its builder: the functions that DeepSpeed's Python calls, against torch's own optimizers."""
+"""CPUAdam through its builder, called like DeepSpeed's Python does and compared with torch's
+optimizers.
+"""
 
 import copy
 import os
@@ -34,7 +36,7 @@ def update(adam, step, given, number=7, **changed):
 
 
 class Optimizer(torch.optim.Optimizer):
-    """As DeepSpeedCPUAdam uses the op."""
+    """An optimizer that uses the op like DeepSpeedCPUAdam."""
 
     def __init__(self, params, adamw):
         super().__init__(params, {"lr": 1e-2})
@@ -52,12 +54,12 @@ class Optimizer(torch.optim.Optimizer):
                                  state["exp_avg"], state["exp_avg_sq"])
 
 
-# Broken by a formula that is not AdamW's or Adam's: the losses part within a few steps.
+# Fails if the formula differs from AdamW's or Adam's: the losses diverge within a few steps.
 @pytest.mark.parametrize("adamw", [True, False])
 def test_training_follows_torch(adamw):
     torch.manual_seed(0)
     before = torch.get_num_threads()
-    torch.set_num_threads(1)  # a test beside others: waiting threads would spin
+    torch.set_num_threads(1)  # other tests run in parallel, and waiting threads would spin
     model = torch.nn.Sequential(torch.nn.Linear(16, 37), torch.nn.GELU(), torch.nn.Linear(37, 3))
     other = copy.deepcopy(model)
     ours = Optimizer(model.parameters(), adamw)
@@ -78,7 +80,7 @@ def test_training_follows_torch(adamw):
         torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-5)
 
 
-# Broken by a type combination that is missing or converted wrongly.
+# Fails if a combination of dtypes is missing or converted wrongly.
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("own_state", [False, True])
 @pytest.mark.parametrize("float_grad", [False, True])
@@ -92,7 +94,8 @@ def test_types(adam, dtype, own_state, float_grad):
     torch.testing.assert_close(m, (0.1 * g.float()).to(state), rtol=1e-2 if own_state else 1e-5, atol=1e-7)
 
 
-# Broken when threads or views that begin anywhere change a bit, or when elements beside a view are written.
+# Fails if results depend on threads or on where a view begins, or elements outside a view are
+# written.
 def test_threads_and_views(adam):
     n = 300_000
     given = tensors(n)
@@ -108,7 +111,8 @@ def test_threads_and_views(adam):
         assert b[:3].eq(9).all() and b[-5:].eq(9).all()
 
 
-# Broken when a list is not updated as its tensors one by one: order, sizes, empty ones, mixed dtypes.
+# Fails if a list is not updated like its tensors one by one, whatever their order, sizes and
+# dtypes.
 def test_list(adam):
     sizes = (0, 1, 40_000, 17, 100_000, 5)
     ours = [tensors(n, DTYPES[i % 3], seed=i) for i, n in enumerate(sizes)]
@@ -119,7 +123,7 @@ def test_list(adam):
     assert all(torch.equal(a, b) for x, y in zip(ours, single) for a, b in zip(x, y))
 
 
-# Broken when a transposed weight, dense in memory, is refused or updated in the wrong order.
+# Fails if a transposed dense weight is rejected, or updated in the wrong order.
 def test_dense_in_another_order(adam):
     plain = [x.view(20, 30) for x in tensors(600)]
     turned = [x.t().contiguous().t() for x in plain]
@@ -128,7 +132,7 @@ def test_dense_in_another_order(adam):
     assert all(torch.equal(a, b) for a, b in zip(plain, turned))
 
 
-# Broken when something wrong gets through, or changes a tensor before it is refused.
+# Fails if invalid tensors are accepted, or a tensor changes before the error.
 @pytest.mark.parametrize("what, change", [
     ("shape of grads", lambda x: x.__setitem__(1, x[1][:-1])),
     ("dtype of exp_avg", lambda x: x.__setitem__(2, x[2].half())),
@@ -167,7 +171,8 @@ def test_lists_of_unequal_length(adam):
         adam.adam_update_list(7, 1, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, [p], [g, g], [m], [v])
 
 
-# Broken when the quick call mistakes an argument, or takes over what is torch's: keywords, conversions, modes, subclasses.
+# Fails if the fast call mistakes an argument, or handles what must go to torch: keywords,
+# conversions, modes, subclasses.
 def test_ways_to_call(adam):
     numbers = (7, 3, 1.0, 0.9, 0.99, 1e-8, 0.5, True)
     names = ("optimizer_id", "step", "lr", "beta1", "beta2", "eps", "weight_decay", "bias_correction")
@@ -205,7 +210,7 @@ def test_ways_to_call(adam):
         adam.adam_update(*numbers, *(torch.empty(5) for _ in range(4)))
 
 
-# Broken by a schema that hides a mutation, or by shapes-only kernels that disagree.
+# Fails if a schema hides a mutation, or meta kernels disagree with it.
 def test_opcheck(adam):
     given = tensors(32)
     numbers = (7, 1, 1e-2, 0.9, 0.99, 1e-8, 0.1, True)
@@ -214,7 +219,7 @@ def test_opcheck(adam):
     torch.library.opcheck(torch.ops.anyaccel.adam_update_list.default, (*numbers, *([x] for x in given)))
 
 
-# Broken when rollback is not the step's inverse.
+# Fails if a rollback is not the inverse of the step.
 def test_rollback(adam):
     given = tensors()
     update(adam, 1, given)
@@ -226,7 +231,8 @@ def test_rollback(adam):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
-# Broken when a list is rolled back as far as its first wrong tensor, or otherwise than its tensors one by one.
+# Fails if a list with a wrong tensor is partly rolled back, or a list is not rolled back like its
+# tensors one by one.
 def test_rollback_of_lists(adam):
     numbers = (7, 2, 1e-2, 0.9, 0.99, 1e-8, 0.1, True)
     ours = [tensors(n, seed=n) for n in (0, 17, 50_000)]
@@ -248,7 +254,7 @@ def test_rollback_of_lists(adam):
     assert all(torch.equal(a, b) for x, y in zip(ours, single) for a, b in zip(x, y))
 
 
-# Broken when the variable is not obeyed or an instruction set has other bits.
+# Fails if ANYACCEL_OPS_ISA is ignored, or instruction sets give different bits.
 def test_instruction_sets():
     program = ("import sys; sys.path.insert(0, sys.argv[1]); import cpu_adam_test as t, torch, hashlib\n"
                "t.ADAM.create_adam(7, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, True)\n"
@@ -266,7 +272,7 @@ def test_instruction_sets():
 
 
 def optimizer_process(groups, control, ready):
-    """As DeepSpeed's zenflow_optimizer_process."""
+    """Run the optimizer like DeepSpeed's zenflow_optimizer_process."""
     ADAM.create_adam(0, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, False)
     handle = ADAM.zenflow_adam_create(0, list(os.sched_getaffinity(0)))
     for param, grad0, grad1, stale in groups:
@@ -278,7 +284,8 @@ def optimizer_process(groups, control, ready):
     ADAM.destroy_adam(0)
 
 
-# Broken when a backward may use parameters that a step has changed since: its gradients would be wrong without a word.
+# Fails if a backward pass can use parameters that a step has changed since, which gives wrong
+# gradients silently.
 def test_autograd_is_told(adam):
     p, g, m, v = tensors()
     p.requires_grad_()
@@ -288,7 +295,7 @@ def test_autograd_is_told(adam):
         loss.backward()
 
 
-# Broken when the other process does another step than adam_update, or one is lost.
+# Fails if the optimizer process computes a different step than adam_update, or a step is lost.
 def test_zenflow(adam):
     context = torch.multiprocessing.get_context("spawn")
     groups = []
@@ -310,7 +317,7 @@ def test_zenflow(adam):
         with pytest.raises(ValueError, match="not for all groups"):
             ADAM.zenflow_adam_submit(control.data_ptr(), 0, 1, *(x[:1] for x in numbers))
         ADAM.zenflow_adam_submit(control.data_ptr(), 0, 1, *numbers)
-        # Broken when a second step takes the place of the first, which is then lost.
+        # Fails if a second step replaces the first one before it is done.
         with pytest.raises(ValueError, match="step before is not done"):
             ADAM.zenflow_adam_submit(control.data_ptr(), 1, 2, *numbers)
         assert ADAM.zenflow_adam_wait(control.data_ptr(), 60.0)
@@ -324,7 +331,7 @@ def test_zenflow(adam):
 
 
 def trainer_process(control, pids):
-    """Begins an optimizer's process, tells its number, and waits to be killed."""
+    """Start an optimizer process, send its process ID, and wait to be killed."""
     context = torch.multiprocessing.get_context("spawn")
     groups = [[x.share_memory_() for x in (*tensors(10)[:2], torch.zeros(10), torch.zeros(10))]]
     ADAM.zenflow_adam_ctrl_init(control.data_ptr(), len(groups))
@@ -336,7 +343,7 @@ def trainer_process(control, pids):
     time.sleep(600)
 
 
-# Broken when the optimizer's process outlives a trainer that was killed: it would hold its memory and processors for ever.
+# Fails if the optimizer process survives its killed trainer, and keeps memory and CPUs.
 def test_zenflow_ends_with_its_trainer():
     context = torch.multiprocessing.get_context("spawn")
     control = torch.zeros(ADAM.zenflow_adam_ctrl_size(), dtype=torch.uint8).share_memory_()
@@ -350,7 +357,7 @@ def test_zenflow_ends_with_its_trainer():
     state = lambda: open(f"/proc/{worker}/stat").read().rsplit(")", 1)[1].split()[0]  # noqa: E731
     end = time.monotonic() + 60
     try:
-        while state() not in "ZX":  # nobody may be there to collect it
+        while state() not in "ZX":  # it stays a zombie if no process reaps it
             assert time.monotonic() < end, "the worker is still there"
             time.sleep(0.1)
     except FileNotFoundError:

@@ -1,4 +1,6 @@
-"""A small decoder of any kind as `inference_decode` takes it, and as plain torch computes it in double, on the accelerator that DS_ACCELERATOR names."""
+"""A small decoder of any kind as arguments of `inference_decode`, and its reference in plain torch
+in float64. DS_ACCELERATOR selects the accelerator.
+"""
 
 import dataclasses
 import math
@@ -20,7 +22,7 @@ GATES = {"silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
 
 
 def pack(weight, bits, group, asymmetric, random):
-    """Integer weights with scales and zeros as the op reads them, and their values."""
+    """Return integer weights with scales and zeros in the op's format, and their values."""
     outputs, inputs = weight.shape
     scales = (torch.rand(outputs, inputs // group, generator=random) * 0.02 + 0.01) * (1 if bits == 4 else 0.06)
     wide = scales.repeat_interleave(group, 1).double()
@@ -38,7 +40,7 @@ def pack(weight, bits, group, asymmetric, random):
 
 
 class Model:
-    """A decoder drawn from a seed: the op's arguments, and what they mean."""
+    """A random decoder from a seed: the op's arguments and the reference."""
 
     def __init__(self, dtype=torch.float32, norm="rms", gate="silu", gated=True, head_norms=False, norms_after=False, bias=False, split=False, bits=0,
                  group=32, asymmetric=False, softcap=0.0, window=0, half=None, layers=2, heads=4, kv_heads=2, dim=16, hidden=64, inner=96, vocab=41,
@@ -86,7 +88,7 @@ class Model:
             self.tensor(None)
 
     def together(self, *outputs):
-        """Parts one by one, or as one."""
+        """Return the projections separately or fused."""
         if self.split:
             parts = [self.linear(each, self.hidden) for each in outputs]
         else:
@@ -128,11 +130,11 @@ class Model:
         return [turn.cos().float().to(DEVICE), turn.sin().float().to(DEVICE)] if self.half else []
 
     def run(self, x, keys, values, past):
-        """Logits of the rows of x behind `past` positions; the caches change."""
+        """Return the logits of the rows of x after `past` positions. The caches change."""
         return self.run_segments(x, keys, values, [past], [len(x)])
 
     def run_segments(self, x, keys, values, past, count, last_only=False):
-        """The same of several sequences: their caches, positions and rows one behind the other."""
+        """Run several sequences. Their caches, positions and rows are concatenated."""
         rows = x.to(DEVICE, copy=True)
         logits = torch.full((len(count) if last_only else len(x), self.vocab), 7.0, device=DEVICE)
         angles = [torch.cat(each) for each in zip(*(self.angles(*place) for place in zip(past, count)))]
@@ -171,7 +173,7 @@ class Model:
         return out
 
     def meant(self, x):
-        """All positions at once, in double."""
+        """Return the reference for all positions at once, in float64."""
         x = x.double()
         time = len(x)
         for i, layer in enumerate(self.layers_of):

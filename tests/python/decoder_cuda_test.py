@@ -1,5 +1,6 @@
-"""What the pass of new tokens does on a CUDA device beside what decoder_test.py asks of every device: streams, graphs, the host's results, long
-caches. Each test is to be seen on hardware; without a device the file is skipped."""
+"""The decoder pass on a CUDA device, beyond decoder_test.py: streams, graphs, agreement with the
+host, long caches. Skipped without a device.
+"""
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ linear = torch.ops.anyaccel.inference_linear
 
 
 def begin(kind, past):
-    """A model on the device, a row and caches with `past` positions of chance."""
+    """Return a model on the device, input rows, and caches with `past` random positions."""
     model = Model(**kind)
     x = torch.randn(3, model.hidden, generator=model.random)
     caches = [model.caches(past + 8) for _ in range(2)]
@@ -26,7 +27,8 @@ def begin(kind, past):
 @pytest.mark.parametrize("past", [5, 300, 20000])
 @pytest.mark.parametrize("kind", [{}, {"dtype": torch.bfloat16, "heads": 8, "kv_heads": 1, "dim": 128, "window": 1000}, {"bits": 4, "group": 64, "inner": 192}])
 def test_is_the_hosts(kind, past):
-    # breaks when chunks of a long cache, heads that share a key, or a window are put together otherwise than the host does
+    # Fails if split attention over a long cache, heads that share a key, or a window give a
+    # different result than on the host.
     model, x, (keys, values) = begin(kind, past)
     on_host = [[each.cpu() for each in part] for part in (keys, values)]
     got = model.run(x, keys, values, past)
@@ -38,7 +40,7 @@ def test_is_the_hosts(kind, past):
 
 
 def test_on_another_stream():
-    # breaks when a launch goes to the default stream, where it would not wait for what is written here
+    # Fails if a launch goes to the default stream, which does not wait for the copy here.
     model, x, (keys, values) = begin({"hidden": 512, "inner": 1024}, 100)
     want = model.run(x, [each.clone() for each in keys], [each.clone() for each in values], 100)
     stream = accelerator.Stream()
@@ -55,7 +57,8 @@ def test_on_another_stream():
 
 @pytest.mark.parametrize("kind", [{}, {"bits": 8}, {"experts": 4, "per_token": 2}])
 def test_in_a_graph(kind):
-    # breaks when a launch waits, allocates outside of torch's allocator, or looks at the host's memory when it is replayed
+    # Fails if a launch synchronizes, allocates outside torch's allocator, or reads host memory at
+    # replay.
     model, x, (keys, values) = begin(kind, 600)
     rows, logits = x.to(DEVICE, copy=True), torch.zeros(len(x), model.vocab, device=DEVICE)
     angles = model.angles(600, len(x))
@@ -80,7 +83,7 @@ def test_in_a_graph(kind):
 @pytest.mark.parametrize("shape", [(4096, 4096), (11008, 4096), (1000, 14336)])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_products_of_models_sizes(shape, dtype):
-    # breaks when a matrix has more blocks or longer rows than the small ones of the other tests
+    # Fails if matrices with more blocks or longer rows than in the other tests give wrong results.
     random = torch.Generator().manual_seed(3)
     weight = (torch.randn(*shape, generator=random) / shape[1] ** 0.5).to(dtype)
     x = torch.randn(16, shape[1], generator=random)
@@ -97,7 +100,7 @@ def test_products_of_models_sizes(shape, dtype):
 
 
 def test_tensors_of_two_devices():
-    # breaks when a tensor of the host reaches a kernel
+    # Fails if a host tensor reaches a kernel.
     model, x, (keys, values) = begin({}, 5)
     with pytest.raises((ValueError, RuntimeError), match="another device"):
         model.flat[0] = model.flat[0].cpu()

@@ -1,5 +1,6 @@
-"""The ops that quantize matrices, widen them and multiply few rows with them, against plain torch in double, on the accelerator that
-DS_ACCELERATOR names."""
+"""The ops that quantize matrices, dequantize them and multiply a few rows by them, compared with
+plain torch in float64. DS_ACCELERATOR selects the accelerator.
+"""
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ DEVICE = accelerator.current_device_name()
 
 
 def on_device(op):
-    """The op with its tensors on the device, its results back on the host."""
+    """Return the op with its arguments moved to the device and its results to the host."""
     def call(*arguments):
         out = op(*(each.to(DEVICE) if isinstance(each, torch.Tensor) else each for each in arguments))
         return out.cpu() if isinstance(out, torch.Tensor) else tuple(each.cpu() for each in out)
@@ -30,7 +31,9 @@ def drawn(*shape, dtype=torch.float32, seed=1):
 
 
 def meant(weight, scales, zeros=None):
-    """What stored integers stand for: nibble j of word w of a block is input j * (block / 4) + w."""
+    """Return the values that integer weights represent: nibble j of word w of a block is input j *
+    (block / 4) + w.
+    """
     outputs, groups = scales.shape
     if weight.dtype == torch.int8:
         q, group = weight.double(), weight.shape[1] // groups
@@ -48,13 +51,14 @@ def meant(weight, scales, zeros=None):
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_quantized_values_are_near(shape, bits, dtype):
-    # breaks when a value is not rounded to its nearest level, lies in another's place, or a group has another's scale
+    # Fails if a value is not rounded to its nearest level or is misplaced, or a group has a wrong
+    # scale.
     outputs, inputs, group = shape
     weight = drawn(outputs, inputs, dtype=dtype)
     made, scales = quantize(weight, bits, group)
     assert made.dtype == (torch.int8 if bits == 8 else torch.uint8) and scales.shape == (outputs, inputs // group)
     off = (meant(made, scales) - weight.double()).view(outputs, inputs // group, group)
-    # int4 may cut a group's greatest value, by what the other values gain
+    # int4 may clip a group's greatest value if the other values gain more.
     if bits == 8:
         assert (off.abs() <= scales.abs().double()[..., None] * 0.5001).all()
     else:
@@ -68,7 +72,7 @@ def test_quantized_values_are_near(shape, bits, dtype):
 @pytest.mark.parametrize("kind", ["int8", "int4", "int4 zeros"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rows_are_widened(shape, kind, dtype):
-    # breaks when rows are taken from another place, or a format is read otherwise
+    # Fails if the wrong rows are read, or a format is misread.
     outputs, inputs, group = shape
     made, scales = quantize(drawn(outputs, inputs), 8 if kind == "int8" else 4, group)
     zeros = torch.randint(0, 16, scales.shape, dtype=torch.uint8) if kind == "int4 zeros" else None
@@ -81,7 +85,7 @@ def test_rows_are_widened(shape, kind, dtype):
 @pytest.mark.parametrize("kind", ["int8", "int4", "int4 zeros", "float", "bfloat16"])
 @pytest.mark.parametrize("rows", [0, 1, 3, 16, 37])
 def test_products(rows, kind, dtype):
-    # breaks when rows, outputs or the bias are mixed up, or threads leave outputs out
+    # Fails if rows, outputs or the bias are mixed up, or threads skip outputs.
     for outputs, inputs, group in SHAPES:
         weight, x, bias = drawn(outputs, inputs), drawn(rows, inputs, dtype=dtype, seed=2), drawn(outputs, seed=3)
         scales = zeros = None
@@ -101,7 +105,7 @@ def test_products(rows, kind, dtype):
 
 
 def test_rows_have_the_same_bits_alone():
-    # breaks when a row's sums depend on the rows beside it
+    # Fails if a row's sums depend on its neighbors.
     weight, scales = quantize(drawn(130, 384), 4, 128)
     x = drawn(2, 9, 384)
     together = linear(x, weight, scales)
@@ -114,7 +118,7 @@ def test_rows_have_the_same_bits_alone():
 
 
 def test_numbers_that_are_none():
-    # breaks when one such weight makes other groups wrong
+    # Fails if a NaN or infinity affects other groups.
     weight = drawn(4, 64)
     weight[1, 3], weight[2, 40] = float("nan"), float("inf")
     made, scales = quantize(weight, 8, 32)
@@ -124,7 +128,7 @@ def test_numbers_that_are_none():
 
 
 def test_refusals():
-    # breaks when sizes that contradict each other reach the kernels
+    # Fails if inconsistent sizes reach the kernels.
     made, scales = quantize(drawn(6, 64), 4, 32)
 
     def refused(words, call, *arguments):
@@ -147,7 +151,7 @@ def test_refusals():
 
 
 def test_sums_of_nothing():
-    # breaks when a product over no inputs is what lay in the memory before
+    # Fails if a product without inputs returns uninitialized memory.
     for rows in (1, 40):
         junk = [torch.full((rows, 33), 7.0, device=DEVICE) for _ in range(8)]
         del junk
@@ -156,7 +160,7 @@ def test_sums_of_nothing():
 
 
 def test_schemas():
-    # breaks when a schema says otherwise what changes, or a meta kernel makes another shape
+    # Fails if a schema is wrong about mutations, or a meta kernel returns a different shape.
     made, scales = quantize(drawn(6, 64), 4, 32)
     tests = ("test_schema", "test_faketensor")
     torch.library.opcheck(torch.ops.anyaccel.inference_quantize.default, (drawn(6, 64, dtype=torch.bfloat16), 8, 32), test_utils=tests)

@@ -1,4 +1,6 @@
-"""The op that takes few tokens through a decoder, against plain torch in double, on the accelerator that DS_ACCELERATOR names."""
+"""The op that runs a few tokens through a decoder, compared with plain torch in float64.
+DS_ACCELERATOR selects the accelerator.
+"""
 
 import dataclasses
 import math
@@ -12,13 +14,13 @@ from decoder_case import DEVICE, KINDS, Model, accelerator, decode
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_against_torch(kind, dtype):
-    # breaks when a part of a layer, a format or a position of the cache is wrong
+    # Fails if a part of a layer, a format or a cache position is wrong.
     model = Model(dtype, **KINDS[kind])
     x = torch.randn(9, model.hidden, generator=model.random)
     keys, values = model.caches(11), model.caches(11)
     got = torch.cat([model.run(x[:4], keys, values, 0), model.run(x[4:5], keys, values, 4), model.run(x[5:], keys, values, 5)])
     want = model.meant(x)
-    # the cache is rounded to the dtype in another order than here
+    # The reference rounds the cache to the dtype in a different order.
     error = {torch.float32: 2e-4 if model.bits else 2e-5, torch.float16: 3e-3, torch.bfloat16: 2e-2}[dtype]
     assert (got - want).abs().max() <= error * want.abs().max()
 
@@ -26,13 +28,14 @@ def test_against_torch(kind, dtype):
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not KINDS[kind].get("experts")])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_many_rows_against_torch(kind, dtype):
-    # breaks when a block of queries sees too much or too little, a panel lacks an edge, or many rows and few disagree about the cache
+    # Fails if a block of queries sees too many or too few keys, the edge of a panel is skipped, or
+    # many rows and few rows disagree about the cache.
     model = Model(dtype, **KINDS[kind])
     x = torch.randn(109, model.hidden, generator=model.random)
     keys, values = model.caches(120), model.caches(120)
     got = torch.cat([model.run(x[:67], keys, values, 0), model.run(x[67:70], keys, values, 67), model.run(x[70:], keys, values, 70)])
     want = model.meant(x)
-    # where the processor multiplies pairs of bfloat16, rows are rounded to that for each product
+    # CPUs with bfloat16 dot products round the rows to bfloat16 for each product.
     error = {torch.float32: 2e-4 if model.bits else 2e-5, torch.float16: 4e-3, torch.bfloat16: 8e-2}[dtype]
     assert (got - want).abs().max() <= error * want.abs().max()
     assert (got - want).norm() <= error / 3 * want.norm()
@@ -40,7 +43,8 @@ def test_many_rows_against_torch(kind, dtype):
 
 @pytest.mark.parametrize("kind", ["llama", "gemma", "int4"])
 def test_many_rows_of_sequences(kind):
-    # breaks when sequences of a pass over many rows see each other, or the last rows' logits are another row's
+    # Fails if sequences of a pass over many rows see each other, or the logits belong to the wrong
+    # row.
     model = Model(**KINDS[kind])
     pasts, counts = [0, 9, 0], [30, 17, 1]
     caches = [(model.caches(40), model.caches(40)) for _ in counts]
@@ -63,7 +67,7 @@ def test_many_rows_of_sequences(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_have_the_same_bits_alone(kind):
-    # breaks when a row's sums depend on how many rows go together, or on the threads
+    # Fails if a row's sums depend on the number of rows or threads.
     model = Model(torch.bfloat16, **KINDS[kind])
     x = torch.randn(13, model.hidden, generator=model.random)
     keys, values = model.caches(16), model.caches(16)
@@ -82,7 +86,8 @@ def test_rows_have_the_same_bits_alone(kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_sequences_have_the_same_bits_alone(kind, dtype):
-    # breaks when a row sees another sequence's positions, or caches of several sizes are mixed up, or a row's sums depend on them
+    # Fails if a row sees another sequence's positions, caches of different sizes are mixed up, or a
+    # row's sums depend on them.
     model = Model(dtype, **KINDS[kind])
     capacities, pasts = [7, 16, 9], [0, 11, 3]
     caches, singles = [], []
@@ -104,7 +109,8 @@ def test_sequences_have_the_same_bits_alone(kind, dtype):
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "int4 zeros", "experts"])
 def test_halves_are_the_whole(kind):
-    # breaks when what ranks that hold a layer together would add up is not what the whole pass adds
+    # Fails if the partial results of ranks that split a layer do not sum to the result of the whole
+    # pass.
     model = Model(**KINDS[kind])
     x = torch.randn(3, model.hidden, generator=model.random)
     keys, values = model.caches(4), model.caches(4)
@@ -120,14 +126,14 @@ def test_halves_are_the_whole(kind):
                    model.config_of(i, part=half, attention_softcap=0.0).pack(), None, change)
             assert torch.equal(rows, before)
             rows += change
-    # without layers no position is looked at
+    # Without layers, positions are not used.
     decode(rows, model.flat[-6:], [], [], [], [(1 << 63) - 1], [3], model.config_of(attention_softcap=0.0).pack(), logits)
     torch.testing.assert_close(logits.cpu(), want, rtol=1e-5, atol=1e-5)
     assert all(torch.equal(a, b) for a, b in zip(keys + values, halves_keys + halves_values))
 
 
 def test_experts_of_values_that_are_no_numbers():
-    # breaks when a row whose scores cannot be compared takes an expert that is not there, or the other rows with it
+    # Fails if a row with NaN scores selects an expert that does not exist, or affects other rows.
     model = Model(experts=5, per_token=2)
     x = torch.randn(3, model.hidden, generator=model.random)
     want = model.run_segments(x, *(model.caches(4) + model.caches(4) + model.caches(4) for _ in range(2)), [0] * 3, [1] * 3)
@@ -137,7 +143,7 @@ def test_experts_of_values_that_are_no_numbers():
 
 
 def test_refusals():
-    # breaks when sizes that contradict each other reach the kernels
+    # Fails if inconsistent sizes reach the kernels.
     model = Model()
     x = torch.randn(2, model.hidden)
 
@@ -199,7 +205,7 @@ def test_refusals():
     for past, capacity in ((-1, 4), (4, 4), (2, 2), (1 << 62, 4), ((1 << 63) - 1, 4), (0, 0)):
         refused("positions are out of range", two(past=(0, past), capacity=capacity))
     refused("rows does not match x", lambda a: a.update(past=[], rows=[], keys=[], values=[]))
-    nothing = torch.zeros(1, 0, 1 << 58, 16, device=DEVICE)  # as many elements as a cache that has overflowed
+    nothing = torch.zeros(1, 0, 1 << 58, 16, device=DEVICE)  # as many elements as a cache whose size overflows
     refused("cache has the wrong shape", lambda a: a.update(keys=[nothing] * 2, values=[nothing] * 2, past=[1 << 40]))
     second = model.caches(5)
     refused("cache has the wrong shape", lambda a: (two()(a), a["keys"].__setitem__(3, second[0])))
@@ -233,7 +239,7 @@ def test_refusals():
 
 
 def test_schema():
-    # breaks when the schema says otherwise what changes, or there is no meta kernel
+    # Fails if the schema is wrong about mutations, or the meta kernel is missing.
     model = Model(layers=1)
     keys, values = model.caches(4), model.caches(4)
     arguments = (torch.randn(2, model.hidden, device=DEVICE), model.flat, keys, values, model.angles(0, 2), [0], [2], model.config.pack(),

@@ -1,4 +1,6 @@
-"""Our op modules match DeepSpeed's bindings: tools/deepspeed_signatures finds no difference, and detects planted ones."""
+"""AnyAccel's op modules match DeepSpeed's bindings: tools/deepspeed_signatures finds no difference,
+and detects planted ones.
+"""
 
 import importlib.machinery
 import importlib.util
@@ -31,7 +33,8 @@ def compare(ops=OPS, page=None):
     return tool.compare(ops, lambda op: tool.read_stub(tool.STUBS / f"{op}.pyi"), tool.PAGE.read_text() if page is None else page)
 
 
-# Fails if our bindings do not accept a call that DeepSpeed's accept, and docs/reference/deepspeed.md gives no reason.
+# Fails if AnyAccel's bindings reject a call that DeepSpeed's accept, and docs/reference/deepspeed.md gives no
+# reason.
 def test_no_difference_without_reason():
     assert compare() == []
     assert len(OPS) == 22 and sum(map(len, OPS.values())) > 200
@@ -52,7 +55,7 @@ def test_differences_are_found(line, wanted):
     assert wanted in message and message.startswith("cpu_adam." + line.split("(")[0])
 
 
-# Fails if the page may keep an explanation whose difference is gone.
+# Fails if the page may keep an explanation for a difference that no longer exists.
 def test_stale_reasons_are_found():
     page = tool.PAGE.read_text().replace("| --- | --- | --- |\n| `transformer_inference", "| --- | --- | --- |\n| `cpu_adam.adam_update` | is missing | no reason |\n| `transformer_inference")
     assert compare(page=page) == ["cpu_adam.adam_update: 'is missing' is in docs/reference/deepspeed.md but no longer applies"]
@@ -127,7 +130,8 @@ OPTIMIZERS = {
 }
 
 
-# Fails if an optimizer function does not return 0 like DeepSpeed's, through the quick call or torch's dispatcher.
+# Fails if an optimizer function does not return 0 like DeepSpeed's, through the quick call or
+# torch's dispatcher.
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_return_zero(name):
     options, tensors = OPTIMIZERS[name]

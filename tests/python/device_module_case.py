@@ -1,5 +1,6 @@
-"""Runs programs on each kind of module `torch.<device type>` that we register: new modules, torch's own with our functions, and one
-for a Python backend."""
+"""Runs programs on each kind of `torch.<device type>` module that AnyAccel registers: new modules,
+torch's own with AnyAccel's functions, and one for a Python backend.
+"""
 
 import os
 import subprocess

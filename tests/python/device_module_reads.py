@@ -1,8 +1,9 @@
-"""Finds the names that torch's Python code reads from the module of a device type, such as torch.cuda, by parsing its sources.
+"""Finds the names that torch's Python code reads from the module of a device type, such as
+torch.cuda, by parsing its sources.
 
-`names()` maps each name to the files that read it. It follows the results of getattr(torch, <device type>),
-torch.get_device_module() and similar calls through variables and attributes of the same file, and recognizes the usual names of
-parameters that hold such a module.
+`names()` maps each name to the files that read it. It follows the results of getattr(torch, <device
+type>), torch.get_device_module() and similar calls through variables and attributes of the same
+file, and recognizes the usual names of parameters that hold such a module.
 """
 
 import ast
@@ -15,7 +16,7 @@ import torch
 _SKIPPED = ("_C/", "ao/", "cpu/", "cuda/", "include/", "mps/", "mtia/", "onnx/", "testing/", "utils/benchmark/", "xpu/")
 _HOLDERS = {"device_module", "device_mod", "custom_device_mod", "_device_module", "device_handle", "_device_handle"}
 _MAKERS = {"get_device_module", "_get_device_module", "_get_device_handle"}
-# Files without these words read nothing. Skipping them saves time, because parsing all of torch takes half a minute.
+# Skip files without these words: they read nothing, and parsing all of torch takes half a minute.
 _SIGNS = (*_HOLDERS, *_MAKERS, "getattr(torch,", "_get_custom_mod_func", "_get_device_attr")
 # Expressions X that are device types in getattr(torch, X), and expressions that are not.
 _DEVICE_WORDS = ("device", "backend", "gpu", "GPU", "acc", "privateuse")

@@ -1,4 +1,6 @@
-"""torch.<device type>: the module has every name that torch reads, and features that depend on them work."""
+"""torch.<device type>: the module has every name that torch reads, and features that depend on them
+work.
+"""
 
 import pathlib
 
@@ -20,7 +22,8 @@ def rows():
             yield [cell.strip() for cell in line.split("|")]
 
 
-# Fails if torch reads a name that the table lacks, or the table has a name that torch does not read.
+# Fails if torch reads a name that the table lacks, or the table has a name that torch does not
+# read.
 def test_audit_lists_what_torch_reads():
     if not torch.__version__.startswith("2.13."):
         pytest.skip(f"the table is torch 2.13's, this is {torch.__version__}")
@@ -68,8 +71,8 @@ print(torch.equal(direct, gradient(lambda f, y: checkpoint(f, y, use_reentrant=F
     assert done.stdout.splitlines()[-1:] == ["True"], done.stdout + done.stderr
 
 
-# Fails if the simulator takes CUDA's place after torch has looked for CUDA, which makes random numbers fail, or if a program that
-# imports torch first is not warned.
+# Fails if the simulator takes CUDA's place after torch has looked for CUDA, which makes random
+# numbers fail, or if a program that imports torch first is not warned.
 @pytest.mark.parametrize(("imports", "works"), [("anyaccel, torch", True), ("torch, anyaccel", False)])
 def test_random_numbers_in_the_place_of_cuda(imports, works):
     if torch.backends.cuda.is_built():
@@ -86,7 +89,8 @@ print(device, torch.equal(first, torch.rand(4, device=device)))
     assert (done.stdout == "cuda:1 True\n") == works, done.stdout + done.stderr
 
 
-# Fails if DeviceMesh leaves a rank on device 0 although the launcher assigned another one, or overrides the program's choice.
+# Fails if DeviceMesh leaves a rank on device 0 although the launcher assigned another one, or
+# overrides the program's choice.
 @pytest.mark.parametrize(("choice", "device"), [("", 1), ("anyaccel.get_accelerator().set_device(0)", 0), ("torch.sim.set_device(0)", 0),
                                                 ("torch.ones(1, device='sim')", 0), ("torch.sim.device(0).__enter__()", 1)])
 def test_device_mesh_chooses_the_device(choice, device):
@@ -102,3 +106,17 @@ print(accelerator.current_device())
 torch.distributed.destroy_process_group()
 """)
     assert done.stdout.split()[-1:] == [str(device)], done.stdout + done.stderr
+
+
+# Fails if torch.load() cannot create storages on a device type that this torch was built without.
+def test_saved_tensors_load_on_the_device():
+    done = run("""
+import io
+import anyaccel, torch
+anyaccel.get_accelerator()
+file = io.BytesIO()
+torch.save(torch.arange(3.0).to("cuda:1"), file)
+file.seek(0)
+print(torch.load(file))
+""", "cuda")
+    assert done.stdout == "tensor([0., 1., 2.], device='cuda:1')\n", done.stdout + done.stderr

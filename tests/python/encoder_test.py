@@ -1,4 +1,6 @@
-"""The ops that take texts through an encoder, against plain torch in double, on the accelerator that DS_ACCELERATOR names."""
+"""The ops that run texts through an encoder, compared with plain torch in float64. DS_ACCELERATOR
+selects the accelerator.
+"""
 
 import pytest
 import torch
@@ -23,7 +25,7 @@ def packed(weight):
 
 
 class Encoder:
-    """An encoder drawn from a seed: the op's arguments, and what they mean."""
+    """A random encoder from a seed: the op's arguments and the reference."""
 
     def __init__(self, hidden=48, heads=4, inner=100, layers=2, activation=1):
         self.heads, self.activation = heads, activation
@@ -49,7 +51,7 @@ class Encoder:
         return out.cpu()
 
     def meant(self, x):
-        """Of one text."""
+        """Return the reference for one text, in float64."""
         x = x.double()
         linear, norm = torch.nn.functional.linear, torch.nn.functional.layer_norm
         for qkv, qkv_bias, output, output_bias, weight, bias, inner, inner_bias, down, down_bias, last, last_bias in self.layers:
@@ -67,7 +69,8 @@ SHAPES = [dict(), dict(hidden=64, heads=1, inner=64), dict(hidden=35, heads=5, i
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
 @pytest.mark.parametrize("lengths", [[1], [22], [5, 64, 1], [49, 48, 130, 7]], ids=str)
 def test_against_torch(sizes, lengths):
-    # breaks when a text sees another one's rows, a panel or a block of queries lacks its edge, or a head is another one's
+    # Fails if a text sees another text's rows, the edge of a panel or of a block of queries is
+    # skipped, or heads are mixed up.
     model = Encoder(**sizes)
     x = model.draw(sum(lengths), model.layers[0][0].shape[1]) * 3
     want = torch.cat([model.meant(text) for text in x.split(lengths)])
@@ -75,7 +78,7 @@ def test_against_torch(sizes, lengths):
 
 
 def test_same_bits_for_threads_and_texts():
-    # breaks when sums depend on the threads or on the other texts
+    # Fails if sums depend on the threads or on the other texts.
     model = Encoder(hidden=80, heads=2, inner=200)
     lengths = [30, 3, 61]
     x = model.draw(sum(lengths), 80)
@@ -91,7 +94,7 @@ def test_same_bits_for_threads_and_texts():
 
 
 def test_nothing():
-    # breaks when no text, or no layer, is not what it is
+    # Fails if no texts do not give an empty result, or no layers change the input.
     model = Encoder()
     assert model.run(torch.zeros(0, 48), []).shape == (0, 48)
     model.flat = []
@@ -100,7 +103,7 @@ def test_nothing():
 
 
 def test_refusals():
-    # breaks when sizes that contradict each other reach the kernels
+    # Fails if inconsistent sizes reach the kernels.
     model = Encoder()
 
     def refused(words, x=torch.zeros(4, 48), lengths=(4,), heads=4, activation=1, **places):
@@ -135,7 +138,7 @@ def test_refusals():
 
 
 def test_opcheck():
-    # breaks when the schema does not say what changes, or the meta kernel does other things
+    # Fails if the schema is wrong about mutations, or the meta kernel behaves differently.
     if DEVICE != "cpu":
         pytest.skip("opcheck is for the host's kernel")
     model = Encoder(layers=1)

@@ -1,4 +1,6 @@
-"""Attention with the two biases of an Evoformer block against plain attention, on the accelerator that DS_ACCELERATOR names."""
+"""Attention with the two biases of an Evoformer block, compared with plain attention.
+DS_ACCELERATOR selects the accelerator.
+"""
 
 import math
 import os
@@ -20,7 +22,7 @@ ERROR = {torch.float64: 1e-12, torch.float32: 2e-5, torch.float16: 4e-3, torch.b
 
 
 def plain(q, k, v, bias1=None, bias2=None, scale=None):
-    """What is meant, in double; queries that see nothing give zeros."""
+    """Reference in float64. Queries without visible keys give zeros."""
     scale = 1 / math.sqrt(max(1, q.shape[-1])) if scale is None else scale
     scores = torch.einsum("...qhd,...khd->...hqk", q.double(), k.double()) * scale
     for bias in (bias1, bias2):
@@ -36,14 +38,14 @@ def on(tensor):
 
 
 def make(lead, queries, keys, heads, dim, dtype, has1=True, has2=True):
-    """q, k, v and both biases, whose gradients are wanted."""
+    """Return q, k, v and both biases, all of which require gradients."""
     shapes = [(*lead, queries, heads, dim), (*lead, keys, heads, dim), (*lead, keys, heads, dim)]
     shapes += [(*lead, 1, 1, keys) if has1 else None, (*lead[:-1], 1, heads, queries, keys) if has2 else None]
     return [None if shape is None else torch.randn(shape).to(dtype).requires_grad_() for shape in shapes]
 
 
 def compare(inputs, scale=None, error=None):
-    """Result and all gradients; fails when any part of either direction is wrong."""
+    """Compare the result and all gradients with the reference."""
     dtype = inputs[0].dtype
     error = error or ERROR[dtype]
     there = [on(tensor) for tensor in inputs]
@@ -70,7 +72,9 @@ def test_is_plain_attention(lead, queries, keys, heads, dim, dtype, has1, has2):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_long_rows_go_through_several_chunks(dtype):
-    """Fails when the softmax is not carried on from one chunk of keys to the next, or from one tile of queries to the next."""
+    """Fails if the softmax is not carried over from one chunk of keys to the next, or tiles of
+    queries are wrong.
+    """
     compare(make((1, 1), 150, 700, 1, 16, dtype))
 
 
@@ -78,17 +82,19 @@ def test_long_rows_go_through_several_chunks(dtype):
     ((0, 2), 5, 5, 2, 8), ((2, 0), 5, 5, 2, 8), ((1, 2), 0, 5, 2, 8), ((1, 2), 5, 0, 2, 8), ((1, 2), 5, 5, 0, 8), ((1, 2), 5, 5, 2, 0),
     ((1, 1), 1, 1, 1, 1), ((2, 1, 2), 3, 4, 2, 5)])
 def test_sizes_at_the_edge(lead, queries, keys, heads, dim):
-    """Breaks when a size of zero or one divides or is read."""
+    """Fails if a size of zero or one causes a division by zero or an invalid read."""
     compare(make(lead, queries, keys, heads, dim, torch.float32))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_nothing_to_see_is_zero(dtype):
-    """Keys that are hidden from all, and queries from which all is hidden, by either bias: zeros and zero gradients, never NaN."""
+    """Fails if hidden keys or queries without visible keys give NaN instead of zeros and zero
+    gradients. Either bias hides them.
+    """
     inputs = make((2, 2), 40, 300, 2, 16, dtype)
     with torch.no_grad():
         inputs[3][0, 0] = -math.inf  # all keys of an entry
-        inputs[3][0, 1, ..., :260] = -math.inf  # more than the first chunk
+        inputs[3][0, 1, ..., :260] = -math.inf  # more keys than the first chunk
         inputs[4][1, 0, 1, 3] = -math.inf  # a query
         inputs[4][1, 0, 0, :, 7:200] = -math.inf
     compare(inputs)
@@ -97,8 +103,10 @@ def test_nothing_to_see_is_zero(dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [1e9, 3e4, 300.0, "least"])
 def test_masks_of_large_numbers(dtype, size):
-    """AlphaFold's masks, 1e9 * (mask - 1), also over all keys of an entry, where only differences that survive beside them count. Breaks
-    when the backward pass takes the logarithm of the sum for exact there."""
+    """Fails if the backward pass treats the logarithm of the sum as exact under AlphaFold's masks,
+    1e9 * (mask - 1). If such a mask covers all keys of an entry, only score differences that
+    survive rounding matter.
+    """
     size = -torch.finfo(dtype).min if size == "least" else size
     if size > torch.finfo(dtype).max:
         pytest.skip("no number of this dtype")
@@ -108,7 +116,8 @@ def test_masks_of_large_numbers(dtype, size):
         inputs[3][0, 0, ..., :50] = -size
         inputs[3][0, 1] = -size
         inputs[4].mul_(0.1)
-    # Against torch's softmax in the dtype of the arithmetic, which loses the same, but for a last bit beside the mask now and then.
+    # Torch's softmax in the arithmetic dtype loses the same digits, except for an occasional last
+    # bit next to the mask.
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     leaves = [x.detach().to(wide).requires_grad_() for x in inputs]
     error = ERROR[dtype] + (2 * torch.finfo(wide).eps * size if torch.finfo(wide).eps * size < 0.1 else 0)
@@ -134,7 +143,9 @@ def test_not_a_number_is_not_hidden():
 
 @pytest.mark.parametrize("which", range(4))
 def test_inputs_with_gaps(which):
-    """Breaks when strides are not heard: attention over columns, heads before the length, a last dimension apart, biases that are expanded."""
+    """Fails if strides are ignored: attention over columns, heads before the length, a strided last
+    dimension, expanded biases.
+    """
     q, k, v, bias1, bias2 = (x.detach() for x in make((2, 3), 20, 20, 2, 16, torch.float32))
     there = [on(x) for x in (q, k, v, bias1, bias2)]
     if which == 0:
@@ -152,8 +163,9 @@ def test_inputs_with_gaps(which):
 
 @pytest.mark.parametrize("lead, heads, dim", [((2, 2), 2, 4), ((3,), 1, 17), ((1, 20), 2, 3)])
 def test_gradients(lead, heads, dim):
-    """torch's own check in double precision, of all five, of inputs and gradients that lie otherwise in memory, with few entries that share
-    bias2 and more than there are groups of them."""
+    """Check all five gradients with torch's gradcheck in float64. Inputs and gradients are not
+    contiguous, and few or many entries share bias2.
+    """
     inputs = [on(x.detach().double().requires_grad_()) for x in make(lead, 6, 9, heads, dim, torch.float64)]
 
     def call(q, k, v, bias1, bias2):
@@ -169,7 +181,7 @@ def test_gradients(lead, heads, dim):
 
 
 def test_a_second_gradient_is_refused():
-    """Breaks when a gradient of a gradient is silently zero."""
+    """Fails if a second derivative is silently zero."""
     q, k, v, bias1, bias2 = map(on, make((1, 2), 4, 4, 1, 4, torch.float64))
     first, = torch.autograd.grad(evoformer.evoformer_attention(q, k, v, bias1, bias2).square().sum(), q, create_graph=True)
     with pytest.raises(RuntimeError, match="not implemented"):
@@ -179,7 +191,9 @@ def test_a_second_gradient_is_refused():
 @HOST
 @pytest.mark.parametrize("lead, heads", [((1, 6), 2), ((1, 1), 1), ((2, 40), 1)])
 def test_threads_change_no_bit(lead, heads):
-    """Breaks when threads add to a gradient that they share in the order in which they come, or a group or a part of a head is lost."""
+    """Fails if the order in which threads add to a shared gradient depends on timing, or a group or
+    part of a head is lost.
+    """
     inputs = make(lead, 150, 150, heads, 16, torch.float32)
     grad = torch.randn(inputs[0].shape)
 
@@ -198,8 +212,10 @@ def test_threads_change_no_bit(lead, heads):
 
 @HOST
 def test_memory():
-    """Breaks when something of the size entries x heads x queries x keys is made: the forward pass has its result and a number for each row, the
-    backward pass gradients, a copy of bias2's for each group of entries, and little else."""
+    """Fails if memory of entries x heads x queries x keys is allocated. The forward pass may use
+    its result and one number per row. The backward pass may use the gradients, a copy of bias2's
+    gradient per group of entries, and little else.
+    """
     inputs = make((1, 16), 512, 512, 4, 16, torch.float32)
     size, square = 4 * inputs[0].numel(), 4 * inputs[4].numel()
     accelerator.reset_peak_memory_stats()
@@ -214,7 +230,7 @@ def test_memory():
 
 
 def deepspeeds_call(inputs, grad):
-    """In the order of its Python, with the tensors that it makes."""
+    """Call the functions like DeepSpeed's Python, with the tensors that it allocates."""
     q, k, v, bias1, bias2 = (torch.tensor([], dtype=inputs[0].dtype, device=DEVICE) if x is None else on(x.detach()) for x in inputs)
     out = torch.empty_like(q)
     lse = torch.empty((q.shape[:-3].numel(), q.shape[-2], (q.shape[-3] + 31) // 32 * 32), dtype=torch.float32, device=DEVICE)
@@ -227,7 +243,9 @@ def deepspeeds_call(inputs, grad):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("has1, has2", [(False, False), (True, False), (False, True), (True, True)])
 def test_functions_that_deepspeed_calls(dtype, has1, has2):
-    """Fails when an argument is in another place, lse or a gradient is not written, or a bias that is none is taken for one."""
+    """Fails if arguments are in a different order, lse or a gradient is not written, or a missing
+    bias is used.
+    """
     inputs = make((2, 3), 40, 40, 2, 16, dtype, has1, has2)
     grad = torch.randn(inputs[0].shape).to(dtype).transpose(0, 1).contiguous().transpose(0, 1)
     out, lse, grads = deepspeeds_call(inputs, grad)
@@ -249,7 +267,7 @@ def test_functions_that_deepspeed_calls(dtype, has1, has2):
 
 
 def test_gradients_of_biases_are_added():
-    """Breaks when what DeepSpeed gives as zeros is overwritten, or added to twice."""
+    """Fails if the gradients that DeepSpeed passes as zeros are overwritten, or added to twice."""
     inputs = make((1, 40), 20, 20, 1, 8, torch.float32)
     grad = torch.randn(inputs[0].shape)
     out, lse, grads = deepspeeds_call(inputs, grad)
@@ -261,7 +279,9 @@ def test_gradients_of_biases_are_added():
 
 
 def test_a_change_is_seen_by_autograd():
-    """Breaks when a result is written into what a graph has kept, or into what wants a gradient."""
+    """Fails if a result can be written into a tensor that requires gradients, or a write into a
+    tensor saved by a graph is not noticed.
+    """
     inputs = [on(x) for x in make((1, 2), 4, 4, 1, 4, torch.float32)]
     out = torch.ones(inputs[0].shape, device=DEVICE)
     lse = torch.empty((2, 1, 4), device=DEVICE)
@@ -304,14 +324,14 @@ LSE = torch.zeros(2, 3, 6)
     lambda: evoformer.DS4Sci_EvoformerAttention(Q, K, K, [None] * 3),
 ])
 def test_errors(call):
-    """Breaks when something outside of a tensor is read or written."""
+    """Fails if memory outside a tensor is read or written."""
     with pytest.raises(ValueError, match="; got .*, want "):
         call()
 
 
 @HOST
 def test_torch_finds_the_ops_well_made():
-    """Breaks when torch cannot trace or compile an op, or a schema hides a change."""
+    """Fails if torch cannot trace or compile an op, or a schema hides a mutation."""
     op = torch.ops.anyaccel
     inputs = make((1, 2), 6, 5, 3, 4, torch.float32)
     torch.library.opcheck(op.evoformer_attention.default, (*inputs,))
@@ -326,7 +346,7 @@ def test_torch_finds_the_ops_well_made():
 
 
 def test_it_compiles():
-    """Breaks when a compiled function gives something else, or has other gradients."""
+    """Fails if a compiled function gives a different result or other gradients."""
     inputs = [on(x) for x in make((1, 2), 6, 5, 3, 4, torch.float32)]
     compiled = torch.compile(evoformer.evoformer_attention, backend="aot_eager", fullgraph=True)
     got, want = compiled(*inputs), evoformer.evoformer_attention(*inputs)
@@ -336,7 +356,7 @@ def test_it_compiles():
 
 
 def test_random_shapes():
-    """EVOFORMER_CASES: how many; tests/slow runs hundreds."""
+    """Compare random shapes. EVOFORMER_CASES sets their number; tests/slow runs hundreds."""
     rng = random.Random(1)
     for case in range(int(os.environ.get("EVOFORMER_CASES", 8))):
         lead = tuple(rng.randint(1, 3) for _ in range(rng.randint(1, 3)))

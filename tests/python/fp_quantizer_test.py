@@ -1,4 +1,6 @@
-"""The functions of small floats, as DeepSpeed's Python calls them, against plain torch, on the accelerator that DS_ACCELERATOR names."""
+"""The functions for small float formats, called like DeepSpeed's Python does and compared with
+plain torch. DS_ACCELERATOR selects the accelerator.
+"""
 
 import math
 
@@ -12,7 +14,8 @@ torch.set_num_threads(2)
 F = accelerator.create_op_builder("FPQuantizerBuilder").load()
 DEVICE = accelerator.current_device_name()
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-# q_bits, q_mantisa_bits as DeepSpeed's Python gives them (12 bits with 4), the format's own, and its greatest number
+# (q_bits, q_mantisa_bits as DeepSpeed's Python passes them, the format's mantissa bits, its
+# greatest value). For 12 bits, DeepSpeed passes 4, but the format has 7.
 FORMATS = {"e4m3": (8, 3, 3, 480.0), "e5m2": (8, 2, 2, 114688.0), "e4m7": (12, 4, 7, 510.0), "e3m2": (6, 2, 2, 28.0), "e2m1": (4, 1, 1, 6.0)}
 SHAPES = [((8, 64), 64), ((3, 5, 16), 8), ((1, 512), 512), ((40, 1000), 200), ((7, 24), 8), ((300, 1024), 512), ((2, 9), 18 * 8)]
 
@@ -40,7 +43,7 @@ def read(rows, shape, group, name, dtype=torch.float32):
 
 
 def codes_and_steps(rows, group, name):
-    """From the bits: codes of a row from its lowest bit upwards, then a float32."""
+    """Decode rows: codes, stored from the lowest bit upwards, and the float32 step after them."""
     bits = FORMATS[name][0]
     rows = rows.cpu()
     each = rows[:, :-4, None].int().bitwise_right_shift(torch.arange(8)).bitwise_and(1).flatten(1).view(rows.shape[0], group, bits)
@@ -48,7 +51,7 @@ def codes_and_steps(rows, group, name):
 
 
 def numbers(name):
-    """What the codes stand for, without their sign."""
+    """Return the absolute values of the codes."""
     bits, _, mantissa, _ = FORMATS[name]
     code = torch.arange(2**(bits - 1))
     exponent, fraction = code >> mantissa, (code & (2**mantissa - 1)).double() / 2**mantissa
@@ -57,7 +60,9 @@ def numbers(name):
 
 
 def plain(x, group, name):
-    """Codes and steps by the definition: the nearest number, of two the farther from 0, or the even one below the least normal number."""
+    """Return codes and steps by definition. Values round to nearest, with ties away from 0, but to
+    even below the least normal number.
+    """
     bits, _, mantissa, greatest = FORMATS[name]
     x = x.float().reshape(-1, group)
     most = x.abs().amax(1, keepdim=True)
@@ -69,7 +74,7 @@ def plain(x, group, name):
     return codes - to_even.long() | (y.signbit().long() << (bits - 1)), most / greatest
 
 
-# Breaks when a code or a step is another than the format says, or lies in another place.
+# Fails if a code or a step differs from the format's definition, or is misplaced.
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("shape, group", SHAPES, ids=str)
@@ -90,7 +95,7 @@ def test_codes_and_values(shape, group, name, dtype):
     assert (off <= x.float().abs() * 2.0**-(mantissa + 1) * 1.001 + x.float().abs().max() * 2.0**-(2**(bits - mantissa - 1) - 2 + mantissa)).all()
 
 
-# Breaks when 8-bit codes are others than torch's own types have, where those have numbers.
+# Fails if 8-bit codes represent different finite values than torch's own types.
 @pytest.mark.parametrize("name, dtype", [("e4m3", torch.float8_e4m3fn), ("e5m2", torch.float8_e5m2)])
 def test_codes_are_torchs(name, dtype):
     rows = torch.cat([torch.arange(256, dtype=torch.uint8), torch.tensor([1.0]).view(torch.uint8)])[None].to(DEVICE)
@@ -99,7 +104,8 @@ def test_codes_are_torchs(name, dtype):
     assert finite.sum() == {"e4m3": 254, "e5m2": 248}[name] and torch.equal(ours[finite], theirs[finite])
 
 
-# Breaks when zeros, which DeepSpeed's kernels make numbers of, do not stay zeros; or numbers near 0 are raised to the least normal one.
+# Fails if zeros do not stay zeros (DeepSpeed's kernels change them), or values near 0 are raised to
+# the least normal number.
 @pytest.mark.parametrize("name", FORMATS)
 def test_zeros_and_what_is_near(name):
     x = torch.zeros(2, 24)
@@ -108,7 +114,7 @@ def test_zeros_and_what_is_near(name):
     assert read(quantized(x, 24, name), x.shape, 24, name)[1, 1:].abs().max() == 0
 
 
-# Breaks when an overflow in one group is lost, or reaches another one.
+# Fails if an overflow in one group is lost, or spreads to another group.
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_is_no_number(name, dtype):
@@ -119,7 +125,8 @@ def test_what_is_no_number(name, dtype):
         assert found[2].isnan().all() and not found[[0, 1, 3, 4]].isnan().any()
 
 
-# Breaks when rounding up and down are not as likely as near, or torch.manual_seed() does not repeat them.
+# Fails if the probabilities of rounding up and down do not match the distances, or
+# torch.manual_seed() does not reproduce them.
 @pytest.mark.parametrize("name", FORMATS)
 def test_stochastic_rounding(name):
     x = torch.full((64, 512), 0.3173)
@@ -135,7 +142,7 @@ def test_stochastic_rounding(name):
     assert (values == values.min()).float().mean(0).std() > 0  # not the same places in each group
 
 
-# Breaks when elements are taken, or put, in the order of memory and not of the tensor.
+# Fails if elements are read or written in memory order instead of the tensor's order.
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_is_not_contiguous(name):
     bits, mantissa = FORMATS[name][:2]
@@ -151,7 +158,7 @@ def test_what_is_not_contiguous(name):
 
 
 def test_empty():
-    # breaks when nothing is too little
+    # Fails if empty tensors are rejected.
     for name in FORMATS:
         bits, mantissa = FORMATS[name][:2]
         rows = quantized(torch.empty(0, 64), 64, name)
@@ -160,7 +167,7 @@ def test_empty():
                                mantissa, bits - mantissa - 1)
 
 
-# Breaks when a part is taken from another place, or only one type of indexes is.
+# Fails if the wrong parts are read, or only one index dtype is supported.
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("integer", [torch.int32, torch.int64], ids=str)
 @pytest.mark.parametrize("name", FORMATS)
@@ -175,7 +182,8 @@ def test_selective(name, integer, dtype):
     assert torch.equal(out.cpu(), every[indexes.long()])
 
 
-# Breaks when the steps are read from the beginning of the rows, as DeepSpeed's function does with what is not cut.
+# Fails if steps are read from the beginning of the rows, as DeepSpeed's function does if the rows
+# are not cut.
 @pytest.mark.parametrize("name", FORMATS)
 def test_scales(name):
     rows = quantized(drawn(12, 24), 24, name)
@@ -190,7 +198,7 @@ def test_scales(name):
 
 
 def test_threads_change_nothing():
-    # breaks when random numbers, or rows, depend on the thread that makes them
+    # Fails if random numbers or rows depend on the number of threads.
     x = drawn(900, 512)
     found = []
     for threads in (1, 2):
@@ -227,7 +235,8 @@ BAD = {
 }
 
 
-# Breaks when a call that fits nothing reads or writes beyond its tensors, changes something, or the error does not say what is wrong.
+# Fails if an invalid call accesses memory out of bounds or changes something, or its error does not
+# name the cause.
 @pytest.mark.parametrize("name", BAD)
 def test_wrong_arguments(name):
     before = X.clone()
@@ -236,7 +245,7 @@ def test_wrong_arguments(name):
     assert torch.equal(X, before) and ROWS.eq(0).all()
 
 
-# Breaks when a schema hides what an op changes, or kernels for shapes alone disagree, also for shapes that are symbols.
+# Fails if a schema hides a mutation, or meta kernels disagree with it, also with symbolic shapes.
 def test_opcheck():
     ops = torch.ops.anyaccel
     for bits, mantissa, _, _ in FORMATS.values():
@@ -247,7 +256,8 @@ def test_opcheck():
                               (X[:2].clone(), rows, torch.tensor([3, 0]), 16, mantissa, bits - mantissa - 1))
 
 
-# Breaks when autograd does not know that a tensor was changed, and a backward pass reads what it has become.
+# Fails if autograd does not notice that a saved tensor changed, and the backward pass uses the new
+# values.
 def test_autograd_sees_the_change():
     x = torch.ones(16, requires_grad=True)
     saved = x.detach().clone()
@@ -258,7 +268,7 @@ def test_autograd_sees_the_change():
 
 
 def test_names():
-    # breaks when the module or the builder lacks what DeepSpeed's have
+    # Fails if the module or the builder lacks a name that DeepSpeed's have.
     builder = accelerator.get_op_builder("FPQuantizerBuilder")
     assert builder.NAME == "fp_quantizer" and builder().is_compatible()
     assert F.get_default_quant_dtype() is torch.uint8

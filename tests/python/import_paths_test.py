@@ -1,4 +1,6 @@
-"""DeepSpeed's import paths with `anyaccel` instead of `deepspeed`: the tables of docs/reference/deepspeed-paths.md, and the behavior of the names."""
+"""DeepSpeed's import paths with `anyaccel` instead of `deepspeed`: the tables of docs/reference/deepspeed-paths.md,
+and the behavior of the names.
+"""
 
 import importlib
 import importlib.util
@@ -18,7 +20,9 @@ MISSING = re.findall(r"`([\w.]+)`", SECTION.split("| below `deepspeed` | |")[1].
 
 
 def found(path, name):
-    """Return the result of `from path import name` with anyaccel instead of deepspeed. A name with a dot is in a submodule."""
+    """Return the result of `from path import name` with anyaccel instead of deepspeed. A name with
+    a dot is in a submodule.
+    """
     *below, last = name.split(".")
     module = importlib.import_module(".".join(["anyaccel", *path.split(".")[1:], *below]))
     return getattr(module, last)
@@ -45,7 +49,8 @@ def test_tables_were_read():
     assert len(ROWS) == 28 and sum(len(names) for _, names in ROWS) > 150 and len(MISSING) == 47
 
 
-# Fails if the error for a path without a counterpart lacks the advice, for `import` and `from ... import`.
+# Fails if the error for a path without a counterpart lacks the advice, for `import` and `from ...
+# import`.
 @pytest.mark.parametrize("path", MISSING)
 def test_missing_paths_say_what_to_do(path):
     *above, last = path.split(".")
@@ -86,7 +91,8 @@ def test_no_module_of_deepspeed_is_left_out():
         assert file.parent.name in MISSING or file.parent.name in ("accelerator", "comm", "ops"), file.parent.name
 
 
-# Fails if builders remain those of the accelerator at their first import, or an op lacks its builder.
+# Fails if builders remain those of the accelerator at their first import, or an op lacks its
+# builder.
 def test_builders_are_the_accelerators():
     from anyaccel.ops import op_builder
     from anyaccel.ops.op_builder import CPUAdamBuilder, all_ops, async_io
@@ -184,7 +190,8 @@ def test_lamb():
     torch.testing.assert_close(copies[2], copies[0] / 10, rtol=1e-4, atol=1e-6)
 
 
-# Fails if a state dict does not resume the run, states have a wrong dtype, or sparse gradients change other rows.
+# Fails if a state dict does not resume the run, states have a wrong dtype, or sparse gradients
+# change other rows.
 def test_states():
     from anyaccel.ops.adagrad import DeepSpeedCPUAdagrad
     from anyaccel.ops.adam import DeepSpeedCPUAdam
@@ -275,7 +282,8 @@ def test_fp_quantize():
             wrong()
 
 
-# Fails if tokens are sampled twice or out of order, or gradients do not reach all activations and the layer.
+# Fails if tokens are sampled twice or out of order, or gradients do not reach all activations and
+# the layer.
 def test_random_ltd():
     from anyaccel.ops.random_ltd import GatherTokens, ScatterTokens, bert_sample_tokens, gpt_sample_tokens
     mask = torch.arange(2 * 16 * 16.0).reshape(2, 1, 16, 16)
@@ -291,7 +299,8 @@ def test_random_ltd():
     assert torch.equal(x.grad, want)
 
 
-# Fails if functions of deepspeed.comm have different argument names, or do not start the accelerator's backend.
+# Fails if functions of deepspeed.comm have different argument names, or do not start the
+# accelerator's backend.
 def test_comm_of_one_rank(tmp_path):
     import anyaccel.comm as dist
     dist.init_distributed(init_method=f"file://{tmp_path}/store", rank=0, world_size=1, verbose=False)

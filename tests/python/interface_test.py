@@ -1,4 +1,6 @@
-"""Every member of DeepSpeed 0.19.8's abstract accelerator, and what we have beyond, on the cpu."""
+"""Every member of DeepSpeed 0.19.8's abstract accelerator, and AnyAccel's additional members, on
+the CPU.
+"""
 
 import os
 import pickle
@@ -165,7 +167,7 @@ def check_extension(a):
 def check_visible(a):
     environment = {"KEPT": "1"}
     a.set_visible_devices_envs(current_env=environment, local_accelerator_ids=[0, 1])
-    return environment == {"KEPT": "1"}  # no variable chooses devices of the cpu
+    return environment == {"KEPT": "1"}  # no environment variable selects CPU devices
 
 
 CHECKS = {
@@ -249,7 +251,7 @@ CHECKS = {
     "visible_devices_envs": lambda a: a.visible_devices_envs() == [],
 }
 
-# What we have beyond DeepSpeed's 77; docs/reference/methods.md lists the C++ ones.
+# Members beyond DeepSpeed's 77; docs/reference/methods.md lists the C++ ones.
 BEYOND = {
     "amp": lambda a: a.amp().GradScaler(enabled=False).scale(torch.ones(1)).item() == 1,
     "autocast": lambda a: autocast_dtype(a) is torch.bfloat16,
@@ -273,19 +275,21 @@ def autocast_dtype(a):
     return inside if torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype is torch.float32 else None
 
 
-# Breaks when a member of DeepSpeed's interface is missing, has other argument names, or does something else.
+# Fails if a member of DeepSpeed's interface is missing, has other argument names, or behaves
+# differently.
 @pytest.mark.parametrize("name", sorted(CHECKS | BEYOND))
 def test_member(name):
     assert hasattr(get_accelerator(), name)
     assert (CHECKS | BEYOND)[name](get_accelerator())
 
 
-# Breaks when one of the 77 is no longer looked at.
+# Fails if one of the 77 members is no longer checked.
 def test_all_77_are_checked():
     assert len(CHECKS) == 77
 
 
-# Breaks when an error loses its code, its form, or its way through pickle (multiprocessing sends errors so).
+# Fails if an error loses its code or message format, or cannot be pickled, which multiprocessing
+# needs.
 def test_errors_have_codes():
     with pytest.raises(anyaccel.Error) as error:
         get_accelerator().set_compile_backend("99")
@@ -296,7 +300,8 @@ def test_errors_have_codes():
     assert (type(copy), copy.code, str(copy)) == (anyaccel.Error, "invalid_argument", str(error.value))
 
 
-# Breaks when an error that Python's side makes looks unlike those of the library, or torch's own errors are renamed.
+# Fails if errors raised in Python look different from the library's, or torch's own errors are
+# converted.
 def test_other_errors():
     with pytest.raises(anyaccel.Error, match=r"\[pin_empty\] .*; got device 'meta', want cpu") as error:
         get_accelerator().pin_empty(1, dtype=torch.float32, device="meta")
@@ -305,14 +310,15 @@ def test_other_errors():
         get_accelerator().on_accelerator("no tensor")
 
 
-# Breaks when compute_capability answers something instead of refusing.
+# Fails if compute_capability() returns a value instead of raising an error.
 def test_compute_capability_is_refused():
     with pytest.raises(anyaccel.Error) as error:
         get_accelerator().compute_capability()
     assert error.value.code == "unsupported"
 
 
-# Fails if a local rank without a device of its own is refused; torchrun may start any number of ranks.
+# Fails if a local rank beyond the number of devices is rejected. torchrun may start any number of
+# ranks.
 def test_local_ranks_beyond_the_devices():
     a = get_accelerator()
     for rank in (a.device_count(), 1000, -1):
@@ -323,21 +329,21 @@ def test_local_ranks_beyond_the_devices():
         assert a.memory_allocated(rank) >= 0 and a.total_memory(rank) > 0
 
 
-# Fails if names stored in Python differ from the library's.
+# Fails if changing a returned list changes the names cached in Python.
 def test_kept_names():
     a = get_accelerator()
     a.export_envs().append("changed")
     assert "changed" not in a.export_envs()
 
 
-# Breaks when a seed of more than 63 bits, or a negative one, is refused where torch takes it.
+# Fails if a negative seed or one over 63 bits is rejected, although torch accepts it.
 def test_seeds_of_any_size():
     for seed in (-1, 2**64 - 1):
         get_accelerator().manual_seed(seed)
         assert get_accelerator().initial_seed() == 2**64 - 1
 
 
-# Breaks when mixed precision in Python does not train.
+# Fails if training with mixed precision does not work in Python.
 def test_amp_trains():
     a = get_accelerator()
     model = torch.nn.Linear(4, 4)

@@ -1,4 +1,6 @@
-"""Op builders in Python: what load() returns, names of all of DeepSpeed's, packages of a backend's own."""
+"""Op builders in Python: the result of load(), the names of all of DeepSpeed's builders, and
+packages of a backend's own builders.
+"""
 
 import os
 import subprocess
@@ -17,7 +19,7 @@ InferenceCore InferenceCutlass PinMemory Quantizer RaggedOps RaggedUtils RandomL
 StochasticTransformer Transformer Utils""".split()
 
 
-# Breaks when load() does not return what DeepSpeed's callers use, or the bytes are other ones.
+# Fails if load() does not return the module that DeepSpeed's callers use, or the bytes are wrong.
 def test_load_returns_the_module():
     utils = accelerator.create_op_builder("UtilsBuilder").load()
     assert utils is anyaccel.ops.utils
@@ -28,7 +30,8 @@ def test_load_returns_the_module():
         utils.cast_to_byte_tensor(x.t())
 
 
-# Breaks when a dtype or a shape has other bytes, a copy, or none; memory of which a number is the conjugate has no bytes of that number.
+# Fails if the byte view of a dtype or shape has wrong bytes or is a copy, or a conjugate view is
+# not rejected.
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int64,
                                    torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool,
                                    torch.complex64, torch.complex128])
@@ -45,7 +48,7 @@ def test_bytes_of_every_dtype(dtype):
             utils.cast_to_byte_tensor(mirrored)
 
 
-# Breaks when the op copies, lacks a schema that says it is a view, or has no kernel for shapes alone.
+# Fails if the op copies, its schema does not declare a view, or its meta kernel is missing.
 def test_opcheck():
     accelerator.create_op_builder("UtilsBuilder").load()
     x = torch.arange(6, dtype=torch.int32)
@@ -54,7 +57,8 @@ def test_opcheck():
     assert x[0] == 7
 
 
-# Breaks when a builder of DeepSpeed's is not known: each has its name, and loads or says that it cannot, with op and backend.
+# Fails if a builder of DeepSpeed's is unknown. Each has a name, and either loads or raises an error
+# with op and backend.
 @pytest.mark.parametrize("name", DEEPSPEED)
 def test_deepspeeds_names(name):
     builder = accelerator.create_op_builder(name + "Builder")
@@ -68,7 +72,8 @@ def test_deepspeeds_names(name):
             assert f"{name}Builder is not implemented on {accelerator.name()}" in reason
 
 
-# Breaks when a package's classes are not found, others are, or one broken module hides the rest.
+# Fails if classes of a package are not found, other names are, or one broken module hides the
+# others.
 def test_package_of_builders(tmp_path, monkeypatch):
     package = tmp_path / "mycard_ops"
     package.mkdir()
@@ -84,8 +89,8 @@ def test_package_of_builders(tmp_path, monkeypatch):
     assert classes_of("deepspeed.ops.op_builder") == {}
 
 
-# Breaks when a backend's own builder cannot be made as create_op_builder() makes it, loses its name, or helpers that it imports, and bases
-# of its own, are offered as ops.
+# Fails if create_op_builder() cannot construct a backend's own builder or loses its name, or
+# imported helpers and abstract bases are offered as ops.
 def test_classes_of_a_backend(tmp_path, monkeypatch):
     helper = tmp_path / "buildtools"
     helper.mkdir()
@@ -134,7 +139,7 @@ def begun():
 
 
 def slow_build(tmp_path, code):
-    """Runs code in a process for which CPULionBuilder must be built, by a compiler that never ends."""
+    """Run code in a process where CPULionBuilder must be built with a compiler that never ends."""
     compiler = tmp_path / "c++"
     compiler.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo slow 1; exit 0; }\necho $$ >> "$(dirname "$0")/begun"\nexec sleep 100000\n')
     compiler.chmod(0o755)
@@ -143,7 +148,8 @@ def slow_build(tmp_path, code):
     return subprocess.run([sys.executable, "-c", SLOW_BUILD + code], capture_output=True, text=True, env=env, timeout=600)
 
 
-# Breaks when Ctrl-C is seen only after a build, is another exception than everywhere in Python, or leaves compilers.
+# Fails if Ctrl-C is noticed only after a build, does not raise KeyboardInterrupt, or leaves
+# compilers running.
 def test_ctrl_c(tmp_path):
     done = slow_build(tmp_path, """
 threading.Thread(target=lambda: (begun(), os.kill(os.getpid(), signal.SIGINT)), daemon=True).start()
@@ -158,8 +164,8 @@ except KeyboardInterrupt:
             assert ") S " not in stat.read()
 
 
-# Breaks when another op waits for one that is built, in a thread or in a child that is forked meanwhile. (That op is built too: it meets the
-# same compiler, so what counts is that it is begun.)
+# Fails if an op waits for the build of another op, in a thread or in a child forked meanwhile.
+# These ops use the same compiler, so it is enough that their builds start.
 def test_other_ops_do_not_wait(tmp_path):
     done = slow_build(tmp_path, """
 threading.Thread(target=builder.load, daemon=True).start()
@@ -186,7 +192,7 @@ os._exit(0)
     assert done.stdout == "0\nbegun\n", done.stderr
 
 
-# Breaks when loading an op that is built runs a program, or wants a compiler or a cache.
+# Fails if loading a prebuilt op runs a program, or needs a compiler or a cache.
 def test_fresh_process(tmp_path):
     code = "import anyaccel; anyaccel.get_accelerator().create_op_builder('UtilsBuilder').load()"
     bare = {**os.environ, "PATH": "/nowhere", "CXX": "/nowhere/c++", "ANYACCEL_OP_CACHE": str(tmp_path / "cache")}

@@ -1,4 +1,6 @@
-"""The optimizers' ops with the simulated accelerator: states in host memory as in ZeRO-Offload, and all tensors on the device."""
+"""The optimizers' ops on the simulated accelerator: states in host memory as in ZeRO-Offload, and
+all tensors on the device.
+"""
 
 import os
 
@@ -25,7 +27,7 @@ ADAM.create_adam(5, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, False)
 ADAGRAD.create_adagrad(5, 1e-2, 1e-10, 0.1, False)
 LION.create_lion(5, 1e-2, 0.9, 0.99, 0.1, False)
 
-# Each takes a step number, parameters, gradients and two states; some leave the last state alone.
+# Each takes a step number, parameters, gradients and two states. Some do not use the second state.
 STEPS = {
     "adam": lambda n, p, g, m, v: ADAM.adam_update(5, n, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, p, g, m, v),
     "adam list": lambda n, p, g, m, v: ADAM.adam_update_list(5, n, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, [p], [g], [m], [v]),
@@ -43,7 +45,9 @@ STEPS = {
 
 
 def train(step, device):
-    """As ZeRO-Offload: the model on the device; parameters, gradients and states of the optimizer in pinned host memory."""
+    """Train like ZeRO-Offload: the model is on the device; master parameters, gradients and
+    optimizer states are in pinned host memory.
+    """
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(16, 37), torch.nn.GELU(), torch.nn.Linear(37, 3))
     pinned = (lambda x: accelerator.pin_memory(x)) if device != "cpu" else (lambda x: x)
@@ -67,7 +71,8 @@ def train(step, device):
     return losses
 
 
-# Broken when a step does not see what came from the device, or the device not what the step made.
+# Fails if a step does not see the gradients from the device, or the device does not see the new
+# parameters.
 @pytest.mark.parametrize("name", STEPS)
 def test_states_in_host_memory(name):
     ours, reference = train(STEPS[name], DEVICE), train(STEPS[name], "cpu")
@@ -75,7 +80,8 @@ def test_states_in_host_memory(name):
     assert ours[-1] < 0.97 * ours[0]
 
 
-# Broken when a step on the device's tensors is lost, comes before the work that fills them, or has other bits than on the host.
+# Fails if a step on device tensors is lost, runs before the work that fills them, or gives
+# different bits than on the host.
 @pytest.mark.parametrize("name", STEPS)
 def test_tensors_on_the_device(name):
     torch.manual_seed(1)
@@ -91,16 +97,18 @@ def test_tensors_on_the_device(name):
     assert all(x.device.type == "sim" and torch.equal(x.cpu(), y) for x, y in zip(there, host))
 
 
-# Broken when the empty tensor in host memory that DeepSpeed's FusedLamb gives for "no copy" is taken for a tensor of another device.
+# Fails if the empty host tensor, which DeepSpeed's FusedLamb passes for "no copy", is rejected as a
+# tensor of another device.
 def test_lamb_without_a_copy():
     there = [torch.full((100,), x, device=DEVICE) for x in (2.0, 0.0, 0.0, 1.0)]
     answer = FUSED_LAMB.lamb(there[0], torch.tensor([], dtype=torch.float), *there[1:], 1e-2, 0.9, 0.99, 10.0, 0.01, 1e-6, 1.0, 1, 1, 1, 0.0)
     assert answer.device.type == "sim" and answer.item() == pytest.approx(2.0, rel=1e-3)
-    # u = (0.1 / 0.1) with the bias corrected by the step's size: |p| / |u| = 2 / 1 and p - 0.01 * 2 * 1.
+    # The bias correction scales the step, so u = 0.1 / 0.1 and |p| / |u| = 2 / 1.
+    # The result is p - 0.01 * 2 * 1.
     torch.testing.assert_close(there[0].cpu(), torch.full((100,), 1.98), rtol=1e-4, atol=0)
 
 
-# Broken when tensors of host and device together are taken, or changed before they are refused.
+# Fails if tensors of host and device can be mixed, or change before the error.
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("odd", [0, 1, 2])
 def test_tensors_of_both(name, odd):

@@ -1,5 +1,6 @@
-"""The layer of TransformerBuilder made of torch's operations in double, and what compares the op with it, on the accelerator that
-DS_ACCELERATOR names."""
+"""The layer of TransformerBuilder as torch operations in float64, and its comparison with the op.
+DS_ACCELERATOR selects the accelerator.
+"""
 
 import math
 
@@ -29,14 +30,14 @@ def parameters(hidden, inter, dtype):
 
 
 def kept(ratio, seed, which, rows, columns):
-    """The factors of a dropout: those that the op draws."""
+    """Return the factors of a dropout, from the mask that the op draws."""
     mask = torch.ops.anyaccel._transformer_layer_mask(ratio, seed, which, rows, columns)
     return mask.double() / (1 - ratio)
 
 
 def plain(x, mask, weights, heads, attn_dropout=0.0, hidden_dropout=0.0, eps=1e-12, seed=0, pre_layer_norm=False,
           gelu_approximate="none", **_):
-    """The layer in double. A query that sees nothing gets zeros from the attention."""
+    """Reference in float64. The attention gives zeros for queries without visible keys."""
     p = dict(zip(NAMES, weights))
     batch, length, hidden = x.shape
     dim = hidden // heads
@@ -71,7 +72,7 @@ def on(tensor):
 
 
 def compare(batch, length, hidden, heads, inter, dtype, mask=None, **options):
-    """Result and all gradients; fails when any part of either direction is wrong."""
+    """Compare the result and all gradients with the reference."""
     weights = parameters(hidden, inter, dtype)
     x = torch.randn(batch, length, hidden).to(dtype).requires_grad_()
     grad = torch.randn(batch, length, hidden).to(dtype)

@@ -1,4 +1,4 @@
-"""What a process is to expect: import, choice of the accelerator, fork, threads, the end."""
+"""Import, choice of the accelerator, fork, threads and exit of a process."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ def variables(given):
 
 
 def python(code, **environment):
-    """A fresh interpreter, where imports or their traces at the end matter."""
+    """Run code in a new interpreter, for tests of imports and exit."""
     return file_run("-c", code, **environment)
 
 
@@ -38,7 +38,8 @@ def output(code, **environment):
     return checked(child.run(code, variables(environment)))
 
 
-# Breaks when the import chooses an accelerator, starts a thread, or pulls in something slow.
+# Fails if the import chooses an accelerator, starts a thread, or imports a module that is slow to
+# load.
 def test_import_chooses_nothing():
     code = """
 import os, sys, torch
@@ -54,7 +55,8 @@ print(sorted(m for m in set(sys.modules) - before if not m.startswith("anyaccel"
     assert modules == "[]"
 
 
-# Fails if a memory query of the CPU ignores ANYACCEL_CPU_MEMORY, or a wrong value does not give one clear line.
+# Fails if a memory query of the CPU ignores ANYACCEL_CPU_MEMORY, or a wrong value does not give a
+# one-line error.
 def test_cpu_memory_is_the_process_on_request():
     code = """
 import torch
@@ -68,11 +70,11 @@ print(min(before), a.get_rss(), a.memory_allocated() - before[0] >> 20, a.max_me
     assert abs(int(least) - int(rss)) < 96 << 20 and 60 <= int(grown) <= 96 and ordered == "True"
     assert int(output(code, DS_ACCELERATOR="cpu", ANYACCEL_CPU_MEMORY="tensors").split()[2]) == 64
     wrong = python("import anyaccel\nanyaccel.get_accelerator()", DS_ACCELERATOR="cpu", ANYACCEL_CPU_MEMORY="\x1b[31mRSS")
-    assert wrong.stderr.splitlines()[-1].endswith(
-        r'[ANYACCEL_CPU_MEMORY] unknown way to count memory; got "\x1b[31mRSS", want tensors or rss'), wrong.stderr
+    assert (r'[ANYACCEL_CPU_MEMORY] unknown way to count memory; got "\x1b[31mRSS", want tensors or rss'
+            in wrong.stderr.splitlines()[-1]), wrong.stderr
 
 
-# Breaks when the module cannot be imported before torch, or under another name of DeepSpeed's path.
+# Fails if the module cannot be imported before torch, or under DeepSpeed's path.
 def test_import_paths():
     code = """
 from anyaccel import get_accelerator
@@ -83,7 +85,7 @@ print(get_accelerator().name(), get_accelerator())
     assert checked(python(code, DS_ACCELERATOR="cpu")) == "cpu <anyaccel.Accelerator 'cpu'>"
 
 
-# Breaks when a wrong DS_ACCELERATOR is no error with the code and the names that are known.
+# Fails if an unknown DS_ACCELERATOR is accepted, or the error lacks its code and the known names.
 def test_unknown_accelerator():
     code = """
 import anyaccel
@@ -96,7 +98,7 @@ for _ in range(2):
     assert output(code, DS_ACCELERATOR="no_such").splitlines() == ["invalid_argument True"] * 2
 
 
-# Breaks when an accelerator cannot be set by name or as an object, or anything else is taken for one.
+# Fails if an accelerator cannot be set by name or as an object, or another object is accepted.
 def test_set_accelerator():
     code = """
 import anyaccel
@@ -123,7 +125,7 @@ print(anyaccel.detection().accelerator, anyaccel.detection().reason)
     assert output(code, DS_ACCELERATOR="cpu").splitlines() == ["invalid_argument", "cpu set by set_accelerator()"]
 
 
-# Breaks when the verdicts of detection do not reach Python.
+# Fails if the detection results of backends are not available in Python.
 def test_detection():
     found = anyaccel.detect()
     assert {verdict.name for verdict in found.backends} == set(anyaccel.registered_backends())
@@ -132,7 +134,8 @@ def test_detection():
     assert "Detection(accelerator=" in repr(found)
 
 
-# Breaks when getters, streams or small work die in a forked child, before or after the choice in the parent.
+# Fails if getters, streams or small computations fail in a forked child, whether or not the parent
+# has chosen an accelerator.
 @pytest.mark.parametrize("chosen_before", [False, True])
 def test_fork(chosen_before):
     code = f"""
@@ -153,8 +156,9 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert output(code, DS_ACCELERATOR="cpu") == "7"
 
 
-# Breaks when a child of a process that has used the accelerator cannot do what docs/reference/python.md says works there: the report, detection, pinned
-# memory, generators, graphs, and ops that were loaded before or are loaded there, as far as they use one thread.
+# Fails if a child of a process that used the accelerator cannot do what docs/reference/python.md promises:
+# the report, detection, pinned memory, generators, graphs, and single-threaded ops, loaded before
+# or after the fork.
 def test_fork_after_use():
     code = """
 import os, torch, anyaccel
@@ -193,7 +197,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert output(code, DS_ACCELERATOR="cpu") == "7"
 
 
-# Breaks when a worker process of a DataLoader cannot use the accelerator's answers.
+# Fails if a DataLoader worker cannot query the accelerator.
 def test_data_loader_workers():
     code = """
 import torch, anyaccel
@@ -206,7 +210,7 @@ print(sorted(int(x) for b in torch.utils.data.DataLoader(Data(), batch_size=4, n
     assert output(code, DS_ACCELERATOR="cpu") == "True"
 
 
-# Breaks when two threads that ask first get two accelerators.
+# Fails if simultaneous first calls from several threads get different accelerators.
 def test_threads_share_one():
     code = """
 import threading, anyaccel
@@ -221,7 +225,7 @@ print(len({id(s) for s in seen}))
     assert output(code, DS_ACCELERATOR="cpu") == "1"
 
 
-# Breaks when callbacks, graphs, streams or scopes that are still there at the end crash the interpreter.
+# Fails if callbacks, graphs, streams or scopes that are alive at exit crash the interpreter.
 def test_clean_end():
     code = """
 import torch, anyaccel
@@ -236,8 +240,9 @@ print("end")
     assert (result.returncode, result.stdout.strip(), result.stderr) == (0, "end", "")
 
 
-# Breaks when the import costs what a user would notice. The promise is 50 ms, a twentieth of torch's import, and benchmarks/run start
-# measures it; a test may not depend on a quiet or fast machine, so it is a fifth here, in processor time and not by the clock.
+# Fails if the import is noticeably slow. The promise is 50 ms, a twentieth of torch's import, and
+# benchmarks/run start measures it. This test allows a fifth, in CPU time, to be independent of the
+# machine's speed and load.
 def test_import_is_light():
     code = """
 import time
@@ -247,11 +252,12 @@ middle = time.process_time()
 import anyaccel
 print((time.process_time() - middle) / (middle - begin))
 """
-    checked(python(code))  # the files are in the page cache from here on
+    checked(python(code))  # fills the page cache
     assert min(float(checked(python(code))) for _ in range(3)) < 0.2
 
 
-# Breaks when a worker of multiprocessing cannot ask the accelerator, however it was started, or does not end by itself.
+# Fails if a multiprocessing worker cannot query the accelerator, whatever the start method, or does
+# not exit by itself.
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_workers(method, tmp_path):
     (tmp_path / "work.py").write_text("""
@@ -279,7 +285,8 @@ if __name__ == "__main__":
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
-# Breaks when a forked child that ends as programs do (handlers at exit, destructors) crashes or hangs, or takes its parent's work along.
+# Fails if a forked child that exits normally, with exit handlers and destructors, crashes, hangs,
+# or breaks its parent's work.
 @pytest.mark.parametrize("name", ["cpu", SIM])
 def test_child_ends_by_itself(name):
     code = """
@@ -300,7 +307,8 @@ print(x.sum().item())
     assert output(code, DS_ACCELERATOR=name).splitlines() == [f"{name} {'cpu' if name == 'cpu' else 'sim:0'} True", "5", "200.0"]
 
 
-# Breaks when computing in a child of a process with the simulator gives wrong numbers or hangs; it is an error that says so.
+# Fails if a child of a process with the simulator computes wrong numbers or hangs instead of
+# raising a clear error.
 @NEEDS_SIM
 def test_sim_in_a_child_is_an_error():
     code = """
@@ -319,7 +327,8 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), (x * 2).sum().item())
     assert output(code, DS_ACCELERATOR="sim").splitlines() == ["True", "3 8.0"]
 
 
-# Breaks when daemon threads that wait in our calls while the interpreter ends crash it. (Those that are in an op of torch do, by torch itself.)
+# Fails if daemon threads that wait in AnyAccel's calls crash the interpreter at exit. (Threads in
+# torch ops do, because of torch.)
 @pytest.mark.parametrize("name", ["cpu", SIM])
 def test_end_with_threads_that_wait(name):
     code = """
@@ -344,7 +353,7 @@ print("end")
         assert (result.returncode, result.stdout, result.stderr) == (0, "end\n", "")
 
 
-# Breaks when workers of a DataLoader that pins its batches, forked or spawned, hand on wrong data or die.
+# Fails if forked or spawned workers of a DataLoader with pinned batches return wrong data or crash.
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.parametrize("name", ["cpu", SIM])
 def test_data_loader_for_a_device(name, method, tmp_path):

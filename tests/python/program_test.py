@@ -1,4 +1,6 @@
-"""`python -m anyaccel`, anyaccel.report(), what notebooks show, and the torch that the package belongs to."""
+"""`python -m anyaccel`, anyaccel.report(), representations for notebooks, and the torch version
+that the package requires.
+"""
 
 import importlib.metadata
 import json
@@ -25,7 +27,7 @@ def module(*words, **environment):
 needs_program = pytest.mark.skipif(not os.path.exists(PROGRAM), reason="this build has no program")
 
 
-# Breaks when arguments, output or exit codes are not the program's.
+# Fails if arguments, output or exit codes differ from the program's.
 @needs_program
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["no-such-command"], ["report", "--no-such-option"], ["topology", "--json"],
                                    ["launch", "--num_accelerators", "1", "bash", "-c", "exit 7"], ["launch", "bash", "-c", "echo '  a  b' \"$0\"", "ü *"]])
@@ -33,20 +35,20 @@ def test_same_command_line(words):
     ours, theirs = module(*words), run(PROGRAM, *words)
     assert ours.returncode == theirs.returncode
     assert ours.stdout == theirs.stdout
-    assert len(ours.stderr.splitlines()) == len(theirs.stderr.splitlines())  # log lines carry the time
+    assert len(ours.stderr.splitlines()) == len(theirs.stderr.splitlines())  # log lines contain the time
 
 
-# Breaks when the launcher waits for torch, which takes a second: nothing of it is imported.
+# Fails if `python -m anyaccel` imports torch, which takes a second.
 @needs_program
 def test_no_torch_is_imported(tmp_path):
     (tmp_path / "torch.py").write_text("raise SystemExit('torch was imported')")
     path = os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]])
     done = module("--version", PYTHONPATH=path)
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("anyaccel ")
-    assert run(sys.executable, "-c", "import anyaccel", PYTHONPATH=path).returncode != 0  # the trap is one
+    assert run(sys.executable, "-c", "import anyaccel", PYTHONPATH=path).returncode != 0  # the fake torch works
 
 
-# Breaks when the package is taken for the program in other commands' `-m`, or runpy cannot run it.
+# Fails if `-m` with another module runs the program, or runpy cannot run the package.
 @needs_program
 def test_other_modules(tmp_path):
     (tmp_path / "mine.py").write_text("import sys, anyaccel; print(sys.argv[1:], anyaccel.__name__)")
@@ -62,7 +64,8 @@ def torch_of(folder, version):
     return os.pathsep.join([str(folder), os.environ["PYTHONPATH"]])
 
 
-# Breaks when another torch is met by a symbol error of the loader, or the message lacks a version or what to do.
+# Fails if another torch version causes a loader error, or the message lacks a version or the
+# remedy.
 def test_other_torch_is_refused(tmp_path):
     path = torch_of(tmp_path, "2.9.1+cu128")
     code = """
@@ -77,7 +80,7 @@ except RuntimeError as error:
     assert f"pip install torch=={_build_info.TORCH_VERSION}" in said
 
 
-# Breaks when a Python without torch is told less than what to install.
+# Fails if the error without torch does not say what to install.
 def test_no_torch_is_said(tmp_path):
     code = f"""
 import sys
@@ -94,7 +97,7 @@ except RuntimeError as error:
     assert said.startswith("unavailable [import anyaccel] ") and f"pip install torch=={_build_info.TORCH_VERSION}" in said
 
 
-# Breaks when the report of this process is not that of the program, or lacks the versions of Python's packages.
+# Fails if report() differs from the program's report, or lacks the versions of Python packages.
 @needs_program
 def test_report(capsys):
     found = anyaccel.report()
@@ -115,7 +118,8 @@ def test_report(capsys):
     assert capsys.readouterr().out == ""
 
 
-# Breaks when a version is found by importing the package, which takes seconds and may start a device.
+# Fails if report() imports packages to get their versions, which takes seconds and may initialize a
+# device.
 @needs_program
 def test_report_imports_nothing():
     code = """
@@ -126,7 +130,7 @@ print([name for name in ("deepspeed", "transformers", "numba") if name in sys.mo
     assert run(sys.executable, "-c", code).stdout == "[]\n"
 
 
-# Breaks when what a notebook shows of an object says nothing.
+# Fails if an object's representation in a notebook is not informative.
 def test_representations():
     a = get_accelerator()
     assert repr(a) == "<anyaccel.Accelerator 'cpu'>"
@@ -143,4 +147,4 @@ def test_representations():
     info = a.memory_info()
     assert repr(info) == f"MemoryInfo(free={info.free}, total={info.total})"
     assert f"<th>total</th><td>{info.total}</td>" in info._repr_html_()
-    assert "&#x27;" in anyaccel.detect()._repr_html_()  # texts are escaped
+    assert "&#x27;" in anyaccel.detect()._repr_html_()  # text is escaped

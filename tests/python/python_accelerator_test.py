@@ -1,4 +1,6 @@
-"""Accelerators that a user derives in Python from DeepSpeed's base class, here over the host's devices."""
+"""Accelerators that a user derives in Python from DeepSpeed's base class, here on the host's
+devices.
+"""
 
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from anyaccel import get_accelerator, set_accelerator
 from anyaccel.accelerator.abstract_accelerator import DeepSpeedAccelerator
 
 
-# As DeepSpeed's documents write one, over the host.
+# Written as in DeepSpeed's documentation, on the host.
 class Custom(DeepSpeedAccelerator):
 
     def __init__(self):
@@ -47,7 +49,8 @@ def custom():
     set_accelerator(before)
 
 
-# Breaks when the object is not the process's accelerator itself, or is none for who asks by type.
+# Fails if get_accelerator() does not return the object itself, or isinstance() does not recognize
+# it.
 def test_it_is_the_accelerator(custom):
     assert get_accelerator() is custom and isinstance(custom, anyaccel.Accelerator)
     assert anyaccel.detection().accelerator == "custom"
@@ -55,7 +58,7 @@ def test_it_is_the_accelerator(custom):
     assert "custom" in repr(custom)
 
 
-# Breaks when base methods do not read what the class set after super().__init__().
+# Fails if base methods ignore the attributes that the class sets after super().__init__().
 def test_base_methods_read_the_names(custom):
     assert (custom.name(), custom.communication_backend_name(), custom.get_compile_backend()) == ("custom", "nccl", "inductor")
     custom.set_compile_backend("eager")
@@ -64,21 +67,22 @@ def test_base_methods_read_the_names(custom):
         custom.set_compile_backend("no such backend")
 
 
-# Breaks when methods that the class leaves out do not go by those that it gives, in Python or in C++.
+# Fails if inherited methods do not use the overridden ones, in Python or in C++.
 def test_what_is_left_out_goes_by_what_is_given(custom):
     assert custom.is_available() and custom.current_device_name() == "cpu"
     assert custom.supported_dtypes() == [torch.float32] + ([torch.float16] if custom.is_fp16_supported() else [])
-    assert custom.memory_allocated(3) >= 0  # the names carry no index, so any index is a local rank
+    assert custom.memory_allocated(3) >= 0  # the names have no index, so any index is a local rank
     info = custom.memory_info(0)
     assert info.free == 1000 and info.total > 1000
-    # A device that only the class knows is none for the host's backend, and never an access out of bounds.
+    # The host's backend rejects a device that only the class knows, instead of accessing memory out
+    # of bounds.
     for ask in (custom.set_device, custom.memory_info, custom.current_stream):
         with pytest.raises(anyaccel.Error, match="no such device"):
             ask(2)
     assert custom.memory_allocated() >= 0
 
 
-# Breaks when C++ does not call the class, or super() in it comes back to it.
+# Fails if C++ does not call the class, or super() recurses into the class.
 def test_cpp_calls_the_class(custom):
     custom._all().synchronize(1)
     assert custom.synchronized == [1]
@@ -86,7 +90,8 @@ def test_cpp_calls_the_class(custom):
     assert custom.synchronized == [1, None]
 
 
-# Breaks when streams, events, graphs, random numbers or op builders of such an accelerator are not those of its device.
+# Fails if streams, events, graphs, random numbers or op builders of such an accelerator do not use
+# its device.
 def test_the_rest_is_the_devices(custom):
     with custom.stream(custom.Stream()):
         x = custom.FloatTensor([1, 2])
@@ -106,7 +111,7 @@ def test_the_rest_is_the_devices(custom):
     assert error.value.code == "unsupported"
 
 
-# Breaks when a method that a later version adds to accelerators is missing in a class that was written before.
+# Fails if an existing class lacks a method that a later version adds to accelerators.
 def test_a_method_added_later(custom, monkeypatch):
     monkeypatch.setattr(anyaccel.accelerator.accelerator.Accelerator, "added_later", lambda self: self.device_count() + 1, raising=False)
     assert custom.added_later() == 4
@@ -114,7 +119,8 @@ def test_a_method_added_later(custom, monkeypatch):
         custom.never_added()
 
 
-# Breaks when a class without methods cannot be made, or one without a name, or for a device that torch does not know, fails without saying why.
+# Fails if a class without methods cannot be constructed, or the error for a missing name or an
+# unknown device type lacks the cause.
 def test_errors():
     class Bare(DeepSpeedAccelerator):
         pass
@@ -129,7 +135,7 @@ def test_errors():
     assert error.value.code == "unavailable" and "does not know the device type" in str(error.value)
 
 
-# Breaks when memory that the class counts asks the class again for what it leaves out.
+# Fails if memory statistics recurse in a class that overrides only some of them.
 def test_counting_in_part(custom):
     class Counting(Custom):
         def memory_allocated(self, device_index=None):
@@ -179,7 +185,8 @@ print(x.cpu().tolist(), a.is_bf16_supported(), a.memory_allocated() > 0)
 """
 
 
-# Breaks when the example of DeepSpeed's documents does not run as written, on a device of a name that is torch's PrivateUse1.
+# Fails if the example of DeepSpeed's documentation does not run unchanged on a device whose type is
+# torch's PrivateUse1.
 def test_the_example_on_a_device_of_its_own(monkeypatch):
     if "sim" not in anyaccel.registered_backends():
         pytest.skip("built without the simulator")

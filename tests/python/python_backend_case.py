@@ -1,4 +1,6 @@
-"""A small backend written in Python, and how the tests run programs with it: one process each, as a registry belongs to the process."""
+"""A small backend written in Python. Each test program runs in its own process, because a process
+has one registry.
+"""
 
 import os
 

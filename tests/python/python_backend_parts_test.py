@@ -1,4 +1,4 @@
-"""What the parts of a backend written in Python do: streams, events, graphs, threads, forks, host memory."""
+"""Parts of a backend written in Python: streams, events, graphs, threads, forks, host memory."""
 
 import pytest
 
@@ -29,7 +29,8 @@ class Parts(Card):
 """
 
 
-# Breaks when streams, events and graphs of a Python class are not used through the same classes as those of C++.
+# Fails if streams, events and graphs of a Python backend do not work through the same classes as
+# those of C++.
 @pytest.mark.parametrize("base", ["cpu", "sim"])
 def test_streams_events_graphs(base):
     done = run(PARTS + f"""
@@ -56,7 +57,8 @@ for wanted in (("stream", 0, -1), "record", "wait", "synchronize", "replay"):
     assert done.stdout == "4.5 [2.0, 2.0, 2.0, 2.0]\ncaptured True\n"
 
 
-# Breaks when a slot that threads call takes no lock of Python's, or one that waits keeps it: the thread here would wait for ever.
+# Fails if a backend method called from a thread does not acquire the GIL, or keeps it while it
+# waits, so that this test hangs.
 def test_threads():
     run("""
 entered, go = threading.Event(), threading.Event()
@@ -88,7 +90,8 @@ assert get_accelerator().name() == "slow"
 """, DS_ACCELERATOR="slow")
 
 
-# Breaks when the interpreter's end meets C++ that still asks a backend in Python, in another thread or in what is freed last.
+# Fails if C++ calls a Python backend during interpreter exit, from another thread or from the last
+# destructors.
 def test_exit():
     run("""
 register_backend("card", Card, base="sim")
@@ -104,7 +107,7 @@ sys.exit(5)
 """, status=5, DS_ACCELERATOR="card")
 
 
-# Breaks when a child of fork() cannot ask the backend, or hangs on a lock.
+# Fails if a forked child cannot query the backend, or hangs on a lock.
 def test_fork():
     run("""
 register_backend("card", Card, base="cpu")
@@ -137,8 +140,8 @@ class WithHost(Card):
 """
 
 
-# Breaks when pinned memory does not come from the class's allocator, does not go back there, is not known as pinned (also a part of it), or
-# what the allocator refuses is anything but out_of_memory.
+# Fails if pinned memory does not come from the class's allocator and return to it, is not
+# recognized as pinned (also a view), or a failed allocation is not out_of_memory.
 def test_host_allocator():
     done = run(HOST + """
 register_backend("card", WithHost, base="cpu")
@@ -168,7 +171,8 @@ kept = a.pin_empty(8, dtype=torch.int8)
     assert lines[0].startswith("out_of_memory [card.host_allocator]") and lines[1] == "[24, 160] {} 1" and not done.stderr
 
 
-# Breaks when a class cannot say that nothing needs pinning, or reach the allocator of the backend below, or another object is taken.
+# Fails if a class cannot return None for "pinning is not needed", or cannot use the base backend's
+# allocator, or another object is accepted.
 def test_host_allocator_of_the_backend_below():
     done = run("""
 class Nothing(Card):

@@ -1,4 +1,6 @@
-"""Backends written in Python, over those of the host and of the simulator: how they are found, chosen and judged."""
+"""Backends written in Python on top of the host's and the simulator's: registration, detection and
+conformance.
+"""
 
 import os
 
@@ -7,7 +9,8 @@ import pytest
 from python_backend_case import run
 
 
-# Breaks when a registered class is not chosen by its name, or C++ does not ask it (device_properties() and memory_info() are C++'s).
+# Fails if a registered class is not selected by its name, or C++ does not call it:
+# device_properties() and memory_info() are C++'s.
 def test_chosen_by_name():
     done = run("""
 register_backend("card", Card, base="cpu", vendor="us")
@@ -20,7 +23,8 @@ assert "card" in anyaccel.registered_backends()
     assert done.stdout.splitlines()[1].startswith("DS_ACCELERATOR names it")
 
 
-# Breaks when detection does not ask probes written in Python, loses a reason, or a broken one is fatal although another is to be had.
+# Fails if detection does not call Python probes, loses a reason, or fails because of a broken probe
+# although another backend is available.
 def test_detection():
     done = run("""
 register_backend("absent", Card, base="cpu", priority=30, probe=lambda: (0, "no card in the slot"))
@@ -47,7 +51,8 @@ except Error as error:
     assert lines[5].startswith("unavailable") and "the driver is gone" in lines[5]
 
 
-# Breaks when a backend in Python is given an error that is another one for C++, or loses what its class raised.
+# Fails if an error of a Python backend gets a different code in C++, or loses the exception of its
+# class.
 def test_errors():
     done = run("""
 class Bad(Card):
@@ -96,7 +101,7 @@ ENTRY = {
 
 @pytest.fixture
 def packages(tmp_path):
-    """Distributions with entry points, in a folder for PYTHONPATH."""
+    """Create distributions with entry points, in a folder for PYTHONPATH."""
     (tmp_path / "good_card.py").write_text("""
 import anyaccel
 print("imported")
@@ -116,7 +121,8 @@ def register():
     return {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}"}
 
 
-# Breaks when an entry point is not found, is imported although another accelerator is named, or a broken one stops who does not name it.
+# Fails if an entry point is not found, is imported although another accelerator is selected, or a
+# broken one affects programs that do not select it.
 def test_entry_points(packages):
     for name in ("goodcard", "byfunction"):
         done = run("print(get_accelerator().name(), get_accelerator().device_properties(0).vendor or 'no vendor')", DS_ACCELERATOR=name, **packages)
@@ -152,7 +158,8 @@ class Judged(Backend):
 """
 
 
-# Breaks when a backend in Python is judged otherwise than the one it is laid over: threads, forks, streams and refusals pass through it.
+# Fails if a Python backend gets different conformance results than its base, whose threads, forks,
+# streams and errors pass through it.
 @pytest.mark.parametrize("base", ["cpu", "sim"])
 def test_conformance(base):
     done = run(JUDGED + f"""
@@ -166,7 +173,7 @@ sys.exit(conformance.main(words))
     assert "conforms" in done.stdout.splitlines()[-1], done.stdout
 
 
-# Breaks when the kit passes a backend in Python that is wrong.
+# Fails if the conformance kit passes a wrong Python backend.
 def test_conformance_fails_what_is_wrong():
     done = run("""
 class Wrong(Card):

@@ -1,4 +1,4 @@
-"""Op builders in Python with sources of their own, and examples/python_backend installed as a user installs it."""
+"""Python op builders with their own sources, and examples/python_backend after installation."""
 
 import os
 import pathlib
@@ -73,26 +73,27 @@ def extension(tmp_path_factory):
     sys.path.remove(str(folder))
 
 
-# Breaks when a builder's sources in the extension's folder are not built, or load() does not give the Python module that they make.
+# Fails if a builder's sources in the extension's folder are not built, or load() does not return
+# the Python module.
 def test_python_module(extension):
     builder = classes_of("ext_ops")["ScaleBuilder"]()
     assert builder.is_compatible(), builder.compatibility().reason
     module = builder.load()
     assert module.__name__ == "ext_scale" and module.scaled(2) == 6
     assert classes_of("ext_ops")["ScaleBuilder"]().load() is module
-    # In the user's cache, by our build service, and nothing beside the sources.
+    # The module is in the user's cache, and nothing is written next to the sources.
     assert str(extension.parent / "cache") in module.__file__
     assert sorted(path.name for path in (extension / "kernels").iterdir()) == ["same.cpp", "scale.cpp"]
 
 
-# Breaks when a library of ops for torch, with sources by absolute paths, is not what load() gives.
+# Fails if load() does not return the torch ops of a library whose sources have absolute paths.
 def test_torch_library(extension):
     ops = classes_of("ext_ops")["SameBuilder"]().load()
     x = torch.arange(3)
     assert torch.equal(ops.same(x), x) and ops.same(x) is not x
 
 
-# Breaks when a header of the extension changes and an older library is taken.
+# Fails if an outdated library is used after a header of the extension has changed.
 def test_changed_header(extension):
     code = "import sys; sys.path.insert(0, sys.argv[1]); from ext_ops import ScaleBuilder; print(ScaleBuilder().load().scaled(2))"
     run = [sys.executable, "-c", code, str(extension.parent)]
@@ -101,7 +102,8 @@ def test_changed_header(extension):
     assert done.stdout == "10.0\n", done.stderr
 
 
-# Breaks when what cannot be built says so only by failing, or a flag that no key covers is taken in silence.
+# Fails if an unbuildable op is only discovered by the failing build, or an unsupported flag is
+# silently ignored.
 def test_refusals(extension):
     builders = classes_of("ext_ops")
     gone = builders["GoneBuilder"]()
@@ -114,7 +116,7 @@ def test_refusals(extension):
         builders["FlagBuilder"]().load()
 
 
-# Breaks when builder() does not give setup.py the same sources.
+# Fails if builder() does not give setup.py the same sources.
 def test_for_setup(extension):
     made = classes_of("ext_ops")["ScaleBuilder"]().builder()
     assert [os.path.basename(path) for path in made.sources] == ["scale.cpp"]
@@ -127,8 +129,8 @@ def in_example(folder, code, **variables):
     return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env=environment, timeout=600)
 
 
-# Breaks when the example cannot be installed by pip, is not found by its entry point, does not conform, or its op is not built and called
-# from Python and from C++'s side.
+# Fails if pip cannot install the example, its entry point is not found, it does not conform, or its
+# op is not built or cannot be called.
 def test_example(tmp_path):
     if subprocess.run([sys.executable, "-c", "import setuptools, pip"], capture_output=True).returncode != 0:
         pytest.skip("pip or setuptools is not installed")
@@ -154,7 +156,8 @@ def test_example(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-# Breaks when C++ does not see a builder of a Python backend's package: it asks by the accelerator's C++ object, as the kit does.
+# Fails if C++ does not see a builder of a Python backend's package. The conformance kit asks
+# through the accelerator's C++ object.
 def test_cpp_sees_the_builders(extension):
     code = f"""
         import sys
@@ -174,15 +177,17 @@ def test_cpp_sees_the_builders(extension):
     assert done.stdout == "ext_scale True\nFalse\n", done.stderr
 
 
-# Breaks when paths outside of the extension's folder, which an extension's headers may have, lead to a description that says other files.
+# Fails if include paths outside the extension's folder, which are allowed, change the files in the
+# description.
 def test_description(extension):
     text, folder = extension_op.describe(classes_of("ext_ops")["ScaleBuilder"]())
     assert folder == str(extension)
     assert "source = kernels/scale.cpp" in text and "include = headers" in text
 
 
-# A DeepSpeed extension as described in "Accelerator Abstraction Interface": a base class for builders, functions that locate the kernels in
-# the extension's folder (one copies them, because DeepSpeed's JIT looks elsewhere), and an accelerator that names the builders' package.
+# A DeepSpeed extension as described in "Accelerator Abstraction Interface". It has a base class for
+# builders, functions that locate the kernels in the extension's folder (one copies them, because
+# DeepSpeed's JIT looks elsewhere), and an accelerator that names the builders' package.
 PORTED = {
     "op_builder/__init__.py": "from .scale import ScaleBuilder\n",
     "op_builder/builder.py": """
@@ -275,7 +280,8 @@ print(MyUtilsBuilder().name)
 """
 
 
-# Fails if an extension written for DeepSpeed cannot be built and loaded with `anyaccel` instead of `deepspeed`.
+# Fails if an extension written for DeepSpeed cannot be built and loaded with `anyaccel` instead of
+# `deepspeed`.
 def test_ported_extension(tmp_path):
     for path, text in PORTED.items():
         (tmp_path / "xyz_extension" / path).parent.mkdir(parents=True, exist_ok=True)

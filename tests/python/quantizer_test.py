@@ -1,4 +1,6 @@
-"""The quantizer's functions, as DeepSpeed's Python calls them, against plain torch, on the accelerator that DS_ACCELERATOR names."""
+"""The quantizer's functions, called like DeepSpeed's Python does and compared with plain torch.
+DS_ACCELERATOR selects the accelerator.
+"""
 
 import math
 
@@ -20,7 +22,7 @@ def drawn(*shape, dtype=torch.float32, seed=1):
 
 
 def on_device(function, *arguments, **options):
-    """Its results for tensors on the device, on the host."""
+    """Call the function with tensors on the device, and return its results on the host."""
     out = function(*(each.to(DEVICE) if isinstance(each, torch.Tensor) else each for each in arguments), **options)
     single = isinstance(out, torch.Tensor)
     assert all(each.device.type == torch.device(DEVICE).type for each in ([out] if single else out))
@@ -28,7 +30,7 @@ def on_device(function, *arguments, **options):
 
 
 def plain_codes(x, groups, bits, kind):
-    """Codes and parameters by the definition."""
+    """Return codes and parameters by definition."""
     x = x.float().reshape(groups, -1)
     levels = 2.0**bits
     if kind == Q.Symmetric:
@@ -42,7 +44,7 @@ def plain_codes(x, groups, bits, kind):
 
 
 def unpacked(codes, bits):
-    """int4 are the upper four bits of a byte, then the lower ones."""
+    """Unpack int4: the upper four bits of each byte come first."""
     if bits == 8:
         return codes.float()
     codes = codes.view(torch.uint8).int()
@@ -52,7 +54,7 @@ def unpacked(codes, bits):
 SHAPES = [((8, 64), 8), ((3, 5, 14), 5), ((1, 2), 1), ((6, 34), 17), ((2, 4096), 1), ((257, 96), 257), ((1000, 66), 3), ((70_000, 10), 2)]
 
 
-# Breaks when a code, a scale or an offset is another than DeepSpeed's definition says, or lies in another place.
+# Fails if a code, a scale or an offset differs from DeepSpeed's definition, or is misplaced.
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("bits", [8, 4])
@@ -71,13 +73,14 @@ def test_codes_and_values(shape, groups, bits, kind, dtype):
     for result, name in ((on_device(Q.dequantize, codes, params, groups, bits, kind), torch.float16),
                          (on_device(Q.dequantize, codes, params, groups, bits, kind, dtype=torch.bfloat16), torch.bfloat16)):
         assert result.dtype == name and torch.equal(result, wide.to(name))
-    # What is read is near what was given: half a step, and a whole one for the greatest value, which has no code of its own.
+    # The error is at most half a step. It is at most a whole step for the greatest value, which has
+    # no code.
     off = (wide - x.float()).abs().reshape(groups, -1)
     assert (off <= params[:, :1] * 1.001 + 1e-6).all()
     assert (off > params[:, :1] * 0.501 + 1e-6).sum() <= (want == 2**(bits - 1) - 1).sum()
 
 
-# Breaks when int8 of odd sizes, which need no pairs, are refused, or a tail is wrong.
+# Fails if int8 with odd sizes is rejected (only int4 needs pairs), or a tail is wrong.
 @pytest.mark.parametrize("shape, groups", [((7,), 1), ((3, 5), 5), ((), 1), ((11, 13), 13), ((1,), 1)], ids=str)
 def test_odd_sizes(shape, groups):
     x = drawn(*shape)
@@ -86,7 +89,8 @@ def test_odd_sizes(shape, groups):
     assert codes.shape == shape and torch.equal(codes.float().reshape(groups, -1), want) and torch.equal(params, want_params)
 
 
-# Breaks when elements are taken in the order of memory, not of the tensor, or codes and parameters that have gaps are misread.
+# Fails if elements are read in memory order instead of the tensor's order, or strided codes and
+# parameters are misread.
 def test_what_is_not_contiguous():
     x = drawn(48, 32)
     for cut in (lambda x: x.t(), lambda x: x[::2], lambda x: x[:, 3:21], lambda x: x.t()[1:, ::3], lambda x: x[None, :, 5].expand(4, 48)):
@@ -100,7 +104,7 @@ def test_what_is_not_contiguous():
         assert torch.equal(Q.dequantize(*with_gaps, groups, 4, Q.Asymmetric).cpu(), Q.dequantize(codes, params, groups, 4, Q.Asymmetric).cpu())
 
 
-# Breaks when nothing is too little.
+# Fails if empty tensors are rejected.
 def test_empty():
     for shape, groups in (((0, 64), 0), ((0, 64), 3), ((4, 0), 4), ((0,), 0)):
         for bits in (8, 4):
@@ -116,7 +120,8 @@ def test_empty():
                      0, 16).shape == (0, 16)
 
 
-# Breaks when a group of equal values divides by zero, or an overflow in one group is lost, or reaches another one.
+# Fails if a group of equal values divides by zero, or an overflow in one group is lost or spreads
+# to another group.
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("bits", [8, 4])
@@ -135,7 +140,7 @@ def test_special_groups(bits, kind, dtype):
         assert (read[row - 1] - x[row - 1].float()).abs().max() <= params[row - 1, 0] * 1.001
 
 
-# Breaks when threads share a large group otherwise than a small one is done.
+# Fails if results depend on the number of threads.
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 def test_threads_change_nothing(bits, kind):
@@ -149,8 +154,9 @@ def test_threads_change_nothing(bits, kind):
         assert all(torch.equal(a, b) for a, b in zip(made[1], made[2]))
 
 
-# Breaks when groups are sent to another device, sums are of other groups, or their scales lie in another order than the codes: the
-# two all-to-alls of DeepSpeed's gradients, with all ranks in one process.
+# Fails if groups go to the wrong device, the wrong groups are summed, or scales and codes are in
+# different orders. This simulates the two all-to-alls of DeepSpeed's gradients, with all ranks in
+# one process.
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("nodes, devices", [(1, 2), (2, 2), (2, 4), (3, 1)])
@@ -160,7 +166,7 @@ def test_gradients_go_round(nodes, devices, bits, kind):
     sent = [on_device(Q.swizzle_quant, x, rows, bits, kind, 1, nodes, devices) for x in gradients]
     reduced = {}
     for node in range(nodes):
-        for device in range(devices):  # of each in the node, the part for this one
+        for device in range(devices):  # this rank's part from each rank in the node
             peers = [sent[node * devices + peer] for peer in range(devices)]
             codes, scales = (torch.cat([peer[i].chunk(devices)[device] for peer in peers]) for i in (0, 1))
             reduced[node, device] = on_device(Q.quantized_reduction, codes, scales, rows, rows // devices, bits, kind, devices)
@@ -170,13 +176,13 @@ def test_gradients_go_round(nodes, devices, bits, kind):
             out = on_device(Q.dequantize, codes, scales, scales.shape[0], bits, kind)
             mine = sum(out.float().chunk(nodes))
             want = sum(gradients).flatten().chunk(ranks)[node * devices + device]
-            # each of two roundings is off by at most a step of its scale
+            # each of the two roundings is off by at most one step
             step = sum(each[1][:, 0].max() for each in sent) + sum(each[1][:, 0].max() for each in reduced.values())
             assert mine.shape == want.shape and (mine - want).abs().max() <= step
             assert torch.nn.functional.cosine_similarity(mine, want, dim=0) > (0.999 if bits == 8 else 0.9)
 
 
-# Breaks when the sums are not those of the values that were read, in the order of the tensors.
+# Fails if the sums are not those of the dequantized values, in the order of the tensors.
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("bits", [8, 4])
 def test_reduction_by_definition(bits, kind):
@@ -191,7 +197,7 @@ def test_reduction_by_definition(bits, kind):
         assert torch.equal(made.cpu(), want.cpu()) and torch.equal(made_params.cpu(), want_params.cpu())
 
 
-# Breaks when codes without a sign are read otherwise than DeepSpeed's Python reads them where its kernels do not fit.
+# Fails if unsigned codes are read differently from the Python fallback of DeepSpeed's kernels.
 @pytest.mark.parametrize("bits", [8, 4])
 def test_halves(bits):
     groups, group = 12, 48
@@ -234,14 +240,14 @@ BAD = {
 }
 
 
-# Breaks when a call that fits nothing reads or writes beyond its tensors, or the error does not say what is wrong.
+# Fails if an invalid call accesses memory out of bounds, or its error does not name the cause.
 @pytest.mark.parametrize("name", BAD)
 def test_wrong_arguments(name):
     with pytest.raises(ValueError, match="is not a valid QuantizationType" if name == "type" else r"\[quantizer_\w+\] .*got.*want"):
         BAD[name]()
 
 
-# Breaks when tensors of several devices are taken together.
+# Fails if tensors of several devices can be mixed.
 def test_tensors_of_both():
     if torch.device(DEVICE).type == "cpu":
         pytest.skip("this accelerator's tensors are the host's")
@@ -250,14 +256,15 @@ def test_tensors_of_both():
         Q.dequantize(codes, params.cpu(), 4, 8, Q.Symmetric)
 
 
-# Breaks when a tensor that wants gradients is refused, or gets some that are none.
+# Fails if a tensor that requires gradients is rejected, or the codes require gradients.
 def test_gradients():
     x = X.clone().requires_grad_()
     codes, params = Q.quantize(x, 4, 8, Q.Symmetric)
     assert not codes.requires_grad and torch.equal(codes, Q.quantize(X, 4, 8, Q.Symmetric)[0])
 
 
-# Breaks when a schema hides what an op does, or kernels for shapes alone disagree, also for shapes that are symbols.
+# Fails if a schema hides a mutation or an alias, or meta kernels disagree with it, also with
+# symbolic shapes.
 def test_opcheck():
     ops = torch.ops.anyaccel
     for bits in (8, 4):
@@ -270,7 +277,7 @@ def test_opcheck():
                               (codes.view(torch.uint8), torch.ones(4).half(), torch.ones(4).half(), 4, 16, bits))
 
 
-# Breaks when the module lacks what DeepSpeed's binding exports.
+# Fails if the module lacks a name of DeepSpeed's binding.
 def test_names():
     assert [int(each) for each in TYPES] == [0, 1] and Q.QuantizationType.Asymmetric is Q.Asymmetric
     assert Q.__name__ == "anyaccel.ops.quantizer"

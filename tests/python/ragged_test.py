@@ -1,5 +1,7 @@
-"""Ragged batches over a cache in blocks, and what DeepSpeed's inference v2 computes between, against the same written out in float64. The cache's lists
-of blocks are addresses in host memory: what reads them is tested there alone."""
+"""Ops of DeepSpeed's inference v2: ragged batches over a paged cache and the ops between them,
+compared with references in float64. Block lists are host addresses, so the ops that read them are
+tested only on the host.
+"""
 
 import math
 import random
@@ -43,7 +45,9 @@ def made(*sizes, dtype=torch.float32):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(0, 8), (1, 8), (5, 24), (2, 3, 130)])
 def test_norms_and_activations(dtype, shape):
-    """Breaks when a result goes to the other tensor, an even channel gates the one before it, or gelu is the one with erf."""
+    """Fails if results are written to the wrong tensor, the gate is not the odd channel, or gelu is
+    the erf variant.
+    """
     (x, gx), (r, gr), (g, gg), (b, gb) = made(*shape, dtype=dtype), made(*shape, dtype=dtype), made(shape[-1], dtype=dtype), made(shape[-1], dtype=dtype)
     norm = lambda t: F.layer_norm(t, shape[-1:], g, b, 1e-5)  # noqa: E731
     rms = lambda t: t * torch.rsqrt((t * t).mean(-1, keepdim=True) + 1e-5) * g  # noqa: E731
@@ -76,7 +80,7 @@ def test_norms_and_activations(dtype, shape):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_products(dtype):
-    """Breaks when weights are read turned, or leading dimensions are lost."""
+    """Fails if weights are read transposed, or leading dimensions are lost."""
     core.create_handle()
     for sizes in ((5, 24), (0, 24), (2, 3, 24)):
         (x, gx), (w, gw) = made(*sizes, dtype=dtype), made(10, 24, dtype=dtype)
@@ -85,7 +89,7 @@ def test_products(dtype):
         near(out, x @ w.t(), dtype)
         core.blas_linear(out, gx, gw.t().contiguous().t())
         near(out, x @ w.t(), dtype)
-    for inputs, outputs in ((300, 257), (64, 2048)):  # few rows of large weights have kernels of their own
+    for inputs, outputs in ((300, 257), (64, 2048)):  # large weights with few rows use separate kernels
         (x, gx), (w, gw) = made(17, inputs, dtype=dtype), made(outputs, inputs, dtype=dtype)
         for rows in (0, 1, 3, 16, 17):
             out = torch.full((rows, outputs), math.nan, dtype=dtype, device=DEVICE)
@@ -98,7 +102,7 @@ def test_products(dtype):
 
 
 def test_views_of_a_buffer():
-    """Breaks when a view is a copy, begins elsewhere, or reaches over the end."""
+    """Fails if a view is a copy, has a wrong offset, or extends past the end."""
     buffer = torch.zeros(64, dtype=torch.uint8, device=DEVICE)
     like = torch.empty(2, 3, dtype=torch.bfloat16)
     view = utils.allocate_view_on(like, buffer, 8)
@@ -117,7 +121,9 @@ def test_views_of_a_buffer():
 
 
 class Batch:
-    """Sequences of (seen, new) tokens, their blocks anywhere in the cache, and what DeepSpeed's Python hands over."""
+    """Sequences of (seen, new) tokens with random cache blocks, and the tensors that DeepSpeed's
+    Python passes.
+    """
 
     def __init__(self, sequences, blocks, block):
         free = random.sample(range(blocks), blocks)
@@ -159,7 +165,9 @@ def turned(x, place, rotary, steps):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("how", ["copied", "turned", "in part", "trained"])
 def test_keys_and_values_are_kept(dtype, case, how):
-    """Breaks when a token goes to another block or place, is turned as another one, or anything else of the cache is changed."""
+    """Fails if a token is written to the wrong block or slot, gets another token's rotation, or
+    other cache entries change.
+    """
     heads, kv, dim, block = 4, 2, 16, 8
     batch = Batch(case, 12, block)
     qkv, given = made(batch.tokens, (heads + 2 * kv) * dim, dtype=dtype)
@@ -191,7 +199,7 @@ def test_keys_and_values_are_kept(dtype, case, how):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("causal", [True, False])
 def test_attention(dtype, case, causal):
-    """Breaks when a query sees a later key, another sequence's or head's, or what a block holds behind the last one."""
+    """Fails if a query sees a later key, another sequence or head, or unused slots of a block."""
     heads, kv, dim, block = 6, 2, 20, 8
     batch = Batch(case, 12, block)
     q, given = made(batch.tokens, heads * dim, dtype=dtype)
@@ -208,7 +216,7 @@ def test_attention(dtype, case, causal):
             k, v = torch.stack([p[0] for p in places]), torch.stack([p[1] for p in places])
             for t in range(new):
                 token = int(batch.rows[i, 0]) + t
-                # keys of an atom end with its last query
+                # the keys of an atom end with its last query
                 end = seen + t + 1 if causal else seen + min((t // query_block + 1) * query_block, new)
                 for h in range(heads):
                     own = h // (heads // kv)
@@ -222,7 +230,9 @@ def test_attention(dtype, case, causal):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("placed", [True, False])
 def test_first_and_last(dtype, case, placed):
-    """Breaks when a place is counted from the batch's begin, or another token's row goes on to the logits."""
+    """Fails if positions are counted from the start of the batch, or the logits get another token's
+    row.
+    """
     batch = Batch(case, 12, 8)
     (table, weight), (places, positions) = made(30, 16, dtype=dtype), made(12, 16, dtype=dtype)
     ids = torch.randint(0, 30, (batch.tokens,))
@@ -249,11 +259,13 @@ def test_first_and_last(dtype, case, placed):
 @pytest.mark.parametrize("choices", [1, 2, 3])
 @pytest.mark.parametrize("tokens, real", [(9, 9), (9, 6), (0, 0)])
 def test_experts(dtype, choices, tokens, real):
-    """Breaks when two tokens get one place, one is lost on its way to its experts and back, or padding is given to one."""
+    """Fails if two tokens share a slot, a token is lost on its way to its experts or back, or
+    padding is routed to an expert.
+    """
     experts, channels = 5, 8
     logits, given = made(tokens, experts, dtype=dtype)
     if tokens:
-        given[0] = logits[0] = 0  # of equals the first
+        given[0] = logits[0] = 0  # for ties, the first expert wins
     counts = torch.zeros(experts, dtype=torch.int32)
     scores = torch.zeros(tokens, choices)
     assigned, offsets, slots = (torch.full((tokens, choices), 7, dtype=torch.int32) for _ in range(3))
@@ -289,7 +301,9 @@ CACHE = torch.zeros(4, 8, 2, 2, 16)
 
 
 def far(place, count):
-    """BATCH's numbers with one that overflows 32 bits when the tokens are added: 0 the first token, 2 those seen."""
+    """Return BATCH's rows with a number that overflows 32 bits when the tokens are added. `place`
+    is 0 for the first token and 2 for the seen tokens.
+    """
     rows = BATCH.rows.clone()
     rows[0, 1] = count
     rows[0, place] = 2**31 - 1
@@ -348,14 +362,14 @@ def lost_in_attention():
     (lost_in_attention, "there is no such block; got 9, want 0 to 3"),
 ])
 def test_what_does_not_fit_is_a_value_error(call, text):
-    """Breaks when memory beside a tensor is read or written instead."""
+    """Fails if memory outside a tensor is accessed instead."""
     with pytest.raises(ValueError, match=text):
         call()
 
 
 @HOST
 def test_opcheck():
-    """torch's own checks of schemas, shapes and what is changed."""
+    """Check schemas, shapes and mutations with torch's opcheck."""
     check = torch.library.opcheck
     x, g = torch.randn(7, 16), torch.randn(16)
     out, more, half = torch.zeros(7, 16), torch.zeros(7, 16), torch.zeros(7, 8)

@@ -1,4 +1,6 @@
-"""Tokens that are sorted, gathered and scattered, against torch's indexing, on the accelerator that DS_ACCELERATOR names."""
+"""Sorting, gathering and scattering tokens, compared with torch's indexing. DS_ACCELERATOR selects
+the accelerator.
+"""
 
 import random
 
@@ -38,7 +40,7 @@ def plain_scatter(whole, part, ids, batch_first):
 
 
 def with_gaps(tensor):
-    """The same numbers, with channels apart, or tokens."""
+    """Return the same numbers with strided channels or tokens."""
     if random.random() < 0.5:
         return tensor.transpose(1, 2).contiguous().transpose(1, 2)
     wide = torch.empty(*tensor.shape[:2], tensor.shape[2] + 3, dtype=tensor.dtype)[..., 1:-2]
@@ -48,8 +50,9 @@ def with_gaps(tensor):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.complex64, torch.bool])
 @pytest.mark.parametrize("numbers", [torch.int32, torch.int64])
 def test_tokens_go_out_and_come_back(dtype, numbers):
-    """Breaks when a token of another batch entry, place or length is copied, in either order of dimensions, with gaps or none of
-    tokens, batch entries and channels."""
+    """Fails if tokens are copied from or to the wrong batch entry or position, or with a wrong
+    length. Both orders of dimensions and strided tensors are tested.
+    """
     random.seed(1)
     for case in range(25):
         batch, tokens, channels = random.choice((0, 1, 3)), random.choice((1, 7, 300)), random.choice((0, 1, 5, 64, 333))
@@ -72,7 +75,9 @@ def test_tokens_go_out_and_come_back(dtype, numbers):
 @pytest.mark.parametrize("numbers", [torch.int32, torch.int64])
 @pytest.mark.parametrize("shape, tokens", [((2, 3, 100), 130), ((1, 1, 64), 64), ((3, 5), 100000), ((0, 2, 4), 9), ((2, 0), 9), ((4, 1, 4096), 5000)])
 def test_numbers_are_sorted(numbers, shape, tokens):
-    """Breaks when a number is lost, or rows are mixed; few numbers among many, one that is there twice, and gaps go other ways."""
+    """Fails if an index is lost, or rows are mixed. The shapes select every sorting algorithm, also
+    with duplicates and strided tensors.
+    """
     rows = shape[:-1].numel() if isinstance(shape, torch.Size) else int(torch.tensor(shape[:-1]).prod())
     ids = sampled(rows, tokens, shape[-1], numbers).view(shape)
     there = on(ids)
@@ -87,7 +92,9 @@ def test_numbers_are_sorted(numbers, shape, tokens):
 
 @pytest.mark.parametrize("heads", [1, 3])
 def test_masks(heads):
-    """Breaks when a mask is taken at another layer's or entry's tokens, or rows and columns are exchanged."""
+    """Fails if the mask of another layer's or entry's tokens is taken, or rows and columns are
+    swapped.
+    """
     mask = torch.randn(2, heads, 9, 9).masked_fill(torch.rand(2, 1, 9, 9) < 0.3, -torch.inf)
     ids = torch.stack([sampled(2, 9, 4) for _ in range(3)])
     got = ltd.mask_gather_bert(on(mask), on(ids)).cpu()
@@ -103,7 +110,9 @@ def test_masks(heads):
 
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_gradients(batch_first):
-    """torch's own check, of second derivatives too; a token that is gathered twice gets both gradients."""
+    """Check first and second derivatives with torch's gradcheck. A token gathered twice gets both
+    gradients.
+    """
     whole, part = torch.randn(*((2, 6) if batch_first else (6, 2)), 3, dtype=torch.float64), torch.randn(2, 2, 3, dtype=torch.float64)
     whole, part, ids = on(whole.requires_grad_()), on(part.requires_grad_()), on(sampled(2, 6, 2))
     twice = on(torch.tensor([[1, 1, 4], [0, 5, 0]]))
@@ -117,7 +126,7 @@ def test_gradients(batch_first):
 
 
 def test_a_change_is_seen_by_autograd():
-    """Breaks when a backward pass reads what a scatter has overwritten, or takes a scatter in place for nothing."""
+    """Fails if a backward pass uses overwritten values, or ignores an in-place scatter."""
     weight, part, ids = on(torch.ones(1, 4, 2, requires_grad=True)), on(torch.zeros(1, 1, 2)), on(torch.tensor([[2]]))
     kept = weight * 1
     product = kept * kept
@@ -133,7 +142,7 @@ def test_a_change_is_seen_by_autograd():
 
 @HOST
 def test_shared_memory_stays_as_it_is():
-    """Breaks when a scatter writes into memory that a lazy clone shares."""
+    """Fails if a scatter writes into memory shared with a lazy clone."""
     whole = torch.zeros(1, 4, 2)
     lazy = torch._lazy_clone(whole)
     ltd.token_scatter_(lazy, torch.ones(1, 1, 2), torch.tensor([[2]]), True)
@@ -164,7 +173,7 @@ X, PART, IDS = torch.zeros(2, 5, 4), torch.ones(2, 2, 4), torch.tensor([[0, 1], 
     lambda: ltd.mask_gather_gpt(torch.zeros(2, 1, 5, 5), 6),
 ])
 def test_errors(call):
-    """Breaks when something outside of a tensor is read or written, or what is refused was changed before."""
+    """Fails if memory outside a tensor is accessed, or a tensor changes before the error."""
     with pytest.raises(ValueError, match="; want|; got"):
         call()
     assert not X.any() and IDS.tolist() == [[0, 1], [2, 4]]
@@ -172,7 +181,7 @@ def test_errors(call):
 
 @HOST
 def test_memory_that_overlaps():
-    """Breaks when tokens are copied over each other, or over what is still to be copied."""
+    """Fails if tokens overwrite each other, or overwrite tokens that are not copied yet."""
     with pytest.raises(RuntimeError, match="single memory location"):
         ltd.token_scatter_(torch.zeros(1, 5, 4).expand(2, 5, 4), PART, IDS, True)
     whole = torch.randn(2, 5, 4)
@@ -182,7 +191,7 @@ def test_memory_that_overlaps():
 
 @HOST
 def test_torch_finds_the_ops_well_made():
-    """Breaks when torch cannot trace or compile an op, or a schema hides a change."""
+    """Fails if torch cannot trace or compile an op, or a schema hides a mutation."""
     whole, part = torch.randn(2, 5, 4, requires_grad=True), torch.randn(2, 2, 4, requires_grad=True)
     op = torch.ops.anyaccel
     for batch_first in (True, False):
@@ -196,7 +205,7 @@ def test_torch_finds_the_ops_well_made():
 
 
 def test_it_compiles():
-    """Breaks when a compiled function gives something else, or a scatter in place is lost in it."""
+    """Fails if a compiled function gives a different result, or loses an in-place scatter."""
     def step(x, y, ids):
         x = x.clone()
         ltd.token_sort_(ids := ids.clone(), 5)

@@ -1,12 +1,14 @@
-"""Runs one file of tests with pytest, for ctest: exit status 77 with a line `SKIP: reason` where there is no pytest, or where
-ANYACCEL_TEST_SKIP_WITHOUT_DEVICE is set and the accelerator that DS_ACCELERATOR names is not here."""
+"""Runs one test file with pytest for ctest. Prints `SKIP: reason` and exits with status 77 without
+pytest, or if ANYACCEL_TEST_SKIP_WITHOUT_DEVICE is set and the accelerator of DS_ACCELERATOR is
+unavailable.
+"""
 
 import os
 import sys
 
 
 def missing_device():
-    """Why there is no such accelerator, or nothing."""
+    """Return why the accelerator is unavailable, or None."""
     if not os.environ.get("ANYACCEL_TEST_SKIP_WITHOUT_DEVICE"):
         return None
     import anyaccel
@@ -35,6 +37,6 @@ def main():
     return status
 
 
-# Processes that a test spawns import this file again.
+# Processes spawned by a test import this file again.
 if __name__ == "__main__":
     sys.exit(main())

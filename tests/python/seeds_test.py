@@ -1,5 +1,7 @@
-"""DeepSpeed's documented examples (seeds/*.txt, as they were written) run with `anyaccel` in the place of `deepspeed`, and answer what they
-promise. The simulator stands in for hardware that is not here. Each example is a process of its own, as a user's program is."""
+"""DeepSpeed's documented examples (seeds/*.txt, unchanged) run with `anyaccel` instead of
+`deepspeed`, and do what the documents promise. The simulator replaces missing hardware. Each
+example runs in its own process, like a user's program.
+"""
 
 import os
 import pathlib
@@ -16,7 +18,7 @@ EXAMPLES = pathlib.Path(__file__).with_name("seeds")
 WITH_SIM = "sim" in anyaccel.registered_backends()
 GIB = 1 << 30
 
-# What the examples take for granted.
+# Names that the examples assume to be defined.
 MODEL = """
 import torch
 torch.manual_seed(0)
@@ -29,7 +31,7 @@ place = get_accelerator().device_name()
 model = model.to(place)
 input_tensor = input_data = input_tensor.to(place)
 """
-# What a captured graph is for: other input at the same address, the same work.
+# A replayed graph runs the same work on new input at the same address.
 REPLAYED = """
 input_tensor.fill_(2.0)
 accelerator.replay_graph(graph)
@@ -73,7 +75,7 @@ except anyaccel.Error as error:
 
 
 def run_on_simulated_cuda(code):
-    """torch looks for its own cuda early, so the simulator is loaded before torch: by `anyaccel sim run`."""
+    """Load the simulator before torch with `anyaccel sim run`: torch looks for CUDA early."""
     environment = stands_in("cuda")
     if not os.path.exists(os.environ["ANYACCEL_PROGRAM"]):
         pytest.skip("this build has no program")
@@ -84,7 +86,8 @@ def numbers(pattern, text):
     return [int(word) for word in re.search(pattern, text, re.M).groups()]
 
 
-# Document 000. Breaks when a method of it is missing, its numbers are not the device's, or a replayed graph does other work.
+# Document 000. Fails if a method is missing, numbers are not the device's, or a replayed graph does
+# other work.
 def test_cuda():
     after = REPLAYED + """
 from anyaccel.accelerator.cuda_accelerator import CUDA_Accelerator
@@ -110,7 +113,7 @@ assert accelerator.available_memory(0) <= total
     assert len(re.findall(r"^(?:FP16|BF16|Triton) supported: (?:True|False)$", output, re.M)) == 3
 
 
-# Document 003. Breaks when the environment does not choose the cpu, or what it says of itself is not true.
+# Document 003. Fails if the environment does not select the CPU, or its properties are wrong.
 def test_cpu():
     after = """
 import torch
@@ -138,7 +141,8 @@ assert isinstance(accelerator, CPU_Accelerator)
     assert lines["BF16"] in ("True", "False") and lines["FP16"] in ("True", "False")
 
 
-# Document 004. Breaks when what is particular to Gaudi gets lost: its names without index, variables and promises.
+# Document 004. Fails if Gaudi's particularities are lost: names without index, variables and
+# capabilities.
 def test_hpu():
     after = REPLAYED + """
 from anyaccel.accelerator.hpu_accelerator import HPU_Accelerator
@@ -151,7 +155,8 @@ assert os.environ["PT_HPU_LAZY_ACC_PAR_MODE"] == "0" and os.environ["PT_HPU_ENAB
 assert torch.are_deterministic_algorithms_enabled()
 assert isinstance(accelerator.memory_stats(), dict) and accelerator.memory_stats()["allocated_bytes.all.current"] == accelerator.memory_allocated()
 """
-    # The example chooses by the environment before its first import, so the device is made after that.
+    # The example selects the accelerator through the environment before its first import, so the
+    # device is created after that.
     text = example("hpu").replace("# HPU graphs\n", ON_DEVICE + "\n")
     output = run(MODEL + text + after, **stands_in("hpu"))
     lines = dict(line.split(": ", 1) for line in output.splitlines() if ": " in line)
@@ -161,7 +166,8 @@ assert isinstance(accelerator.memory_stats(), dict) and accelerator.memory_stats
     assert 0 <= allocated < total == GIB
 
 
-# Document 002: `torch.cuda` is replaced by `get_accelerator()`. Each pair is asked in one process, with the simulator as that cuda.
+# Document 002 replaces `torch.cuda` with `get_accelerator()`. Both are called in one process, with
+# the simulator as CUDA.
 SAME = """
 is_available()
 device_count()
@@ -229,12 +235,13 @@ print("converted")
 """
 
 
-# Breaks when a call that was converted by the document's rules answers otherwise than torch.cuda's.
+# Fails if a call converted by the document's rules returns a different result than torch.cuda's.
 def test_conversions():
     assert run_on_simulated_cuda(CONVERTED.format(calls=SAME)).strip() == "converted"
 
 
-# Document 002: the communication backend's name is what torch.distributed is given. Breaks when torch refuses it, or a sum is wrong.
+# Document 002: torch.distributed gets the communication backend's name. Fails if torch rejects it,
+# or a sum is wrong.
 def test_communication_backend(tmp_path):
     code = f"""
 import torch
@@ -249,7 +256,8 @@ print("summed")
     assert run(code, DS_ACCELERATOR="cpu").strip() == "summed"
 
 
-# Breaks when the conversions hold for one device only: the same program without a device's name in it, on the cpu and on sim.
+# Fails if the conversions work for one device only. The same program, without a device name, runs
+# on cpu and sim.
 @pytest.mark.parametrize("name", ["cpu", "sim"])
 def test_agnostic_program(name):
     if name == "sim" and not WITH_SIM:
@@ -276,7 +284,8 @@ print(" ".join(f"{loss:.5f}" for loss in losses))
     assert run(code, DS_ACCELERATOR=name) == run(code, DS_ACCELERATOR="cpu")
 
 
-# Document 001: an accelerator for a device type that torch does not know. Fails if the error does not say how to add the type to torch.
+# Document 001: an accelerator for a device type unknown to torch. Fails if the error does not say
+# how to add the type.
 def test_custom_without_device():
     code = "import torch\n" + example("custom") + """
 import anyaccel
@@ -292,7 +301,8 @@ except anyaccel.Error as error:
         assert way in text
 
 
-# Document 001, following the advice in that error. Fails if one of the ways does not produce a working accelerator.
+# Document 001, with the advice in that error. Fails if one of the ways does not give a working
+# accelerator.
 @pytest.mark.parametrize("way", ["sim", "known type"])
 def test_custom(way):
     text = example("custom")
@@ -321,7 +331,8 @@ print(accelerator.device_name(), x.device.type, accelerator.device_count())
 CLASSES = ["CPU", "CUDA", "HPU", "KLXPU", "MLU", "MPS", "NPU", "SDAA", "SUPA", "XPU"]
 
 
-# Breaks when a class of DeepSpeed's import paths is missing, chooses its accelerator by being made, or poses where it cannot run.
+# Fails if a class of DeepSpeed's import paths is missing, its constructor selects its accelerator,
+# or it can be constructed without hardware.
 @pytest.mark.parametrize("name", CLASSES)
 def test_import_paths(name):
     lower = name.lower()
@@ -346,14 +357,15 @@ else:
     here = run(code).strip()
     if name == "CPU":
         assert here == "gloo"
-    # Its hardware may be here; where it is not, the simulator takes its place.
+    # Without the hardware, the simulator takes its place.
     if here == "unavailable":
         names = {"CUDA": "nccl", "HPU": "hccl", "NPU": "hccl", "MLU": "cncl", "SDAA": "tccl", "SUPA": "bccl"}
         there = run(code, **stands_in(lower)).strip()
         assert there == names.get(name, there) and there != "unavailable"
 
 
-# Breaks when set_accelerator() of an object and real_accelerator's path, which programs use too, are not the same accelerator.
+# Fails if set_accelerator() with an object and the real_accelerator path, which programs also use,
+# give different accelerators.
 def test_real_accelerator_path():
     code = """
 from anyaccel.accelerator.real_accelerator import get_accelerator, set_accelerator

@@ -1,4 +1,6 @@
-"""Names, order and defaults of arguments: DeepSpeed's, the stub's and those at run time agree; so do the descriptions."""
+"""Names, order and defaults of arguments agree in DeepSpeed, the stub and at run time, and so do
+the docstrings.
+"""
 
 import ast
 import inspect
@@ -16,7 +18,8 @@ import torch
 import anyaccel
 from anyaccel import get_accelerator
 
-# The public members of DeepSpeed 0.19.8's abstract accelerator: their arguments after self; None for properties.
+# Public members of DeepSpeed 0.19.8's abstract accelerator: their arguments after self, or None for
+# a property.
 DEEPSPEED = {
     "is_synchronized_device": "",
     "use_host_timers": "",
@@ -62,7 +65,7 @@ DEEPSPEED = {
     "range_push": "msg, domain=None, category=None",
     "range_pop": "domain=None",
     "lazy_call": "callback",
-    "supports_nvtx_domain": "",  # there a plain attribute
+    "supports_nvtx_domain": "",  # a plain attribute in DeepSpeed
     "communication_backend_name": "",
     "is_triton_supported": "",
     "prefer_triton_grouped_mm": "",
@@ -104,7 +107,7 @@ STUB = pathlib.Path(anyaccel.accelerator.__file__).with_name("accelerator.pyi")
 
 
 def parameters(text):
-    """{name: (kind, default)} of a list of arguments; no default is None."""
+    """Return {name: (kind, default)} of an argument list. The default is None if there is none."""
     arguments = ast.parse(f"def f({text}): ...").body[0].args
     found = {}
     defaults = [None] * (len(arguments.args) - len(arguments.defaults)) + [ast.unparse(d) for d in arguments.defaults]
@@ -118,7 +121,7 @@ def parameters(text):
 
 
 def in_stub():
-    """{name: parameters after self, or None for a property} of the stub's class."""
+    """Return {name: parameters after self, or None for a property} of the stub's class."""
     (made,) = [node for node in ast.parse(STUB.read_text()).body if isinstance(node, ast.ClassDef)]
     found = {}
     for function in made.body:
@@ -130,7 +133,9 @@ def in_stub():
 
 
 def at_run_time(name):
-    """The same of the class itself. pybind11 writes a signature into the first line of its docstrings."""
+    """Return the parameters of the class itself. pybind11 writes the signature into the first line
+    of its docstrings.
+    """
     member = inspect.getattr_static(anyaccel.Accelerator, name)
     if isinstance(member, property):
         return None
@@ -150,7 +155,7 @@ def at_run_time(name):
     return found
 
 
-# Breaks when a call that is right for DeepSpeed, by position or by keyword, is no longer right here.
+# Fails if a call that is valid in DeepSpeed, with positional or keyword arguments, is rejected.
 @pytest.mark.parametrize("name", DEEPSPEED)
 def test_arguments_are_deepspeeds(name):
     ours = at_run_time(name)
@@ -164,16 +169,17 @@ def test_arguments_are_deepspeeds(name):
             assert default is not None, f"{name} demands {argument}, which DeepSpeed has not"
             continue
         assert kind == theirs[argument][0]
-        # What may be left out there may be left out here, and means the same.
+        # A default of DeepSpeed must be the same here.
         assert theirs[argument][1] in (None, default)
 
 
-# Breaks when one of the 77 is missing from the table above.
+# Fails if one of the 77 members is missing in the table above.
 def test_all_members_of_deepspeed_are_looked_at():
     assert len(DEEPSPEED) == 77
 
 
-# Breaks when the stub promises arguments that the class does not have, or the class has a method that the stub lacks.
+# Fails if the stub has arguments that the class lacks, or the class has a method that the stub
+# lacks.
 def test_stub_is_what_runs():
     stub = in_stub()
     public = {name for name in dir(anyaccel.Accelerator) if not name.startswith("_")}
@@ -189,7 +195,7 @@ def stubs_of_ops():
 
 
 def promised(stub):
-    """(name in the module, parameters) of the functions and methods of a stub."""
+    """Yield (name in the module, parameters) of the functions and methods of a stub."""
     for node in ast.parse(stub.read_text()).body:
         for function in node.body if isinstance(node, ast.ClassDef) else [node]:
             if isinstance(function, ast.FunctionDef) and function.name != "__getattr__":
@@ -199,7 +205,9 @@ def promised(stub):
 
 
 def assert_fits(function, wanted, method):
-    """A function with several overloads accepts each of them, with positional and keyword arguments."""
+    """Check that a function with several overloads accepts each of them, with positional and
+    keyword arguments.
+    """
     also = getattr(function, "also_named", {})
     signature = inspect.signature(function)
     own = ["self"] if method else []
@@ -209,11 +217,12 @@ def assert_fits(function, wanted, method):
 
 
 def in_schema(function):
-    """Parameters of an op that torch's dispatcher has."""
+    """Return the parameters of an op from torch's dispatcher."""
     return {a.name: ("plain", repr(a.default_value) if a.has_default_value() else None) for a in function.default._schema.arguments}
 
 
-# Breaks when an op's stub promises a function or an argument that the module does not have, or the module has a function that the stub lacks.
+# Fails if an op's stub has a function or an argument that the module lacks, or the module has a
+# function that the stub lacks.
 @pytest.mark.parametrize("stub", list(stubs_of_ops()))
 def test_stubs_of_ops(stub):
     builder = next((name for name in BUILDERS if anyaccel.get_accelerator().create_op_builder(name).name() == stub.stem), None)
@@ -244,23 +253,24 @@ def test_stubs_of_ops(stub):
     assert {*public, *getattr(module, "__all__", ())} <= set(named)
 
 
-# Breaks when a method has no docstring at run time, or not the header's words, which the stub has.
+# Fails if a method has no docstring at run time, or it differs from the header's text, which the
+# stub contains.
 def test_docstrings_are_the_headers():
     for name, wanted in docstrings():
         native = getattr(anyaccel._native.Accelerator, name, None)
         shown = inspect.getdoc(getattr(anyaccel.Accelerator, name))
         assert shown, name
-        # What Python says in another way may have words of its own.
+        # Methods implemented in Python may have a different docstring.
         if native is not None:
             assert wanted in " ".join(native.__doc__.split()), name
     page = pydoc.plain(pydoc.render_doc(get_accelerator().memory_allocated))
     assert "Bytes of live tensors on a device." in page and "device_index" in page
-    # Kept in Python for speed, with the library's docstring all the same.
+    # Implemented in Python for speed, but with the library's docstring.
     assert 'for example "cuda"' in inspect.getdoc(get_accelerator().device_name)
 
 
 def docstrings():
-    """(name, description) of the stub's methods."""
+    """Yield (name, description) of the stub's methods."""
     (made,) = [node for node in ast.parse(STUB.read_text()).body if isinstance(node, ast.ClassDef)]
     for function in made.body:
         if isinstance(function, ast.FunctionDef) and function.name not in ("__init__", "device_type"):
@@ -298,7 +308,7 @@ def run(size: int) -> float:
 '''
 WRONG = ("get_accelerator().set_device('cuda')", "get_accelerator().memory_alocated()", "get_accelerator().synchronize(index=0)")
 
-# What authors of backends, accelerators and ops write.
+# Code of authors of backends, accelerators and ops.
 AUTHOR = '''
 import torch
 import anyaccel.deepspeed
@@ -390,14 +400,15 @@ AUTHOR_WRONG = ("register_backend('card', int)", "cpu_adam.create_adam('name')",
 def check_types(folder, text):
     (folder / "client.py").write_text(text)
     environment = {**os.environ, "MYPYPATH": os.path.dirname(os.path.dirname(anyaccel.__file__))}
-    # Without torch's types, mypy reports classes of the stubs that derive from torch's; only the client is checked here.
+    # Without torch's types, mypy reports classes of the stubs that derive from torch's, so only the
+    # client is checked.
     (folder / "mypy.ini").write_text("[mypy]\nfollow_imports = silent\n[mypy-torch.*]\nfollow_imports = skip\n"
                                      "[mypy-anyaccel.*]\nignore_errors = True\n")
     return subprocess.run([sys.executable, "-m", "mypy", "--strict", "--config-file", "mypy.ini", "--cache-dir", str(folder / "cache"),
                            "client.py"], cwd=folder, env=environment, capture_output=True, text=True, timeout=550)
 
 
-# Breaks when the stubs refuse a right program, or let a wrong one pass.
+# Fails if the stubs reject a valid program, or accept a wrong one.
 def test_client_is_checked_by_mypy(tmp_path):
     pytest.importorskip("mypy", reason="mypy is not installed")
     assert (STUB.parents[1] / "py.typed").exists()

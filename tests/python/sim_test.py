@@ -1,4 +1,6 @@
-"""The simulated accelerator from Python: torch's own Python code works on it, and gives the CPU's numbers."""
+"""The simulated accelerator from Python: torch's Python code works on it, and gives the CPU's
+numbers.
+"""
 
 import os
 import threading
@@ -54,14 +56,15 @@ def train(device):
     return losses
 
 
-# Breaks when convolution, attention or AdamW, forward or backward, compute something else than on the CPU.
+# Fails if the forward or backward pass of convolution, attention or AdamW gives different numbers
+# than on the CPU.
 def test_training_equals_the_cpu():
     ours, reference = train(DEVICE), train("cpu")
     assert ours == pytest.approx(reference, rel=1e-6)
     assert ours[-1] < ours[0] * 0.75
 
 
-# Breaks when torch's own names for the device do not reach it.
+# Fails if torch's own functions for the device do not reach it.
 def test_torch_knows_the_device():
     x = torch.ones(3, device="sim")
     assert x.device == torch.device("sim", 0) and x.is_sim and str(x.sum()).startswith("tensor(3.")
@@ -74,7 +77,7 @@ def test_torch_knows_the_device():
     assert torch.get_device_module("sim") is torch.sim
 
 
-# Breaks when a copy or a kernel overtakes another stream's work that it waits for.
+# Fails if a copy or a kernel does not wait for another stream's work.
 def test_streams_and_events():
     side = accelerator.Stream()
     x = torch.zeros(1000, device=DEVICE)
@@ -96,7 +99,7 @@ def test_streams_and_events():
     assert isinstance(accelerator.Stream(1), torch.Stream) and other.device.index == 1
 
 
-# Breaks when synchronize() or an event's wait keeps other Python threads from running.
+# Fails if synchronize() or an event's wait blocks other Python threads.
 def test_waiting_lets_other_threads_run():
     ticks, stop = [], threading.Event()
 
@@ -107,7 +110,7 @@ def test_waiting_lets_other_threads_run():
     thread = threading.Thread(target=tick)
     thread.start()
     x = torch.zeros(10, device=DEVICE)
-    for _ in range(4000):  # 0.2 s of waiting at the least
+    for _ in range(4000):  # at least 0.2 s of waiting
         x += 1
     event = accelerator.current_stream().record_event()
     begin = time.monotonic()
@@ -121,7 +124,8 @@ def test_waiting_lets_other_threads_run():
     assert x.sum().item() == 40000
 
 
-# Breaks when the numbers of memory are not those of the device, or the limit is no OutOfMemoryError of torch.
+# Fails if memory statistics are not the device's, or exceeding the limit does not raise torch's
+# OutOfMemoryError.
 def test_memory():
     before = accelerator.memory_allocated(0)
     x = torch.empty(1 << 20, dtype=torch.uint8, device=DEVICE)
@@ -134,7 +138,7 @@ def test_memory():
     assert accelerator.is_pinned(pinned) and pinned.is_pinned()
 
 
-# Fails if a dtype that the simulator supports is not offered to programs.
+# Fails if a dtype that the simulator supports is not reported.
 def test_supported_dtypes():
     assert accelerator.supported_dtypes() == [torch.float32, torch.float16, torch.bfloat16]
     assert accelerator.is_fp16_supported() and accelerator.is_bf16_supported()
@@ -159,7 +163,7 @@ print(reserved > accelerator.memory_reserved(1))
     assert done.stdout.split() == "False False True True 0 True".split(), done.stdout + done.stderr
 
 
-# Breaks when seeds and states of the device's generator do not decide its numbers.
+# Fails if seeds and states of the device's generator do not determine its numbers.
 def test_random():
     accelerator.manual_seed(7)
     first = torch.rand(5, device=DEVICE)
@@ -167,13 +171,13 @@ def test_random():
     second = torch.rand(5, device=DEVICE)
     accelerator.set_rng_state(state)
     assert torch.equal(second, torch.rand(5, device=DEVICE))
-    torch.manual_seed(7)  # all devices, as torch has it
+    torch.manual_seed(7)  # seeds all devices
     assert torch.equal(first, torch.rand(5, device=DEVICE))
     generator = torch.Generator(DEVICE).manual_seed(3)
     assert torch.rand(2, device=DEVICE, generator=generator).device.type == "sim"
 
 
-# Breaks when a captured training step does not replay to eager's numbers.
+# Fails if replaying a captured graph gives different numbers than eager execution.
 def test_graph():
     x = torch.ones(4, device=DEVICE)
     graph = accelerator.create_graph()
@@ -190,7 +194,8 @@ def test_graph():
     assert y.tolist() == [7, 7, 7, 7]
 
 
-# Breaks when a parameter's data cannot be put on the device and back in place, as on CUDA: DeepSpeed moves models so.
+# Fails if a parameter's data cannot be moved to the device and back in place, as on CUDA. DeepSpeed
+# moves models this way.
 def test_data_takes_the_place_of_data_elsewhere():
     module = torch.nn.Linear(2, 3)
     weight = module.weight
@@ -204,7 +209,7 @@ def test_data_takes_the_place_of_data_elsewhere():
         weight.data = torch.ones(2).to_sparse()
 
 
-# Breaks when mixed precision, checkpointing or saving fail on the device.
+# Fails if mixed precision, checkpointing or saving does not work on the device.
 def test_torch_utilities(tmp_path):
     a, b = torch.ones(4, 4, device=DEVICE), torch.ones(4, 4, device=DEVICE)
     with torch.autocast("sim", dtype=torch.bfloat16):

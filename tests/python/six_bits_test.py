@@ -1,4 +1,6 @@
-"""Linear layers with weights of six bits, as DeepSpeed's inference v2 calls them, against the numbers that they stand for in float64."""
+"""Linear layers with six-bit weights, called like DeepSpeed's inference v2 does and compared with
+their values in float64.
+"""
 
 import math
 
@@ -18,7 +20,7 @@ HOST = pytest.mark.skipif(DEVICE != "cpu", reason="of shapes, not of a device")
 
 
 def drawn(tokens, outputs, inputs, seed=3):
-    """Inputs, weights of six bits as halves, and scales."""
+    """Return inputs, weights representable in six bits as float16, and scales."""
     numbers = torch.Generator().manual_seed(seed)
     x = torch.randn(tokens, inputs, generator=numbers).half()
     weight = NUMBERS[torch.randint(64, (outputs, inputs), generator=numbers)].half()
@@ -33,10 +35,13 @@ def multiplied(x, packed, scale, outputs, out=None):
     return out.cpu()
 
 
-# Few tokens and many go different ways, and both have tiles of outputs: 4 of 16384 inputs, 64 or more else.
+# Few and many tokens use different kernels. Both have tiles of outputs: 4 for 16384 inputs,
+# otherwise 64 or more.
 @pytest.mark.parametrize("outputs, inputs", [(256, 64), (1, 64), (5, 192), (301, 320), (9, 17024), (130, 8192)])
 def test_products(outputs, inputs):
-    """Breaks when a code stands for another number, a tile of outputs is missing, or a row has another's scale; sums in float16 would be out of bounds."""
+    """Fails if a code has a wrong value, a tile of outputs is missing, or a row has a wrong scale.
+    The error bound also rules out sums in float16.
+    """
     x, weight, scale = drawn(40, outputs, inputs)
     packed = core.preprocess_weight(weight.to(DEVICE))
     assert [(each.dtype, each.shape, each.device.type) for each in packed] == [
@@ -48,7 +53,7 @@ def test_products(outputs, inputs):
 
 
 def test_no_inputs_and_other_places():
-    """Breaks when a result of no inputs is old memory, or a view is taken for a tensor without gaps."""
+    """Fails if a result without inputs is uninitialized memory, or strides are ignored."""
     none = core.preprocess_weight(torch.zeros(3, 0, dtype=torch.half, device=DEVICE))
     assert multiplied(torch.zeros(2, 0, dtype=torch.half), none, torch.ones(3, dtype=torch.half), 3).tolist() == [[0] * 3] * 2
     x, weight, scale = drawn(20, 64, 128)
@@ -87,14 +92,16 @@ def call(out=(2, 4), x=(2, 64), packed=None, scale=4, sizes=(4, 2, 64), dtype=to
     (lambda: call(scale=3), "the scales do not fit"),
 ])
 def test_what_does_not_fit_is_a_value_error(refused, text):
-    """Breaks when memory beside a tensor is read or written instead."""
+    """Fails if memory outside a tensor is accessed instead."""
     with pytest.raises((ValueError, RuntimeError) if DEVICE != "cpu" else ValueError, match=text):
         refused()
 
 
 @HOST
 def test_opcheck_and_shapes_alone():
-    """torch's own checks of schemas, shapes and what is changed; and that meta tensors get what the host's have."""
+    """Check schemas, shapes and mutations with torch's opcheck, and that meta tensors get the
+    host's shapes, dtypes and errors.
+    """
     for tokens in (3, 20):
         x, weight, scale = drawn(tokens, 128, 192)
         packed = core.preprocess_weight(weight)
@@ -108,7 +115,7 @@ def test_opcheck_and_shapes_alone():
 
 @HOST
 def test_tensors_of_other_devices_are_refused():
-    """Breaks when a tensor of another device is read by its address."""
+    """Fails if a tensor of another device is read through its address."""
     x, weight, scale = drawn(2, 128, 192)
     packed = core.preprocess_weight(weight)
     with pytest.raises((ValueError, NotImplementedError)):

@@ -1,4 +1,6 @@
-"""Block-sparse attention against dense attention with a mask, on the accelerator that DS_ACCELERATOR names."""
+"""Block-sparse attention, compared with dense attention with a mask. DS_ACCELERATOR selects the
+accelerator.
+"""
 
 import itertools
 import math
@@ -19,7 +21,7 @@ sparse = accelerator.create_op_builder("SparseAttnBuilder").load()
 
 def dense(q, k, v, layout, block, rpe=None, key_padding_mask=None, attn_mask=None, key_padding_mask_mode="add",
           attn_mask_mode="mul"):
-    """What is meant, in double; rows that see nothing give zeros."""
+    """Reference in float64. Rows without visible keys give zeros."""
     scores = q.double() @ k.double().transpose(-1, -2) / math.sqrt(q.shape[-1])
     if rpe is not None:
         scores = scores + rpe
@@ -36,12 +38,12 @@ def on(tensor):
 
 
 def compare(shape, block, dtype, density=0.4, **masks):
-    """Result and gradients; fails when any part of either direction is wrong."""
+    """Compare the result and the gradients with the reference."""
     batch, heads, length, _ = shape
     blocks = length // block
     layout = (torch.rand(heads, blocks, blocks) < density).long()
     if blocks and heads:
-        layout[0, 0] = 0  # a row that sees nothing
+        layout[0, 0] = 0  # a row without visible keys
     q, k, v = (torch.randn(shape).to(dtype).requires_grad_() for _ in range(3))
     there = [on(tensor) for tensor in (q, k, v)]
     out = sparse.sparse_attention(*there, on(layout), block, **{name: on(value) for name, value in masks.items()})
@@ -64,7 +66,9 @@ def test_is_dense_attention_with_a_mask(shape, block, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_least_number_as_a_mask(dtype):
-    """Hugging Face's masks: the least number of the type, over whole rows and over the first keys, more than a chunk of them."""
+    """Fails if Hugging Face's masks are wrong: the lowest value of the dtype, over whole rows and
+    over more than the first chunk of keys.
+    """
     shape = (2, 2, 1024, 16)
     mask = torch.zeros(2, 1024, dtype=dtype)
     mask[0, :700] = torch.finfo(dtype).min
@@ -74,7 +78,7 @@ def test_least_number_as_a_mask(dtype):
 
 @pytest.mark.parametrize("modes", list(itertools.product(("add", "mul"), repeat=2)))
 def test_masks(modes):
-    """Each mask in each mode, together with position embeddings."""
+    """Check each mask in each mode, together with position embeddings."""
     shape = (2, 2, 128, 32)
 
     def mask(mode, *sizes):
@@ -87,7 +91,9 @@ def test_masks(modes):
 
 @pytest.mark.parametrize("shape", [(0, 2, 64, 16), (1, 2, 0, 16), (2, 0, 64, 16), (1, 2, 64, 0)])
 def test_empty(shape):
-    """Breaks when a size of zero divides or is read; position embeddings that nothing uses have a gradient of zeros."""
+    """Fails if a size of zero causes a division or a read. Unused position embeddings get zero
+    gradients.
+    """
     compare(shape, 16, torch.float32)
     leaves = [on(torch.randn(shape, requires_grad=True)) for _ in range(3)]
     rpe = on(torch.randn(shape[2], shape[2], requires_grad=True))
@@ -97,7 +103,7 @@ def test_empty(shape):
 
 
 def test_long_rows_go_through_several_chunks():
-    """Fails when the softmax is not carried on from one chunk of keys to the next."""
+    """Fails if the softmax is not carried over from one chunk of keys to the next."""
     compare((1, 1, 2048, 16), 64, torch.float32, density=0.9)
 
 
@@ -110,7 +116,7 @@ def test_inputs_with_gaps():
 
 
 def test_nothing_to_see_is_zero():
-    """All keys hidden: zeros and zero gradients, never NaN."""
+    """Fails if a query without visible keys gives NaN instead of zeros and zero gradients."""
     q = torch.randn(1, 1, 32, 16, requires_grad=True)
     there = on(q)
     out = sparse.sparse_attention(there, there, there, on(torch.ones(1, 2, 2)).long(), 16,
@@ -130,15 +136,17 @@ def test_not_a_number_is_not_hidden():
 @pytest.mark.parametrize("batch, heads, dim", [(1, 2, 4), (1, 1, 17), (5, 2, 3)])
 @pytest.mark.parametrize("shared", [False, True])
 def test_gradients(batch, heads, dim, shared):
-    """torch's own check in double precision, with position embeddings and masks, of gradients that lie otherwise in memory, and
-    with few heads and many. Breaks when a formula of the backward pass, or its division among threads, is wrong."""
+    """Fails if a formula of the backward pass or its division among threads is wrong. Torch's
+    gradcheck in float64 uses position embeddings, masks, transposed gradients, and few or many
+    heads.
+    """
     layout = on(torch.tensor([[[1, 0, 1], [1, 1, 0], [0, 0, 0]]]))
     inputs = [on(torch.randn(batch, 48, heads, dim, dtype=torch.float64, requires_grad=True)) for _ in range(3)]
     rpe = on(torch.randn(*(() if shared else (heads,)), 48, 48, dtype=torch.float64, requires_grad=True))
     padding = torch.zeros(batch, 48, dtype=torch.float64)
     padding[0, 5:20] = -math.inf
     seen = torch.ones(48, 48).tril()
-    seen[20] = 0  # a query that sees nothing
+    seen[20] = 0  # a query without visible keys
 
     def call(q, k, v, rpe):
         out = sparse.sparse_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), layout, 16, 0.3, rpe,
@@ -150,7 +158,9 @@ def test_gradients(batch, heads, dim, shared):
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
 def test_few_heads_are_divided_the_same_way_each_time():
-    """Breaks when threads that share a head's gradients add to them in the order in which they come, or a group is lost."""
+    """Fails if the order in which threads add to a head's gradients depends on timing, or a group
+    is lost.
+    """
     layout = (torch.rand(1, 24, 24) < 0.4).long()
     inputs = [torch.randn(1, 1, 384, 32, requires_grad=True) for _ in range(3)]
     rpe = torch.randn(384, 384, requires_grad=True)
@@ -174,8 +184,9 @@ def test_few_heads_are_divided_the_same_way_each_time():
 
 @pytest.mark.parametrize("shape", [(384, 384), (3, 384, 384), (4, 1, 384, 384), (1, 3, 1, 384)])
 def test_gradient_of_shared_position_embeddings(shape):
-    """Breaks when heads that share embeddings are not all added, or each has a gradient or other arrays of its own size in
-    between."""
+    """Fails if the gradient of shared embeddings misses heads, or each head gets its own temporary
+    gradient or another array of that size.
+    """
     inputs = [torch.randn(4, 3, 384, 16) for _ in range(3)]
     rpe = torch.randn(shape, requires_grad=True)
     layout = (torch.rand(3, 24, 24) < 0.5).long()
@@ -187,8 +198,9 @@ def test_gradient_of_shared_position_embeddings(shape):
         before = accelerator.memory_allocated()
     got, = torch.autograd.grad(out, there, on(grad))
     if DEVICE == "cpu":
-        # The gradients of q, k and v; rpe's, whole in length, for each of its own batch entries and heads, and its sum where
-        # it is not whole; the layout as bool; less than a page for each of these.
+        # Gradients of q, k and v; rpe's gradient for each of its own batch entries and heads, in
+        # full length; its sum if rpe is broadcast along the length; the layout as bool; less than a
+        # page for each of these.
         slices = math.prod(shape[:-2])
         most = 3 * 4 * inputs[0].numel() + 4 * slices * 384 ** 2 + 4 * rpe.numel() + layout.numel() + 8 * 4096
         assert accelerator.max_memory_allocated() - before <= most
@@ -199,7 +211,7 @@ def test_gradient_of_shared_position_embeddings(shape):
 @pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
 @pytest.mark.parametrize("heads", [1, 8])
 def test_memory_of_the_backward_pass(heads):
-    """Breaks when threads that share a head, or the length squared, cost memory."""
+    """Fails if memory grows with the threads that share a head, or with the squared length."""
     leaves = [torch.randn(1, heads, 2048, 64, requires_grad=True) for _ in range(3)]
     layout = (torch.rand(heads, 32, 32) < 0.2).long()
     out = sparse.sparse_attention(*leaves, layout, 64)
@@ -212,7 +224,9 @@ def test_memory_of_the_backward_pass(heads):
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
 def test_a_mask_of_bool_is_read_as_it_is():
-    """Breaks when a mask of bool is made one of floats, of the length squared, or is read along the wrong side."""
+    """Fails if a bool mask is converted to floats of the squared length, or its strides are
+    ignored.
+    """
     inputs = [torch.randn(1, 1, 2048, 16) for _ in range(3)]
     layout = torch.ones(1, 16, 16, dtype=torch.bool)
     mask = torch.rand(2048, 2048) < 0.5
@@ -225,7 +239,7 @@ def test_a_mask_of_bool_is_read_as_it_is():
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
 def test_torch_finds_the_layouts_well_made():
-    """Breaks when a layout cannot be made while torch traces or compiles."""
+    """Fails if a layout cannot be created while torch traces or compiles."""
     op = torch.ops.anyaccel.sparse_attention_layout.default
     torch.library.opcheck(op, ("bigbird", 3, 16, 160), {"num_random_blocks": 1, "seed": 3})
     assert op("dense", 2, 16, 64, device="meta").shape == (2, 4, 4)
@@ -240,7 +254,7 @@ def test_torch_finds_the_op_well_made():
 
 
 def test_layouts():
-    """The class gives what its C++ test says in full; here that arguments arrive under DeepSpeed's names."""
+    """Check arguments under DeepSpeed's names. A C++ test checks the layouts in full."""
     fixed = sparse.FixedSparsityConfig(num_heads=2, num_local_blocks=2, attention="unidirectional")
     assert fixed.make_layout(64).tolist() == [[[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1]]] * 2
     local = sparse.LocalSlidingWindowSparsityConfig(1)
@@ -256,7 +270,7 @@ def test_layouts():
 
 
 def test_layout_that_no_memory_has():
-    """Breaks when the size of a layout wraps around to a small one, and what is written lies beyond it."""
+    """Fails if the size of a layout overflows, so that writes go out of bounds."""
     with pytest.raises(RuntimeError):
         torch.ops.anyaccel.sparse_attention_layout("dense", 2 ** 60, 16, 64)
 
@@ -279,7 +293,9 @@ def test_errors(wrong):
 
 
 def test_self_attention():
-    """The module: its layout is the beginning of a longer one; the mask comes as transformers make it."""
+    """Check the module: its layout is the beginning of a longer one, and the mask is in
+    transformers' format.
+    """
     module = sparse.SparseSelfAttention(sparse.FixedSparsityConfig(2), max_seq_length=256)
     q, k, v = (torch.randn(2, 2, 128, 16) for _ in range(3))
     mask = torch.zeros(2, 128).masked_fill(torch.rand(2, 128) < 0.2, -10000.0)
@@ -291,7 +307,9 @@ def test_self_attention():
 
 
 def test_pieces_are_the_whole():
-    """sdd, softmax and dsd give what sparse_attention gives; dds and the transposed ones agree with dense products."""
+    """Check that sdd, softmax and dsd give sparse_attention's result, and dds and the transposed
+    variants agree with dense products.
+    """
     layout = (torch.rand(2, 4, 4) < 0.6).long()
     q, k, v = (torch.randn(2, 2, 64, 32, dtype=torch.float64) for _ in range(3))
     scores = sparse.MatMul(layout, 16, "sdd", trans_b=True)(q, k)
@@ -308,7 +326,7 @@ def test_pieces_are_the_whole():
 
 
 def test_padding():
-    """Padded inputs give, without the padding, what the unpadded ones mean."""
+    """Check that inputs are padded to whole blocks, and the output is unpadded again."""
     ids = torch.arange(10).view(1, 10) + 1
     embedding = torch.nn.Embedding(20, 4)
     pad_len, padded, mask, types, positions, embeds = sparse.SparseAttentionUtils.pad_to_block_size(
@@ -319,7 +337,7 @@ def test_padding():
 
 
 def test_random_shapes():
-    """SPARSE_ATTN_CASES: how many; tests/slow runs hundreds."""
+    """Compare random shapes. SPARSE_ATTN_CASES sets their number; tests/slow runs hundreds."""
     rng = random.Random(1)
     cases = int(os.environ.get("SPARSE_ATTN_CASES", 6))
     dtypes = (torch.float32, torch.float64, torch.bfloat16, torch.float16)

@@ -1,4 +1,6 @@
-"""Biases of activations with their channels side by side, against torch's sums, on the accelerator that DS_ACCELERATOR names."""
+"""Bias additions to channels-last activations, compared with torch's sums. DS_ACCELERATOR selects
+the accelerator.
+"""
 
 import random
 
@@ -21,7 +23,7 @@ def on(tensor):
 
 
 def plain(activation, bias, other=None, other_bias=None):
-    """In the order of the op, in float32 or float64, rounded once."""
+    """Reference in the op's order, in float32 or float64, rounded once."""
     wide = torch.float64 if activation.dtype == torch.float64 else torch.float32
     shape = (1, -1, 1, 1) if activation.dim() == 4 else (-1,)
     out = activation.to(wide) if other is None else activation.to(wide) + other.to(wide)
@@ -42,8 +44,9 @@ def shapes(rng):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_biases_are_added(dtype):
-    """Breaks when an element gets another channel's bias, a tail of channels or elements is left out or written beside, or a sum is rounded twice;
-    each second case lies in memory in another order."""
+    """Fails if an element gets another channel's bias, a tail is skipped or written out of bounds,
+    or a sum is rounded twice. Some cases use other strides.
+    """
     rng = random.Random(3)
     for case in range(60):
         shape = shapes(rng)
@@ -62,7 +65,7 @@ def test_biases_are_added(dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_what_is_no_number_stays_where_it_is(dtype):
-    """Breaks when infinity or not-a-number is lost, or goes to elements beside it."""
+    """Fails if infinity or NaN is lost, or spreads to other elements."""
     activation = torch.zeros(2, 7, 5, dtype=dtype)
     activation[0, 1, 2], activation[1, 3, 4], activation[1, 6, 0] = torch.nan, torch.inf, -torch.inf
     bias = torch.tensor([0, 1, 2, 3, torch.inf], dtype=dtype)
@@ -72,14 +75,14 @@ def test_what_is_no_number_stays_where_it_is(dtype):
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (2, 4, 3, 2), (4,)])
 def test_gradients(shape):
-    """torch's own check, of second derivatives too, for each of the functions."""
+    """Check first and second derivatives of each function with torch's gradcheck."""
     channels = 4
     leaves = [on(torch.randn(size, dtype=torch.float64, requires_grad=True)) for size in (shape, (channels,), shape, (channels,))]
     assert torch.autograd.gradcheck(spatial.nhwc_bias_add, leaves[:2])
     assert torch.autograd.gradcheck(spatial.nhwc_bias_add_add, leaves[:3])
     assert torch.autograd.gradcheck(spatial.nhwc_bias_add_bias_add, leaves)
     assert torch.autograd.gradgradcheck(spatial.nhwc_bias_add_bias_add, leaves)
-    # One of them alone.
+    # One input requires gradients.
     for number in range(4):
         given = [x if i == number else x.detach() for i, x in enumerate(leaves)]
         out = spatial.nhwc_bias_add_bias_add(*given)
@@ -89,7 +92,9 @@ def test_gradients(shape):
 
 @HOST
 def test_threads_and_instruction_sets_change_no_bit():
-    """Breaks when a thread begins in the middle of the channels, or misses the end. (tests/unit/ops compares the instruction sets.)"""
+    """Fails if a thread that starts in the middle of the channels uses the wrong biases, or the end
+    is missed. (tests/unit/ops compares the instruction sets.)
+    """
     activation, bias = torch.randn(3, 211, 773), torch.randn(773)
     torch.set_num_threads(1)
     one = spatial.nhwc_bias_add(activation, bias)
@@ -115,14 +120,14 @@ X, B = torch.zeros(2, 5, 4), torch.zeros(4)
     lambda: spatial.nhwc_bias_add_bias_add(X, B, X, B[:3]),
 ])
 def test_errors(call):
-    """Breaks when something beside a tensor is read."""
+    """Fails if memory outside a tensor is read."""
     with pytest.raises(ValueError, match="; got .*, want "):
         call()
 
 
 @HOST
 def test_torch_finds_the_ops_well_made():
-    """Breaks when torch cannot trace or compile an op, or is told another order in memory than there is."""
+    """Fails if torch cannot trace or compile an op, or the meta kernel reports other strides."""
     for shape in ((2, 5, 4), (2, 4, 3, 5)):
         x, other = (torch.randn(shape, requires_grad=True) for _ in range(2))
         b, c = (torch.randn(4, requires_grad=True) for _ in range(2))

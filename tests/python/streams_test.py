@@ -1,4 +1,4 @@
-"""Streams, events, scopes and graphs from Python, on the cpu."""
+"""Streams, events, scopes and graphs from Python, on the CPU."""
 
 import gc
 import threading
@@ -11,7 +11,7 @@ import anyaccel
 from anyaccel import get_accelerator
 
 
-# Breaks when our streams are not torch's too, or two handles of one stream differ.
+# Fails if AnyAccel's streams are not torch streams, or two handles of one stream differ.
 def test_stream_is_a_value():
     a = get_accelerator()
     stream = anyaccel.Stream()
@@ -26,7 +26,7 @@ def test_stream_is_a_value():
     assert weakref.ref(stream)() is stream
 
 
-# Breaks when `with stream:` or nested scopes do not put back what was there.
+# Fails if `with stream:` or a nested scope does not restore the previous stream.
 def test_scopes_nest():
     a = get_accelerator()
     first, second = a.Stream(), a.Stream()
@@ -46,7 +46,7 @@ def test_scopes_nest():
         scope.__exit__(None, None, None)
 
 
-# Breaks when events do not measure, or their order of use is not checked.
+# Fails if events do not measure time, or using them in the wrong order is accepted.
 def test_events():
     a = get_accelerator()
     start, end = a.Event(enable_timing=True), a.Event(enable_timing=True)
@@ -70,7 +70,7 @@ def test_events():
     assert error.value.code == "unsupported"
 
 
-# Breaks when an exception inside a capture leaves it open, or hides itself.
+# Fails if an exception inside a capture leaves the capture open, or is replaced by another one.
 def test_capture_ends_with_an_exception():
     a = get_accelerator()
     graph = a.create_graph()
@@ -92,7 +92,7 @@ def test_capture_ends_with_an_exception():
     assert graph.state == "empty"
 
 
-# Breaks when a refused op inside a capture is not an error of ours, or takes the interpreter down.
+# Fails if an op that cannot be captured crashes the interpreter instead of raising an error.
 def test_capture_refuses_with_an_error():
     a = get_accelerator()
     graph = a.create_graph()
@@ -101,7 +101,7 @@ def test_capture_refuses_with_an_error():
     assert not a.is_current_stream_capturing()
 
 
-# Breaks when a training step captured from Python does not replay to the same numbers as without a graph.
+# Fails if replaying a training step captured from Python gives different numbers than running it.
 def test_training_step_as_a_graph():
     a = get_accelerator()
 
@@ -132,7 +132,8 @@ def test_training_step_as_a_graph():
         assert torch.equal(left, right)
 
 
-# Breaks when a thread's stream or device is not its own, or a scope may not be left by the collector.
+# Fails if a stream set by one thread affects another, or destroying an open scope does not restore
+# the stream.
 def test_threads_and_collection():
     a = get_accelerator()
     base = a.current_stream()

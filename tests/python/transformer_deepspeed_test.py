@@ -1,4 +1,4 @@
-"""DeepSpeed's own transformer.py over the modules that the builders of the bridge load, against the plain layer."""
+"""DeepSpeed's own transformer.py on AnyAccel's op modules, compared with the reference layer."""
 
 import importlib
 import importlib.util
@@ -17,7 +17,7 @@ theirs = importlib.import_module("deepspeed.ops.transformer.transformer")
 
 
 def make(weights, pre, fp16=False, **options):
-    """DeepSpeed's layer with these parameters."""
+    """Return DeepSpeed's layer with these parameters."""
     layer = theirs.DeepSpeedTransformerLayer(theirs.DeepSpeedTransformerConfig(**{
         "batch_size": 2, "hidden_size": 32, "intermediate_size": 48, "heads": 4, "attn_dropout_ratio": 0.0,
         "hidden_dropout_ratio": 0.0, "num_hidden_layers": 2, "initializer_range": 0.02, "pre_layer_norm": pre, "fp16": fp16,
@@ -29,7 +29,7 @@ def make(weights, pre, fp16=False, **options):
 
 
 def compare(dtype, length, pre, attn_dropout=0.0, hidden_dropout=0.0, **options):
-    """Result and gradients of DeepSpeed's layer and of the plain one."""
+    """Compare the result and gradients of DeepSpeed's layer with the reference."""
     weights = own.parameters(32, 48, dtype)
     layer = make(weights, pre, fp16=dtype == torch.float16, attn_dropout_ratio=attn_dropout,
                  hidden_dropout_ratio=hidden_dropout, seed=40, **options)
@@ -56,13 +56,17 @@ def compare(dtype, length, pre, attn_dropout=0.0, hidden_dropout=0.0, **options)
 @pytest.mark.parametrize("gelu", [False, True])
 @pytest.mark.parametrize("checkpoint", [False, True])
 def test_options(pre, invertible, gelu, checkpoint):
-    """Fails when an argument or a result of forward or backward is in another place than DeepSpeed's Python has it."""
+    """Fails if the order of arguments or results of forward or backward differs from DeepSpeed's
+    Python.
+    """
     compare(torch.float32, 32, pre, normalize_invertible=invertible, gelu_checkpoint=gelu, attn_dropout_checkpoint=checkpoint)
 
 
 @pytest.mark.parametrize("pre", [False, True])
 def test_other_ways_through_it(pre):
-    """Half precision, the other builder's module, a tuple, and a length that DeepSpeed fills up to 48."""
+    """Check float16, the other builder's module, a tuple result, and a length that DeepSpeed pads
+    to 48.
+    """
     compare(torch.float16, 32, pre)
     compare(torch.float32, 32, pre, stochastic_mode=True, return_tuple=True)
     compare(torch.float32, 37, pre)
@@ -70,12 +74,12 @@ def test_other_ways_through_it(pre):
 
 @pytest.mark.parametrize("pre", [False, True])
 def test_dropouts(pre):
-    """Fails when the backward pass is handed another seed than the forward pass drew."""
+    """Fails if the backward pass gets a different seed than the forward pass drew."""
     compare(torch.float32, 32, pre, attn_dropout=0.3, hidden_dropout=0.2)
 
 
 def test_evaluation():
-    """No dropout, nothing kept; our layer gives the same."""
+    """Check that evaluation applies no dropout and equals our layer."""
     weights = own.parameters(32, 48, torch.float32)
     layer = make(weights, True, attn_dropout_ratio=0.5, hidden_dropout_ratio=0.5).eval()
     x, mask = torch.randn(2, 32, 32), torch.zeros(2, 1, 1, 32)

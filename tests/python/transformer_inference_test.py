@@ -1,5 +1,6 @@
-"""The functions that DeepSpeed's injected inference layers call, but attention, against the same written out in float64, on the accelerator that DS_ACCELERATOR
-names."""
+"""The functions that DeepSpeed's injected inference layers call, except attention, compared with
+references in float64. DS_ACCELERATOR selects the accelerator.
+"""
 
 import pytest
 import torch
@@ -16,7 +17,9 @@ def shapes():
 @pytest.mark.parametrize("shape", shapes())
 @pytest.mark.parametrize("gaps", [False, True])
 def test_norms(dtype, shape, gaps):
-    """Breaks when a norm is over another dimension, a sum misses a part, or is rounded before it is normalized."""
+    """Fails if a norm runs over the wrong dimension, a sum misses a term, or is rounded before it
+    is normalized.
+    """
     (x, gx), (r, gr) = made(*shape, dtype=dtype, gaps=gaps), made(*shape, dtype=dtype, gaps=gaps)
     (b, gb), (g, gg), (z, gz) = (made(shape[-1], dtype=dtype) for _ in range(3))
     norm = lambda t: F.layer_norm(t, shape[-1:], g, z, 1e-5)  # noqa: E731
@@ -42,7 +45,9 @@ ACTIVATIONS = {1: gelu_tanh, 2: F.relu, 3: lambda x: x.chunk(2, -1)[0] * F.gelu(
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", shapes())
 def test_elements(dtype, shape):
-    """Breaks when a bias goes to another channel, the gate is the other half, or gelu is the other one."""
+    """Fails if a bias goes to the wrong channel, the wrong half is the gate, or gelu is the other
+    variant.
+    """
     (x, gx), (y, gy) = made(*shape, dtype=dtype, gaps=True), made(*shape, dtype=dtype)
     b, gb = made(shape[-1], dtype=dtype)
     near(of("bias_gelu", dtype)(gx, gb), gelu_tanh(x + b), dtype)
@@ -69,7 +74,7 @@ def test_elements(dtype, shape):
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("biases", [True, False])
 def test_the_end_of_a_layer(dtype, ranks, biases):
-    """Breaks when a part is divided among ranks that is each rank's own, or the other way round."""
+    """Fails if a term of each rank is divided by the number of ranks, or a shared term is not."""
     (h, gh), (r, gr), (a, ga) = (made(2, 5, 24, dtype=dtype) for _ in range(3))
     (ab, gab), (fb, gfb) = (made(24, dtype=dtype) for _ in range(2))
     if not biases:
@@ -90,7 +95,9 @@ def weights(inputs, outputs, dtype, transposed):
 @pytest.mark.parametrize("shape", shapes())
 @pytest.mark.parametrize("transposed", [False, True])
 def test_products(dtype, shape, transposed):
-    """Breaks when a matrix is read turned, a bias is added twice or never, or what is returned beside a product is not the norm."""
+    """Fails if a matrix is read transposed, a bias is added twice or not at all, or the second
+    result is not the norm.
+    """
     hidden, inner = shape[-1], 2 * shape[-1] + 6
     (x, gx), (r, gr) = made(*shape, dtype=dtype, gaps=True), made(*shape, dtype=dtype)
     (g, gg), (z, gz), (ib, gib) = (made(hidden, dtype=dtype) for _ in range(3))
@@ -127,7 +134,9 @@ def test_products(dtype, shape, transposed):
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("inputs, outputs", [(300, 257), (9000, 33), (64, 2048), (130, 515)])
 def test_products_of_skinny_gemm(dtype, transposed, inputs, outputs):
-    """Breaks when a part of the inputs or of the outputs is left out, or a row's bits depend on the rows beside it or on threads."""
+    """Fails if some inputs or outputs are skipped, or a row's bits depend on other rows or on
+    threads.
+    """
     w, gw = weights(inputs, outputs, dtype, transposed)
     x, gx = made(16, inputs, dtype=dtype)
     for rows in (1, 2, 4, 5, 16):
@@ -149,7 +158,7 @@ def test_products_of_skinny_gemm(dtype, transposed, inputs, outputs):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_integers(dtype):
-    """Breaks when a group's scale goes to other rows, or int8 weights are read as [inputs, outputs]."""
+    """Fails if a scale goes to the wrong rows, or int8 weights are read as [inputs, outputs]."""
     for outputs, inputs, groups in ((12, 7, 3), (8, 16, 8), (4, 5, 1), (0, 4, 1)):
         codes = torch.randint(-128, 128, (outputs, inputs), dtype=torch.int8)
         scales = torch.rand(groups, 1) * 0.02
@@ -162,7 +171,7 @@ def test_integers(dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_experts_and_padding(dtype):
-    """Breaks when tokens go to another expert or place, or padding is not zeros behind."""
+    """Fails if tokens go to the wrong expert or position, or the padding at the end is not zero."""
     (q, gq), (w, gw) = made(9, 3, 4, dtype=dtype, gaps=True), made(9, 10, dtype=dtype)
     near(of("einsum_sec_sm_ecm", dtype)(gq, gw), torch.einsum("sec,sm->ecm", q, w), dtype, 2)
     for dim, wide in ((8, 32), (32, 64), (40, 64), (64, 128), (130, 130)):
@@ -205,14 +214,16 @@ def test_experts_and_padding(dtype):
     (lambda: m.allocate_workspace_fp32(32, 4, 5, 1, 0), "the sizes are out of range"),
 ])
 def test_what_does_not_fit_is_a_value_error(call, text):
-    """Breaks when memory beside a tensor is read instead."""
+    """Fails if memory outside a tensor is read instead."""
     with pytest.raises(ValueError, match=text):
         call()
 
 
 @HOST
 def test_opcheck_and_gradients():
-    """torch's own checks of schemas, shapes and what is changed; and of gradients, where an op is made of torch's."""
+    """Check schemas, shapes and mutations with torch's opcheck, and gradients of ops composed of
+    torch's.
+    """
     x, r, b = torch.randn(2, 5, 8), torch.randn(2, 5, 8), torch.randn(8)
     w, v = torch.randn(8, 24), torch.randn(24, 8)
     check = torch.library.opcheck

@@ -1,4 +1,6 @@
-"""DeepSpeedTransformerLayer, and the functions that DeepSpeed calls, on the accelerator that DS_ACCELERATOR names."""
+"""DeepSpeedTransformerLayer, and the functions that DeepSpeed calls. DS_ACCELERATOR selects the
+accelerator.
+"""
 
 import importlib.util
 import os
@@ -17,7 +19,9 @@ def layer(**options):
 
 
 def test_layers_draw_anew_and_again():
-    """Each call drops something else; torch's seed, or the config's, brings it back; evaluation drops nothing."""
+    """Check that each call draws a different dropout, that torch's seed or the config's reproduces
+    it, and that evaluation drops nothing.
+    """
     x = on(torch.randn(2, 10, 32))
     module = layer()
 
@@ -42,7 +46,7 @@ def test_layers_draw_anew_and_again():
 
 
 def test_layer_through_a_checkpoint():
-    """torch.utils.checkpoint runs the forward pass twice; fails when the second one drops something else."""
+    """Fails if torch.utils.checkpoint's second forward pass draws a different dropout."""
     module, x = layer(), on(torch.randn(2, 10, 32)).requires_grad_()
     torch.manual_seed(9)
     want, = torch.autograd.grad(module(x).square().sum(), x)
@@ -70,7 +74,9 @@ def test_layer_learns():
 @pytest.mark.parametrize("invertible, gelu", [(False, False), (True, True)])
 @pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp16"])
 def test_functions_that_deepspeed_calls(pre, invertible, gelu, dtype):
-    """In the order of its transformer.py, with what it passes on: fails when an argument is in another place."""
+    """Fails if the order of arguments differs from DeepSpeed's transformer.py, whose calls are
+    repeated here.
+    """
     kind = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
     weights = [tensor.detach() for tensor in parameters(32, 48, kind)]
     x, grad = torch.randn(2, 16, 32).to(kind), torch.randn(2, 16, 32).to(kind)
@@ -97,7 +103,9 @@ def test_functions_that_deepspeed_calls(pre, invertible, gelu, dtype):
 
 
 def test_stochastic_op_is_the_same():
-    """The other builder's op gives the same bits, also with both in one process."""
+    """Check that the stochastic builder's op gives the same bits, also with both ops in one
+    process.
+    """
     other = accelerator.create_op_builder("StochasticTransformerBuilder").load()
     module, x = layer(), on(torch.randn(2, 10, 32))
     stochastic = layer(stochastic_mode=True)
@@ -110,7 +118,7 @@ def test_stochastic_op_is_the_same():
 
 
 def test_weights_of_a_bert_layer():
-    """A layer with its weights gives what it gives, with its mask."""
+    """Check that a layer with a BERT layer's weights gives its output, with its mask."""
     configuration = pytest.importorskip("transformers.models.bert.configuration_bert")
     config = configuration.BertConfig(hidden_size=48, num_attention_heads=4, intermediate_size=100)
     config._attn_implementation = "sdpa"
@@ -138,7 +146,7 @@ def minilm():
 
 
 def test_weights_of_minilm():
-    """All six layers of a real model, one after the other."""
+    """Check all six layers of a real model, one after another."""
     folder = minilm()
     transformers = pytest.importorskip("transformers")
     model = transformers.AutoModel.from_pretrained(folder).eval()

@@ -1,4 +1,6 @@
-"""The op transformer_layer against the same layer made of torch's operations, on the accelerator that DS_ACCELERATOR names."""
+"""The op transformer_layer, compared with the same layer made of torch's operations. DS_ACCELERATOR
+selects the accelerator.
+"""
 
 import math
 import os
@@ -14,20 +16,24 @@ from plain_transformer import DEVICE, NAMES, compare, on, parameters, plain
 @pytest.mark.parametrize("pre", [False, True])
 @pytest.mark.parametrize("shape", [(2, 40, 64, 4, 128), (2, 70, 30, 3, 50), (1, 300, 64, 2, 96)])
 def test_is_the_plain_layer(shape, pre, dtype):
-    """Heads that are read where they are, odd ones, and more keys than a chunk."""
+    """Compare with heads read in place, odd head sizes, and more keys than a chunk."""
     compare(*shape, dtype, pre_layer_norm=pre, gelu_approximate="tanh" if pre else "none", eps=1e-5)
 
 
 @pytest.mark.parametrize("pre", [False, True])
 @pytest.mark.parametrize("rows", [(1, 1), (1, 32), (3, 7), (2, 32), (1, 65)])
 def test_skinny_gemm(rows, pre):
-    """Fails when the products of few rows, or the border to those of many, are wrong; sizes that they take, and one that they leave."""
+    """Fails if the products of few rows are wrong, or the limit between few and many rows. The
+    sizes include some that the kernel for few rows handles, and one that it does not.
+    """
     compare(*rows, 96, 3, 160, torch.float32, pre_layer_norm=pre, eps=1e-5)
     compare(*rows, 96, 3, 144, torch.float32, pre_layer_norm=pre, eps=1e-5)
 
 
 def test_gradients_have_memory_of_their_own():
-    """Fails when a gradient, kept or saved, would be seen as a part of another's storage, or one that changes would change another."""
+    """Fails if a gradient shares storage with another one: it would be saved with the whole
+    storage, or change with the other.
+    """
     weights = [on(tensor) for tensor in parameters(64, 128, torch.float32)]
     torch.ops.anyaccel.transformer_layer(on(torch.randn(1, 8, 64)), None, *weights, 4).sum().backward()
     before = [weight.grad.clone() for weight in weights]
@@ -41,7 +47,9 @@ def test_gradients_have_memory_of_their_own():
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("pre", [False, True])
 def test_dropouts(pre, dtype):
-    """Fails when a direction draws other masks than `kept` says, or scales them otherwise."""
+    """Fails if the forward or backward pass draws a different mask than `kept`, or scales it
+    differently.
+    """
     compare(2, 67, 32, 2, 40, dtype, pre_layer_norm=pre, attn_dropout=0.3, hidden_dropout=0.2, seed=7)
     compare(1, 20, 32, 2, 40, dtype, pre_layer_norm=pre, attn_dropout=0.3)
     compare(1, 20, 32, 2, 40, dtype, pre_layer_norm=pre, hidden_dropout=0.3)
@@ -49,7 +57,9 @@ def test_dropouts(pre, dtype):
 
 @pytest.mark.parametrize("pre", [False, True])
 def test_masks(pre):
-    """Keys, pairs, heads; numbers and bool; the least number and minus infinity; rows and entries that see nothing."""
+    """Compare masks of keys, pairs and heads, of numbers and bool, with the lowest number and minus
+    infinity, and with rows and entries without visible keys.
+    """
     few = torch.zeros(2, 1, 1, 33).masked_fill(torch.rand(2, 1, 1, 33) < 0.4, -10000.0)
     least = torch.full((2, 1, 1, 33), torch.finfo(torch.float32).min)
     pairs = torch.rand(2, 1, 33, 33) < 0.5
@@ -63,8 +73,10 @@ def test_masks(pre):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("pre", [False, True])
 def test_without_gradients(pre, dtype):
-    """Nothing is kept, memory is shared, and in bfloat16 torch's attention may do it: masks and odd heads must mean the same. Fails
-    when that path forgets the mask, takes a head for another, or makes no zeros of a query that sees nothing."""
+    """Fails if the path without gradients ignores the mask, mixes up heads, or does not give zeros
+    for queries without visible keys. It keeps nothing, shares memory, and may use torch's attention
+    for bfloat16.
+    """
     least = torch.zeros(2, 1, 1, 70)
     least[0, ..., 40:] = torch.finfo(torch.float32).min
     pairs = torch.rand(2, 1, 70, 70) < 0.5
@@ -77,7 +89,7 @@ def test_without_gradients(pre, dtype):
             out = torch.ops.anyaccel.transformer_layer(on(x), on(mask), *map(on, weights), heads, pre_layer_norm=pre)
             want = plain(x.double(), mask, [tensor.double() for tensor in weights], heads, pre_layer_norm=pre)
             torch.testing.assert_close(out.cpu().double(), want, rtol=error, atol=error)
-    # More rows than a piece of the feed-forward part has, and a last piece that is short.
+    # More rows than one piece of the feed-forward part, and a short last piece.
     weights = [tensor.detach() for tensor in parameters(16, 24, dtype)]
     x = torch.randn(17, 65, 16).to(dtype)
     out = torch.ops.anyaccel.transformer_layer(on(x), None, *map(on, weights), 2, pre_layer_norm=pre)
@@ -92,7 +104,7 @@ def test_empty(shape):
 
 @pytest.mark.parametrize("pre", [False, True])
 def test_checkpoints_give_the_same_bits(pre):
-    """What is calculated again must be what was dropped."""
+    """Check that recomputed tensors equal the dropped ones."""
     weights = parameters(64, 96, torch.float32)
     x = torch.randn(2, 50, 64, requires_grad=True)
 
@@ -116,7 +128,7 @@ def kept_bytes(**options):
 
 
 def test_checkpoints_keep_less():
-    """Fails when an option keeps what it says it drops, or when anything of the size length x length is kept."""
+    """Fails if an option keeps what it promises to drop, or a tensor of length x length is kept."""
     rows, hidden, inter = 2 * 32 * 4, 64, 256
     full = kept_bytes()
     assert full - kept_bytes(gelu_checkpoint=True) == rows * inter
@@ -137,7 +149,7 @@ def test_invertible_refuses_weights_of_zero():
 
 
 def test_inputs_with_gaps():
-    """Strided input, weights and gradient."""
+    """Check strided inputs, weights and gradients."""
     weights = [on(tensor.detach().repeat_interleave(2, -1)[..., ::2]) for tensor in parameters(32, 48, torch.float32)]
     x = torch.randn(32, 20, 2).permute(2, 1, 0)
     leaf = on(x).requires_grad_()
@@ -154,7 +166,7 @@ def test_inputs_with_gaps():
                                      {"attn_dropout": 0.2, "hidden_dropout": 0.1, "gelu_checkpoint": True},
                                      {"pre_layer_norm": True, "normalize_invertible": True}])
 def test_gradients(options):
-    """torch's own check."""
+    """Check the gradients with torch's gradcheck."""
     inputs = [on(tensor) for tensor in (torch.randn(2, 5, 6, dtype=torch.float64, requires_grad=True),
                                         *parameters(6, 7, torch.float64))]
     assert torch.autograd.gradcheck(
@@ -174,7 +186,9 @@ def test_torch_finds_the_op_well_made(options):
 
 
 def test_dropout_draws():
-    """Statistics of the numbers drawn: share, independence of rows, columns, seeds and places; and the same each time."""
+    """Check the statistics of the random numbers: dropped share, independence of rows, columns,
+    seeds and positions, and reproducibility.
+    """
     def mask(ratio=0.1, seed=1, which=1, rows=512, columns=768):
         return torch.ops.anyaccel._transformer_layer_mask(ratio, seed, which, rows, columns)
 
@@ -189,7 +203,7 @@ def test_dropout_draws():
     for other in others:
         same = (base == other).double().mean().item()
         assert abs(same - 0.5) < 5 * 0.5 / math.sqrt(base.numel() / 2), same
-    for dim in (0, 1):  # no row or column with a share of its own
+    for dim in (0, 1):  # no row or column has its own bias
         size = base.shape[dim]
         assert ((base.double().mean(dim) - 0.5).abs() < 6 * 0.5 / math.sqrt(size)).all()
 
@@ -218,7 +232,7 @@ def test_errors(change, text):
 
 
 def random_mask(rng, batch, heads, length):
-    """None, or a mask of any kind: bool or numbers, for keys, pairs or heads, some with gaps in memory."""
+    """Return None or a random mask of bool or numbers, for keys, pairs or heads, maybe strided."""
     shape = rng.choice([(batch, 1, 1, length), (batch, 1, length, length), (batch, heads, length, length), (1, heads, 1, length),
                         (length, length), (length,), (1, 1, length, 1)])
     seen = torch.rand(shape) < rng.choice([0.0, 0.5, 0.9])
@@ -228,18 +242,19 @@ def random_mask(rng, batch, heads, length):
 
 
 def test_random_shapes():
-    """Every option beside every other. TRANSFORMER_CASES: how many."""
+    """Compare random combinations of all options. TRANSFORMER_CASES sets their number."""
     rng = random.Random(1)
     dtypes = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
     for case in range(int(os.environ.get("TRANSFORMER_CASES", 12))):
         dtype = dtypes[case % 4]
         heads = rng.randint(1, 4)
         batch, length = (rng.randint(1, 3), rng.randint(1, 150)) if rng.random() < 0.9 else rng.choice([(0, 3), (2, 0), (1, 520)])
-        # The norm of a few columns makes much of what is rounded.
+        # Norms over few columns amplify rounding errors.
         shape = (batch, length, heads * rng.randint(1 if dtype == torch.float64 else 8, 40), heads, rng.randint(1, 140))
         options = {"pre_layer_norm": rng.random() < 0.5, "gelu_checkpoint": rng.random() < 0.5,
                    "attn_dropout_checkpoint": rng.random() < 0.5, "stochastic_mode": rng.random() < 0.5,
-                   # In 16 bits what is divided is rounded already, by more than the other options' error.
+                   # In 16 bits, the values to divide are already rounded, which exceeds the error
+                   # of the other options.
                    "normalize_invertible": rng.random() < 0.5 and dtype.itemsize > 2,
                    "gelu_approximate": rng.choice(["none", "tanh"]), "eps": 1e-3, "seed": case,
                    "attn_dropout": rng.choice([0.0, 0.2]), "hidden_dropout": rng.choice([0.0, 0.2])}

@@ -1,4 +1,6 @@
-"""Untrusted text in messages of the Python package, with the cases of tests/unit/base/untrusted_text_test.cpp."""
+"""Untrusted text in messages of the Python package, with the cases of
+tests/unit/base/untrusted_text_test.cpp.
+"""
 import importlib.util
 import os
 import pathlib
@@ -36,7 +38,7 @@ def test_prints_what_the_data_file_says():
         assert (text_of.printable_text(c) != c) == (code in escaped and c not in "\n\t"), hex(code)
 
 
-# Fails if a long text is printed in full, or a str that is not encodable as UTF-8 raises.
+# Fails if a long text is printed in full, or a str that cannot be encoded as UTF-8 raises.
 def test_cuts_long_texts_and_takes_any_str():
     assert text_of.quoted_text("x" * 300000) == '"' + "x" * 200 + '..." (300000 bytes)'
     message = text_of.printable_text("start\n" + "x" * 300000 + "; do this")

@@ -1,8 +1,9 @@
-// Wrong programs, each with its corrected twin. A source has one:
+// Programs with a bug and their fixed versions. Each source defines one:
 //
 //   SIM_BUG(name, kind, op, shape) { ...; if (fixed) ...; }
 //
-// `kind`, `op` and `shape` are what the checker has to say of the wrong one; of the corrected one it says nothing.
+// `kind`, `op` and `shape` are what the checker must report for the bug. It must report nothing for
+// the fixed version.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -37,7 +38,7 @@ inline at::Tensor pinned(c10::IntArrayRef sizes) {
   return accelerator.pin_memory(at::ones(sizes));
 }
 
-/// Some work that is not done at once.
+/// Queues work that takes some time.
 inline at::Tensor busy(const at::Tensor& matrix) { return at::mm(matrix, matrix).mul_(1e-3); }
 
 }  // namespace anyaccel::sim_bugs

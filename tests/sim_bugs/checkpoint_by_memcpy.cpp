@@ -1,4 +1,4 @@
-// A checkpoint is made by memcpy() from the weights' memory.
+// A checkpoint is copied with memcpy() from the weights' memory.
 #include <cstring>
 
 #include "bug.h"

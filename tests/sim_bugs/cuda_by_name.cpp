@@ -1,4 +1,4 @@
-// "cuda:0" in the source, though the program asks for its accelerator elsewhere.
+// The source contains "cuda:0", although the rest of the program uses its accelerator.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

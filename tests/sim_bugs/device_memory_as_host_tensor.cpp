@@ -1,4 +1,4 @@
-// Device memory is wrapped as a tensor of the host, and an op of the host runs on it.
+// Device memory is wrapped in a host tensor, and a host op runs on it.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

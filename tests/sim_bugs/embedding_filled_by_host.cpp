@@ -1,4 +1,4 @@
-// A loader fills the weights in place with a loop of its own, whatever device they are on.
+// A loader fills weights in place with a host loop, whatever device they are on.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

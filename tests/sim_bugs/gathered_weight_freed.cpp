@@ -1,4 +1,4 @@
-// A weight is gathered on the communication stream, used on the main one, and freed there and then.
+// A weight is gathered on the communication stream, used on the main stream, and freed immediately.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

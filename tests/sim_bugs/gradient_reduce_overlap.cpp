@@ -1,4 +1,5 @@
-// Gradients are averaged on a communication stream while the backward pass still adds to them.
+// Gradients are averaged on a communication stream while the backward pass still accumulates into
+// them.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {
@@ -13,7 +14,7 @@ SIM_BUG(gradient_reduce_overlap, "unordered_streams", "aten::mul", "float32 [64,
   if (fixed) communication.wait_stream(accelerator.current_stream());
   {
     const auto guard = accelerator.stream(communication);
-    weight.grad().mul_(0.5);  // in the place of an all-reduce
+    weight.grad().mul_(0.5);  // instead of an all-reduce
   }
   accelerator.current_stream().wait_stream(communication);
 }

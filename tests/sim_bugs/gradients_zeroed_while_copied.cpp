@@ -1,4 +1,5 @@
-// Gradients are copied to the host on a side stream for an optimizer there; the step zeroes them meanwhile.
+// Gradients are copied to the host on a side stream for a host optimizer, while the step zeroes
+// them.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -1,4 +1,4 @@
-// A graph is captured with an input that goes out of scope; the replay reads whatever lies there by then.
+// A graph is captured with an input that goes out of scope, so the replay reads freed memory.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -1,4 +1,5 @@
-// A graph is replayed on its own stream; the next input is written into its buffer from the main stream at once.
+// A graph is replayed on its own stream, while the main stream already writes the next input into
+// its buffer.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -1,4 +1,4 @@
-// Each step's loss is kept with all that led to it, for a plot.
+// Each step's loss is kept for a plot, together with its autograd history.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -1,4 +1,4 @@
-// Token positions were made on device 0, the hidden states are on device 1.
+// Token positions are on device 0, and the hidden states are on device 1.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -1,5 +1,6 @@
-// Prompt and decode run on streams of their own and share the cache of keys: a decode step reads the whole cache while the
-// prompt's part of another sequence is written. Rows that only one stream touches are no problem.
+// Prefill and decode run on separate streams and share the cache of keys. A decode step reads the
+// whole cache while another sequence's prefill writes to it. Rows used by only one stream are not a
+// problem.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

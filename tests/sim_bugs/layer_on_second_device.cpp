@@ -1,4 +1,4 @@
-// One layer of a model that is split over two devices gets its input from the first device.
+// In a model split over two devices, one layer gets its input from the wrong device.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

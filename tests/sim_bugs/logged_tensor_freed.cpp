@@ -1,4 +1,4 @@
-// Statistics of an activation are taken on a side stream; the activation itself is gone before they are.
+// Statistics of an activation are computed on a side stream, but the activation is freed before.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

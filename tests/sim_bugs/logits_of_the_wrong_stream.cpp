@@ -1,4 +1,4 @@
-// Logits are copied on a side stream; the host waits for the main stream and samples from what it has.
+// Logits are copied on a side stream, but the host waits for the main stream before sampling.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

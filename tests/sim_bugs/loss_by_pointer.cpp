@@ -1,4 +1,4 @@
-// The loss is read through data_ptr(), as code for the CPU does.
+// The loss is read through data_ptr(), as CPU code does.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -1,4 +1,4 @@
-// The loss goes to the host without waiting, and is printed at once.
+// The loss is copied to the host without blocking, and printed immediately.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

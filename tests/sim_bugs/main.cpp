@@ -1,6 +1,6 @@
-// sim_bugs NAME bug|fixed: runs one of the programs; SIM_CHECK and the other variables hold as ever.
-// sim_bugs --all: runs each in a process of its own, and all corrected ones in one, and compares what the checker says with
-// what it has to.
+// sim_bugs NAME bug|fixed: runs one of the programs. SIM_CHECK and the other variables apply.
+// sim_bugs --all: runs each bug in its own process, and all fixed versions in one process, and
+// compares the checker's reports with the expected ones.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -22,10 +22,10 @@ namespace {
 
 constexpr unsigned kSeconds = 120;
 
-/// Some bugs throw; corrected programs do not.
+/// Some bugs throw; fixed versions do not.
 int run(const Bug& bug, bool fixed) {
   try {
-    get_accelerator();  // as every program of ours begins
+    get_accelerator();  // as every AnyAccel program begins
     bug.run(fixed);
     get_accelerator().synchronize(0);
     get_accelerator().synchronize(1);
@@ -53,7 +53,7 @@ void prepare_child(const std::string& folder) {
   ::setenv("DS_ACCELERATOR", "sim", 1);
 }
 
-/// Empty when all is as it has to be.
+/// Returns an empty string if the report is as expected.
 std::string judged(const Bug& bug, int status, const nlohmann::json& report) {
 #ifdef __SANITIZE_ADDRESS__
   const bool crash = WIFEXITED(status) && WEXITSTATUS(status) == 1;
@@ -94,8 +94,8 @@ std::string try_bug(const Bug& bug, const std::string& folder) {
   return judged(bug, status, report);
 }
 
-/// All in one process, one after the other, which also shows that nothing of one is held against the next. Returns how many
-/// are wrong.
+/// Runs all fixed versions one after the other in one process, which also shows that they do not
+/// affect each other. Returns the number of wrong reports.
 int try_fixed(const std::vector<Bug>& chosen, const std::string& folder) {
   std::fflush(nullptr);
   const pid_t process = ::fork();

@@ -1,4 +1,5 @@
-// A metric is computed on a stream of its own and read by item(), which waits for the current stream only.
+// A metric is computed on a side stream and read with item(), which waits only for the current
+// stream.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

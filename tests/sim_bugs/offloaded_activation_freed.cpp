@@ -1,4 +1,5 @@
-// Activations are copied to the host on a side stream to save memory, and the originals are freed at once.
+// Activations are copied to the host on a side stream to save memory, and the originals are freed
+// immediately.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

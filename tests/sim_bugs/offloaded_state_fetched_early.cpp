@@ -1,4 +1,5 @@
-// Optimizer state goes to pinned memory on one stream and comes back on another, which does not wait for the first.
+// Optimizer state is copied to pinned memory on one stream and back on another, which does not wait
+// for the first.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

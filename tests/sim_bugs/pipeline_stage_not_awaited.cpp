@@ -1,4 +1,5 @@
-// A pipeline's first stage runs on a stream of its own; its result goes to the next device from another stream.
+// A pipeline's first stage runs on its own stream, and its result is copied to the next device from
+// another stream.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -1,4 +1,5 @@
-// One input buffer on the device: the copy stream writes the next batch while the step still reads the last one.
+// There is one input buffer on the device: the copy stream writes the next batch while the step
+// still reads the previous one.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -1,4 +1,5 @@
-// A data loader copies the next batch on a stream of its own; the training step does not wait for that stream.
+// A data loader copies the next batch on its own stream, and the training step does not wait for
+// that stream.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -1,5 +1,5 @@
-// The well-known prefetcher without record_stream(): the batch's memory belongs to the copy stream, which takes the next
-// batch into it while the step is still at work on the last one.
+// The common prefetcher without record_stream(): the batch's memory belongs to the copy stream,
+// which reuses it for the next batch while the step still reads the previous one.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

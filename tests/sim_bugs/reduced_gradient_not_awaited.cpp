@@ -1,4 +1,5 @@
-// The optimizer's step begins before the gradients' all-reduce on the communication stream has ended.
+// The optimizer step starts before the gradients' all-reduce on the communication stream has
+// finished.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -1,4 +1,5 @@
-// A checkpoint is taken into pinned memory without stopping the step, and is put into the file's buffer too early.
+// A checkpoint is copied to pinned memory without blocking the step, and written to the file's
+// buffer too early.
 #include <cstring>
 
 #include "bug.h"

@@ -1,4 +1,5 @@
-// One pinned buffer for all batches: it is filled again while the copy of the last batch is on its way.
+// One pinned buffer serves all batches: it is refilled while the copy of the previous batch is in
+// flight.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

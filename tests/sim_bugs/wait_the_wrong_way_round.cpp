@@ -1,4 +1,4 @@
-// The producer waits for the consumer instead of the other way round.
+// The producer waits for the consumer instead of the reverse.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

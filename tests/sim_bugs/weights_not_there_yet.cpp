@@ -1,4 +1,5 @@
-// Weights that live on the host come layer by layer on a copy stream; a layer begins before its own have come.
+// Weights are copied from the host layer by layer on a copy stream, and a layer starts before its
+// weights have arrived.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {
@@ -21,7 +22,7 @@ SIM_BUG(weights_not_there_yet, "unordered_streams", "aten::mm", "float32 [64, 64
   }
   auto hidden = at::ones({4, 64}, on());
   for (int layer = 0; layer < 3; ++layer) {
-    // The layer waits for the one before it.
+    // The defective layer waits for the weights of the previous one.
     arrived[fixed ? layer : std::max(layer - 1, 0)].wait(main_stream);
     hidden = at::mm(hidden, device[layer]);
   }

@@ -1,5 +1,7 @@
-"""All of DeepSpeed's trainings of tests/python/with_deepspeed/train.py on cpu and sim beside stock DeepSpeed, and AutoTP of all kinds of models. Breaks
-when the losses or weights of one are others, or a model's logits are not those of its whole. Skips where DeepSpeed is not installed (tools/setup --deepspeed)."""
+"""DeepSpeed trainings of tests/python/with_deepspeed/train.py on cpu and sim, compared with stock
+DeepSpeed, and AutoTP of all kinds of models, compared with the whole model. Skips without DeepSpeed
+(tools/setup --deepspeed).
+"""
 import os
 import subprocess
 import sys

@@ -1,4 +1,6 @@
-"""What tests/e2e/launch_hosts_test.py leaves out because it takes long: more networks that are cut, under pdsh too, and hundreds of megabytes of output."""
+"""The long tests of tests/e2e/launch_hosts_test.py: more network failures, also with pdsh, and
+hundreds of megabytes of output.
+"""
 import os
 import pathlib
 import shutil
@@ -19,11 +21,11 @@ class PdshCut(short.CutLong, short.Pdsh):
 
 
 class MuchOutput:
-    # Breaks when a byte of hundreds of megabytes from several hosts is lost or changes its place.
+    # Fails if a byte of hundreds of megabytes from several hosts is lost or reordered.
     def test_output(self):
         self.check_output(100)
 
-    # Breaks when a line is, at that amount.
+    # Fails if a line of that much output is lost or reordered.
     def test_prefixed_output(self):
         self.check_prefixed_output(2000000)
 
@@ -38,7 +40,7 @@ class PdshOutput(MuchOutput, short.OverHosts, hosts.HostsTest):
 
 
 def load_tests(loader, *_):
-    """Those alone that are not run by the short ones."""
+    """Select only the tests that the short runs omit."""
     long = loader.getTestCaseNames(short.CutLong)
     names = [(PdshCut, name) for name in long] + [(SshCut, name) for name in long if not hasattr(short.Ssh, name)]
     names += [(kind, name) for kind in (SshOutput, PdshOutput) for name in loader.getTestCaseNames(MuchOutput)]

@@ -1,11 +1,13 @@
-"""Builders of ops that are killed at 50 random moments block nobody, leave no half library, and their compilers end with them."""
+"""Op builds that are killed at 50 random times block no one, leave no partial library, and end
+their compilers.
+"""
 import os
 import subprocess
 import unittest
 
 
 class OpBuilderKilled(unittest.TestCase):
-    # Breaks as RacesTest.KilledBuilderBlocksNobody does, whose sweep this is: `make test` makes 4 kills.
+    # Fails if RacesTest.KilledBuilderBlocksNobody fails, of which `make test` runs only 4 kills.
     def test_fifty_kills(self):
         program = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "bin/unit_base")
         done = subprocess.run([program, "--gtest_filter=RacesTest.KilledBuilderBlocksNobody"], text=True, capture_output=True,

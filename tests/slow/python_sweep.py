@@ -1,11 +1,13 @@
-"""Runs tests of tests/python with more cases than `make test` has."""
+"""Run tests of tests/python with more cases than `make test` does."""
 import os
 import subprocess
 import sys
 
 
 def sweep(module, *arguments, **variables):
-    """`arguments`: a file of tests/python last, options of pytest before. Skips where the package lacks `module`, one of anyaccel/ops."""
+    """Run pytest with `arguments`: options, then a file of tests/python. Skip if the package lacks
+    `module` of anyaccel/ops.
+    """
     package = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "python")
     if not os.path.exists(os.path.join(package, "anyaccel", "ops", module)):
         print("SKIP: the Python package is not built")

@@ -1,12 +1,14 @@
-"""Ranks that are killed at 50 random moments leave no shared memory behind, and the others get an error."""
+"""Ranks that are killed at 50 random times leave no shared memory behind, and the others get an
+error.
+"""
 import os
 import subprocess
 import unittest
 
 
 class ShmCommKilled(unittest.TestCase):
-    # Breaks as ShmConnect.NothingIsLeftAfterAKill and ShmFolder.NothingIsLeftThereAfterAKill do, whose sweeps this is: `make test` makes
-    # 5 kills.
+    # Fails if ShmConnect.NothingIsLeftAfterAKill or ShmFolder.NothingIsLeftThereAfterAKill fails,
+    # of which `make test` runs only 5 kills.
     def test_fifty_kills(self):
         program = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "bin/unit_shm")
         variables = {name: value for name, value in os.environ.items() if name != "ANYACCEL_SHM_DIR"}

@@ -1,4 +1,6 @@
-"""Collectives over shared memory with more than 4 GiB, and more than 2^32 elements, in each tensor. Takes 12 GiB of memory."""
+"""Collectives over shared memory with more than 4 GiB, and more than 2^32 elements, per tensor.
+Needs 12 GiB of memory.
+"""
 import os
 import subprocess
 import sys
@@ -6,14 +8,16 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "python"))
-COUNT = (1 << 32) + 6 * 4096 + 2  # a multiple of two ranks, no multiple of a chunk
-PERIOD = 251  # a prime: what is a power of two further away has another value
+COUNT = (1 << 32) + 6 * 4096 + 2  # a multiple of two ranks, but not of a chunk
+PERIOD = 251  # a prime, so that values at a distance of a power of two differ
 BLOCK = PERIOD << 16
 GIB = 1 << 30
 
 
 def blocks(tensor, first, add, factor=1):
-    """Pieces of the tensor, and what is wanted there: place % PERIOD * factor + add, modulo 256."""
+    """Yield blocks of the tensor with the expected values: index % PERIOD * factor + add, modulo
+    256.
+    """
     import torch
     pattern = ((torch.arange(BLOCK + PERIOD) % PERIOD * factor + add) % 256).to(torch.uint8)[first % PERIOD:]
     for start in range(0, len(tensor), BLOCK):
@@ -67,7 +71,7 @@ def run(rank, store):
 
 
 class ShmCommLarge(unittest.TestCase):
-    # Breaks when a size, a count or an offset of any collective is cut to 32 bits.
+    # Fails if a size, count or offset of any collective is truncated to 32 bits.
     def test_beyond_four_gibibytes(self):
         with open("/proc/meminfo", encoding="ascii") as file:
             free = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))

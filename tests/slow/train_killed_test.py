@@ -1,4 +1,6 @@
-"""A training that is killed again and again, at any moment, goes on each time and ends with the weights of one that was not."""
+"""A training run that is repeatedly killed at random times resumes each time, and ends with the
+weights of an uninterrupted run.
+"""
 import os
 import pathlib
 import random
@@ -29,14 +31,15 @@ class TrainKilled(SmallModelTest):
     def weights(self, out):
         return (pathlib.Path(out) / "model.safetensors").read_bytes()
 
-    # Fails when a kill leaves a checkpoint of two moments, or none, or one that does not go on where it stopped.
+    # Fails if a kill leaves a mixture of two checkpoints, no checkpoint, or one that does not
+    # resume where it stopped.
     def test_kills_change_nothing(self):
         seed = random.SystemRandom().randrange(1 << 32)
         moments = random.Random(seed)
         new = ["--data", self.data, *SMALL.split(), "--steps", "2000", "--dropout", "0.1", "--save-every", "1"]
         whole, killed = os.path.join(self.folder, "whole"), os.path.join(self.folder, "killed")
         self.finish(new, whole)
-        # The first checkpoint; from here on there is always one.
+        # The first checkpoint; from here on, one always exists.
         with self.start(new, killed) as process:
             while not os.path.exists(os.path.join(killed, "config.json")) and process.poll() is None:
                 time.sleep(0.01)

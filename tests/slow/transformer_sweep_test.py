@@ -1,5 +1,6 @@
-"""Transformer layers and their gradients against the plain layer, 300 random shapes, types, masks and options. Breaks when any
-differs."""
+"""Transformer layers and their gradients, compared with the plain layer for 300 random shapes,
+types, masks and options.
+"""
 import unittest
 
 from python_sweep import sweep

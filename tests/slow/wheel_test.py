@@ -1,4 +1,6 @@
-"""The wheel: built as `pip install .` builds it, installed into an environment of its own beside the torch of the build, and used there."""
+"""The wheel: built as `pip install .` builds it, installed into a new environment next to the
+build's torch, and used there.
+"""
 import json
 import os
 import pathlib
@@ -17,7 +19,8 @@ from installed import BUILD, SOURCE, cached  # noqa: E402
 
 PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
 ENVIRONMENT = {key: value for key, value in installed.ENVIRONMENT.items() if not key.startswith(("SIM_", "PYTHONPATH", "VIRTUAL_ENV"))}
-# Beside the build's folder and not in it: seen from there the sources lie where they lie for the build, so the compiler's cache knows them.
+# Next to the build folder, so that the sources have the same relative path as in the build and the
+# compiler cache finds them.
 FOLDER = BUILD.with_name(BUILD.name + "_wheel")
 
 
@@ -41,21 +44,25 @@ def missing():
 
 
 def build_wheel(folder, *options):
-    """`pip wheel` into a folder; the wheel's path. Compiles what the compiler's cache does not have."""
+    """Build the wheel into a folder and return its path. Compiles only what the compiler cache
+    lacks.
+    """
     run(PYTHON, "-m", "pip", "wheel", "--no-deps", "-w", folder, f"-Cbuild-dir={FOLDER}", *options, SOURCE,
-        env={"CMAKE_BUILD_PARALLEL_LEVEL": "2", "CXX": cached("CMAKE_CXX_COMPILER")})  # the same name: the cache goes by it
+        env={"CMAKE_BUILD_PARALLEL_LEVEL": "2", "CXX": cached("CMAKE_CXX_COMPILER")})  # the cache depends on the name
     (wheel,) = folder.glob("*.whl")
     return wheel
 
 
 def contents(wheel):
-    """{file: (size, checksum)}, but for what a wheel says of itself."""
+    """Return {file: (size, checksum)} without the wheel's metadata."""
     with zipfile.ZipFile(wheel) as files:
         return {info.filename: (info.file_size, info.CRC) for info in files.infolist() if not re.search(r"\.dist-info/", info.filename)}
 
 
 def environment_with_torch(folder):
-    """A new environment that has only the torch of the build: its Python, and its folder of packages."""
+    """Create an environment that contains only the build's torch; return its Python and its package
+    folder.
+    """
     run(PYTHON, "-m", "venv", "--without-pip", folder)
     python = folder / "bin/python3"
     site = pathlib.Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip())
@@ -73,12 +80,13 @@ class Wheel(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp())
         cls.addClassCleanup(shutil.rmtree, cls.folder)
-        # Without isolation nothing is downloaded.
+        # Without isolation, nothing is downloaded.
         cls.wheel = build_wheel(cls.folder, "--no-build-isolation")
         cls.python, cls.site = environment_with_torch(cls.folder / "fresh")
         pip(cls.python, "install", "-q", "--no-deps", "--no-index", cls.wheel)
 
-    # Breaks when a part is left out, tests get in, or a file is in there twice because a wheel holds no links.
+    # Fails if a part is missing, tests are included, or a file is duplicated because a wheel cannot
+    # contain links.
     def test_contents(self):
         sizes = contents(self.wheel)
         with zipfile.ZipFile(self.wheel) as wheel:
@@ -89,18 +97,20 @@ class Wheel(unittest.TestCase):
                      "anyaccel/include/anyaccel/accelerator.h", "anyaccel/lib/cmake/anyaccel/anyaccelConfig.cmake",
                      "anyaccel/share/anyaccel/ops/cpu_adam/cpu_adam.op", "anyaccel/share/anyaccel/backend_template/CMakeLists.txt"):
             self.assertIn(part, names)
-        # What makes DeepSpeed use AnyAccel lies beside the package, where Python reads .pth files, and nothing else does.
+        # The hook with which DeepSpeed uses AnyAccel is next to the package, where Python reads
+        # .pth files; nothing else is.
         self.assertEqual(sorted(n for n in names if not re.match(r"anyaccel(-[^/]*\.(dist-info|data))?/", n)),
                          ["_anyaccel_deepspeed.py", "anyaccel_deepspeed.pth"])
         tests = [n for n in names if re.search(r"unit_|_test\.(py|cpp)$|\.bench\.|/libfake_", n) and "/backend_template/" not in n]
         self.assertEqual(tests, [])
         big = [known for name, known in sizes.items() if re.match(r"anyaccel/lib/[^/]*\.so", name)]
-        self.assertLessEqual(len(big) - len(set(big)), 6)  # the names that the linker looks for, of the libraries to link against
+        self.assertLessEqual(len(big) - len(set(big)), 7)  # linker names: base, anyaccel, comm, ops, text, llm, conformance
         version = re.search(r"project\(anyaccel VERSION ([0-9.]+)", (SOURCE / "CMakeLists.txt").read_text()).group(1)
         self.assertIn(f"\nVersion: {version}\n", metadata)
         self.assertIn("Requires-Dist: torch", metadata)
 
-    # Breaks when the way that users go, with pip's build isolation, does not find the torch that isolation hides, or makes another wheel.
+    # Fails if pip's default build isolation does not find the torch that it hides, or gives another
+    # wheel.
     def test_isolated_build(self):
         fetched = run(PYTHON, "-m", "pip", "download", "-q", "--no-deps", "-d", self.folder / "fetched", "scikit-build-core", check=False)
         if fetched.returncode:
@@ -108,7 +118,7 @@ class Wheel(unittest.TestCase):
         (self.folder / "isolated").mkdir()
         self.assertEqual(contents(build_wheel(self.folder / "isolated")), contents(self.wheel))
 
-    # Breaks when the type stubs are not installed, or are not seen from outside.
+    # Fails if the type stubs are not installed, or not found by other packages.
     def test_types(self):
         if not has("mypy"):
             self.skipTest("mypy is not installed")
@@ -119,13 +129,14 @@ class Wheel(unittest.TestCase):
         self.assertIn('client.py:2: error: Incompatible types in assignment (expression has type "int", variable has type "str")', done.stdout)
         self.assertIn("Found 1 error", done.stdout)
 
-    # Breaks when ANYACCEL_DEEPSPEED does not act in every Python process, acts unasked, or costs an import of torch.
+    # Fails if ANYACCEL_DEEPSPEED does not act in every Python process, the hook acts without it, or
+    # it imports torch.
     def test_hook_for_deepspeed(self):
         code = "import sys; print(any(type(f).__module__ == '_anyaccel_deepspeed' for f in sys.meta_path), 'torch' in sys.modules)"
         for value, found in (("1", "True False\n"), ("0", "False False\n")):
             self.assertEqual(run(self.python, "-c", code, env={"ANYACCEL_DEEPSPEED": value}).stdout, found)
 
-    # Breaks when an uninstalled package leaves a file behind, or takes one that was not its own.
+    # Fails if uninstalling the package leaves a file behind, or removes another package's file.
     def test_uninstall_leaves_nothing(self):
         root = self.folder / "emptied"
         python, _ = environment_with_torch(root)
@@ -141,7 +152,8 @@ class Wheel(unittest.TestCase):
         pip(python, "uninstall", "-q", "-y", "anyaccel")
         self.assertEqual(files(), before)
 
-    # Breaks when the installed package needs the build tree, or its program is not found by `python -m anyaccel` and by its own name.
+    # Fails if the installed package needs the build tree, or its program is not found by name or by
+    # `python -m anyaccel`.
     def test_program(self):
         report = json.loads(run(self.python, "-m", "anyaccel", "report", "--json", env={"DS_ACCELERATOR": "cpu"}).stdout)
         self.assertEqual(report["accelerator"], "cpu")
@@ -155,26 +167,26 @@ class Wheel(unittest.TestCase):
             self.assertNotIn("not found", libraries)
             self.assertNotIn(str(BUILD), libraries)
 
-    # Breaks when an op's library, or the conformance kit, is not where the wheel's own libraries look.
+    # Fails if an op's library or the conformance kit is not where the wheel's libraries look.
     def test_ops_and_kit(self):
         code = ("import anyaccel, torch; from anyaccel.ops import cpu_adam; a = anyaccel.get_accelerator(); "
                 "print(a.create_op_builder('CPUAdamBuilder').load().__name__, anyaccel.report(show=False)['versions']['torch (Python)'])")
         self.assertRegex(run(self.python, "-c", code, env={"DS_ACCELERATOR": "cpu"}).stdout, r"^anyaccel\.ops\.cpu_adam 2\.")
         run(self.python, "-m", "anyaccel", "conformance", "--backend", "cpu", "--suite", "identity")
 
-    # Breaks when what DeepSpeed's users write does not run from the wheel.
+    # Fails if a DeepSpeed user's program does not run from the wheel.
     def test_example_of_the_cpu(self):
         text = (SOURCE / "tests/python/seeds/cpu.txt").read_text().replace("deepspeed", "anyaccel")
         self.assertIn("Device: cpu\n", run(self.python, "-c", text, env={"ANYACCEL_CCL": "off"}).stdout)
 
-    # Breaks when the simulator of the wheel does not find its parts, or the package beside them.
+    # Fails if the wheel's simulator does not find its parts, or the package next to them.
     def test_sim_run(self):
         if cached("ANYACCEL_SIM") != "ON":
             self.skipTest("this build has no simulator")
         code = "import torch; print(torch.ones(2, device='sim').sum().item())"
         self.assertEqual(run(self.python, "-m", "anyaccel", "sim", "run", "--", self.python, "-c", code).stdout, "2.0\n")
 
-    # Breaks when a Python without torch gets anything but a sentence that says what to install.
+    # Fails if a Python without torch does not get a message that says what to install.
     def test_no_torch_is_said(self):
         empty = self.folder / "empty"
         run(sys.executable, "-m", "venv", "--without-pip", empty)

@@ -1,4 +1,4 @@
-"""benchmarks/run --compare: checkouts, builds and whole comparisons, in a small repository."""
+"""benchmarks/run --compare in a small repository: checkouts, builds and complete comparisons."""
 import json
 import pathlib
 import shutil
@@ -33,7 +33,9 @@ def declared(sides, prepare=()):
 
 
 class SmallRepository(unittest.TestCase):
-    """A repository with this tree's runner, and benchmarks that print what the file `text` of their commit has."""
+    """A repository with this tree's runner, and benchmarks that print the file `text` of their
+    commit.
+    """
 
     def setUp(self):
         self.root = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "repository"
@@ -61,21 +63,21 @@ class SmallRepository(unittest.TestCase):
         (self.root / "text").write_text(text + "\n")
 
     def run_compare(self, *words):
-        """(exit status, standard output, last line of standard error)"""
+        """Return (exit status, standard output, last line of standard error)."""
         done = subprocess.run([sys.executable, "-B", self.root / "benchmarks/run", "--compare", *words, "--max-load", "99", "--minutes", "0",
                                "--python", sys.executable], capture_output=True, text=True, timeout=200)
         return done.returncode, done.stdout, (done.stderr.splitlines() or [""])[-1]
 
 
 class Commits(SmallRepository):
-    # Fails if an unknown commit is a traceback, or an option of git.
+    # Fails if an unknown commit gives a traceback, or is passed to git as an option.
     def test_unknown_commit(self):
         for name in ("nope", "--all", "HEAD:text"):
             with self.assertRaisesRegex(commits.CannotCompare, f"unknown commit: got '{name}', expected a commit, branch or tag"):
                 commits.resolve(self.root, name)
         self.assertEqual(commits.resolve(self.root, "HEAD"), (self.git("rev-parse", "HEAD"), "first"))
 
-    # Fails if changes that are not committed are left out of a comparison without notice, or a file that git does not know stops it.
+    # Fails if a comparison silently omits uncommitted changes, or an untracked file prevents it.
     def test_dirty_tree(self):
         (self.root / "notes").write_text("mine")
         commits.check_clean(self.root)
@@ -86,7 +88,8 @@ class Commits(SmallRepository):
         with self.assertRaisesRegex(commits.CannotCompare, "got 'CMakeLists.txt' and 1 more"):
             commits.check_clean(self.root)
 
-    # Fails if a checkout is made anew each time, cannot be made again after `make clean`, or is used although somebody changed it.
+    # Fails if a checkout is recreated each time, cannot be recreated after `make clean`, or is used
+    # although it was changed.
     def test_check_out(self):
         cache, head = self.root / "build/compare", self.git("rev-parse", "HEAD")
         source = commits.check_out(self.root, cache, head)
@@ -99,7 +102,7 @@ class Commits(SmallRepository):
         shutil.rmtree(self.root / "build")
         self.assertTrue((commits.check_out(self.root, cache, head) / "text").exists())
 
-    # Fails if a benchmark is read with another commit's runner, so that fields that were added since are errors.
+    # Fails if another commit's runner reads a benchmark, so that fields added later are errors.
     def test_benchmarks_are_read_by_their_own_runner(self):
         declare = self.root / "benchmarks/runner/declare.py"
         declare.write_text(declare.read_text().replace('    keep: tuple = ()\n', '    keep: tuple = ()\n    later: int = 7\n'))
@@ -123,7 +126,8 @@ class Commits(SmallRepository):
         self.assertEqual(commits.targets([op], self.root), ["anyaccel_prebuilt_adam_op", "anyaccel_python", "lib/libplain.so"])
         self.assertEqual(commits.targets([generate], self.root), ["anyaccel_prebuilt_decoder", "bin/bench_generate"])
 
-    # Fails if both builds do not read the same files, although the same program makes them, or read files that another program made.
+    # Fails if both builds do not share files made by the same program, or share files made by
+    # different programs.
     def test_data_folder(self):
         build = commits.Build("old", "c", "s", self.root, "python3")
         (self.root / "benchmarks/make.py").write_text("one")
@@ -137,8 +141,9 @@ class Commits(SmallRepository):
 
 @unittest.skipUnless(shutil.which("cmake") and shutil.which("ninja"), "cmake or ninja is not installed")
 class WholeComparisons(SmallRepository):
-    # Fails if each side does not run its own commit's program: the figures differ only there. Fails if a slower figure does not give exit
-    # status 1, a faster rate counts as slower, the peer, which fails, is run, or its numbers are in the table.
+    # Fails if a side does not run its own commit's program: only there, the figures differ. Also
+    # fails if a slower figure does not give exit status 1, a faster rate counts as slower, or the
+    # failing peer runs or appears in the table.
     def test_slower(self):
         self.write("kept", '{"x_us": 110, "y_tokens_s": 60, "torch_us": 1}')
         self.commit("second")
@@ -148,9 +153,10 @@ class WholeComparisons(SmallRepository):
         self.assertRegex(text, r"\| ours: y tokens s \| 50.00 \| 60.00 \| 0.833 \|.*\| faster \|")
         self.assertEqual((status, out.read_text()), (1, text))
         self.assertNotIn("torch", text)
-        self.assertEqual(self.run_compare("HEAD", "kept", "--with", "HEAD~1")[0], 1)  # the rate is slower now
+        self.assertEqual(self.run_compare("HEAD", "kept", "--with", "HEAD~1")[0], 1)  # now the rate is slower
 
-    # Fails if a benchmark that one commit renamed stops the comparison or the others' verdicts, or equal commits do not end with 0.
+    # Fails if a benchmark that one commit renamed prevents the comparison or other verdicts, or
+    # equal commits do not give exit status 0.
     def test_renamed_benchmark(self):
         self.write("before", '{"x_us": 100}')
         self.commit("second")
@@ -162,7 +168,8 @@ class WholeComparisons(SmallRepository):
         self.assertIn("Benchmarks only in NEW: after.", text)
         self.assertIn("1 figures: 0 slower, 0 faster, 1 without a change", text)
 
-    # Fails if a program that fails in one commit looks like success, or hides which commit it was.
+    # Fails if a program's failure in one commit looks like success, or the message does not name
+    # the commit.
     def test_failing_side(self):
         self.write("kept", "nonsense")
         self.commit("second")
@@ -171,7 +178,7 @@ class WholeComparisons(SmallRepository):
         self.assertRegex(text, r"No figures: new \(\w{12}\): ours: its last line is no JSON object")
         self.assertIn("benchmarks: kept: new (", last)
 
-    # Fails if bad input is not one clear line with exit status 2: 1 would mean slower.
+    # Fails if bad input does not give one clear line and exit status 2: 1 would mean slower.
     def test_bad_input(self):
         for words, line in ((("nope",), "unknown commit: got 'nope'"), (("HEAD", "nope"), "unknown benchmark: got 'nope', expected one of: kept. List")):
             status, text, last = self.run_compare(*words)
@@ -179,10 +186,10 @@ class WholeComparisons(SmallRepository):
             self.assertTrue(last.startswith("benchmarks: cannot compare: " + line), last)
         (self.root / "text").write_text("changed")
         self.assertIn("uncommitted changes: got 'text'", self.run_compare("HEAD")[2])
-        self.assertEqual(self.run_compare("HEAD", "--with", "HEAD")[0], 0)  # changes do not matter here
+        self.assertEqual(self.run_compare("HEAD", "--with", "HEAD")[0], 0)  # uncommitted changes do not matter here
 
-    # Fails if a commit that does not build is measured with what an earlier build left there, or if more is built than the chosen
-    # benchmarks need.
+    # Fails if a commit that does not build is measured with the results of an earlier build, or
+    # more is built than the selected benchmarks need.
     def test_commit_that_does_not_build(self):
         path = self.root / "benchmarks/kept.bench.py"
         path.write_text(path.read_text().replace("bin/program", "bin/broken"))

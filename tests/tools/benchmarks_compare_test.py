@@ -1,4 +1,4 @@
-"""benchmarks/run --compare: statistics, order of runs, verdicts."""
+"""benchmarks/run --compare: statistics, order of runs and verdicts."""
 import json
 import os
 import pathlib
@@ -22,47 +22,52 @@ def noisy(center, seed, count=8, noise=0.01):
 
 
 class Statistics(unittest.TestCase):
-    # Fails if a build always runs first, so that a drift of the machine's speed looks like a difference.
+    # Fails if one build always runs first, so that a drift in the machine's speed looks like a
+    # difference.
     def test_order_is_abba(self):
         words = [word for index in range(4) for word in intervals.order(index)]
         self.assertEqual(words, ["old", "new", "new", "old", "old", "new", "new", "old"])
 
-    # Fails if tokens per second are read as seconds, so that a faster commit is called slower.
+    # Fails if tokens per second count as seconds, so that a faster commit is reported as slower.
     def test_rates_are_inverted(self):
         self.assertEqual(intervals.time_ratio("decode_tokens_s", 10, 20), 0.5)
         self.assertEqual(intervals.time_ratio("tokens_per_second", 10, 20), 0.5)
         self.assertEqual(intervals.time_ratio("step_ms", 10, 20), 2)
         self.assertIsNone(intervals.kind("logits_off"))
 
-    # Fails if a benchmark has a unit that intervals.kind() does not know: its figures would not be compared.
+    # Fails if a benchmark uses a unit unknown to intervals.kind(): its figures would not be
+    # compared.
     def test_units_of_all_benchmarks_are_known(self):
         results = json.loads((SOURCE / "docs/benchmarks.json").read_text(encoding="utf-8")).values()
         numbers = {name for result in results for side in result["numbers"].values() for name in side}
         self.assertGreater(len(numbers), 100)
         self.assertEqual({name for name in numbers if intervals.kind(name) is None}, {"logits_off"})
 
-    # Fails if runs that another program disturbed move the ratio.
+    # Fails if runs disturbed by other programs shift the ratio.
     def test_middle_mean_ignores_outliers(self):
         self.assertEqual(intervals.middle_mean([1, 1, 2, 2, 3, 3, 100, 0]), 2)
 
-    # Fails if the t distribution's quantile is wrong, which sets the width of all intervals. Values: any table of Student's t.
+    # Fails if the quantile of the t distribution, which determines all intervals, is wrong. The
+    # values are from tables of Student's t.
     def test_student(self):
         for freedom, want in ((5, 2.571), (7, 2.365), (9, 2.262), (29, 2.045)):
             self.assertAlmostEqual(intervals.student(0.95, freedom), want, delta=0.01)
 
-    # Fails if intervals are too narrow for few rounds (plain percentiles contain the true ratio in 89 % of these trials) or so wide
-    # that nothing is ever resolved.
+    # Fails if intervals are too narrow for few rounds (plain percentiles contain the true ratio in
+    # 89 % of these trials), or so wide that no difference is ever resolved.
     def test_intervals_contain_the_true_ratio(self):
         found = [intervals.bootstrap(noisy(1, seed, 6), resamples=600, seed=seed) for seed in range(400)]
         self.assertGreaterEqual(sum(each.low <= 1 <= each.high for each in found), 0.93 * len(found))
         self.assertLess(sum(each.resolution for each in found) / len(found), 1.6)
 
-    # Fails if more rounds do not make the interval narrower: the runner adds rounds until it is narrow enough.
+    # Fails if more rounds do not narrow the interval: the runner adds rounds until it is narrow
+    # enough.
     def test_more_rounds_give_a_narrower_interval(self):
         few, many = (intervals.bootstrap(noisy(1, 3, count)).resolution for count in (8, 40))
         self.assertLess(many, few / 1.5)
 
-    # Fails if a verdict is on the wrong side of 1, or a clear difference is lost because its interval is wide.
+    # Fails if a verdict is on the wrong side of 1, or a clear difference is lost because its
+    # interval is wide.
     def test_verdicts(self):
         for center, noise, want in ((1.1, 0.01, "slower"), (0.9, 0.01, "faster"), (1.5, 0.1, "slower"), (1.0, 0.01, "no change within the noise"),
                                     (1.0, 0.2, "resolution above 3 %: run more rounds")):
@@ -99,17 +104,18 @@ class Rounds(unittest.TestCase):
         taken = compare.take_rounds(self.one_round, rounds, enough, deadline, max_load, clock=lambda: self.now)
         return len(taken)
 
-    # Fails if rounds are added although the resolution is reached, or fewer than `rounds` are taken.
+    # Fails if rounds are added although the resolution is reached, or fewer than `rounds` are
+    # taken.
     def test_stops_at_the_resolution(self):
         self.assertEqual(self.take(8, lambda taken: True, 10_000), 8)
         self.assertEqual(self.take(8, lambda taken: len(taken) >= 11, 10_000), 12)  # added in pairs: ABBA
 
-    # Fails if the time limit is ignored, or takes away rounds that --rounds asks for.
+    # Fails if the time limit is ignored, or cuts the rounds requested with --rounds.
     def test_stops_at_the_deadline(self):
         self.assertEqual(self.take(8, lambda taken: False, 125), 12)
         self.assertEqual(self.take(8, lambda taken: False, 0), 8)
 
-    # Fails if a disturbed round counts, or the round after it changes the order of the builds.
+    # Fails if a disturbed round counts, or repeating it changes the order of the builds.
     def test_disturbed_rounds_are_repeated(self):
         others = iter([0.0, 5.0, 0.0, 0.0, 0.0, 0.0, 0.0])
 
@@ -120,7 +126,7 @@ class Rounds(unittest.TestCase):
             self.assertEqual(self.take(6, lambda taken: True, 0, max_load=0.5), 6)
         self.assertEqual(self.indices, [0, 1, 1, 2, 3, 4, 5])
 
-    # Fails if a machine that is never quiet keeps the runner busy for ever.
+    # Fails if the runner never gives up on a busy machine.
     def test_gives_up_on_a_busy_machine(self):
         def leave(watch, *_):
             watch.others = 5.0
@@ -129,22 +135,24 @@ class Rounds(unittest.TestCase):
             self.take(6, lambda taken: True, 0, max_load=0.5)
 
     def judge(self, ratios):
-        """Verdicts where the figure x_us has these ratios, one after the other, and y_us differs only after the first 8 rounds."""
+        """Return verdicts for a figure x_us with these ratios, and a figure y_us that differs only
+        after the first 8 rounds.
+        """
         source, other = iter(ratios), iter([1.0] * 8 + [1.1] * 8)
         measured = types.SimpleNamespace(one_round=lambda index: numbers(1.0, next(source)) | numbers(1.0, next(other), ("side", "y_us")))
         rows = compare.compare(measured, 8, 3.0, 0.0, 9)
         return {row.key[1]: row.interval.verdict(3.0) for row in rows}
 
-    # Fails if a difference that fresh rounds do not show is reported, or one that only fresh rounds show: with a hundred figures, every
-    # run would end with status 1.
+    # Fails if a difference is reported that fresh rounds do not confirm, or that only fresh rounds
+    # show: with a hundred figures, every run would then end with status 1.
     def test_differences_by_chance_are_dropped(self):
         self.assertEqual(self.judge(noisy(1.02, 1) + noisy(1.0, 2)), {"x_us": "no change within the noise", "y_us": "no change within the noise"})
 
-    # Fails if a real difference is not reported, or is measured again without need.
+    # Fails if a real difference is not reported, or rounds are measured again unnecessarily.
     def test_differences_are_confirmed(self):
         self.assertEqual(self.judge(noisy(1.05, 1) + noisy(1.05, 2))["x_us"], "slower")
         self.assertEqual(self.judge(noisy(0.95, 1) + noisy(0.95, 2))["x_us"], "faster")
-        self.assertEqual(self.judge(noisy(1.0, 2))["x_us"], "no change within the noise")  # more than 8 values would be asked for
+        self.assertEqual(self.judge(noisy(1.0, 2))["x_us"], "no change within the noise")  # else more than 8 values
 
 
 class Table(unittest.TestCase):
@@ -154,14 +162,15 @@ class Table(unittest.TestCase):
         page.add("Title", verdicts.rows(taken), only or {"old": [], "new": ["added side"]})
         return page
 
-    # Fails if a row shows ratio, interval, resolution or medians in the wrong place, or `slower` is not counted.
+    # Fails if a row has a ratio, interval, resolution or median in the wrong column, or `slower` is
+    # not counted.
     def test_rows(self):
         page = self.page([numbers(10.0, 12.0)] * 8)
         self.assertIn("| side: x us | 10.00 | 12.00 | 1.200 | 1.200 to 1.200 | 0.0 % | 8 | slower |", page.text())
         self.assertIn("1 figures: 1 slower, 0 faster, 0 without a change", page.text())
         self.assertEqual(page.count("slower"), 1)
 
-    # Fails if what only one commit has stops the comparison, or is not reported.
+    # Fails if a figure that only one commit has prevents the comparison, or is not reported.
     def test_figures_of_one_commit(self):
         text = self.page([numbers(10.0, 10.0) | {("side", "a_us"): {"old": 1.0}, ("side", "b_us"): {"new": 2.0}}] * 8).text()
         self.assertIn("| side: a us | 1.00 |  |  |  |  | 8 | only in OLD |", text)
@@ -169,13 +178,13 @@ class Table(unittest.TestCase):
         self.assertIn("Benchmarks only in OLD: gone.", text)
         self.assertIn("Only in NEW: added side.", text)
 
-    # Fails if numbers that are not speeds get a verdict, or a zero ends the program.
+    # Fails if a number that is not a speed gets a verdict, or a zero ends the program.
     def test_numbers_that_are_not_speeds(self):
         text = self.page([{("side", "logits_off"): {"old": 1.0, "new": 2.0}, ("side", "z_us"): {"old": 0.0, "new": 2.0}}] * 8).text()
         self.assertIn("| side: logits off | 1.00 | 2.00 |  |  |  | 8 | not a speed |", text)
         self.assertIn("| side: z us | 0 | 2.00 |  |  |  | 8 | not a speed |", text)
 
-    # Fails if a benchmark that gave no figures disappears from the page.
+    # Fails if a benchmark without figures is missing from the page.
     def test_failures(self):
         page = self.page([numbers(1.0, 1.0)] * 8)
         page.failed("Other", "side: exit code 3:\nSegmentation fault")
@@ -188,7 +197,8 @@ def declared(sides):
 
 
 class Sides(unittest.TestCase):
-    # Fails if peers are run, which takes most of the time, or a side of one commit is not reported.
+    # Fails if peers run, which takes most of the time, or a side that only one commit has is not
+    # reported.
     def test_pairs(self):
         found = {"old": declared([{"name": "a", "ours": [""]}, {"name": "peer", "ours": []}, {"name": "gone", "ours": [""]}]),
                  "new": declared([{"name": "a", "ours": [""]}, {"name": "peer", "ours": []}, {"name": "added", "ours": [""]}])}
@@ -196,8 +206,8 @@ class Sides(unittest.TestCase):
         self.assertEqual([pair.name for pair in pairs], ["a"])
         self.assertEqual(only, {"old": ["gone"], "new": ["added"]})
 
-    # Fails if a commit from before `ours` counts its peers as AnyAccel, or if only one of the two programs leaves out its peers: then the
-    # two are not measured under the same conditions.
+    # Fails if peers of a commit without `ours` count as AnyAccel, or only one of the two programs
+    # omits its peers: the measuring conditions would then differ.
     def test_commits_that_do_not_declare_ours(self):
         reference = {"b": declared([{"name": "a", "ours": ["our_"]}, {"name": "peer", "ours": []}])}
         old = declared([{"name": "a", "command": []}, {"name": "peer", "command": []}])
@@ -208,15 +218,15 @@ class Sides(unittest.TestCase):
         [pair], _ = compare.pair_up({"old": new, "new": new}, reference)
         self.assertEqual(compare.side_of(pair, "old", "/data").env["BENCHMARK_ONLY"], "our_")
 
-    # Fails if a field that a later commit adds to Side ends the comparison, or files of benchmarks lie in the build tree, which is deleted
-    # and made again more often than the models in it.
+    # Fails if a field that a later commit adds to Side prevents the comparison, or a benchmark's
+    # files are in the build tree, which is recreated more often than the models in it.
     def test_side_of_another_commit(self):
         side = {"name": "a", "command": ["{build}/bin/x", "{build}/benchmarks/models"], "env": {"OUT": "{build}/benchmarks/o"}, "ours": [""], "later": 1}
         [pair], _ = compare.pair_up({"old": declared([side]), "new": declared([side])}, {})
         made = compare.side_of(pair, "old", pathlib.Path("/data"))
         self.assertEqual((made.command, made.env), (["{build}/bin/x", "/data/models"], {"OUT": "/data/o"}))
 
-    # Fails if a program measures its peers although they are not wanted, or leaves out its own numbers.
+    # Fails if a program measures peers that were not requested, or omits its own numbers.
     def test_wanted(self):
         sides = {"anyaccel": 1, "own_state": 2, "torch": 3, "anyaccelerate": 4}
         with mock.patch.dict(os.environ, BENCHMARK_ONLY="anyaccel_,own_"):
@@ -224,7 +234,7 @@ class Sides(unittest.TestCase):
         with mock.patch.dict(os.environ, BENCHMARK_ONLY=""):
             self.assertEqual(by_turns.wanted(sides), sides)
 
-    # Fails if a benchmark of the project has no side of its own to compare.
+    # Fails if a benchmark of the project has no side of AnyAccel to compare.
     def test_every_benchmark_has_a_side_of_ours(self):
         reference = commits.describe(SOURCE)
         self.assertLessEqual(set(compare.DEFAULT), set(reference))

@@ -1,4 +1,4 @@
-"""The benchmark runner: order of sides, judgement, refusal on a busy machine, the page."""
+"""The benchmark runner: order of sides, verdicts, refusal on a busy machine, and the page."""
 import json
 import os
 import pathlib
@@ -31,7 +31,7 @@ def quiet(_max_load):
 
 class Runner(unittest.TestCase):
     def setUp(self):
-        # Waiting is a test of its own.
+        # A separate test covers waiting.
         self.addCleanup(setattr, load, "wait_until_quiet", load.wait_until_quiet)
         if "busy" not in self.id():
             load.wait_until_quiet = quiet
@@ -42,14 +42,15 @@ class Runner(unittest.TestCase):
     def tracing(self, name, number="1"):
         return side(name, f"open({self.trace!r}, 'a').write({name!r}); print('noise'); print('{{\"x\": {number}}}')")
 
-    # Fails when a side always runs after the same other one, or the first, cold runs are counted.
+    # Fails if a side always runs after the same other one, or the first, cold runs count.
     def test_sides_alternate(self):
         result = measure.run(bench([self.tracing("a"), self.tracing("b")]), PLACES, 7, max_load=99)
         with open(self.trace, encoding="ascii") as file:
             self.assertEqual(file.read(), "ab" + "abba" * 3 + "ab")
         self.assertEqual(result["numbers"]["a"]["x"]["rounds"], 7)
 
-    # Fails when a target is judged by the wrong side of its limit, or not by the median of paired rounds.
+    # Fails if a target is judged on the wrong side of its limit, or not by the median of paired
+    # rounds.
     def test_targets(self):
         targets = [Target("low", lambda n: n["b"]["x"] / n["a"]["x"], at_most=1.9),
                    Target("enough", lambda n: n["b"]["x"], at_least=2.0)]
@@ -57,22 +58,22 @@ class Runner(unittest.TestCase):
         self.assertEqual([t["pass"] for t in result["targets"]], [False, True])
         self.assertIn("**miss**", write.section(result))
 
-    # Fails when the median or the quartiles are wrong.
+    # Fails if the median or a quartile is wrong.
     def test_summary(self):
         self.assertEqual(measure.summary([5, 1, 9, 3, 7]), {"median": 5, "low": 3, "high": 7, "min": 1, "max": 9, "rounds": 5})
 
-    # Fails when figures are given though other programs are at work.
+    # Fails if figures are reported while other programs are running.
     def test_busy_machine_is_refused(self):
         with self.assertRaises(load.TooBusy):
             load.wait_until_quiet(max_load=-1, patience=0)
 
-    # Fails when the work of a side counts as disturbance.
+    # Fails if a side's own work counts as disturbance.
     def test_work_of_the_sides_is_own(self):
         before = load.own_seconds()
         measure.call(side("a", "import time\nwhile time.process_time() < 0.5: pass\nprint('{\"x\": 1}')"), PLACES)
         self.assertGreater(load.own_seconds() - before, 0.4)
 
-    # Fails when the work of others does not count, or counts per round instead of per second.
+    # Fails if the work of other programs does not count, or counts per round instead of per second.
     def test_work_of_others_counts(self):
         busy, own, clock = iter([100.0, 106.0]), iter([10.0, 12.0]), iter([0.0, 8.0])
         with mock.patch.object(load, "busy_seconds", lambda: next(busy)), mock.patch.object(load, "own_seconds", lambda: next(own)), \
@@ -81,27 +82,27 @@ class Runner(unittest.TestCase):
                 pass
         self.assertEqual(watch.others, 0.5)
 
-    # Fails when numbers that nobody asked for, or what is no number, come on the page.
+    # Fails if unwanted values, or values that are not numbers, appear on the page.
     def test_only_wanted_numbers(self):
         numbers = measure.call(side("a", "print('{\"x\": 1, \"y\": 2, \"ok\": true, \"text\": \"3\"}')"), PLACES)
         self.assertEqual(numbers, {"x": 1.0, "y": 2.0})
         wanted = side("a", "print('{\"x\": 1, \"y\": 2}')", keep=("y",))
         self.assertEqual(measure.call(wanted, PLACES), {"y": 2.0})
 
-    # Fails when the ratio is upside down, or many sides do not get a row each.
+    # Fails if the ratio is inverted, or each of many sides does not get a row.
     def test_tables(self):
         two = measure.run(bench([self.tracing("a", "2"), self.tracing("b", "5")]), PLACES, 7, max_load=99)
         self.assertIn("| x | 2.00 (2.00 to 2.00) | 5.00 (5.00 to 5.00) | 2.50 |", write.figures(two))
         four = measure.run(bench([self.tracing(name) for name in "abcd"]), PLACES, 7, max_load=99)
         self.assertIn("\n| d | 1.00 (1.00 to 1.00) |", write.figures(four))
 
-    # Fails when a side that crashes or prints nonsense yields a figure.
+    # Fails if a side that crashes or prints invalid output yields a figure.
     def test_failing_sides(self):
         for code, text in (("raise SystemExit(3)", "exit code 3"), ("print('hello')", "no JSON object")):
             with self.assertRaisesRegex(measure.SideFailed, text):
                 measure.run(bench([side("a", code)]), PLACES, 7, max_load=99)
 
-    # Fails when a peer that is not installed stops the benchmark or its absence is not said.
+    # Fails if a missing peer stops the benchmark, or its absence is not reported.
     def test_absent_peer(self):
         peer = side("peer", "1", needs=["{python}", "-c", "raise SystemExit(1)"])
         targets = [Target("beside the peer", lambda n: n["a"]["x"] / n["peer"]["x"], at_most=1)]
@@ -109,8 +110,8 @@ class Runner(unittest.TestCase):
         self.assertIn("Left out because it is not installed: peer.", page)
         self.assertIn("Not judged because a side was left out: beside the peer.", page)
 
-    # Fails when a benchmark may have few rounds without saying so on the page with all its figures, runs its long sides once more to
-    # warm up, or has few rounds though they are short.
+    # Fails if a benchmark has few rounds without stating so on the page with all figures, or
+    # although its rounds are short. Also fails if long sides run once more to warm up.
     def test_few_long_rounds(self):
         few = bench([self.tracing("a"), self.tracing("b")])
         few.few_rounds, few.warm_up = "a build takes minutes.", False
@@ -124,7 +125,7 @@ class Runner(unittest.TestCase):
             self.assertIn("2 rounds, ", page)
             self.assertIn("| x | 1.00 | 1.00 | 1.00 |", write.section(measure.run(few, PLACES, 1, max_load=99)))
 
-    # Fails when a file of few rounds that gives no reason is run.
+    # Fails if a benchmark with few rounds runs without giving a reason.
     def test_few_rounds_want_a_reason(self):
         text = "from runner.declare import Benchmark\nbenchmark = Benchmark(title='T', about='a', sides=[], rounds=3{})\n"
         folder = pathlib.Path(self.folder.name)
@@ -134,7 +135,7 @@ class Runner(unittest.TestCase):
         (folder / "short.bench.py").write_text(text.format(", few_rounds='it takes an hour'"), encoding="ascii")
         self.assertEqual([benchmark.rounds for benchmark in find(folder)], [3])
 
-    # Fails when one benchmark taken anew drops the figures of the others from the page.
+    # Fails if repeating one benchmark drops the figures of others from the page.
     def test_page_keeps_other_results(self):
         page = pathlib.Path(self.folder.name) / "benchmarks.md"
         for name in ("one", "two", "one"):
@@ -143,7 +144,7 @@ class Runner(unittest.TestCase):
         self.assertRegex(page.read_text(), r"(?s)## ONE.*## TWO")
         self.assertEqual(list(json.loads(page.with_suffix(".json").read_text())), ["one", "two"])
 
-    # Fails when a benchmark file of the project does not load.
+    # Fails if a benchmark file of the project does not load.
     def test_benchmarks_of_the_project_load(self):
         names = [benchmark.name for benchmark in find(SOURCE / "benchmarks")]
         self.assertIn("calls", names)

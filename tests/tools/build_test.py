@@ -46,12 +46,13 @@ class Build(unittest.TestCase):
             self.assertIn("a.cpp:1: warning: seen", said)
             self.assertIn(f"build: {word}, 3 steps", said)
 
-    # Fails when targets or the number of jobs do not reach CMake.
+    # Fails if targets or the number of jobs do not reach CMake.
     def test_targets_and_jobs(self):
         _, _, words = self.run_tool(0, "--jobs", "7", "--target", "one", "--target", "two")
         self.assertEqual(words, "--build build/x -j 7 --target one two".split())
 
-    # Fails if the estimate is not proportional to the remaining steps, or is shown before it is meaningful.
+    # Fails if the estimate is not proportional to the remaining steps, or is shown before it is
+    # meaningful.
     def test_estimate(self):
         progress = load_tool().progress
         self.assertEqual(progress(20, 80, 60), "build: 20 of 80 steps, 1 min 00 s, about 3 min 00 s left")

@@ -1,4 +1,4 @@
-"""tools/check_docs on small trees that are wrong in one place each."""
+"""tools/check_docs on small trees with one error each."""
 import pathlib
 import shutil
 import subprocess
@@ -33,27 +33,27 @@ class CheckDocs(unittest.TestCase):
         self.assertEqual(status, 1, output)
         self.assertIn(words, output)
 
-    # Breaks when a right tree is refused.
+    # Fails if a correct tree is rejected.
     def test_good_tree(self):
         status, output = self.run_tool({})
         self.assertEqual(status, 0, output)
 
-    # Breaks when README's program and the one that is built drift apart.
+    # Fails if the README's program may differ from the one that is built.
     def test_code_block_differs_from_its_file(self):
         self.refused("examples/a/main.cpp", "int main() { return 1; }\n", "not what examples/a/main.cpp has")
         self.refused("README.md", "<!-- from: examples/a/main.cpp -->\ntext\n", "have no code block")
 
-    # Breaks when a page points at a file that was moved.
+    # Fails if a link to a moved file is accepted.
     def test_dead_link(self):
         self.refused("docs/more.md", "[x](gone.md)\n", "gone.md leads nowhere")
 
-    # Breaks when a variable is read and nobody tells the user, or told and never read.
+    # Fails if a variable is read but not documented, or documented but never read.
     def test_environment(self):
         self.refused("src/base/b.cpp", 'auto y = env_flag("DS_NEW");\n', "reads DS_NEW")
         self.refused("src/base/b.cpp", 'auto y = std::getenv("PLAIN");\n', "reads PLAIN")
         self.refused("docs/reference/environment.md", GOOD["docs/reference/environment.md"] + "| `ANYACCEL_GONE` | b |\n", "nobody reads ANYACCEL_GONE")
 
-    # Breaks when a new dependency comes in without a word on why.
+    # Fails if a new dependency is accepted without documentation.
     def test_dependencies(self):
         self.refused("src/base/CMakeLists.txt", "find_package(Boost)\n", "looks for Boost")
 

@@ -25,7 +25,7 @@ GOOD = {
 
 
 def run(files):
-    """(exit status, output) of the tool on GOOD with `files` on top."""
+    """Return (exit status, output) of the tool on GOOD with `files` added."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in {**GOOD, **files}.items():
             path = pathlib.Path(folder, name)
@@ -47,48 +47,53 @@ class CheckLayers(unittest.TestCase):
         status, output = run({name: text})
         self.assertEqual(status, 0, output)
 
-    # Breaks when a rule refuses what the layers allow: then people would learn to ignore the tool.
+    # Fails if a rule rejects what the layers allow: people would learn to ignore the tool.
     def test_good_tree(self):
         status, output = run({})
         self.assertEqual(status, 0, output)
         self.assertIn("14 files, 0 errors, 0 warnings", output)
 
-    # Breaks when a wrong --root, or a moved src/, passes as "nothing wrong".
+    # Fails if a wrong --root, or a moved src/, gives no errors.
     def test_empty_tree_is_an_error(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(subprocess.run([sys.executable, TOOL, "--root", folder], capture_output=True).returncode, 1)
 
-    # Breaks when base could grow a dependency on what stands above it.
+    # Fails if base may depend on a higher layer.
     def test_lower_layer_includes_upper(self):
         self.refused("src/base/bad.cpp", '#include "core/registry.h"\n', "src/base/bad.cpp:1", "may not include")
         self.refused("src/core/bad.cpp", '#include "topology/machine.h"\n', "may not include")
         self.refused("src/llm/bad.cpp", '#include "core/registry.h"\n', "may not include")
 
-    # Breaks when two backends may share code sideways.
+    # Fails if a caller's program compiles headers for authors of backends.
+    def test_callers_header_includes_authors_header(self):
+        self.refused("include/anyaccel/bad.h", '#include "anyaccel/sdk/traits.h"\n', "may not include")
+        self.accepted("include/anyaccel/sdk/good.h", '#include "anyaccel/error.h"\n')
+
+    # Fails if two backends may share code directly.
     def test_backend_includes_backend(self):
         self.refused("src/backends/cpu/bad.cpp", '#include "backends/cuda/backend.h"\n', "only itself may include it")
         self.refused("src/backends/cpu/bad.cpp", '#include "../cuda/backend.h"\n', "only itself may include it")
 
-    # Breaks when core or the command line may reach into a backend.
+    # Fails if core or the command line may include a backend's headers.
     def test_backend_header_from_elsewhere(self):
         self.refused("src/core/bad.cpp", '#include "backends/cuda/backend.h"\n')
         self.refused("src/cli/commands/bad.cpp", '#include "backends/torch/generic.h"\n')
 
-    # Breaks when the one backend that may see the topology is not the cpu's alone.
+    # Fails if a backend other than cpu may include the topology.
     def test_topology_is_the_cpus(self):
         self.refused("src/backends/cuda/bad.cpp", '#include "topology/machine.h"\n', "may not include")
 
-    # Breaks when traits or the front program get torch through a header of ours.
+    # Fails if traits or the front program may include torch through another header.
     def test_torch_free_through_other_headers(self):
         self.refused("src/backends/cuda/traits.h", '#include "anyaccel/accelerator.h"\n', "free of torch", "c10/core/Device.h")
         self.refused("src/cli/front/main.cpp", '#include "anyaccel/accelerator.h"\n', "free of torch")
         self.refused("src/base/bad.h", "#include <ATen/core/Tensor.h>\n", "free of torch")
 
-    # Breaks when a public header needs a header that is not installed.
+    # Fails if a public header may include a header that is not installed.
     def test_public_header_includes_source(self):
         self.refused("include/anyaccel/bad.h", '#include "base/log.h"\n', "not installed")
 
-    # Breaks when code asks for a brand by name; prose that contains a name is no such question.
+    # Fails if code may compare vendor names; prose may contain them.
     def test_device_name_in_quotes(self):
         self.refused("src/llm/bad.cpp", 'bool f() { return name == "cuda"; }\n', "src/llm/bad.cpp:1", '"cuda"')
         self.refused("src/core/bad.cpp", 'auto d = "cuda:0";\n')
@@ -97,36 +102,36 @@ class CheckLayers(unittest.TestCase):
         self.refused("src/llm/bad.cpp", 'auto d = R"(mps)";\n')
         self.accepted("src/llm/fine.cpp", '// "cuda"\n/* "cpu" */ auto d = "the cuda device";\n')
 
-    # Breaks when a folder added under src/backends is not a device name at once.
+    # Fails if a folder added under src/backends is not immediately a device name.
     def test_names_come_from_the_folders(self):
         status, output = run({"src/backends/newchip/traits.cpp": "\n", "src/core/bad.cpp": 'auto d = "newchip";\n'})
         self.assertEqual(status, 1, output)
         self.assertIn('"newchip"', output)
 
-    # Breaks when torch's constants slip through where the quoted name does not.
+    # Fails if torch's constants are accepted although the quoted name is not.
     def test_torch_constants(self):
         self.refused("src/core/bad.cpp", "auto d = c10::kCUDA;\n", "kCUDA")
         self.refused("src/llm/bad.cpp", "auto d = c10::DeviceType::XPU;\n", "XPU")
 
-    # Breaks when core names a backend in an identifier.
+    # Fails if core may name a backend in an identifier.
     def test_core_names_backend(self):
         self.refused("src/core/bad.cpp", "\nauto b = make_cuda_backend();\n", "src/core/bad.cpp:2", '"cuda"')
 
-    # Breaks when a vendor's header is included where it does not exist on other machines.
+    # Fails if a vendor's header may be included where other machines lack it.
     def test_vendor_headers(self):
         self.refused("src/core/bad.cpp", "#include <ATen/cuda/CUDAGraph.h>\n", "header of cuda")
         self.refused("src/backends/cpu/bad.cpp", "#include <nvml.h>\n", "header of cuda")
         self.refused("src/base/bad.cpp", "#include <hwloc.h>\n", "src/topology")
 
-    # Breaks when a header of 20 s compile time comes in.
+    # Fails if a header that takes 20 s to compile may be included.
     def test_slow_headers(self):
         self.refused("src/llm/bad.cpp", "#include <torch/torch.h>\n", "slow")
 
-    # Breaks when a new folder escapes all rules because nobody wrote one for it.
+    # Fails if a new folder is exempt because it has no rules.
     def test_unknown_folder(self):
         self.refused("src/misc/a.cpp", "\n", "no layer")
 
-    # Breaks when a layer without torch may include torch, or a kernel may include another layer.
+    # Fails if a layer without torch may include torch, or a kernel may include another layer.
     def test_folders_without_torch(self):
         self.refused("src/text/tokenizer/bad.cpp", '#include "anyaccel/accelerator.h"\n', "free of torch")
         self.refused("src/kernels/simd/bad.h", "#include <ATen/core/Tensor.h>\n", "free of torch")
@@ -134,21 +139,21 @@ class CheckLayers(unittest.TestCase):
         self.refused("src/comm/shm/bad.h", '#include "anyaccel/accelerator.h"\n', "free of torch")
         self.accepted("src/comm/groups.cpp", '#include "anyaccel/accelerator.h"\n')
 
-    # Breaks when llm may include private headers of comm, an op or a kernel.
+    # Fails if llm may include private headers of comm, an op or a kernel.
     def test_llm_sees_public_headers(self):
         for header in ("comm/bad.h", "ops/adam/bad.h", "kernels/bad.h"):
             status, output = run({f"src/{header}": "#pragma once\n", "src/llm/bad.cpp": f'#include "{header}"\n'})
             self.assertEqual(status, 1, output)
             self.assertIn("llm may not include", output)
 
-    # Breaks when Python code may name a vendor's device.
+    # Fails if Python code may name a vendor's device.
     def test_device_name_in_python(self):
         self.refused("bindings/python/bad.py", 'if name == "cuda":\n    pass\n', "bindings/python/bad.py:1", '"cuda"')
         self.refused("bindings/python/cpu_accelerator.py", 'X = "cuda"\n', '"cuda"')
         self.accepted("bindings/python/cuda_accelerator.py", 'X = "cuda"\n')
         self.accepted("bindings/python/fine.py", 'import torch\nhost = "cpu"\ntext = "the cuda device"\n')
 
-    # Breaks when a long source fails the build, or is not mentioned.
+    # Fails if a long source is an error, or is not mentioned.
     def test_long_source_is_a_warning(self):
         status, output = run({"src/base/long.cpp": "\n" * 401})
         self.assertEqual(status, 0, output)

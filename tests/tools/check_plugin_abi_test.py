@@ -1,4 +1,6 @@
-"""tools/check_plugin_abi on this tree's descriptor, and on copies of it that break the promise in one way each."""
+"""tools/check_plugin_abi on this tree's descriptor, and on copies that each break the promise in
+one way.
+"""
 import subprocess
 import unittest
 
@@ -26,37 +28,37 @@ class CheckPluginAbi(ToolCase):
         for word in words:
             self.assertIn(word, output)
 
-    # Fails when the header of this tree does not keep what the record says, or is no C99.
+    # Fails if this tree's header does not match the record, or is not C99.
     def test_this_tree(self):
         status, output = self.run_tool(root=ROOT)
         self.assertEqual(status, 0, output)
 
-    # Fails when a field that changed its place goes unseen.
+    # Fails if a moved field goes unnoticed.
     def test_moved(self):
         self.edit(HEADER, ("  uint32_t abi_version;\n", ""), ("  uint32_t struct_size;\n", "  uint32_t abi_version;\n  uint32_t struct_size;\n"))
         self.refused("struct_size, released with ABI 1, moved", "abi_version, released")
 
-    # Fails when a field that became smaller goes unseen.
+    # Fails if a smaller field goes unnoticed.
     def test_shrank(self):
         self.edit(HEADER, ("  uint32_t flags;", "  uint16_t flags;"))
         self.refused("flags, released with ABI 1, moved or changed")
 
-    # Fails when a field that is gone goes unseen, also where another one has its place.
+    # Fails if a removed field goes unnoticed, also if another one has taken its place.
     def test_vanished(self):
         self.edit(HEADER, ("  const char* compiler_abi;", "  const char* compiler_kind;"))
         self.refused("the field compiler_abi vanished")
 
-    # Fails when the struct may end earlier.
+    # Fails if the struct may become shorter.
     def test_shorter(self):
         self.edit(HEADER, ("reserved[8]", "reserved[7]"))
         self.refused("the struct shrank from 120 to 112 bytes")
 
-    # Fails when a new field needs no line in the record.
+    # Fails if a new field needs no line in the record.
     def test_unrecorded(self):
         self.edit(HEADER, ("const void* reserved[8];", "const char* added;\n  const void* reserved[7];"))
         self.refused("8 bytes after offset 56 have no line")
 
-    # Fails when growing as it is meant is refused.
+    # Fails if a permitted extension is rejected.
     def test_grown(self):
         self.edit(HEADER, ("const void* reserved[8];", "const char* added;\n  const void* reserved[7];"),
                   ("ABI_VERSION 1\n", "ABI_VERSION 2\n"))
@@ -64,12 +66,12 @@ class CheckPluginAbi(ToolCase):
         status, output = self.run_tool()
         self.assertEqual(status, 0, output)
 
-    # Fails when a header that C cannot read passes.
+    # Fails if a header that is not valid C is accepted.
     def test_not_c(self):
         self.edit(HEADER, ("#include <stdint.h>\n", "#include <stdint.h>\nusing size = unsigned;\n"))
         self.refused("no C99")
 
-    # Fails when the record of a release can be rewritten.
+    # Fails if the record of a release can be changed.
     def test_released_record(self):
         git = ["git", "-C", str(self.root), "-c", "user.name=a", "-c", "user.email=a@b"]
         for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"], ["tag", "v0.1.0"]):

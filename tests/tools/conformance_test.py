@@ -1,4 +1,4 @@
-"""tools/conformance over a program that only says what it was asked."""
+"""tools/conformance with a fake program that records its calls."""
 import pathlib
 import subprocess
 import sys
@@ -41,7 +41,7 @@ class Conformance(unittest.TestCase):
             done = subprocess.run([sys.executable, "-B", ROOT / "tools/conformance", "--build", build, *options], capture_output=True, text=True)
             return done.returncode, done.stdout, [line.split() for line in log.read_text().splitlines()]
 
-    # Fails when a backend that does not conform, or cannot run, does not fail the whole.
+    # Fails if a backend that does not conform, or cannot run, does not fail the whole run.
     def test_exit_status(self):
         cache = "ANYACCEL_BACKENDS:STRING=cpu\nANYACCEL_SIM:BOOL=ON\n"
         self.assertEqual(self.judge(cache, "cpu", "sim")[0], 0)
@@ -52,13 +52,14 @@ class Conformance(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("no such device", said)
 
-    # Fails when a backend is left out, or runs without its stand-in.
+    # Fails if a backend is skipped, or runs without its stand-in.
     def test_all_have_their_stand_in(self):
         cache = "ANYACCEL_BACKENDS:STRING=cpu;one;two\nANYACCEL_SIM:BOOL=ON\n"
         self.assertEqual(self.judge(cache)[2], [["cpu", "-"], ["one", "one"], ["two", "two"], ["sim", "-"]])
 
-    # Fails when a backend whose place LibTorch keeps is judged or passed over in silence, when one is left out with a LibTorch
-    # that keeps none, or when the short run takes fewer than it can.
+    # Fails if a backend whose device type LibTorch occupies is judged or skipped silently, or
+    # skipped although LibTorch occupies none. Also fails if the short run takes fewer backends than
+    # possible.
     def test_places_that_libtorch_keeps(self):
         cache = "ANYACCEL_BACKENDS:STRING=cpu;one;two;three;four\nANYACCEL_SIM:BOOL=ON\n"
         for options in ((), ("--some",)):
@@ -69,7 +70,8 @@ class Conformance(unittest.TestCase):
         self.assertEqual([name for name, _ in self.judge(cache)[2]], ["cpu", "one", "two", "three", "four", "sim"])
         self.assertEqual([name for name, _ in self.judge(cache, "one", accelerator="another")[2]], ["one"])
 
-    # Fails when the short run is not cpu, sim and two others, or judges what cannot be without the simulated device.
+    # Fails if the short run is not cpu, sim and two others, or judges backends that need the
+    # simulated device in a build without it.
     def test_some(self):
         cache = "ANYACCEL_BACKENDS:STRING=cpu;one;two;three;four\n"
         names = [name for name, _ in self.judge(cache + "ANYACCEL_SIM:BOOL=ON\n", "--some")[2]]

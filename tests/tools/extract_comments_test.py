@@ -1,4 +1,4 @@
-"""tools/extract_comments, on headers made up here."""
+"""tools/extract_comments on headers written by the test."""
 import pathlib
 import subprocess
 import sys
@@ -44,7 +44,8 @@ class ExtractCommentsTest(unittest.TestCase):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    # Fails if wrapped lines stay apart, sentences stay together, or code, copyright notices, fragments and repetitions are taken.
+    # Fails if wrapped lines stay separate, sentences stay joined, or code, copyright notices,
+    # fragments and repetitions are included.
     def test_sentences(self):
         self.write("a/one.h", HEADER)
         self.write("two.hpp", "// Check that the sizes agree.\n// A sentence of its own here.\n")
@@ -57,7 +58,7 @@ class ExtractCommentsTest(unittest.TestCase):
                                   "// Check that the sizes agree.", "// The first item of a list", "// A second item of a list"],
                                  ["// A sentence of its own here."]])
 
-    # Fails if a run leaves texts of the run before it, which `train` would read as well.
+    # Fails if texts of an earlier run remain, which `train` would read too.
     def test_replaces_earlier_files(self):
         self.write("one.h", "// A sentence of its own here.\n")
         (self.folder / "out").mkdir()

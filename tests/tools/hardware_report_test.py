@@ -1,4 +1,6 @@
-"""tools/hardware_report with stand-ins for the programs that build and judge: what it runs, stores, repeats and writes."""
+"""tools/hardware_report with fake build and test programs: what it runs, stores, repeats and
+writes.
+"""
 import json
 import os
 import pathlib
@@ -8,7 +10,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Stands in for cmake: the build folder gets a cache and the kit's program.
+# A fake cmake that creates a cache and the kit's program in the build folder.
 CMAKE = """#!/bin/sh
 echo "cmake $*" >> "$LOG"
 [ "$1" = --preset ] && { mkdir -p "$BUILD/bin"; touch "$BUILD/CMakeCache.txt"; cp "$KIT" "$BUILD/bin/anyaccel_conformance"; }
@@ -23,7 +25,7 @@ counts = dict(passed=3, failed=0)
 case = dict(suite="memory", name="peak_resets", outcome=os.environ.get("OUTCOME", "passed"), message="seen")
 print(json.dumps(dict(cases=[case], summary=dict(required=counts, recommended=counts, optional=counts))))
 """
-# Stands in for Python with torch: loads every op.
+# A fake Python with torch that loads every op.
 PYTHON = """#!/bin/sh
 echo "python" >> "$LOG"
 echo "built and loaded in 0.1 s"
@@ -55,7 +57,7 @@ class HardwareReport(unittest.TestCase):
     def ran(self):
         return (self.folder / "log").read_text().splitlines()
 
-    # Fails when a part that passed is repeated, or one that failed is not.
+    # Fails if a part that passed is repeated, or one that failed is not.
     def test_resumes(self):
         (self.folder / "broken").touch()
         status, said, report = self.run_tool("--only", "conformance")
@@ -78,7 +80,8 @@ class HardwareReport(unittest.TestCase):
         self.assertIn("anyaccel_conformance --backend sim", page)
         self.assertIn("memory.peak_resets", page)
 
-    # Fails if a part continues after the time limit, or the report does not say that it must be resumed.
+    # Fails if a part continues after the time limit, or the report does not say that it must be
+    # resumed.
     def test_time_runs_out(self):
         status, said, report = self.run_tool("--only", "conformance", "--minutes", "0.3", KIT_SECONDS="60")
         self.assertEqual((status, report["parts"]["conformance"]["status"]), (3, "interrupted"), said)

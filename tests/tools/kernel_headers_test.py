@@ -1,4 +1,6 @@
-"""Each header of src/kernels compiles on its own: an editor can open it, and the order of includes does not matter."""
+"""Each header of src/kernels compiles on its own, so that editors can open it and the order of
+includes does not matter.
+"""
 import concurrent.futures
 import os
 import pathlib
@@ -22,7 +24,8 @@ INTRINSICS = """#if defined(__x86_64__)
 
 
 def find_compiler():
-    """The compiler of CXX, of the build directory, or the system's; None without one."""
+    """Return the compiler of CXX, of the build directory, or of the system; None if there is none.
+    """
     names = [os.environ.get("CXX")]
     cache = pathlib.Path(os.environ.get("ANYACCEL_BUILD_DIR", ""), "CMakeCache.txt")
     if cache.is_file():
@@ -41,12 +44,12 @@ class Tree:
         self.text = {name: (self.source / name).read_text() for name in self.headers}
 
     def compile(self, *options, text=None):
-        """What the compiler has to say; empty if there is no error."""
+        """Return the compiler's messages; empty if there is no error."""
         done = subprocess.run([self.compiler, "-std=c++20", "-w", "-I", self.source, *options], input=text, capture_output=True, text=True)
         return done.stderr if done.returncode else ""
 
     def closure(self, name, seen=None):
-        """The header and all that it includes."""
+        """Return the header and all headers that it includes."""
         seen = set() if seen is None else seen
         if name not in seen:
             seen.add(name)
@@ -55,7 +58,7 @@ class Tree:
         return seen
 
     def jobs(self):
-        """(header, options) of each compilation."""
+        """Yield (header, options) of each compilation."""
         wide = {"x86_64": "avx512", "aarch64": "neon"}.get(platform.machine())
         for name in self.headers:
             included = self.closure(name)
@@ -68,8 +71,8 @@ class Tree:
                 yield name, [*options, f"-DANYACCEL_ISA={wide}"]
 
     def errors(self):
-        """The first error of each header that does not compile on its own."""
-        # Parsing the intrinsics takes most of a header's time, so they are precompiled.
+        """Return the first error of each header that does not compile on its own."""
+        # Intrinsics are precompiled, because parsing them takes most of a header's time.
         (self.scratch / "intrinsics.h").write_text(INTRINSICS)
         self.compile("-x", "c++-header", self.scratch / "intrinsics.h", "-o", self.scratch / "intrinsics.h.gch")
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -89,14 +92,14 @@ class KernelHeaders(unittest.TestCase):
         self.addCleanup(shutil.rmtree, scratch)
         return Tree(root, scratch)
 
-    # Breaks when a header needs what only its includer has.
+    # Fails if a header depends on other headers that its includers happen to include.
     def test_headers_compile_alone(self):
         tree = self.tree(ROOT)
         self.assertGreater(len(list(tree.jobs())), 50)
         if errors := tree.errors():
             self.fail("headers that do not compile alone:\n" + "\n".join(f"{name}: {error}" for name, error in errors.items()))
 
-    # Breaks when the check no longer sees a fragment.
+    # Fails if the check no longer detects an incomplete header.
     def test_fragment_is_reported(self):
         root = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, root)
@@ -109,7 +112,7 @@ class KernelHeaders(unittest.TestCase):
         self.assertEqual(list(errors), ["kernels/fragment.h"], errors)
         self.assertIn("Vec", errors["kernels/fragment.h"])
 
-    # Breaks when two files have the same include guard, so that one of them is skipped.
+    # Fails if two files have the same include guard, so that one of them would be skipped.
     def test_guards_are_unique(self):
         for name, text in self.tree(ROOT).text.items():
             stem = name.removeprefix("kernels/").removesuffix(".h").removesuffix("_isa")

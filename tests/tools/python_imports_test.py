@@ -1,4 +1,4 @@
-"""Tests that the Python package has no import cycle, including imports inside functions."""
+"""The Python package has no import cycle, including imports inside functions."""
 import ast
 import pathlib
 import sys
@@ -78,12 +78,13 @@ def cycle_in(package):
 
 class PythonImports(unittest.TestCase):
 
-    # Breaks when modules of the package import each other, directly or indirectly. The order of imports would then matter.
+    # Fails if modules of the package import each other, directly or indirectly. The order of
+    # imports would then matter.
     def test_no_cycle(self):
         self.assertGreater(len(modules_of(PACKAGE)), 50)
         self.assertEqual(cycle_in(PACKAGE), [])
 
-    # Breaks when the search misses a cycle.
+    # Fails if the search misses a cycle.
     def test_finds_cycles(self):
         with tempfile.TemporaryDirectory() as folder:
             package = pathlib.Path(folder, "package")

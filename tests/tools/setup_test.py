@@ -1,4 +1,6 @@
-"""tools/setup: which torch it takes, and what it says before it downloads one. Nothing is installed: no index for pip, no apt-get."""
+"""tools/setup: the torch that it chooses, and its message before a download. Nothing is installed:
+pip has no index, and apt-get is unavailable.
+"""
 import importlib.util
 import os
 import pathlib
@@ -12,7 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 def put_torch(environment, version):
-    """What setup looks at in a torch, into the site-packages of a virtual environment; returns its folder."""
+    """Create the files that setup reads of torch in a virtual environment; return torch's folder.
+    """
     site = next((environment / "lib").glob("python*/site-packages"))
     (site / "torch/include/ATen").mkdir(parents=True)
     (site / "torch/share/cmake/Torch").mkdir(parents=True)
@@ -35,13 +38,15 @@ class Setup(unittest.TestCase):
             (self.folder / "bin" / name).chmod(0o755)
 
     def python(self, name, version=None):
-        """A virtual environment as a user has one, with a torch; returns the torch's folder."""
+        """Create a virtual environment, optionally with torch; return torch's folder."""
         environment = self.folder / name
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
         return put_torch(environment, version) if version else None
 
     def setup(self, name):
-        """Runs it with the Python of that environment first in PATH; returns its exit code, its words, and the torch that it chose."""
+        """Run setup with this environment's Python first in PATH; return (exit status, output,
+        chosen torch).
+        """
         variables = {key: value for key, value in os.environ.items()
                      if not key.startswith(("PIP_", "ANYACCEL_", "PYTHON")) and key not in ("Torch_DIR", "VIRTUAL_ENV")}
         variables |= {"PATH": f"{self.folder}/{name}/bin:{self.folder}/bin:{os.environ['PATH']}", "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": "/dev/null"}
@@ -50,7 +55,7 @@ class Setup(unittest.TestCase):
         chosen = answer.read_text().strip().removesuffix("/share/cmake/Torch") if answer.exists() else None
         return done.returncode, done.stdout + done.stderr, chosen
 
-    # Fails when the torch of the user's python3 is passed over, or one that was there earlier is kept in its place.
+    # Fails if the torch of the user's python3 is not used, or an earlier choice is kept instead.
     def test_takes_the_torch_of_python3(self):
         first, second = self.python("first", "2.11.0+cu130"), self.python("second", "2.12.1")
         for name, folder in (("first", first), ("second", second), ("first", first)):
@@ -59,14 +64,15 @@ class Setup(unittest.TestCase):
             self.assertIn(f"LibTorch: {folder}", said)
             seen = subprocess.run([self.folder / "tree/.venv/bin/python3", "-c", "import torch; print(torch.__path__[0])"], capture_output=True, text=True)
             self.assertEqual(seen.stdout.strip(), folder, seen.stderr)
-        # What an earlier setup installed stays, and that is said.
+        # Packages of an earlier setup are kept, and that is reported.
         own = put_torch(self.folder / "tree/.venv", "2.13.0")
         (self.folder / "tree/.cache/setup/torch").unlink()
         status, said, chosen = self.setup("second")
         self.assertEqual((status, chosen), (0, own), said)
         self.assertIn(f"not used: {second}", said)
 
-    # Fails when a download begins before its size is said, or a torch that does not fit is passed over without a word.
+    # Fails if a download starts before its size is printed, or an unsuitable torch is skipped
+    # silently.
     def test_says_the_size_before_it_downloads(self):
         self.python("old", "2.10.0")
         status, said, chosen = self.setup("old")

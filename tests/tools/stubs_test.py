@@ -1,4 +1,6 @@
-"""tools/stubs: what the header says reaches the stub and the docstrings, and what is missing or stale is said."""
+"""tools/stubs: the header's contents reach the stub and the docstrings, and missing or stale
+entries are reported.
+"""
 import unittest
 
 from tool_case import ToolCase
@@ -11,7 +13,7 @@ class Stubs(ToolCase):
     TOOL = "tools/stubs"
     COPIES = (HEADER, STUB)
 
-    # Breaks when --check passes on a stub that is not what the header says.
+    # Fails if --check accepts a stub that differs from the header.
     def test_check_finds_a_stale_stub(self):
         self.assertEqual(self.run_tool("--check"), (0, ""))
         self.change(HEADER, r"Waits until a device has finished", "Waits till a device has done")
@@ -19,7 +21,8 @@ class Stubs(ToolCase):
         self.assertEqual(status, 1)
         self.assertIn("not up to date", output)
 
-    # Breaks when a new method has no signature, type or description in the stub and in the table of docstrings.
+    # Fails if a new method lacks a signature, type or description in the stub and in the table of
+    # docstrings.
     def test_new_method_is_there(self):
         self.change(HEADER, r"^  std::int64_t get_rss\(\) const;\n",
                     "\\g<0>\n  /// Counts what is new here,\n  /// on one device.\n  /// torch.cuda: -. DeepSpeed: -.\n"
@@ -32,14 +35,14 @@ class Stubs(ToolCase):
         self.assertEqual(self.run_tool("--docstrings", table), (0, ""))
         self.assertIn('{"news",\n     R"doc(Counts what is new here, on one device.)doc"}', table.read_text())
 
-    # Breaks when a C++ type without a Python counterpart gets into the stub, or is left out without a word.
+    # Fails if a C++ type without a Python counterpart reaches the stub, or is skipped silently.
     def test_unknown_type_is_an_error(self):
         self.change(HEADER, r"^  std::int64_t get_rss\(\) const;", "  Strange get_rss() const;")
         status, output = self.run_tool()
         self.assertEqual(status, 1)
         self.assertRegex(output, HEADER + r":\d+: get_rss: no Python type for `Strange`; add it to TYPES or PYTHON")
 
-    # Breaks when what Python says in another way outlives the method.
+    # Fails if a Python-specific entry remains after its method is gone.
     def test_lost_method_is_an_error(self):
         self.change(HEADER, r"^  bool register_host_memory\(.*\n", "")
         status, output = self.run_tool()

@@ -1,4 +1,4 @@
-"""tools/test_all: the page of results, also when the parts were run one by one. Over a tree of its own with checks that do nothing."""
+"""tools/test_all: the page of results, also if parts run one by one, in a tree with fake checks."""
 
 import os
 import pathlib
@@ -40,7 +40,8 @@ class TestAll(unittest.TestCase):
         cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
         return {row[0]: row[1:] for row in cells}
 
-    # Breaks when a part that is run alone takes the rows of the others from the page, or the sum is not that of the rows.
+    # Fails if running one part removes other parts' rows from the page, or the total does not match
+    # the rows.
     def test_parts_one_by_one(self):
         self.assertEqual(self.run_parts("--only", "tree").returncode, 0)
         self.assertEqual(self.rows()["tree"][2:5], ["6", "0", "0"])
@@ -49,14 +50,14 @@ class TestAll(unittest.TestCase):
         self.assertEqual(self.run_parts("--only", "tree").returncode, 1)
         rows = self.rows()
         self.assertEqual(rows["tree"][2:5], ["5", "1", "0"])
-        self.run_parts("--only", "format")  # skipped where there is no clang-format
+        self.run_parts("--only", "format")  # skipped without clang-format
         rows = self.rows()
         self.assertEqual(rows["tree"][2:5], ["5", "1", "0"])
         self.assertEqual([int(n) for n in rows["all"][2:5]], [sum(int(rows[part][i]) for part in ("tree", "format")) for i in (2, 3, 4)])
         self.assertIn("- tree: `tools/methods --check` failed", (self.root / "docs/test-results.md").read_text())
 
-    # Breaks when a build folder that was configured without tests, for example by `make demo`, keeps that setting, or when the minimal
-    # build needs GoogleTest.
+    # Fails if a build folder configured without tests, for example by `make demo`, keeps that
+    # setting, or the minimal build needs GoogleTest.
     def test_configures_with_tests(self):
         cmake = self.root / "bin/cmake"
         cmake.parent.mkdir()
@@ -68,18 +69,18 @@ class TestAll(unittest.TestCase):
             subprocess.run([sys.executable, self.root / "tools/test_all", "--only", part], capture_output=True, env=environment)
             self.assertEqual("-DANYACCEL_BUILD_TESTS=ON" in (self.root / "cmake.txt").read_text(), has_tests, part)
 
-    # Breaks when what is to come first, because time may run out, does not.
+    # Fails if the parts that must run first, because time may run out, do not.
     def test_order(self):
         said = self.run_parts("--ci", "--only", "format,tree,format").stdout.splitlines()
         self.assertEqual([line.split()[0] for line in said if " passed " in line], ["format", "tree"])
 
-    # Breaks when a part that does not exist passes for a run without failures.
+    # Fails if an unknown part counts as a run without failures.
     def test_unknown_part(self):
         done = self.run_parts("--only", "tree,foo")
         self.assertEqual(done.returncode, 2)
         self.assertIn("no part 'foo'", done.stderr)
 
-    # Breaks when continuous integration changes the tree.
+    # Fails if continuous integration changes the tree.
     def test_no_page_with_ci(self):
         self.assertEqual(self.run_parts("--ci", "--only", "tree").returncode, 0)
         self.assertFalse((self.root / "docs/test-results.md").exists())

@@ -1,4 +1,4 @@
-"""A tool of this tree that is run on a copy of what it reads, with something changed there."""
+"""Base class for tests that run a tool on a modified copy of its input files."""
 import pathlib
 import re
 import shutil
@@ -11,7 +11,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class ToolCase(unittest.TestCase):
-    """A class names its TOOL and what it COPIES, files or folders of the tree; `self.root` is where the copies lie."""
+    """A subclass sets TOOL, and COPIES, the files or folders to copy; `self.root` is the folder
+    with the copies.
+    """
 
     TOOL = ""
     COPIES = ()
@@ -24,12 +26,12 @@ class ToolCase(unittest.TestCase):
             (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, self.root / name)
 
     def run_tool(self, *options, root=None):
-        """(exit status, all that it wrote)"""
+        """Return (exit status, output)."""
         done = subprocess.run([sys.executable, "-B", ROOT / self.TOOL, "--root", root or self.root, *options], capture_output=True, text=True)
         return done.returncode, done.stdout + done.stderr
 
     def change(self, name, pattern, replacement):
-        """Replaces what a regular expression finds first in a file."""
+        """Replace the first match of a regular expression in a file."""
         path = self.root / name
         text, count = re.subn(pattern, replacement, path.read_text(), count=1, flags=re.M)
         self.assertEqual(count, 1, pattern)

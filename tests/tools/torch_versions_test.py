@@ -1,4 +1,4 @@
-"""tools/torch_versions on a small build of its own, with folders in the place of torch."""
+"""tools/torch_versions on a small build, with folders that imitate torch."""
 import json
 import pathlib
 import shutil
@@ -27,7 +27,7 @@ class TorchVersions(unittest.TestCase):
         return folder
 
     def run_tool(self, sources, *torches):
-        """Each source is a command of the build that has torch's headers in reach."""
+        """Run the tool on a build that compiles each source with torch's headers."""
         entries = []
         for name, text in sources.items():
             source = self.folder / "build/src" / name
@@ -39,13 +39,15 @@ class TorchVersions(unittest.TestCase):
                               capture_output=True, text=True)
         return done.returncode, done.stdout + done.stderr
 
-    # Breaks when a source that fits the other version is not counted, or something is written into the build.
+    # Fails if a source compatible with the other version is not counted, or a file is written to
+    # the build.
     def test_fits(self):
         status, output = self.run_tool({"a.cpp": SOURCE, "b.cpp": SOURCE}, self.torch("2.11.0", "int thing();\n"))
         self.assertEqual((status, output.splitlines()), (0, ["torch 2.11.0: 2 sources compile, 0 do not, 0 skipped", "2 passed, 0 failed, 0 skipped"]))
         self.assertEqual(sorted(path.name for path in (self.folder / "build").iterdir()), ["compile_commands.json", "src"])
 
-    # Breaks when a source is compiled with the build's own headers, or one that does not fit goes unseen, or without the compiler's words.
+    # Fails if a source is compiled with the build's own headers, or an incompatible one is missed
+    # or lacks the compiler's message.
     def test_does_not_fit(self):
         status, output = self.run_tool({"a.cpp": SOURCE}, self.torch("2.11.0", "int thing(int);\n"))
         self.assertEqual(status, 1, output)
@@ -53,7 +55,8 @@ class TorchVersions(unittest.TestCase):
         self.assertIn("too few arguments", output)
         self.assertEqual(output.splitlines()[-1], "0 passed, 1 failed, 0 skipped")
 
-    # Breaks when what cannot be compiled on this machine at all is taken for a difference between versions.
+    # Fails if a source that this machine cannot compile at all counts as a difference between
+    # versions.
     def test_not_to_be_compiled_here(self):
         status, output = self.run_tool({"a.cpp": SOURCE, "b.cpp": "#include <no/such/vendor.h>\n"}, self.torch("2.11.0", "int thing();\n"))
         self.assertEqual(status, 0, output)

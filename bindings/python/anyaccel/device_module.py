@@ -33,6 +33,7 @@ def register(accelerator):
     if present is not None:
         if os.environ.get("SIM_STANDS_IN_FOR") and not hasattr(present, "_anyaccel"):
             _replace(present, _make(name, accelerator))
+            _allow_storages(name)
             if name in _torch.DETECTED_BY_IMPORT and _torch.imported_before and "ANYACCEL_SIM_LIBRARY" not in os.environ:
                 warnings.warn(f"torch was imported before the simulator could take the place of {name}, so torch.manual_seed() and "
                               f"random numbers on {name} fail; import anyaccel first, or run the program through "
@@ -55,6 +56,19 @@ def _replace(present, ours):
             random = getattr(present, "random", None)
             if isinstance(random, types.ModuleType) and hasattr(random, key):
                 setattr(random, key, value)
+
+
+def _allow_storages(name):
+    """Let torch.load() create storages on the device, which a torch built without that device rejects by name."""
+    make = torch._C.StorageBase.__new__
+
+    def new(cls, *args, **kwargs):
+        device = kwargs.get("device")
+        if device is not None and len(args) == 1 and isinstance(args[0], int) and torch.device(device).type == name:
+            return torch.empty(args[0], dtype=torch.uint8, device=device).untyped_storage()
+        return make(cls, *args, **kwargs)
+
+    torch.UntypedStorage.__new__ = staticmethod(new)
 
 
 def _make(name, accelerator):

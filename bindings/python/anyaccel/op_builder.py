@@ -1,7 +1,6 @@
 """Op builders, which know an op's sources and requirements, and load it. Names are DeepSpeed's."""
 
 import ctypes
-import ctypes.util
 import importlib
 import inspect
 import os
@@ -154,6 +153,8 @@ class OpBuilder(_native.OpBuilder):
     def has_function(self, funcname: str, libraries: "tuple[str, ...] | list[str]", library_dirs: "list[str] | None" = None,
                      verbose: bool = False) -> bool:
         """Return whether one of the shared libraries has a function. Opens the libraries, whereas DeepSpeed compiles a program."""
+        import ctypes.util  # not at the top: `import anyaccel` must not import it
+
         for library in libraries:
             places = [os.path.join(folder, f"lib{library}.so") for folder in library_dirs or ()] + [ctypes.util.find_library(library) or ""]
             for place in filter(None, places):

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "anyaccel/registry.h"
+#include "anyaccel/sdk/registration.h"
 #include "anyaccel/sdk/torch_backend.h"
 
 namespace anyaccel::python {

@@ -14,22 +14,25 @@ namespace py = pybind11;
 
 /// True on the thread that runs the kit, whose children ask Python backends: Python must know of each fork.
 thread_local bool judging = false;
+thread_local bool forking = false;
 thread_local PyGILState_STATE held;
 
 void before_fork() {
-  if (!judging) return;
+  // With the GIL, a case calls os.fork(), which runs Python's hooks itself; their locks are not recursive.
+  forking = judging && PyGILState_Check() == 0;
+  if (!forking) return;
   held = PyGILState_Ensure();  // or a child might find it taken by a thread that it has not
   PyOS_BeforeFork();
 }
 
 void in_parent() {
-  if (!judging) return;
+  if (!forking) return;
   PyOS_AfterFork_Parent();
   PyGILState_Release(held);
 }
 
 void in_child() {
-  if (!judging) return;
+  if (!forking) return;
   PyOS_AfterFork_Child();
   PyGILState_Release(held);
 }

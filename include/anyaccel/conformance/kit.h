@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "anyaccel/error.h"
+#include "anyaccel/export.h"
 
 namespace anyaccel {
 class Accelerator;
@@ -35,17 +36,17 @@ enum class Outcome {
   unexpected_pass,   ///< passed although listed as an expected failure: take it off the list. Counts as failed.
 };
 
-const char* to_string(Grade grade) noexcept;
-const char* to_string(Outcome outcome) noexcept;
+ANYACCEL_API const char* to_string(Grade grade) noexcept;
+ANYACCEL_API const char* to_string(Outcome outcome) noexcept;
 
 /// What a case throws to fail; expect() and its kin do it.
-class Failure : public std::runtime_error {
+class ANYACCEL_API Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 /// What a case throws when it does not apply to this backend or machine; the text is the reason.
-class Skip : public std::runtime_error {
+class ANYACCEL_API Skip : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
@@ -69,21 +70,21 @@ struct Case {
 };
 
 /// Adds a case. Returns true, so that it can initialize a constant. Call it before or at the beginning of main().
-bool register_case(Case item);
+ANYACCEL_API bool register_case(Case item);
 /// All cases, suites in the order in which they were first registered.
-const std::vector<Case>& all_cases();
+ANYACCEL_API const std::vector<Case>& all_cases();
 /// The same for the cases that `--speed` runs, which measure and call note().
-bool register_speed_case(Case item);
-const std::vector<Case>& all_speed_cases();
+ANYACCEL_API bool register_speed_case(Case item);
+ANYACCEL_API const std::vector<Case>& all_speed_cases();
 
 /// Attaches text to the running case's result even if it passes, for example a measured time.
-void note(const std::string& text);
+ANYACCEL_API void note(const std::string& text);
 
 /// Number of this process among the processes of a case, from 0.
-int process_number() noexcept;
+ANYACCEL_API int process_number() noexcept;
 /// Path of an initially empty file through which a case's processes can find each other, for example with c10d's
 /// FileStore. "" if there is one process.
-const std::string& meeting_file() noexcept;
+ANYACCEL_API const std::string& meeting_file() noexcept;
 
 /// Defines and registers a case: `ANYACCEL_CONFORMANCE_CASE(devices, count_is_stable, required) { ... accelerator ... }`.
 /// Optional arguments: `own_process`, `processes`, `before_start`.
@@ -110,7 +111,7 @@ void expect_equal(const Got& got, const Want& want, const std::string& what) {
 }
 
 /// Fails unless `body` throws `Error` with this code and a message of our form.
-void expect_error(ErrorCode code, const std::function<void()>& body, const std::string& what);
+ANYACCEL_API void expect_error(ErrorCode code, const std::function<void()>& body, const std::string& what);
 
 /// Runs what a backend may refuse: `Error` with code `unsupported` becomes Skip with its text.
 template <typename Body>
@@ -133,7 +134,7 @@ struct ListedCase {
 
 /// Reads a list: lines `unsupported PATTERN REASON...` or `expected-failure PATTERN REASON...`; `#` starts a comment.
 /// Throws `invalid_argument` with the line's number.
-std::vector<ListedCase> read_skip_list(std::istream& in, const std::string& name);
+ANYACCEL_API std::vector<ListedCase> read_skip_list(std::istream& in, const std::string& name);
 
 struct Options {
   std::string backend;                  ///< name in the registry; empty: as get_accelerator() chooses
@@ -155,9 +156,9 @@ struct OptionInfo {
   const char* value;  ///< what its value is called; null: a flag
   const char* text;
 };
-std::span<const OptionInfo> option_table() noexcept;
+ANYACCEL_API std::span<const OptionInfo> option_table() noexcept;
 /// Sets one; flags take "". Throws `invalid_argument`.
-void set_option(Options& options, const std::string& name, const std::string& value);
+ANYACCEL_API void set_option(Options& options, const std::string& name, const std::string& value);
 
 struct Result {
   std::string suite;
@@ -168,7 +169,7 @@ struct Result {
   double seconds = 0;
 };
 
-struct Report {
+struct ANYACCEL_API Report {
   std::string backend;
   std::string device;  ///< product name of device 0
   int device_count = 0;
@@ -188,17 +189,17 @@ struct Report {
 /// Runs the chosen cases in child processes, so that a crash or hang costs one case. The calling process
 /// starts no device and should not have started one: children are forked. Throws `Error` as get_accelerator() does
 /// when there is no such accelerator, `invalid_argument` for an unknown suite or when no case has such a name.
-Report run(const Options& options);
+ANYACCEL_API Report run(const Options& options);
 
-void write_text(std::ostream& out, const Report& report);
-void write_json(std::ostream& out, const Report& report);
-void write_junit(std::ostream& out, const Report& report);
-void write_markdown(std::ostream& out, const Report& report);
+ANYACCEL_API void write_text(std::ostream& out, const Report& report);
+ANYACCEL_API void write_json(std::ostream& out, const Report& report);
+ANYACCEL_API void write_junit(std::ostream& out, const Report& report);
+ANYACCEL_API void write_markdown(std::ostream& out, const Report& report);
 
 /// Runs and writes what the options ask for; 0 when the backend conforms, else 1.
-int run_and_write(const Options& options);
+ANYACCEL_API int run_and_write(const Options& options);
 /// The command line of the kit for programs of others: options as `anyaccel conformance` has them. Exit code as
 /// there: 0 conforms, 1 does not or failed, 2 wrong usage.
-int conformance_main(int argc, const char* const* argv);
+ANYACCEL_API int conformance_main(int argc, const char* const* argv);
 
 }  // namespace anyaccel::conformance

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::llm {
 
 /// Hyper-parameters of AdamW. All but `lr` are fixed at construction, and thus in captured graphs.
@@ -26,7 +28,7 @@ struct AdamWOptions {
 /// One step count serves all parameters; a parameter without gradient is left alone in that step.
 /// The moments have the dtype of their parameter: keep parameters in fp32 and compute under autocast.
 /// Uses the device's fused kernel where torch has one, otherwise ordinary ops. Not thread-safe.
-class AdamW {
+class ANYACCEL_API AdamW {
  public:
   /// What a checkpoint holds, in the order of the parameters. The tensors are the live ones, not copies.
   struct State {

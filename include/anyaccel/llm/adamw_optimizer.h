@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "anyaccel/export.h"
+#include "anyaccel/export.h"
 #include "anyaccel/llm/adamw.h"
 #include "anyaccel/optim.h"
 
@@ -23,7 +25,7 @@ namespace anyaccel::llm {
 /// Constructors and add_param_group() throw `invalid_argument` for options out of range, for adamw_mode(false) and
 /// bias_correction(false), and for parameters of a group that are not floating-point leaves on one device. Not
 /// thread-safe.
-class AdamWOptimizer : public torch::optim::Optimizer {
+class ANYACCEL_API AdamWOptimizer : public torch::optim::Optimizer {
  public:
   using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
 

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::llm {
 
 /// One turn of a conversation.
@@ -20,7 +22,7 @@ struct Message {
 /// The chat template of a Hugging Face folder: Jinja2, of which the subset in docs/reference/training.md is known, with the text that
 /// transformers' apply_chat_template gives. A template can read nothing but its variables and the time, and one that loops
 /// for ever or makes too much text is stopped. Thread-safe once made.
-class ChatTemplate {
+class ANYACCEL_API ChatTemplate {
  public:
   /// Reads chat_template.jinja, or else what tokenizer_config.json says, and the special tokens' names. Nothing when the
   /// folder has no template. Throws `corrupt` for what is no template and `unsupported` for what is outside the subset; both

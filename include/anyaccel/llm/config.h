@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::llm {
 
 /// How positions are scaled (transformers' modeling_rope_utils).
@@ -33,7 +35,7 @@ enum class Activation { silu, gelu, gelu_tanh, relu, relu2 };
 
 /// A model's sizes and what sets its family apart; the defaults are a Llama's. Plain data; `check()` says whether they
 /// fit together.
-struct ModelConfig {
+struct ANYACCEL_API ModelConfig {
   std::string model_type = "llama";
   std::int64_t vocab_size = 257;
   std::int64_t hidden_size = 256;

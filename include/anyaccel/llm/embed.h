@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::llm {
 
 struct EmbedOptions {
@@ -21,7 +23,7 @@ struct EmbedOptions {
 
 /// A BERT encoder whose weights lie on the current device of `get_accelerator()`, with the pooling and the normalization
 /// that its folder names. Copies share weights. Thread-safe once made.
-class Embedder {
+class ANYACCEL_API Embedder {
  public:
   /// Reads a Hugging Face folder: config.json (model_type bert), model.safetensors, whole or in shards, tokenizer.json; and
   /// what sentence-transformers puts beside them: modules.json, the pooling's config.json, sentence_bert_config.json,

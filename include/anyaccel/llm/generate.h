@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "anyaccel/error.h"
+#include "anyaccel/export.h"
 #include "anyaccel/llm/model.h"
 #include "anyaccel/llm/stop_condition.h"
 #include "anyaccel/llm/tokenizer.h"
@@ -31,7 +32,7 @@ struct SamplingOptions {
 /// `do_sample` the likeliest token is taken (temperature 0), and where top_k is left out it is 50. SamplingOptions{} where
 /// neither says anything of these. What the file asks
 /// for and is not there (beams, n-grams, suppressed tokens) is named in a warning. Throws `corrupt` naming file and key.
-SamplingOptions sampling_defaults(const std::filesystem::path& folder);
+ANYACCEL_API SamplingOptions sampling_defaults(const std::filesystem::path& folder);
 
 /// Guessing several tokens, which the model then checks in one pass. Tokens are chosen from the model's own logits by the
 /// draws that would choose them one by one, so the text is the same; where logits of one and of several rows are rounded
@@ -43,7 +44,7 @@ struct Speculation {
 };
 
 /// Throws `invalid_argument` naming the first id that means something else: a draft model must have the model's tokenizer.
-void check_draft_tokenizer(const Tokenizer& model, const Tokenizer& draft);
+ANYACCEL_API void check_draft_tokenizer(const Tokenizer& model, const Tokenizer& draft);
 
 struct GenerateOptions {
   std::int64_t max_new_tokens = 128;
@@ -54,7 +55,7 @@ struct GenerateOptions {
 
 enum class FinishReason { length, context, end_of_text, stop, interrupted };
 /// "length", "context", "end_of_text", "stop", "interrupted".
-const char* to_string(FinishReason reason) noexcept;
+ANYACCEL_API const char* to_string(FinishReason reason) noexcept;
 
 struct GenerateResult {
   std::string text;               ///< generated, without the prompt; empty without tokenizer
@@ -73,13 +74,14 @@ struct GenerateResult {
 /// `on_text` gets the text in pieces of whole UTF-8 characters, as soon as no stop string can begin in them;
 /// When `stop` requests it, generation ends with FinishReason::interrupted. Throws `invalid_argument` for an empty
 /// prompt, unknown ids, a prompt that is longer than the context, or options out of range.
-GenerateResult generate(const Model& model, const Tokenizer* tokenizer, const std::vector<std::int64_t>& prompt,
-                        const GenerateOptions& options, const std::function<void(std::string_view)>& on_text = {},
-                        StopCondition stop = {});
+ANYACCEL_API GenerateResult generate(const Model& model, const Tokenizer* tokenizer,
+                                     const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
+                                     const std::function<void(std::string_view)>& on_text = {},
+                                     StopCondition stop = {});
 
 /// The same with one model again and again. What the last prompt and answer computed is kept: a prompt that begins as they
 /// do, as a conversation's next one, costs only what is new. Copies nothing but the model's handle. Not thread-safe.
-class Generator {
+class ANYACCEL_API Generator {
  public:
   /// `tokenizer` may be null, and otherwise lives as long.
   explicit Generator(Model model, const Tokenizer* tokenizer = nullptr);
@@ -108,9 +110,10 @@ struct BatchResult {
 /// `interrupted`, and prompts that have not begun get no result. With `batch_size` 1, or with speculation, one prompt
 /// follows the other as with a Generator. Throws for what is wrong with the options; what is wrong with a prompt is its
 /// result's error.
-void generate_batch(const Model& model, const Tokenizer* tokenizer,
-                    const std::vector<std::vector<std::int64_t>>& prompts, const GenerateOptions& options,
-                    std::int64_t batch_size, const std::function<void(std::size_t, BatchResult)>& on_result,
-                    StopCondition stop = {});
+ANYACCEL_API void generate_batch(const Model& model, const Tokenizer* tokenizer,
+                                 const std::vector<std::vector<std::int64_t>>& prompts, const GenerateOptions& options,
+                                 std::int64_t batch_size,
+                                 const std::function<void(std::size_t, BatchResult)>& on_result,
+                                 StopCondition stop = {});
 
 }  // namespace anyaccel::llm

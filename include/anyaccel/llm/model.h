@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "anyaccel/llm/config.h"
 
 namespace anyaccel::llm {
@@ -26,7 +27,7 @@ struct LoadOptions {
 
 /// A Llama-architecture model whose weights lie on the current device of `get_accelerator()`. Copies share weights.
 /// Not thread-safe.
-class Model {
+class ANYACCEL_API Model {
  public:
   /// Reads a Hugging Face folder: config.json and model.safetensors, whole or in shards. `dtype`: what to compute in.
   /// Throws `not_found`, `io`, `unsupported` naming what is not Llama, or `corrupt` naming file and tensor.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "anyaccel/comm.h"
+#include "anyaccel/export.h"
 
 namespace torch::nn {
 class Module;
@@ -18,7 +19,7 @@ namespace anyaccel::llm {
 /// gathered: the same, with the outputs put together again. row: a part of the inputs, which are a column layer's outputs; results
 /// are added up. vocabulary: a part of an embedding's rows; a product with the same weight is gathered.
 enum class ModuleStyle { replicated, column, gathered, row, vocabulary };
-const char* to_string(ModuleStyle style) noexcept;
+ANYACCEL_API const char* to_string(ModuleStyle style) noexcept;
 
 struct ModuleRule {
   std::string pattern;  ///< of layers' names ("layers.*.fc1"), `*` for any characters
@@ -62,11 +63,12 @@ struct ModuleShard {
 /// and backward are the same on all ranks, in one order, with the same inputs. Gradients of replicated parameters are the same
 /// on all ranks, those of split ones are the slices of the whole's. Errors: `invalid_argument` for a rule that fits no layer, or
 /// whose layer cannot be split so, before anything is changed.
-std::vector<ModuleShard> tensor_parallel(torch::nn::Module& module, std::shared_ptr<comm::ProcessGroup> group,
-                                         const ModuleParallelOptions& options = {});
+ANYACCEL_API std::vector<ModuleShard> tensor_parallel(torch::nn::Module& module,
+                                                      std::shared_ptr<comm::ProcessGroup> group,
+                                                      const ModuleParallelOptions& options = {});
 
 /// What tensor_parallel() would do on a rank; changes nothing, needs no group.
-std::vector<ModuleShard> module_plan(const torch::nn::Module& module, int rank, int ranks,
-                                     const ModuleParallelOptions& options = {});
+ANYACCEL_API std::vector<ModuleShard> module_plan(const torch::nn::Module& module, int rank, int ranks,
+                                                  const ModuleParallelOptions& options = {});
 
 }  // namespace anyaccel::llm

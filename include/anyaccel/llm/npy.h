@@ -5,9 +5,11 @@
 
 #include <filesystem>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::llm {
 
 /// Writes a float32 tensor of any device. Throws `io`. Format: numpy.lib.format, version 1.0.
-void write_npy(const std::filesystem::path& path, const at::Tensor& tensor);
+ANYACCEL_API void write_npy(const std::filesystem::path& path, const at::Tensor& tensor);
 
 }  // namespace anyaccel::llm

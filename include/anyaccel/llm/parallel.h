@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "anyaccel/llm/model.h"
 
 namespace anyaccel::llm {
@@ -22,7 +23,8 @@ struct PlannedTensor {
 
 /// What Model::load_parallel() does with so many ranks and these options, and what it throws for it; no weight is read. The
 /// integers that a tied head has beside the embedding are not told.
-std::vector<PlannedTensor> parallel_plan(const std::filesystem::path& folder, int ranks,
-                                         const std::filesystem::path& plan_file = {}, const LoadOptions& options = {});
+ANYACCEL_API std::vector<PlannedTensor> parallel_plan(const std::filesystem::path& folder, int ranks,
+                                                      const std::filesystem::path& plan_file = {},
+                                                      const LoadOptions& options = {});
 
 }  // namespace anyaccel::llm

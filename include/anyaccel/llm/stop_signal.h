@@ -4,12 +4,14 @@
 #include <atomic>
 #include <chrono>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::llm {
 
 /// Makes the first SIGINT or SIGTERM set a flag instead of ending the process. The same signal a second or more later
 /// ends the process. Repetitions within the second are ignored, because a launcher forwards signals that its process
 /// group has already received. Only one object may exist at a time. The destructor restores the previous handlers.
-class StopSignal {
+class ANYACCEL_API StopSignal {
  public:
   enum class Watch {
     all,        ///< SIGINT and SIGTERM

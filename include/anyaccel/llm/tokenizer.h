@@ -8,13 +8,15 @@
 #include <string_view>
 #include <vector>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::llm {
 
 /// A tokenizer.json of a Hugging Face folder, with the ids and the text that the `tokenizers` library gives: byte-level
 /// and SentencePiece-style BPE, WordPiece, WordLevel and Unigram, and the steps around them that the file names.
 /// The file's truncation and padding settings are left to the caller, as in transformers. Thread-safe after
 /// construction.
-class Tokenizer {
+class ANYACCEL_API Tokenizer {
  public:
   /// Reads a folder's tokenizer.json. Throws `not_found`, `corrupt`, or `unsupported` naming the construct.
   [[nodiscard]] static Tokenizer load(const std::filesystem::path& folder);

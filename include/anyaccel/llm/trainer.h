@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "anyaccel/llm/config.h"
 #include "anyaccel/llm/stop_condition.h"
 
@@ -19,7 +20,7 @@ namespace anyaccel::llm {
 /// The demo's model: 5.1 million parameters with a vocabulary of 4096 tokens. It is wide and shallow, because two cores
 /// train such a model fastest, and its context of 128 tokens is short, which allows more updates per minute. Its
 /// positions rotate faster than Llama's (theta 300) to suit that context.
-ModelConfig demo_model();
+ANYACCEL_API ModelConfig demo_model();
 
 /// Training settings. With the defaults, a few million parameters beat an order-3 model in about a minute on two CPU
 /// cores.
@@ -96,7 +97,7 @@ struct TrainResult {
 /// In a job of several ranks (a launcher's WORLD_SIZE above 1) each makes one and calls run(): they train one model, each on its part of every
 /// batch, as one rank would on the whole of it, but for rounding. Rank 0 alone reads and writes `out`, and its clock counts; the data are read
 /// by all. What is reported is of all ranks and the same on each; `stop` on one of them stops all.
-class Trainer {
+class ANYACCEL_API Trainer {
  public:
   /// Reads the data, then makes the model or, with `resume`, reads it from `out`. Throws `invalid_argument` for options
   /// out of range, `not_found` or `io` for data, `unsupported` for a dtype that the accelerator lacks, `io` when `out`

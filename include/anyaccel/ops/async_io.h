@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "anyaccel/export.h"
 #include "anyaccel/ops/pin_memory.h"
 
 namespace anyaccel::ops {
@@ -16,10 +17,10 @@ class [[nodiscard]] AsyncIORequest {
  public:
   /// Returns when it is done; reads are in the tensor then. Throws `io` (full disk, failing disk, a file that ended before the
   /// range did: the message has path and place), `interrupted` after cancel(), `invalid_state` after fork().
-  void wait();
-  [[nodiscard]] bool done() const;
+  ANYACCEL_API void wait();
+  [[nodiscard]] ANYACCEL_API bool done() const;
   /// Blocks that the system has not begun are given up; those under way end by themselves, and until then memory is kept.
-  void cancel();
+  ANYACCEL_API void cancel();
 
  private:
   friend class AsyncIOHandle;
@@ -43,7 +44,7 @@ class [[nodiscard]] AsyncIORequest {
 ///
 /// Thread-safe; wait() counts what all threads began. A handle belongs to the process that made it: after fork() its calls
 /// are `invalid_state` in the child. Its destruction waits for what is under way.
-class AsyncIOHandle {
+class ANYACCEL_API AsyncIOHandle {
  public:
   /// block_size: bytes moved by one request to the system, up to 1 GiB. queue_depth: blocks under way in each thread, up to 4096.
   /// single_submit: each block is a system call of its own. overlap_events: a new block starts when any is done, not when all that were started

@@ -3,7 +3,6 @@
 
 #include <c10/util/Exception.h>
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,7 +10,8 @@
 #include "ATen/core/dispatch/Dispatcher.h"
 #include "anyaccel/accelerator.h"
 #include "anyaccel/error.h"
-#include "anyaccel/sdk/op_builder.h"
+#include "anyaccel/export.h"
+#include "anyaccel/op_builder.h"
 
 namespace anyaccel::ops {
 
@@ -35,10 +35,7 @@ inline bool has_kernel(const c10::OperatorHandle& op, const at::Tensor& tensor) 
 }
 
 /// For an optimizer made in C++: Python counts from 0 upwards.
-inline std::int64_t next_optimizer_id() {
-  static std::atomic<std::int64_t> last{0};
-  return --last;
-}
+ANYACCEL_API std::int64_t next_optimizer_id() noexcept;
 
 /// Calls, and makes an op's refusal ours: its text is `[op] what`.
 template <typename Call>

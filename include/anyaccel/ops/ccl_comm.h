@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "anyaccel/reduce_op.h"
 
 namespace c10d {
@@ -26,7 +27,7 @@ namespace anyaccel::ops {
 ///
 /// A function returns when its result is there. A rank of this machine whose process has ended is `unavailable` within seconds, one that does not
 /// come, or of another machine, is `timeout`; the object is then of no use (`invalid_state`). Thread-safe: calls of one object run one after the other. In a forked child `invalid_state`.
-class CCLComm {
+class ANYACCEL_API CCLComm {
  public:
   /// Called by all ranks, which meet in the store; it is the group's alone. `unavailable` on all of them when one cannot have oneCCL, with its
   /// reason; `timeout` when one does not come to the store.

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::ops {
 
 /// As DeepSpeedCPUAdagrad's. Decay is 0 or more.
@@ -25,7 +27,7 @@ struct CPUAdagradOptions {
 /// Results have the same bits for any number of threads, alignment and instruction set.
 ///
 /// Errors are `invalid_argument`; then nothing was changed. An object is for one thread at a time.
-class CPUAdagrad {
+class ANYACCEL_API CPUAdagrad {
  public:
   /// Loads the op first if need be, which may compile it: `build_failed` or `unavailable` when that cannot be.
   explicit CPUAdagrad(const CPUAdagradOptions& options = {});

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::ops {
 
 /// As torch.optim.AdamW's and DeepSpeedCPUAdam's.
@@ -31,7 +33,7 @@ struct CPUAdamOptions {
 /// where the formulas take them; the square of a gradient overflows from 1.8e19 on, as in torch.
 ///
 /// Errors are `invalid_argument`; then nothing was changed. An object is for one thread at a time.
-class CPUAdam {
+class ANYACCEL_API CPUAdam {
  public:
   /// Loads the op first if need be, which may compile it: `build_failed` or `unavailable` when that cannot be.
   explicit CPUAdam(const CPUAdamOptions& options = {});

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::ops {
 
 /// As DeepSpeedCPULion's. Decay is 0 or more.
@@ -26,7 +28,7 @@ struct CPULionOptions {
 /// Results have the same bits for any number of threads, alignment and instruction set.
 ///
 /// Errors are `invalid_argument`; then nothing was changed. An object is for one thread at a time.
-class CPULion {
+class ANYACCEL_API CPULion {
  public:
   /// Loads the op first if need be, which may compile it: `build_failed` or `unavailable` when that cannot be.
   explicit CPULion(const CPULionOptions& options = {});

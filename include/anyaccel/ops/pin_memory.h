@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::ops {
 
 /// Numbers of the process's pool of memory locked by the system; the accelerator's own allocator has
@@ -22,7 +24,7 @@ struct PinMemoryStats {
 
 /// DeepSpeed's pin_handle. Handles have no state of their own: memory belongs to the process. Thread-safe. The first one loads
 /// the op `PinMemoryBuilder`; its errors are those of OpBuilder::load().
-class PinHandle {
+class ANYACCEL_API PinHandle {
  public:
   PinHandle();
   /// A one-dimensional, uninitialized tensor of the example's dtype. On an accelerator that pins memory it comes from that

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 
+#include "anyaccel/export.h"
 #include "anyaccel/reduce_op.h"
 
 namespace c10d {
@@ -29,7 +30,7 @@ namespace anyaccel::ops {
 ///
 /// A peer that died is `unavailable` on every other rank within a second, one that does not come `timeout`; the object is then of
 /// no use. Thread-safe: calls of one object run one after the other. Not usable in a forked child.
-class ShareMemComm {
+class ANYACCEL_API ShareMemComm {
  public:
   /// Called by all ranks of the group. Loads the op `ShareMemCommBuilder`; its errors are those of OpBuilder::load().
   explicit ShareMemComm(const c10::intrusive_ptr<c10d::ProcessGroup>& group,

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::ops {
 
 /// Which blocks of keys each block of queries sees. Errors of constructors and make_layout() are `invalid_argument`. Objects do
@@ -21,7 +23,7 @@ namespace anyaccel::ops {
 /// single global blocks stop at the query's own block, in which it sees all keys. As defined by DeepSpeed, several global blocks
 /// side by side, and random blocks of `Variable`, may lie after it: give an attention mask where that must not be). `seed` chooses the random blocks: the same
 /// seed gives the same layout in C++ and Python and on all machines.
-class SparsityConfig {
+class ANYACCEL_API SparsityConfig {
  public:
   virtual ~SparsityConfig() = default;
   /// int64 [num_heads, seq_len / block, seq_len / block] of 0 and 1, on the host. `seq_len` is a multiple of `block`.
@@ -55,7 +57,7 @@ struct DenseSparsityOptions {
 };
 
 /// Every block.
-class DenseSparsityConfig : public SparsityConfig {
+class ANYACCEL_API DenseSparsityConfig : public SparsityConfig {
  public:
   explicit DenseSparsityConfig(std::int64_t num_heads, const DenseSparsityOptions& options = {});
 };
@@ -71,7 +73,7 @@ struct FixedSparsityOptions {
 };
 
 /// Windows one after the other, each represented by its last blocks, which all see (Child et al. 2019).
-class FixedSparsityConfig : public SparsityConfig {
+class ANYACCEL_API FixedSparsityConfig : public SparsityConfig {
  public:
   explicit FixedSparsityConfig(std::int64_t num_heads, const FixedSparsityOptions& options = {});
 };
@@ -89,7 +91,7 @@ struct VariableSparsityOptions {
 };
 
 /// Windows of given sizes, given global blocks, random ones.
-class VariableSparsityConfig : public SparsityConfig {
+class ANYACCEL_API VariableSparsityConfig : public SparsityConfig {
  public:
   explicit VariableSparsityConfig(std::int64_t num_heads, const VariableSparsityOptions& options = {});
 };
@@ -105,7 +107,7 @@ struct BigBirdSparsityOptions {
 };
 
 /// A sliding window, global and random blocks (Zaheer et al. 2020).
-class BigBirdSparsityConfig : public SparsityConfig {
+class ANYACCEL_API BigBirdSparsityConfig : public SparsityConfig {
  public:
   explicit BigBirdSparsityConfig(std::int64_t num_heads, const BigBirdSparsityOptions& options = {});
 };
@@ -120,7 +122,7 @@ struct BSLongformerSparsityOptions {
 };
 
 /// A sliding window and given global blocks, which see all and are seen by all (Beltagy et al. 2020, in blocks).
-class BSLongformerSparsityConfig : public SparsityConfig {
+class ANYACCEL_API BSLongformerSparsityConfig : public SparsityConfig {
  public:
   explicit BSLongformerSparsityConfig(std::int64_t num_heads, const BSLongformerSparsityOptions& options = {});
 };
@@ -132,7 +134,7 @@ struct LocalSlidingWindowSparsityOptions {
 };
 
 /// A sliding window alone.
-class LocalSlidingWindowSparsityConfig : public SparsityConfig {
+class ANYACCEL_API LocalSlidingWindowSparsityConfig : public SparsityConfig {
  public:
   explicit LocalSlidingWindowSparsityConfig(std::int64_t num_heads,
                                             const LocalSlidingWindowSparsityOptions& options = {});
@@ -156,12 +158,13 @@ struct SparseAttentionMasks {
 /// first, which is a pass over them. Loads the op first if need be. Errors: `invalid_argument`; `build_failed` or `unavailable` from loading.
 /// Thread-safe; torch's threads are used. The result does not depend on their number; gradients are the same in every run with as
 /// many threads, and up to 4 threads with any number. Differentiable once.
-at::Tensor sparse_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& layout,
-                            std::int64_t block, std::optional<double> scale = std::nullopt,
-                            const SparseAttentionMasks& masks = {});
+ANYACCEL_API at::Tensor sparse_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                         const at::Tensor& layout, std::int64_t block,
+                                         std::optional<double> scale = std::nullopt,
+                                         const SparseAttentionMasks& masks = {});
 
 /// DeepSpeed's module: makes the layout once, for `max_seq_length`, and uses its beginning for shorter sequences.
-class SparseSelfAttention {
+class ANYACCEL_API SparseSelfAttention {
  public:
   explicit SparseSelfAttention(std::shared_ptr<const SparsityConfig> config, std::string key_padding_mask_mode = "add",
                                std::string attn_mask_mode = "mul", std::int64_t max_seq_length = 2048);
@@ -180,7 +183,7 @@ class SparseSelfAttention {
 };
 
 /// The tensor with `value` appended along `dim` up to a whole number of blocks, and how many were appended.
-std::pair<at::Tensor, std::int64_t> pad_to_block_size(const at::Tensor& tensor, std::int64_t block, std::int64_t dim,
-                                                      double value = 0);
+ANYACCEL_API std::pair<at::Tensor, std::int64_t> pad_to_block_size(const at::Tensor& tensor, std::int64_t block,
+                                                                   std::int64_t dim, double value = 0);
 
 }  // namespace anyaccel::ops

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::ops {
 
 /// Options of a layer.
@@ -39,7 +41,7 @@ struct TransformerConfig {
 ///
 /// Errors are `invalid_argument`; `build_failed` or `unavailable` from loading the op. forward() may be called by several threads,
 /// unless dropouts are on and a seed is given; what changes the layer may not run beside it.
-class TransformerLayer {
+class ANYACCEL_API TransformerLayer {
  public:
   using Parameters = std::vector<std::pair<std::string, at::Tensor>>;
 

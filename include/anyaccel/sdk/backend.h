@@ -14,6 +14,7 @@
 #include "anyaccel/device.h"
 #include "anyaccel/dtype.h"
 #include "anyaccel/event.h"
+#include "anyaccel/export.h"
 #include "anyaccel/graph.h"
 #include "anyaccel/memory.h"
 #include "anyaccel/sdk/op_builder.h"
@@ -23,7 +24,7 @@
 namespace anyaccel::sdk {
 
 /// One event. Made by `StreamInterface::new_event`.
-class EventImpl {
+class ANYACCEL_API EventImpl {
  public:
   virtual ~EventImpl() = default;
   virtual void record(const Stream& stream) = 0;
@@ -45,7 +46,7 @@ class EventImpl {
 };
 
 /// One graph. Made by `GraphInterface::new_graph`. `Graph` keeps the order of calls right.
-class GraphImpl {
+class ANYACCEL_API GraphImpl {
  public:
   virtual ~GraphImpl() = default;
   virtual void capture_begin(std::optional<GraphPool> pool) = 0;
@@ -57,7 +58,7 @@ class GraphImpl {
   virtual GraphPool pool() const;
 };
 
-class DeviceInterface {
+class ANYACCEL_API DeviceInterface {
  public:
   virtual ~DeviceInterface() = default;
   /// Devices that this process may use. Never throws, makes no context.
@@ -76,14 +77,14 @@ class DeviceInterface {
   virtual DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const;
 };
 
-class RandomInterface {
+class ANYACCEL_API RandomInterface {
  public:
   virtual ~RandomInterface() = default;
   /// The device's default generator; seeding, state and offset go through it.
   virtual at::Generator default_generator(DeviceIndex index) const = 0;
 };
 
-class StreamInterface {
+class ANYACCEL_API StreamInterface {
  public:
   virtual ~StreamInterface() = default;
   virtual Stream current_stream(DeviceIndex index) const = 0;
@@ -97,7 +98,7 @@ class StreamInterface {
   virtual std::shared_ptr<EventImpl> new_event(DeviceIndex index, bool enable_timing);
 };
 
-class MemoryInterface {
+class ANYACCEL_API MemoryInterface {
  public:
   virtual ~MemoryInterface() = default;
   /// Bytes handed out. Optional: throws unsupported.
@@ -116,7 +117,7 @@ class MemoryInterface {
   virtual void unregister_host_memory(void* address);
 };
 
-class GraphInterface {
+class ANYACCEL_API GraphInterface {
  public:
   virtual ~GraphInterface() = default;
   /// Optional: throws unsupported with the reason.
@@ -125,7 +126,7 @@ class GraphInterface {
   virtual bool is_current_stream_capturing() const;
 };
 
-class OpsInterface {
+class ANYACCEL_API OpsInterface {
  public:
   virtual ~OpsInterface() = default;
   /// The builder of that class name for this backend, or null: `Accelerator` then answers with
@@ -134,7 +135,7 @@ class OpsInterface {
   virtual std::shared_ptr<OpBuilder> create_op_builder(const std::string& class_name);
 };
 
-class EnvironmentInterface {
+class ANYACCEL_API EnvironmentInterface {
  public:
   virtual ~EnvironmentInterface() = default;
   /// Opens a named range in the profiler. `domain` and `category` only where traits say so, else empty.
@@ -145,13 +146,13 @@ class EnvironmentInterface {
 };
 
 /// A backend: its traits and the interfaces above. `Accelerator` holds it for the process's life.
-class Backend : public DeviceInterface,
-                public RandomInterface,
-                public StreamInterface,
-                public MemoryInterface,
-                public GraphInterface,
-                public OpsInterface,
-                public EnvironmentInterface {
+class ANYACCEL_API Backend : public DeviceInterface,
+                             public RandomInterface,
+                             public StreamInterface,
+                             public MemoryInterface,
+                             public GraphInterface,
+                             public OpsInterface,
+                             public EnvironmentInterface {
  public:
   explicit Backend(Traits traits);
   ~Backend() override = default;

@@ -4,14 +4,15 @@
 #include <memory>
 #include <string>
 
+#include "anyaccel/export.h"
 #include "anyaccel/sdk/op_builder.h"
 
 namespace anyaccel::sdk {
 
 /// As make_op_builder(), from the text of a description itself; its sources lie below `folder`. Throws `corrupt` for the text.
-std::shared_ptr<OpBuilder> make_described_builder(const std::string& text, const std::string& folder,
-                                                  const OpBuilderOptions& options = {});
+ANYACCEL_API std::shared_ptr<OpBuilder> make_described_builder(const std::string& text, const std::string& folder,
+                                                               const OpBuilderOptions& options = {});
 /// The library that load() of such a builder, or of one from a file, opened: absolute. Empty before, and for other builders.
-std::string library_of(const OpBuilder& builder);
+ANYACCEL_API std::string library_of(const OpBuilder& builder);
 
 }  // namespace anyaccel::sdk

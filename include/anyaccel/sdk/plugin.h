@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "anyaccel/sdk/op_builder.h"
 #include "anyaccel/sdk/plugin_build.h"
 #include "anyaccel/sdk/traits.h"
@@ -22,7 +23,7 @@ namespace anyaccel::sdk {
 class Backend;
 
 /// Registration interface of a plugin. Valid while the registering function runs. Not thread-safe.
-class Plugin {
+class ANYACCEL_API Plugin {
  public:
   /// The traits of the text file beside the library. `probe` is null: the registry asks the file's own first.
   const Traits& traits() const noexcept { return traits_; }

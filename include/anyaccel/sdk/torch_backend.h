@@ -2,6 +2,7 @@
 // A vendor backend derives from it and overrides what torch cannot say generically.
 #pragma once
 
+#include "anyaccel/export.h"
 #include "anyaccel/sdk/backend.h"
 
 namespace anyaccel::sdk {
@@ -9,7 +10,7 @@ namespace anyaccel::sdk {
 /// Everything that can be forwarded to torch, once. Needs a device guard registered for the type;
 /// features beyond that (allocator statistics, host allocator, generators, graphs) are used where the
 /// type has them and refused by name where it has not.
-class TorchBackend : public Backend {
+class ANYACCEL_API TorchBackend : public Backend {
  public:
   /// Throws `unavailable` when the LibTorch of this process has no guard for the traits' device type.
   explicit TorchBackend(Traits traits);
@@ -43,6 +44,6 @@ class TorchBackend : public Backend {
 
 /// Looks for devices of a type the way the registry does: the traits' own probe first, then torch's guard.
 /// Answers 0 with the reason when the LibTorch of this process cannot drive the type.
-Probe probe_torch_device(const Traits& traits) noexcept;
+ANYACCEL_API Probe probe_torch_device(const Traits& traits) noexcept;
 
 }  // namespace anyaccel::sdk

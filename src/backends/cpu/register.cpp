@@ -1,4 +1,4 @@
-#include "anyaccel/registry.h"
+#include "anyaccel/sdk/registration.h"
 #include "backends/cpu/backend.h"
 #include "backends/cpu/communication.h"
 #include "backends/cpu/traits.h"

@@ -3,21 +3,13 @@
 #include <dlfcn.h>
 #include <torch/headeronly/version.h>
 
-#include <filesystem>
-
 #include "base/dynamic_library.h"
+#include "base/library_folder.h"
 #include "base/trusted_path.h"
 
 namespace anyaccel::backends::cuda {
 
 namespace {
-
-/// The folder of the library that this function is in.
-std::filesystem::path own_folder() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(&GraphLibrary::instance), &info) == 0 || info.dli_fname == nullptr) return {};
-  return std::filesystem::path(info.dli_fname).parent_path();
-}
 
 GraphLibrary open() {
   GraphLibrary found;
@@ -27,8 +19,8 @@ GraphLibrary open() {
     found.without_cuda = true;
     return found;
   }
-  const auto path =
-      env_library("ANYACCEL_CUDA_GRAPH_LIBRARY").value_or((own_folder() / "libanyaccel_cuda_graph.so").string());
+  const auto given = env_library("ANYACCEL_CUDA_GRAPH_LIBRARY");
+  const auto path = given ? *given : (own_library_folder("create_graph") / "libanyaccel_cuda_graph.so").string();
   const auto library = DynamicLibrary::try_open(path, &found.reason, DynamicLibrary::Unload::never);
   if (!library) return found;
   const auto version = library.find<AnyaccelCudaGraphTorchVersion*>("anyaccel_cuda_graph_torch_version");

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "backends/cuda/capability.h"
 #include "backends/cuda/nvml_symbols.h"
 #include "backends/cuda/visible_devices.h"
@@ -25,7 +26,7 @@ struct NvmlProperties {
 class Nvml {
  public:
   /// The library of this machine: libnvidia-ml.so.1, or what ANYACCEL_NVML_LIBRARY names. Never throws.
-  static const Nvml& instance() noexcept;
+  ANYACCEL_API static const Nvml& instance() noexcept;
   Nvml() noexcept;
 
   /// Empty when it can be used, else one sentence why not.
@@ -35,15 +36,15 @@ class Nvml {
   /// Throws `unavailable` with NVML's answer, as the other queries do.
   std::vector<PhysicalDevice> machine() const;
   /// UUIDs of the devices that this process sees (CUDA_VISIBLE_DEVICES), in NVML's order.
-  std::vector<std::string> visible_uuids() const;
+  ANYACCEL_API std::vector<std::string> visible_uuids() const;
   /// Whether visible_uuids() is surely CUDA's order too: CUDA_DEVICE_ORDER=PCI_BUS_ID, selection by UUID, or devices
   /// that do not differ. Otherwise CUDA puts the fastest first and devices must be matched by UUID.
-  bool order_is_certain() const;
+  ANYACCEL_API bool order_is_certain() const;
 
   /// Free and total bytes of a device or MIG instance, all processes counted. A MIG instance is asked itself:
   /// its device would refuse inside a container.
-  NvmlMemory memory(const std::string& uuid) const;
-  NvmlProperties properties(const std::string& uuid) const;
+  ANYACCEL_API NvmlMemory memory(const std::string& uuid) const;
+  ANYACCEL_API NvmlProperties properties(const std::string& uuid) const;
 
  private:
   struct Symbols {

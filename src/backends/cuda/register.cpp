@@ -1,4 +1,4 @@
-#include "anyaccel/registry.h"
+#include "anyaccel/sdk/registration.h"
 #include "anyaccel/sdk/torch_backend.h"
 #include "backends/cuda/backend.h"
 #include "backends/cuda/nvml.h"

@@ -1,4 +1,4 @@
-#include "anyaccel/registry.h"
+#include "anyaccel/sdk/registration.h"
 #include "backends/hpu/backend.h"
 #include "backends/hpu/traits.h"
 #include "backends/torch/vendor_library.h"

@@ -1,4 +1,4 @@
-#include "anyaccel/registry.h"
+#include "anyaccel/sdk/registration.h"
 #include "anyaccel/sdk/torch_backend.h"
 #include "backends/mps/backend.h"
 #include "backends/mps/traits.h"

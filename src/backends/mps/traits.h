@@ -1,11 +1,12 @@
 // What Apple GPUs says about itself without torch.
 #pragma once
 
+#include "anyaccel/export.h"
 #include "anyaccel/sdk/traits.h"
 
 namespace anyaccel::backends::mps {
 
 /// Traits of this backend. Thread-safe.
-const sdk::Traits& traits();
+ANYACCEL_API const sdk::Traits& traits();
 
 }  // namespace anyaccel::backends::mps

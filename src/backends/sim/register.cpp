@@ -1,4 +1,4 @@
-#include "anyaccel/registry.h"
+#include "anyaccel/sdk/registration.h"
 #include "anyaccel/sim.h"
 #include "backends/sim/backend.h"
 #include "backends/sim/traits.h"

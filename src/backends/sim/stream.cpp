@@ -3,14 +3,13 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
+#include <dlfcn.h>
 #include <pthread.h>
 
 #include <chrono>
 
 #include "backends/sim/device.h"
 #include "backends/sim/graph.h"
-
-extern "C" void omp_set_num_threads(int);  // of the OpenMP that LibTorch brings
 
 namespace anyaccel::backends::sim {
 
@@ -25,6 +24,13 @@ inline void relax() {
 #else
   std::this_thread::yield();
 #endif
+}
+
+/// Sets the number of OpenMP threads of this thread's kernels. LibTorch brings OpenMP under a file name of its own, so it
+/// is not linked.
+void set_openmp_threads(int count) {
+  static const auto set = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  if (set != nullptr) set(count);
 }
 
 void rest(double microseconds) {
@@ -122,7 +128,7 @@ void SimStream::stop() {
 
 void SimStream::work() {
   at::init_num_threads();
-  omp_set_num_threads(1);  // a stream is one engine; several of them must not fight for the cores
+  set_openmp_threads(1);  // a stream is one engine; several of them must not fight for the cores
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   c10::GradMode::set_enabled(false);
   std::deque<std::unique_ptr<Task>> batch;

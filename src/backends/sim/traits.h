@@ -1,9 +1,10 @@
 #pragma once
 
+#include "anyaccel/export.h"
 #include "anyaccel/sdk/traits.h"
 
 namespace anyaccel::backends::sim {
 
-const sdk::Traits& traits();
+ANYACCEL_API const sdk::Traits& traits();
 
 }  // namespace anyaccel::backends::sim

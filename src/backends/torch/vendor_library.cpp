@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "anyaccel/registry.h"
+#include "anyaccel/sdk/registration.h"
 #include "anyaccel/sdk/torch_backend.h"
 #include "backends/torch/python_query.h"
 #include "base/dynamic_library.h"

@@ -1,6 +1,6 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "anyaccel/registry.h"
+#include "anyaccel/sdk/registration.h"
 #include "anyaccel/sdk/torch_backend.h"
 #include "backends/xpu/backend.h"
 #include "backends/xpu/traits.h"

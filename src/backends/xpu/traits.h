@@ -1,11 +1,12 @@
 // What Intel GPUs says about itself without torch.
 #pragma once
 
+#include "anyaccel/export.h"
 #include "anyaccel/sdk/traits.h"
 
 namespace anyaccel::backends::xpu {
 
 /// Traits of this backend. Thread-safe.
-const sdk::Traits& traits();
+ANYACCEL_API const sdk::Traits& traits();
 
 }  // namespace anyaccel::backends::xpu

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel {
 
 struct BuildIdentity {
@@ -14,12 +16,12 @@ struct BuildIdentity {
 };
 
 /// Of this library. Thread-safe.
-const BuildIdentity& own_identity();
+ANYACCEL_API const BuildIdentity& own_identity();
 
 /// Why the two do not fit, all differences at once, each with both sides, and what to do; empty when they fit.
-std::string identity_mismatch(const BuildIdentity& plugin, const BuildIdentity& ours);
+ANYACCEL_API std::string identity_mismatch(const BuildIdentity& plugin, const BuildIdentity& ours);
 
 /// "none", "address", ... of ANYACCEL_SANITIZER_*; "unknown" for another number.
-const char* sanitizer_name(unsigned kind) noexcept;
+ANYACCEL_API const char* sanitizer_name(unsigned kind) noexcept;
 
 }  // namespace anyaccel

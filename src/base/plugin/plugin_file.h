@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "anyaccel/sdk/traits.h"
 #include "base/plugin/build_identity.h"
 
@@ -52,13 +53,13 @@ PluginFile parse_plugin_file(std::string_view text);
 PluginTraits plugin_traits(const PluginFile& file);
 
 /// True for what may be a plugin's name: a lower-case letter, then lower-case letters, digits, `_`; 2 to 32 in all.
-bool is_plugin_name(std::string_view name) noexcept;
+ANYACCEL_API bool is_plugin_name(std::string_view name) noexcept;
 
 /// True for names that a plugin may not have: those of AnyAccel's own backends, torch's device types, words that
 /// mean no accelerator.
-bool is_reserved_name(std::string_view name) noexcept;
+ANYACCEL_API bool is_reserved_name(std::string_view name) noexcept;
 
 /// Asks the file's own probe; nothing when it has none. Never throws.
-std::optional<sdk::Probe> probe_plugin(const PluginProbe& probe) noexcept;
+ANYACCEL_API std::optional<sdk::Probe> probe_plugin(const PluginProbe& probe) noexcept;
 
 }  // namespace anyaccel

@@ -1,6 +1,5 @@
 #include "base/plugin/search.h"
 
-#include <dlfcn.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "anyaccel/error.h"
 #include "base/file.h"
+#include "base/library_folder.h"
 #include "base/plugin/library_check.h"
 #include "base/trusted_path.h"
 #include "base/untrusted_text.h"
@@ -87,11 +87,11 @@ std::vector<PluginFolder> plugin_search_path() {
     if (const auto part = rest.substr(0, colon); !part.empty()) out.push_back({fs::path(part)});
     rest = colon == std::string_view::npos ? std::string_view() : rest.substr(colon + 1);
   }
-  Dl_info info{};
-  std::error_code error;
-  if (::dladdr(reinterpret_cast<void*>(&plugin_search_path), &info) != 0 && info.dli_fname != nullptr)
-    if (const auto own = fs::canonical(info.dli_fname, error); !error)
-      out.push_back({own.parent_path() / "anyaccel" / "plugins", /*required=*/false});
+  try {
+    out.push_back({own_library_folder("plugins") / "anyaccel" / "plugins", /*required=*/false});
+  } catch (const Error&) {
+    // Without a path of our libraries there is no folder next to them.
+  }
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "base/plugin/plugin_file.h"
 
 namespace anyaccel {
@@ -28,10 +29,10 @@ struct PluginFolder {
 
 /// ANYACCEL_PLUGIN_PATH (folders with ':' between them), then `anyaccel/plugins` beside our own libraries. The variable is
 /// not read in a program that runs with more rights than its user.
-std::vector<PluginFolder> plugin_search_path();
+ANYACCEL_API std::vector<PluginFolder> plugin_search_path();
 
 /// Inspects all plugins in these folders, in order, sorted by name within a folder. Rejects relative folders, and
 /// folders, text files and libraries that are not trusted (base/trusted_path.h). Never throws.
-std::vector<FoundPlugin> find_plugins(const std::vector<PluginFolder>& folders) noexcept;
+ANYACCEL_API std::vector<FoundPlugin> find_plugins(const std::vector<PluginFolder>& folders) noexcept;
 
 }  // namespace anyaccel

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "anyaccel/error.h"
+#include "anyaccel/export.h"
 #include "anyaccel/version.h"
 #include "base/log.h"
 #include "base/untrusted_text.h"
@@ -73,7 +74,7 @@ std::string for_output(std::string_view text) {
 }  // namespace anyaccel::cli
 
 /// What the front program calls. `argv[1]` is the subcommand. Returns the process's exit code.
-extern "C" __attribute__((visibility("default"))) int anyaccel_command_main(int argc, const char* const* argv) {
+extern "C" ANYACCEL_API int anyaccel_command_main(int argc, const char* const* argv) {
   using namespace anyaccel::cli;
   Context context;
   CLI::App app("Write a program that trains or runs a large language model once, run it on any accelerator",

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <memory>
 
+#include "anyaccel/export.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/report/report.h"
 
@@ -41,8 +42,7 @@ void add_report(CLI::App& command, Context& context) {
 
 /// The report of this process, for anyaccel.report() in Python. `versions`: a JSON object of what else has a version here. `take` gets the
 /// document as JSON, then as text; or why there is none, and the answer is 1.
-extern "C" __attribute__((visibility("default"))) int anyaccel_report(const char* versions, std::size_t width,
-                                                                      void (*take)(const char*)) {
+extern "C" ANYACCEL_API int anyaccel_report(const char* versions, std::size_t width, void (*take)(const char*)) {
   using namespace anyaccel::cli;
   try {
     Json report = collect_report();

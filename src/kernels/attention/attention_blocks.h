@@ -41,7 +41,7 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
 
   /// What the sums so far are to be multiplied with, and from where exponentials are taken.
   ANYACCEL_ON_BOTH Real again(int query, Real most, Real* from) const {
-    *from = most == -static_cast<Real>(HUGE_VAL) ? 0 : most;
+    *from = subtrahend(most);
     return attention_exp(m.shift[query] - *from);
   }
 
@@ -54,7 +54,7 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
       load_queries(lane, plan.own, own, false);
       clear_sums(lane);
       if (lane >= plan.own) return;
-      m.shift[lane] = -static_cast<Real>(HUGE_VAL);
+      m.shift[lane] = no_score<Real>;
       m.inverse[lane] = 0;
     });
     each_other(true, [&](std::int64_t begin) { forward_tile(begin); });
@@ -87,7 +87,7 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     });
     each([&](int lane) {
       const int query = lane >> parts_log();
-      Real most = -static_cast<Real>(HUGE_VAL);
+      Real most = no_score<Real>;
       for (int i = (lane & (parts() - 1)); i < plan.other; i += parts()) {
         const Real at = m.scores[query * m.score_row + i];
         most = most > at ? most : at;

@@ -1,16 +1,12 @@
 // Tiles of attention in a block's shared memory: which rows they have, how these come there, what their scores are. For the host too.
 #pragma once
 
-#include <cmath>
-
 #include "kernels/attention/attention_memory.h"
+#include "kernels/attention/running_softmax.h"
 #include "kernels/cuda/vectors.h"
 #include "kernels/transformer/dropout.h"
 
 namespace anyaccel::ops {
-
-ANYACCEL_ON_BOTH float attention_exp(float x) { return expf(x); }
-ANYACCEL_ON_BOTH double attention_exp(double x) { return exp(x); }
 
 /// What the steps share: rows of tiles, what is loaded and stored, scores.
 template <typename T, typename Real, typename Each>
@@ -159,14 +155,13 @@ struct AttentionTiles {
 
   /// The score of a query and a key, whose product this is; -inf where one of them is not there.
   ANYACCEL_ON_BOTH Real score(Real product, std::int64_t query, std::int64_t key) const {
-    constexpr Real nothing = -static_cast<Real>(HUGE_VAL);
-    if (query < 0 || key < 0) return nothing;
+    if (query < 0 || key < 0) return no_score<Real>;
     Real out = product * c.scale;
     for (const AttentionBias& bias : c.bias) {
       if (bias.kind == BiasKind::none) continue;
       const std::int64_t at = batch * bias.batch + head * bias.head + query * bias.row + key * bias.column;
       if (bias.kind == BiasKind::seen)
-        out = static_cast<const unsigned char*>(bias.at)[at] ? out : out + nothing;
+        out = static_cast<const unsigned char*>(bias.at)[at] ? out : out + no_score<Real>;
       else if (bias.kind == BiasKind::real)
         out += static_cast<const Real*>(bias.at)[at];
       else

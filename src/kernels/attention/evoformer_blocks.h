@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "kernels/attention/running_softmax.h"
 #include "kernels/optimizer/multi_tensor.h"
 
 namespace anyaccel::ops {
@@ -43,8 +44,6 @@ ANYACCEL_ON_BOTH std::int64_t evoformer_shared(std::int64_t dim) {
   return 6 * evoformer_block * dim + 2 * evoformer_block * evoformer_block + 4 * evoformer_block;
 }
 
-ANYACCEL_ON_BOTH float real_exp(float x) { return expf(x); }
-ANYACCEL_ON_BOTH double real_exp(double x) { return exp(x); }
 ANYACCEL_ON_BOTH float real_log(float x) { return logf(x); }
 ANYACCEL_ON_BOTH double real_log(double x) { return log(x); }
 
@@ -121,7 +120,7 @@ struct EvoformerBlock {
 
   /// The score of a query and a key, from their rows in shared memory; -inf where there is no such key.
   ANYACCEL_ON_BOTH Real score(const Real* query_row, const Real* key_row, std::int64_t query, std::int64_t key) const {
-    if (key >= c.keys || query >= c.queries) return -static_cast<Real>(HUGE_VAL);
+    if (key >= c.keys || query >= c.queries) return no_score<Real>;
     Real bias = 0;
     if (c.bias1.at) bias += static_cast<Real>(static_cast<const T*>(c.bias1.at)[offset(c.bias1, 0) + key]);
     if (c.bias2.at) bias += static_cast<Real>(static_cast<const T*>(c.bias2.at)[offset(c.bias2, query) + key]);
@@ -130,15 +129,14 @@ struct EvoformerBlock {
 
   /// One row of scores becomes exp(score - maximum); `shift` and `inverse` have the maximum and the sum so far.
   ANYACCEL_ON_BOTH void soften(int row) const {
-    constexpr Real nothing = -static_cast<Real>(HUGE_VAL);
     Real* const at = scores + row * tile;
     Real most = shift[row];
     for (int i = 0; i < tile; ++i) most = most > at[i] ? most : at[i];
-    const Real from = most == nothing ? 0 : most;
-    again[row] = real_exp(shift[row] - from);
+    const Real from = subtrahend(most);
+    again[row] = attention_exp(shift[row] - from);
     Real sum = inverse[row] * again[row];
     for (int i = 0; i < tile; ++i) {
-      at[i] = real_exp(at[i] - from);
+      at[i] = attention_exp(at[i] - from);
       sum += at[i];
     }
     shift[row] = most;
@@ -150,7 +148,7 @@ struct EvoformerBlock {
   ANYACCEL_ON_BOTH void softmax(bool with_values, const Then& then) const {
     each([&](int lane) {
       if (lane >= tile) return;
-      shift[lane] = -static_cast<Real>(HUGE_VAL);
+      shift[lane] = no_score<Real>;
       inverse[lane] = 0;
     });
     for (std::int64_t key = 0; key < c.keys; key += tile) {
@@ -192,14 +190,13 @@ struct EvoformerBlock {
       store(lane, sums, 1, c.out, first, c.queries);
       if (lane >= tile || first + lane >= c.queries) return;
       const Real sum = inverse[lane];
-      c.lse.at[offset(c.lse, first + lane)] = sum == 0 ? -static_cast<Real>(HUGE_VAL) : shift[lane] + real_log(sum);
+      c.lse.at[offset(c.lse, first + lane)] = sum == 0 ? no_score<Real> : shift[lane] + real_log(sum);
     });
   }
 
   /// Of each query what makes weights of its scores, exp(score + shift) * inverse, and the sum that its gradients share. Where `lse` is
   /// too large to say the sum exactly it is found again.
   ANYACCEL_ON_BOTH void prepare() const {
-    constexpr Real nothing = -static_cast<Real>(HUGE_VAL);
     each([&](int lane) {
       load(lane, c.q, first, c.queries, c.scale, a);
       if (lane == 0) *changes = 0;
@@ -207,7 +204,7 @@ struct EvoformerBlock {
     each([&](int lane) {
       if (lane >= tile || first + lane >= c.queries) return;
       const Real lse = c.lse.at[offset(c.lse, first + lane)];
-      if (lse != nothing && (lse > 128 || lse < -128)) *changes = 1;
+      if (lse != no_score<Real> && (lse > 128 || lse < -128)) *changes = 1;
     });
     const bool exact = *changes == 0;
     if (!exact) softmax(false, [] {});
@@ -217,7 +214,7 @@ struct EvoformerBlock {
       const Real lse = c.lse.at[offset(c.lse, query)];
       Real sum = inverse[lane], most = shift[lane];
       if (exact) {
-        sum = lse == nothing ? 0 : 1;
+        sum = lse == no_score<Real> ? 0 : 1;
         most = lse;
       }
       Real shared = 0;
@@ -256,7 +253,7 @@ struct EvoformerBlock {
       scores[i] = changes[i] = 0;
       if (query + row >= c.queries || key + column >= c.keys) continue;
       const Real at = score(a + row * c.dim, b + column * c.dim, query + row, key + column);
-      const Real weight = real_exp(at + shift[row]) * inverse[row];
+      const Real weight = attention_exp(at + shift[row]) * inverse[row];
       scores[i] = weight;
       changes[i] = weight * (product(e + row * c.dim, d + column * c.dim) + delta[row]);
     }

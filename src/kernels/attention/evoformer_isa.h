@@ -1,8 +1,10 @@
 // Attention of one head with two biases, in float and in double.
 //
-// Scores are [query][key], with keys along the vector, because both biases have this layout. Keys, and values in the
-// backward pass, are packed into panels, [dim][32 keys], which products read sequentially. A tile of queries visits the
-// keys in chunks; the softmax's maximum and sum are carried from chunk to chunk.
+// Scores are [query][key], with keys along the vector, because both biases and the gradient of one have this layout.
+// query_tile_isa.h, which has [key][query], is as fast forward (benchmarks/small_products.bench.py), but adds in another
+// order and needs heads of whole vectors. Keys, and values in the backward pass, are packed into panels, [dim][32 keys],
+// which products read sequentially. A tile of queries visits the keys in chunks; the softmax's maximum and sum are
+// carried from chunk to chunk.
 #if defined(ANYACCEL_ATTENTION_EVOFORMER_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_ATTENTION_EVOFORMER_ISA_H)
 #undef ANYACCEL_ATTENTION_EVOFORMER_ISA_H
@@ -11,8 +13,11 @@
 #endif
 
 #include "kernels/attention/evoformer.h"
+#include "kernels/simd/math_isa.h"
 #include "kernels/simd/products_isa.h"
 #include "kernels/simd/row_ends_isa.h"
+#include "kernels/simd/sums_isa.h"
+#include "kernels/simd/transpose_isa.h"
 #include "kernels/simd/vec.h"
 
 ANYACCEL_ISA_BEGIN
@@ -41,14 +46,6 @@ struct Packed {
   std::int64_t rows() const { return keys * width; }
 };
 
-inline Real greatest(Vec a) {
-  Real parts[Vec::width];
-  a.store(parts);
-  for (int step = Vec::width / 2; step; step /= 2)
-    for (int i = 0; i < step; ++i) parts[i] = parts[i] > parts[i + step] ? parts[i] : parts[i + step];
-  return parts[0];
-}
-
 /// to[row][column] = from[row][column] * factor, padded with zeros to `width` columns.
 template <typename S>
 void pack_rows(const S* from, std::int64_t from_row, std::int64_t rows, std::int64_t dim, std::int64_t width,
@@ -62,11 +59,7 @@ void pack_rows(const S* from, std::int64_t from_row, std::int64_t rows, std::int
 /// Makes panels of packed rows, padded with zeros after the last row.
 void pack_panels(const Real* from, std::int64_t rows, const Packed& sizes, Real* to) {
   for (std::int64_t first = 0; first < sizes.keys; first += panel, to += panel * sizes.dim)
-    for (std::int64_t row = 0; row < panel; ++row) {
-      const Real* const values = from + (first + row) * sizes.width;
-      const bool there = first + row < rows;
-      for (std::int64_t i = 0; i < sizes.dim; ++i) to[i * panel + row] = there ? values[i] : 0;
-    }
+    transpose_rows(from + first * sizes.width, sizes.width, least(panel, rows - first), panel, sizes.dim, 1, to, panel);
 }
 
 /// bias1 as `Real`: zeros if it is null, and -inf after the last key, which hides the padding.

@@ -1,4 +1,5 @@
-// Attention of one query over a cache.
+// Attention of one query over a cache. The panels of panel_attention.h take 3 times as long for one query
+// (benchmarks/small_products.bench.py).
 #if defined(ANYACCEL_DECODER_ATTENTION_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_ATTENTION_ISA_H)
 #undef ANYACCEL_DECODER_ATTENTION_ISA_H
@@ -6,10 +7,10 @@
 #define ANYACCEL_DECODER_ATTENTION_ISA_H
 #endif
 
-#include "kernels/decoder/row_vectors_isa.h"
 #include "kernels/decoder/rows.h"
-#include "kernels/decoder/sums_isa.h"
-#include "kernels/simd/products_isa.h"
+#include "kernels/simd/math_isa.h"
+#include "kernels/simd/row_ends_isa.h"
+#include "kernels/simd/sums_isa.h"
 #include "kernels/simd/vec.h"
 
 ANYACCEL_ISA_BEGIN
@@ -51,9 +52,10 @@ inline __attribute__((always_inline)) void mix(const T* values, std::int64_t dim
     store_some((sum[0][i] + sum[1][i]) * factor, out + d + i * Vec::width, vectors == 1 ? n : Vec::width);
 }
 
-/// Replaces the scores, after scale and soft cap, by e^(score - maximum) and returns their sum.
+/// Replaces the scores, after scale and soft cap, by e^(score - maximum) and returns their sum. Nothing is added to the
+/// scores, so unlike the softmax of masked attention it can multiply by log2(e) before it subtracts.
 inline float shares_of(float scale_by, float softcap, float* scores, std::int64_t count) {
-  Vec greatest = Vec::of(-infinity);
+  Vec most = Vec::of(-infinity);
   const Vec scale = Vec::of(scale_by * log2_e);
   each_vector(
       count, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
@@ -64,12 +66,9 @@ inline float shares_of(float scale_by, float softcap, float* scores, std::int64_
           s = minus(Vec::of(1), Vec::of(2) / (Vec::of(1) + e)) * Vec::of(softcap * log2_e);
         }
         store_some(s, scores + i, n);
-        if (n == Vec::width) greatest = max_of(greatest, s);
+        if (n == Vec::width) most = max_of(most, s);
       });
-  float most[Vec::width];
-  greatest.store(most);
-  float top = most[0];
-  for (const float each : most) top = each > top ? each : top;
+  float top = greatest(most);
   for (std::int64_t i = count / Vec::width * Vec::width; i < count; ++i) top = scores[i] > top ? scores[i] : top;
   const Vec below = Vec::of(top);
   Vec sum = Vec::of(0);

@@ -4,13 +4,12 @@
 #include <cstring>
 
 #include "kernels/decoder/decoder_pass.h"
+#include "kernels/decoder/scratch.h"
 
 namespace anyaccel::ops {
 namespace {
 
 constexpr std::int64_t task_bytes = 64 * 1024;  // of weights: far more than what it costs to take a task
-
-std::int64_t rounded(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
 
 std::int64_t bytes_of(const Matrix& m) {
   switch (m.format) {
@@ -63,11 +62,6 @@ DecoderPlan::DecoderPlan(const Decoder& d) {
     max_gathered = std::max(max_gathered, rows * prepared_bytes(experts.gate_up.format, experts.gate_up.inputs));
   }
   prepare(d.head.matrix, rows);
-  const auto place = [](std::int64_t& at, std::int64_t bytes) {
-    const std::int64_t begin = at;
-    at += rounded(bytes, 64);
-    return begin;
-  };
   shared = own = 0;
   qkv = place(shared, rows * qkv_columns * 4);
   mixed = place(shared, rows * mixed_columns * 4);

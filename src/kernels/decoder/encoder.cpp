@@ -5,17 +5,16 @@
 #include <cstring>
 
 #include "kernels/common/team.h"
+#include "kernels/decoder/panel_attention.h"
 #include "kernels/decoder/panel_partition.h"
 #include "kernels/decoder/panels.h"
+#include "kernels/decoder/scratch.h"
 
 namespace anyaccel::ops {
 namespace {
 
 constexpr std::int64_t query_block = 48;  // queries of a head that are done together: eight tiles
 constexpr std::int64_t row_block = 48;    // rows between which the next panel is asked for, at most
-
-std::int64_t rounded(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
-std::int64_t pieces(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
 
 /// Memory of a pass: what all threads share, and what each has for itself.
 struct Plan {
@@ -28,18 +27,13 @@ struct Plan {
       rows += length;
       longest = std::max(longest, length);
     }
-    const auto place = [](std::int64_t& at, std::int64_t bytes) {
-      const std::int64_t begin = at;
-      at += rounded(bytes, 64);
-      return begin;
-    };
     qkv = place(shared, rows * 3 * e.hidden * 4);
     mixed = place(shared, rows * e.hidden * 4);
     sum = place(shared, rows * e.hidden * 4);
     inner = place(shared, rows * e.inner * 4);
     panel = place(own, panel_bytes(Wide::f32, std::max(dim, longest)));
     widened = place(own, panel_scratch_bytes(dim));
-    products = place(own, std::max(rows, query_block) * panel_outputs * 4);
+    products = place(own, std::max(rows * panel_outputs, query_block * rounded(dim, panel_outputs)) * 4);
     scores = place(own, query_block * (rounded(longest, panel_outputs) + 1) * 4);
   }
 };
@@ -159,27 +153,21 @@ class Pass {
   /// The queries [first, first + query_block) of a head, of a text of `length` rows from `begin` on.
   void attend(std::int64_t head, std::int64_t begin, std::int64_t length, std::int64_t first) {
     const std::int64_t count = std::min(query_block, length - first), dim = plan_.dim;
-    const std::int64_t scores_row = rounded(length, panel_outputs);
-    const float* const queries = of_head(head, begin + first);
+    const std::int64_t scores_row = rounded(length, panel_outputs), mixed_row = rounded(dim, panel_outputs);
     const Matrix keys{Format::f32, length, dim, 0, of_head(e_.heads + head, begin), nullptr, nullptr};
-    const float* const values = of_head(2 * e_.heads + head, begin);
+    const PanelAttention panels{isa_, Wide::f32, panel_, widened_};
+    panels.score(keys, {of_head(head, begin + first), count, dim * 4}, scores_, scores_row);
     float* const sums = scores_ + query_block * scores_row;
-    for (std::int64_t p = 0; p < length; p += panel_outputs) {
-      make_panel(isa_, Wide::f32, keys, p, widened_, panel_);
-      multiply_panel(isa_, Wide::f32, panel_, dim, queries, dim * 4, count, scores_ + p, scores_row);
-    }
     const float scale = 1 / std::sqrt(static_cast<float>(dim));
     for (std::int64_t r = 0; r < count; ++r)
       sums[r] = attention_shares_row(isa_, scale, 0, scores_ + r * scores_row, length);
-    for (std::int64_t c = 0; c < dim; c += panel_outputs) {
-      make_turned_panel(isa_, Wide::f32, values, Element::f32, length, dim, c, panel_);
-      multiply_panel(isa_, Wide::f32, panel_, length, scores_, scores_row * 4, count, products_, panel_outputs);
-      for (std::int64_t r = 0; r < count; ++r) {
-        float* const to = mixed_ + (begin + first + r) * e_.hidden + head * dim + c;
-        const float factor = 1 / sums[r];
-        for (std::int64_t i = 0; i < std::min(panel_outputs, dim - c); ++i)
-          to[i] = products_[r * panel_outputs + i] * factor;
-      }
+    panels.mix(of_head(2 * e_.heads + head, begin), Element::f32, length, dim, {scores_, count, scores_row * 4},
+               products_, mixed_row);
+    for (std::int64_t r = 0; r < count; ++r) {
+      float* const to = mixed_ + (begin + first + r) * e_.hidden + head * dim;
+      const float* const from = products_ + r * mixed_row;
+      const float factor = 1 / sums[r];
+      for (std::int64_t i = 0; i < dim; ++i) to[i] = from[i] * factor;
     }
   }
 

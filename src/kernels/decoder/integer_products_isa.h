@@ -9,7 +9,7 @@
 
 #include "kernels/decoder/matrix.h"
 #include "kernels/decoder/prefetch_isa.h"
-#include "kernels/decoder/sums_isa.h"
+#include "kernels/simd/sums_isa.h"
 #include "kernels/simd/vec.h"
 #if defined(ANYACCEL_VNNI)
 #include "kernels/decoder/vnni_dot_isa.h"

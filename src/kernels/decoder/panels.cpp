@@ -1,6 +1,7 @@
 #include "kernels/decoder/panels.h"
 
 #include "kernels/decoder/integers.h"
+#include "kernels/decoder/scratch.h"
 
 #define ANYACCEL_KERNEL "kernels/decoder/panels_isa.h"
 #define ANYACCEL_KERNEL_BF16 "kernels/decoder/panels_bf16.h"
@@ -29,8 +30,6 @@ bool has_tiles() noexcept {
   return false;
 #endif
 }
-
-std::int64_t rounded(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
 
 Element element_of(Format format) {
   return format == Format::f32 ? Element::f32 : format == Format::bf16 ? Element::bf16 : Element::fp16;

@@ -11,6 +11,8 @@
 #include "kernels/decoder/panel_tiles_isa.h"
 #include "kernels/decoder/panels.h"
 #include "kernels/simd/element.h"
+#include "kernels/simd/products_isa.h"
+#include "kernels/simd/transpose_isa.h"
 #include "kernels/simd/vec.h"
 
 ANYACCEL_ISA_BEGIN
@@ -19,29 +21,6 @@ namespace {
 constexpr int strip_vectors = Vec::width == 8 ? 2 : 4;
 constexpr std::int64_t strip = strip_vectors * Vec::width;
 
-#if ANYACCEL_WIDTH >= 8
-typedef std::uint32_t Block __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
-/// Interleaves the first halves of a and b into `low`, and their second halves into `high`.
-inline void interleave(Block a, Block b, Block& low, Block& high) {
-#if ANYACCEL_WIDTH == 16
-  low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-  high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-#else
-  low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-  high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
-#endif
-}
-/// Transposes a square.
-inline __attribute__((always_inline)) void turn(Block (&rows)[ANYACCEL_WIDTH]) {
-  for (int step = 1; step < ANYACCEL_WIDTH; step *= 2) {
-    Block next[ANYACCEL_WIDTH];
-    for (int i = 0; i < ANYACCEL_WIDTH / 2; ++i)
-      interleave(rows[i], rows[i + ANYACCEL_WIDTH / 2], next[2 * i], next[2 * i + 1]);
-    for (int i = 0; i < ANYACCEL_WIDTH; ++i) rows[i] = next[i];
-  }
-}
-#endif
-
 /// to[i * to_row + r] = rows[r][i] for panel_group rows of words.
 constexpr int panel_group = 16;
 inline void turn_rows(const char* const (&rows)[panel_group], std::int64_t words, char* to, std::int64_t to_row) {
@@ -49,9 +28,9 @@ inline void turn_rows(const char* const (&rows)[panel_group], std::int64_t words
 #if ANYACCEL_WIDTH >= 8
   for (; i + ANYACCEL_WIDTH <= words; i += ANYACCEL_WIDTH)
     for (int g = 0; g < panel_group; g += ANYACCEL_WIDTH) {
-      Block block[ANYACCEL_WIDTH];
+      Row block[ANYACCEL_WIDTH];
       for (int r = 0; r < ANYACCEL_WIDTH; ++r) __builtin_memcpy(&block[r], rows[g + r] + 4 * i, sizeof block[r]);
-      turn(block);
+      transpose(block);
       for (int r = 0; r < ANYACCEL_WIDTH; ++r)
         __builtin_memcpy(to + 4 * ((i + r) * to_row + g), &block[r], sizeof block[r]);
     }
@@ -70,24 +49,6 @@ inline void floats_to(const T* from, std::int64_t count, float* to) {
   __builtin_memcpy(rest, from + i, static_cast<unsigned long>(count - i) * sizeof(T));
   Vec::load(static_cast<const T*>(rest)).store(values);
   __builtin_memcpy(to + i, values, static_cast<unsigned long>(count - i) * 4);
-}
-
-template <int rows>
-inline __attribute__((always_inline)) void panel_tile(const float* panel, std::int64_t inputs, const char* x,
-                                                      std::int64_t x_row, float* to, std::int64_t to_row) {
-  Vec sum[rows][strip_vectors];
-  for (auto& row : sum)
-    for (Vec& each : row) each = Vec::of(0);
-  for (std::int64_t k = 0; k < inputs; ++k, panel += strip) {
-    Vec w[strip_vectors];
-    for (int v = 0; v < strip_vectors; ++v) w[v] = Vec::load(panel + v * Vec::width);
-    for (int r = 0; r < rows; ++r) {
-      const Vec each = Vec::of(reinterpret_cast<const float*>(x + r * x_row)[k]);
-      for (int v = 0; v < strip_vectors; ++v) sum[r][v] = Vec::fma(each, w[v], sum[r][v]);
-    }
-  }
-  for (int r = 0; r < rows; ++r)
-    for (int v = 0; v < strip_vectors; ++v) sum[r][v].store(to + r * to_row + v * Vec::width);
 }
 
 }  // namespace
@@ -131,10 +92,12 @@ void turned_floats(const void* values, Element type, std::int64_t inputs, std::i
 
 void multiply_floats(const float* panel, std::int64_t inputs, const char* x, std::int64_t x_row, std::int64_t rows,
                      float* to, std::int64_t to_row) {
-  for (std::int64_t s = 0; s < panel_outputs; s += strip, panel += strip * inputs)
+  Product product = {
+      rows, strip, inputs, reinterpret_cast<const float*>(x), x_row / 4, panel, strip, to, to_row, nullptr, 1, 0, 0};
+  for (std::int64_t s = 0; s < panel_outputs; s += strip, product.b += strip * inputs, product.c += strip)
     each_tile(
         rows, [&](std::int64_t r, auto step) __attribute__((always_inline)) {
-          panel_tile<decltype(step)::value>(panel, inputs, x + r * x_row, x_row, to + r * to_row + s, to_row);
+          multiply_tile<false, false, decltype(step)::value, strip_vectors, 1>(product, r, 0);
         });
 }
 

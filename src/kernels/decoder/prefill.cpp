@@ -4,17 +4,16 @@
 #include <cstring>
 
 #include "kernels/common/team.h"
+#include "kernels/decoder/panel_attention.h"
 #include "kernels/decoder/panel_partition.h"
 #include "kernels/decoder/panels.h"
+#include "kernels/decoder/scratch.h"
 
 namespace anyaccel::ops {
 namespace {
 
 constexpr std::int64_t max_scores = 256 * 1024;  // of a block of queries: 1 MiB
 constexpr std::int64_t max_block = 64;           // queries of a block, of all heads that share a key
-
-std::int64_t rounded(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
-std::int64_t pieces(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
 
 /// Memory of a pass: what all threads share, and what each has for itself.
 struct Plan {
@@ -44,11 +43,6 @@ struct Plan {
     scores_row = rounded(seen, panel_outputs) + panel_outputs;
     shares_row = wide_row_bytes(wide, seen + 1);
     dim = rounded(d.head_dim, panel_outputs);
-    const auto place = [](std::int64_t& at, std::int64_t bytes) {
-      const std::int64_t begin = at;
-      at += rounded(bytes, 64);
-      return begin;
-    };
     normed = place(shared, rows * normed_row);
     qkv = place(shared, rows * qkv_columns * 4);
     mixed = place(shared, rows * mixed_row);
@@ -222,11 +216,8 @@ class Pass {
                           : cache.keys.type == Element::bf16 ? Format::bf16
                                                              : Format::fp16;
     const Matrix all_keys{format, seen, d_.head_dim, 0, keys, nullptr, nullptr};
-    for (std::int64_t p = 0; p < seen; p += panel_outputs) {
-      make_panel(isa_, plan_.wide, all_keys, p, widened_, panel_);
-      multiply_panel(isa_, plan_.wide, panel_, d_.head_dim, queries, plan_.query_row, rows, scores + p,
-                     plan_.scores_row);
-    }
+    const PanelAttention panels{isa_, plan_.wide, panel_, widened_};
+    panels.score(all_keys, {queries, rows, plan_.query_row}, scores, plan_.scores_row);
     for (std::int64_t r = 0; r < rows; ++r) {
       float* const row = scores + r * plan_.scores_row;
       const std::int64_t last = first + r / heads + segment.past + 1 - begin;
@@ -236,10 +227,7 @@ class Pass {
       std::fill(row + last, row + seen + seen % 2, 0.0F);
       widen_row(isa_, plan_.wide, row, seen, shares + r * plan_.shares_row);
     }
-    for (std::int64_t c = 0; c < d_.head_dim; c += panel_outputs) {
-      make_turned_panel(isa_, plan_.wide, values, cache.values.type, seen, d_.head_dim, c, panel_);
-      multiply_panel(isa_, plan_.wide, panel_, seen, shares, plan_.shares_row, rows, mixed + c, plan_.dim);
-    }
+    panels.mix(values, cache.values.type, seen, d_.head_dim, {shares, rows, plan_.shares_row}, mixed, plan_.dim);
     for (std::int64_t r = 0; r < rows; ++r) {
       float* const row = mixed + r * plan_.dim;
       const float factor = 1 / sums[r];

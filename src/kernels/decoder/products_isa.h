@@ -1,7 +1,8 @@
 // Products of few rows with a matrix.
 //
 // Weights are read from memory once, in order, and multiplied with all rows while they are in the cache. The order of a
-// product's sum does not depend on the other rows: Vec::width partial sums, whose halves are then added.
+// product's sum does not depend on the other rows: Vec::width partial sums, whose halves are then added. The tiles of
+// simd/products_isa.h take 2.5 times as long for one row of this layout (benchmarks/small_products.bench.py).
 #if defined(ANYACCEL_DECODER_PRODUCTS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_PRODUCTS_ISA_H)
 #undef ANYACCEL_DECODER_PRODUCTS_ISA_H
@@ -12,8 +13,8 @@
 #include "kernels/decoder/integer_products_isa.h"
 #include "kernels/decoder/matrix.h"
 #include "kernels/decoder/prefetch_isa.h"
-#include "kernels/decoder/sums_isa.h"
 #include "kernels/simd/element.h"
+#include "kernels/simd/sums_isa.h"
 #include "kernels/simd/vec.h"
 
 ANYACCEL_ISA_BEGIN

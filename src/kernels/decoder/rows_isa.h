@@ -8,11 +8,11 @@
 #endif
 
 #include "kernels/decoder/attention_isa.h"
-#include "kernels/decoder/row_vectors_isa.h"
 #include "kernels/decoder/rows.h"
-#include "kernels/decoder/sums_isa.h"
+#include "kernels/simd/math_isa.h"
 #include "kernels/simd/normal_isa.h"
-#include "kernels/simd/products_isa.h"
+#include "kernels/simd/row_ends_isa.h"
+#include "kernels/simd/sums_isa.h"
 #include "kernels/simd/vec.h"
 
 ANYACCEL_ISA_BEGIN

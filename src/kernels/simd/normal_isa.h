@@ -6,7 +6,7 @@
 #define ANYACCEL_SIMD_NORMAL_ISA_H
 #endif
 
-#include "kernels/simd/products_isa.h"
+#include "kernels/simd/math_isa.h"
 #include "kernels/simd/vec.h"
 
 #if !ANYACCEL_DOUBLE

@@ -11,22 +11,51 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-/// Loads n elements and sets the others to 0.
+#if ANYACCEL_WIDTH == 16
+inline __mmask16 first_lanes(std::int64_t n) { return static_cast<__mmask16>((1U << n) - 1U); }
+/// to[0..width) = the first n elements, then zeros.
+inline void pad(const float* from, std::int64_t n, float* to) {
+  _mm512_storeu_ps(to, _mm512_maskz_loadu_ps(first_lanes(n), from));
+}
+template <typename S>
+inline void pad(const S* from, std::int64_t n, S* to) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_maskz_loadu_epi16(first_lanes(n), from));
+}
+inline void copy(const float* from, std::int64_t n, float* to) {
+  _mm512_mask_storeu_ps(to, first_lanes(n), _mm512_loadu_ps(from));
+}
+template <typename S>
+inline void copy(const S* from, std::int64_t n, S* to) {
+  _mm256_mask_storeu_epi16(to, first_lanes(n), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
+#else
+/// to[0..width) = the first n elements, then zeros.
+template <typename S>
+inline void pad(const S* from, std::int64_t n, S* to) {
+  for (int i = 0; i < Vec::width; ++i) to[i] = i < n ? from[i] : S{};
+}
+template <typename S>
+inline void copy(const S* from, std::int64_t n, S* to) {
+  for (std::int64_t i = 0; i < n; ++i) to[i] = from[i];
+}
+#endif
+
+/// Loads n elements, at least one, and sets the others to 0.
 template <typename S>
 inline Vec load_some(const S* from, std::int64_t n) {
-  if (n >= Vec::width) return Vec::load(from);
+  if (Vec::width == 1 || n >= Vec::width) return Vec::load(from);
   S full[Vec::width];
-  for (int i = 0; i < Vec::width; ++i) full[i] = i < n ? from[i] : S{};
+  pad(from, n, full);
   return Vec::load(full);
 }
 
 /// Stores the first n elements.
 template <typename S>
 inline void store_some(Vec a, S* to, std::int64_t n) {
-  if (n >= Vec::width) return a.store(to);
+  if (Vec::width == 1 || n >= Vec::width) return a.store(to);
   S full[Vec::width];
   a.store(full);
-  for (std::int64_t i = 0; i < n; ++i) to[i] = full[i];
+  copy(full, n, to);
 }
 
 /// Calls function(column, elements) for each vector of a row.
@@ -35,15 +64,6 @@ inline __attribute__((always_inline)) void each_vector(std::int64_t columns, con
   std::int64_t i = 0;
   for (; i + Vec::width <= columns; i += Vec::width) function(i, std::int64_t{Vec::width});
   if (i < columns) function(i, columns - i);
-}
-
-/// The sum of the elements.
-inline Real total(Vec a) {
-  Real parts[Vec::width];
-  a.store(parts);
-  for (int step = Vec::width / 2; step; step /= 2)
-    for (int i = 0; i < step; ++i) parts[i] += parts[i + step];
-  return parts[0];
 }
 
 }  // namespace

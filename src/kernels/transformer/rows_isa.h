@@ -8,6 +8,7 @@
 
 #include "kernels/simd/normal_isa.h"
 #include "kernels/simd/row_ends_isa.h"
+#include "kernels/simd/sums_isa.h"
 #include "kernels/simd/vec.h"
 #include "kernels/transformer/dropout.h"
 #include "kernels/transformer/rows.h"

@@ -2,14 +2,15 @@
 //
 // The weight is read from memory once; each element is multiplied with all rows while it is in a register or in the
 // first-level cache.
-#if defined(ANYACCEL_TRANSFORMER_FEW_ROWS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
-#if defined(ANYACCEL_TRANSFORMER_FEW_ROWS_ISA_H)
-#undef ANYACCEL_TRANSFORMER_FEW_ROWS_ISA_H
+#if defined(ANYACCEL_TRANSFORMER_SKINNY_GEMM_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_TRANSFORMER_SKINNY_GEMM_ISA_H)
+#undef ANYACCEL_TRANSFORMER_SKINNY_GEMM_ISA_H
 #else
-#define ANYACCEL_TRANSFORMER_FEW_ROWS_ISA_H
+#define ANYACCEL_TRANSFORMER_SKINNY_GEMM_ISA_H
 #endif
 
 #include "kernels/simd/products_isa.h"
+#include "kernels/simd/transpose_isa.h"
 #include "kernels/simd/vec.h"
 #include "kernels/transformer/skinny_gemm.h"
 
@@ -21,26 +22,14 @@ constexpr std::int64_t near_outputs = 64;  // rows of the weight whose strip sta
 
 inline std::int64_t padded_rows(const SkinnyGemm& p) { return (p.rows + block - 1) / block * block; }
 
-/// to[j][i] = from[i][j] for a block of 16 x 16. Rows of `from` after the first n count as zeros.
-inline void transpose_block(const float* from, std::int64_t from_row, std::int64_t n, float* to, std::int64_t to_row) {
-  float here[block][block];
-  for (std::int64_t i = 0; i < block; ++i)
-    for (std::int64_t j = 0; j < block; j += Vec::width)
-      (i < n ? Vec::load(from + i * from_row + j) : Vec::of(0)).store(here[i] + j);
-  for (std::int64_t j = 0; j < block; ++j) {
-    float column[block];
-    for (std::int64_t i = 0; i < block; ++i) column[i] = here[i][j];
-    for (std::int64_t i = 0; i < block; i += Vec::width) Vec::load(column + i).store(to + j * to_row + i);
-  }
-}
-
 }  // namespace
 
 void pack(const SkinnyGemm& p, const float* from, std::int64_t begin, std::int64_t end, float* packed) {
   const std::int64_t rows = padded_rows(p);
   for (std::int64_t row = 0; row < rows; row += block)
     for (std::int64_t input = begin; input < end; input += block)
-      transpose_block(from + row * p.inputs + input, p.inputs, p.rows - row, packed + input * rows + row, rows);
+      transpose_rows(from + row * p.inputs + input, p.inputs, p.rows - row, block, block, 1,
+                     packed + input * rows + row, rows);
 }
 
 void forward(const SkinnyGemm& p, const float* packed, const float* bias, std::int64_t output, float* to) {
@@ -51,7 +40,7 @@ void forward(const SkinnyGemm& p, const float* packed, const float* bias, std::i
   for (std::int64_t row = 0; row < rows; row += block)
     for (std::int64_t i = 0; i < skinny_gemm_outputs; i += block) {
       float here[block][block];
-      transpose_block(products + i * rows + row, rows, block, here[0], block);
+      transpose_rows(products + i * rows + row, rows, block, block, block, 1, here[0], block);
       for (std::int64_t r = 0; r < block && row + r < p.rows; ++r)
         for (std::int64_t j = 0; j < block; j += Vec::width) {
           const Vec value = Vec::load(here[r] + j);

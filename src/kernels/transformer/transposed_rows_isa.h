@@ -1,4 +1,5 @@
-// Products of few rows with a weight [inputs][outputs]: sums of the weight's rows.
+// Products of few rows with a weight [inputs][outputs]: sums of the weight's rows. The tiles of simd/products_isa.h take
+// 1.2 times as long (benchmarks/small_products.bench.py), and only float32 and whole vectors.
 #if defined(ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H)
 #undef ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H

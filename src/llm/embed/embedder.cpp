@@ -51,7 +51,7 @@ std::int64_t read_max_tokens(const SentenceConfig& sentence, const BertConfig& c
 
 }  // namespace
 
-struct Embedder::State {
+struct ANYACCEL_LOCAL Embedder::State {
   SentenceConfig sentence;
   BertConfig config;
   std::int64_t max_tokens;

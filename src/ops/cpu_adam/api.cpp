@@ -1,7 +1,14 @@
+#include <atomic>
+
 #include "anyaccel/ops/call.h"
 #include "anyaccel/ops/cpu_adam.h"
 
 namespace anyaccel::ops {
+
+std::int64_t next_optimizer_id() noexcept {
+  static std::atomic<std::int64_t> last{0};
+  return --last;
+}
 
 namespace {
 

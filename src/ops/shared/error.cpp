@@ -1,5 +1,7 @@
 // anyaccel::Error's constructor for the libraries of ops, which link no library of ours: beside what base's does (the message has one
 // home, sdk/error_message.h) it remembers the code, which torch drops on the way to Python.
+// Hidden: each library of an op uses its own constructor, also in a process that has loaded base.
+#define ANYACCEL_API
 #include "ops/shared/error.h"
 
 #include <algorithm>

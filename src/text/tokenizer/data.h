@@ -9,7 +9,7 @@
 
 namespace anyaccel::llm {
 
-struct Tokenizer::Data {
+struct ANYACCEL_LOCAL Tokenizer::Data {
   explicit Data(const TokenizerNode& root);
 
   std::unique_ptr<const Normalizer> normalizer;  ///< may be null, like all others except the model

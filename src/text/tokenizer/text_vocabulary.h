@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "text/tokenizer/learn_merges.h"
 
 namespace anyaccel::llm {
@@ -15,7 +16,7 @@ class TokenModel;
 
 /// Converts streams of bytes, in which kEndOfText ends each document, to streams of tokens. Ids 0 to 255 are bytes, 256
 /// is kEndOfText, and merge i is 257 + i. The ids are the same as those of Tokenizer::encode() with json().
-class TextVocabulary {
+class ANYACCEL_API TextVocabulary {
  public:
   /// Learns a vocabulary of at most `size` tokens from a stream. The number of merges is limited to one per KiB of
   /// text after the first 64 KiB, because a model cannot learn tokens that hardly occur.

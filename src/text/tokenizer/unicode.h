@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::llm {
 
 bool is_whitespace(char32_t c);       ///< property White_Space
@@ -19,7 +21,7 @@ bool is_cjk(char32_t c);              ///< BERT's ranges of Chinese characters
 /// Appends the character in lower case, regardless of its neighbors, like Rust's char::to_lowercase.
 void append_lowercase(std::string& out, char32_t c);
 /// Returns valid UTF-8 with each character in lower case.
-std::string lowercase(std::string_view text);
+ANYACCEL_API std::string lowercase(std::string_view text);
 
 /// The text's grapheme clusters, in order. Views into `text`.
 std::vector<std::string_view> graphemes(std::string_view text);

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::llm {
 
 struct Utf8Character {
@@ -21,7 +23,7 @@ void append_utf8(std::string& out, char32_t code);
 bool is_utf8(std::string_view text);
 
 /// The text with U+FFFD for what is no UTF-8, as bytes.decode(errors="replace") of Python does.
-std::string utf8_lossy(std::string_view text);
+ANYACCEL_API std::string utf8_lossy(std::string_view text);
 
 /// Calls `f(character, its bytes)` for each character.
 template <typename F>

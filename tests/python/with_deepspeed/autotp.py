@@ -1,5 +1,7 @@
-"""A rank of autotp_test.py: `autotp.py stock|ours MODEL...`. Each model's logits under `init_inference` with its weights split over all
-ranks, beside those of the whole model, and the words that both go on with."""
+"""A rank of autotp_test.py: `autotp.py stock|ours DTYPE MODEL...`. Compares each model under
+`init_inference`, with its weights split over all ranks, with the whole model: the logits, and the
+generated words.
+"""
 
 import sys
 

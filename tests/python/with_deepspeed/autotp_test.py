@@ -1,4 +1,6 @@
-"""AutoTP: `init_inference` with a model's weights split over two ranks gives the whole model's logits, and goes on with the same words."""
+"""AutoTP: `init_inference` with a model's weights split over two ranks gives the whole model's
+logits, and generates the same words.
+"""
 
 import functools
 import importlib.util
@@ -14,7 +16,8 @@ for package in ("deepspeed", "transformers"):
 import ranks  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
-# DeepSpeed 0.19.8 refuses gpt2, and fails with bloom, falcon and phi3 of transformers 5, with its own accelerator too.
+# DeepSpeed 0.19.8 rejects gpt2, and fails with bloom, falcon and phi3 of transformers 5, also with
+# its own accelerator.
 MODELS = ("llama", "opt", "bert", "t5")
 if os.environ.get("ANYACCEL_TEST_ALL_MODELS") == "1":
     MODELS += ("mistral", "qwen2", "qwen3", "gemma", "phi", "gpt_neox", "gptj", "roberta", "distilbert")
@@ -31,19 +34,21 @@ def results(accelerator, program, *arguments):
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 @pytest.mark.parametrize("name", MODELS)
 def test_logits_and_words(name, accelerator):
-    # breaks when weights are split another way than the sums over ranks put them together, or inference_all_reduce loses a part
+    # Fails if weights are split differently from how the ranks' sums combine them, or
+    # inference_all_reduce loses a part.
     ours = results(accelerator, "autotp.py", "ours", "float32", *MODELS)
     for each in ours:
         assert each[name]["device"].split(":")[0] == accelerator
         assert each[name]["error"] < 1e-5 and each[name]["same words"], each[name]
-        # embeddings and norms are whole on both ranks, and of one of Gemma's kind most of the weights
+        # embeddings and norms are on both ranks, and they are most of the weights of a Gemma model
         assert each[name]["share"] < 0.95
     assert ours[0][name]["logits"] == pytest.approx(ours[1][name]["logits"], rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 def test_training(accelerator):
-    # breaks when forward and backward of split layers do not sum their parts over the ranks as stock's do
+    # Fails if the forward and backward passes of split layers do not sum over the ranks like
+    # stock's.
     ours, stock = (results(where, "autotp_train.py", side, "llama") for side, where in (("ours", accelerator), ("stock", "cpu")))
     for mine, theirs in zip(ours, stock):
         assert mine["losses"] == pytest.approx(theirs["losses"], rel=1e-5)

@@ -1,4 +1,6 @@
-"""A rank of autotp_test.py: `autotp_train.py stock|ours MODEL` trains a model with `tensor_parallel.autotp_size`, its layers split over all ranks."""
+"""A rank of autotp_test.py: `autotp_train.py stock|ours MODEL` trains a model with
+`tensor_parallel.autotp_size`, its layers split over all ranks.
+"""
 
 import sys
 

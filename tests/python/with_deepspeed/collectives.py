@@ -1,5 +1,6 @@
-"""A rank of comm_test.py: every collective of deepspeed.comm, compared with what the ranks' numbers make. Hands over {name: "ok" or what
-went wrong}; all ranks go through the same names in the same order."""
+"""A rank of comm_test.py: runs every collective of deepspeed.comm, and checks the result. Hands
+over {name: "ok" or the error}. All ranks run the checks in the same order.
+"""
 
 import datetime
 import sys
@@ -24,7 +25,7 @@ def check(function):
 
 
 def numbers(rank, dtype=torch.float32, count=COUNT):
-    """Small whole numbers, so that a sum or a product is the same in every dtype and order."""
+    """Return small integers, so that sums and products are exact in every dtype and order."""
     return (torch.arange(count) % 5 + 1 + rank).to(dtype).to(device())
 
 
@@ -51,7 +52,7 @@ def reductions(values):
 
 
 def of_every_op(call):
-    """`call(op, dtype, want)` for each op that a dtype has; an error names both."""
+    """Call `call(op, dtype, want)` for each op that a dtype supports. Errors name both."""
     for dtype in FLOATS + INTEGERS:
         for name, want in reductions(all_numbers(dtype)).items():
             try:
@@ -137,7 +138,7 @@ def all_to_all_single(rank):
     got = torch.empty_like(numbers(0))
     dist.all_to_all_single(got, numbers(rank))
     same(got, torch.cat([numbers(place).chunk(2)[rank] for place in range(2)]))
-    # rank 0 gives 10 and 38 rows, rank 1 20 and 28
+    # rank 0 gives 10 and 38 rows, rank 1 gives 20 and 28
     cuts = ([10, 38], [20, 28])
     got = torch.empty(sum(cut[rank] for cut in cuts), device=device())
     dist.all_to_all_single(got, numbers(rank), output_split_sizes=[cut[rank] for cut in cuts], input_split_sizes=cuts[rank])
@@ -268,7 +269,7 @@ def main(only=""):
             outcome[name] = "ok"
         except Exception as error:  # noqa: BLE001  (the test says what it was)
             outcome[name] = f"{type(error).__name__}: {error}"[:1000]
-        # a rank that failed where the other did not must not meet it in the middle of the next
+        # a rank that failed alone must not disturb the next check of the other rank
         dist.barrier()
     ranks.hand_over({"backend": dist.get_backend() if hasattr(dist, "get_backend") else torch.distributed.get_backend(), "outcome": outcome})
 

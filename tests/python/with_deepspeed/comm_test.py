@@ -1,4 +1,6 @@
-"""deepspeed.comm between two ranks on our accelerator: each collective gives what the ranks' numbers make."""
+"""deepspeed.comm between two ranks on AnyAccel's accelerator: each collective gives the right
+numbers.
+"""
 
 import importlib.util
 import os
@@ -25,10 +27,11 @@ def found(request):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_collective(found, name):
-    # breaks when the accelerator's backend of torch.distributed lacks this collective, or gives other numbers
+    # Fails if the accelerator's torch.distributed backend lacks this collective, or it gives wrong
+    # numbers.
     outcomes = [each["outcome"][name] for each in found]
     if name == "monitored_barrier" and found[0]["backend"] != "gloo":
-        # torch has it for gloo's groups alone, and says so
+        # torch implements it for gloo groups only, and raises a clear error
         assert all("only implemented for GLOO" in each for each in outcomes), outcomes
         return
     assert outcomes == ["ok", "ok"]

@@ -1,4 +1,6 @@
-"""DeepSpeed's DS4Sci_EvoformerAttention over our op, against plain attention. On sim with tensors of the device."""
+"""DeepSpeed's DS4Sci_EvoformerAttention on AnyAccel's op, compared with plain attention. On sim,
+tensors are on the device.
+"""
 
 import importlib.util
 
@@ -32,7 +34,8 @@ def leaf(shape, dtype, numbers):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("which", ["neither", "first", "second", "both"])
 def test_attention(dtype, which):
-    # breaks when an argument of attention or attention_bwd is in another place than DeepSpeed's Python has it, or a bias that is none is read
+    # Fails if the order of arguments of attention or attention_bwd differs from DeepSpeed's Python,
+    # or a missing bias is read.
     batch, entries, length, heads, _ = SHAPE
     numbers = torch.Generator().manual_seed(5)
     q, k, v, grad = (leaf(SHAPE, dtype, numbers) for _ in range(4))
@@ -40,7 +43,7 @@ def test_attention(dtype, which):
     bias2 = leaf((batch, 1, heads, length, length), dtype, numbers) if which in ("second", "both") else None
     biases = {"neither": [], "first": [bias1], "second": [None, bias2], "both": [bias1, bias2]}[which]
     leaves = [x for x in (q, k, v, bias1, bias2) if x is not None]
-    # a gradient that does not lie in order, which DeepSpeed passes on as it is
+    # a non-contiguous gradient, which DeepSpeed passes on unchanged
     grad = grad.detach().transpose(1, 2).contiguous().transpose(1, 2)
     out = deepspeed4science.DS4Sci_EvoformerAttention(q, k, v, list(biases))
     want = plain(q, k, v, biases)
@@ -52,7 +55,7 @@ def test_attention(dtype, which):
 
 
 def test_biases_whose_gradients_nobody_wants():
-    # breaks when the empty tensors that DeepSpeed gives for them are written to
+    # Fails if the empty tensors that DeepSpeed passes for these gradients are written.
     batch, entries, length, heads, _ = SHAPE
     numbers = torch.Generator().manual_seed(6)
     q, k, v = (leaf(SHAPE, torch.float32, numbers) for _ in range(3))
@@ -66,7 +69,8 @@ def test_biases_whose_gradients_nobody_wants():
 
 
 def test_a_model_learns_the_same():
-    # breaks when a gradient goes to another tensor, or AlphaFold's mask is taken for a number among others
+    # Fails if a gradient goes to the wrong tensor, or AlphaFold's mask is treated like ordinary
+    # numbers.
     def losses(attention):
         torch.manual_seed(7)
         project = torch.nn.Linear(16, 3 * 4 * 16).to(DEVICE)

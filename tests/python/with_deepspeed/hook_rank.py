@@ -1,4 +1,6 @@
-"""A rank of any launcher: hands over the module of DeepSpeed's accelerator and the sum of all ranks' numbers over deepspeed.comm."""
+"""A rank of any launcher: hands over the module of DeepSpeed's accelerator and a sum over all ranks
+from deepspeed.comm.
+"""
 
 import os
 import sys

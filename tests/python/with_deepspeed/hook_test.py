@@ -1,6 +1,8 @@
-"""ANYACCEL_DEEPSPEED=1 where no line of code imports anyaccel.deepspeed: workers of multiprocessing, ranks of three launchers, and ds_report.
+"""ANYACCEL_DEEPSPEED=1 in programs that do not import anyaccel.deepspeed: multiprocessing workers,
+ranks of three launchers, and ds_report.
 
-Python reads .pth files in site-packages alone; a sitecustomize makes the build's folder one."""
+Python reads .pth files only in site-packages, so a sitecustomize adds the build's folder.
+"""
 
 import os
 import pathlib
@@ -26,7 +28,7 @@ def hooked(tmp_path):
 
 
 def test_workers_however_started_see_our_accelerator(hooked):
-    """Breaks if the hook needs the main program's imports, or is lost in a worker."""
+    """Fails if the hook needs the main program's imports, or is lost in a worker."""
     found = run_child.result(HERE / "hook_workers.py", **hooked)
     assert found.keys() == {"fork", "forkserver", "spawn"}
     assert all(module.startswith("anyaccel.deepspeed") for module in found.values()), found
@@ -34,13 +36,17 @@ def test_workers_however_started_see_our_accelerator(hooked):
 
 @pytest.mark.parametrize("how", ["accelerator", "import"])
 def test_an_import_hook_of_ones_own(how):
-    """Fails if anyaccel.deepspeed cannot be imported right after DeepSpeed's accelerator module, or DeepSpeed then keeps its own accelerator."""
+    """Fails if anyaccel.deepspeed cannot be imported right after DeepSpeed's accelerator module, or
+    DeepSpeed then keeps its own accelerator.
+    """
     assert run_child.result(HERE / "own_hook.py", how) == {"accelerator": True, "bound": True, "builder": "anyaccel.deepspeed.builders",
                                                            "op": "anyaccel.ops.cpu_adam", "changed": True, "hook": True}
 
 
 def test_too_late_names_the_orders():
-    """Fails if `import anyaccel.deepspeed` succeeds after `import deepspeed`, or its error does not say when to import it."""
+    """Fails if `import anyaccel.deepspeed` succeeds after `import deepspeed`, or its error does not
+    say when to import it.
+    """
     text = run_child.child("-c", "import deepspeed\ntry:\n    import anyaccel.deepspeed\nexcept RuntimeError as error:\n    print(error.code, error)")
     assert "invalid_state" in text
     for order in ("before deepspeed", "ANYACCEL_DEEPSPEED=1", "import hook right after deepspeed.accelerator.real_accelerator was executed"):
@@ -62,14 +68,16 @@ LAUNCHERS = {
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_ranks_see_our_accelerator_whoever_started_them(hooked, launcher):
-    """Breaks if a launcher's ranks get stock's accelerator, or cannot talk to each other with ours."""
+    """Fails if a launcher's ranks get stock's accelerator, or cannot communicate with ours."""
     found = ranks.results(HERE / "hook_rank.py", launcher=LAUNCHERS[launcher](), **hooked)
     assert [each[1:] for each in found] == [[3.0, "0"], [3.0, "1"]]
     assert all(module.startswith("anyaccel.deepspeed") for module, *_ in found), found
 
 
 def test_ds_report_tells_which_ops_are_there(hooked):
-    """Breaks if ds_report fails on our builders, or says that an op is there which is not. It exits 0: `child` asserts it."""
+    """Fails if ds_report fails on AnyAccel's builders, or reports a missing op as available.
+    `child` checks that it exits with 0.
+    """
     text = re.sub(r"\x1b\[[0-9;]*m", "", run_child.child("-m", "deepspeed.env_report", **hooked))
     table = dict(re.findall(r"^(\w+) \.* *\[\w+\] \.* \[(\w+)\]", text, re.MULTILINE))
     assert table.get("cpu_adam") == "OKAY", text

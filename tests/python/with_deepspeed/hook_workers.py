@@ -1,4 +1,6 @@
-"""Prints, in JSON, the class of DeepSpeed's accelerator in a worker of each way that multiprocessing starts one."""
+"""Prints, in JSON, the module of DeepSpeed's accelerator in a worker of each multiprocessing start
+method.
+"""
 
 import json
 import multiprocessing

@@ -1,5 +1,7 @@
-"""A rank of the Hugging Face tests: `hugging_face.py stock|ours FOLDER`, where FOLDER has a small model's checkpoint. Trains it with ZeRO-3 by a loop of
-its own and by transformers' Trainer, which drives DeepSpeed through accelerate, and hands over the losses and where the weights are."""
+"""A rank of the Hugging Face tests: `hugging_face.py stock|ours FOLDER`, where FOLDER has a small
+model's checkpoint. Trains it with ZeRO-3 in a custom loop and with transformers' Trainer, which
+uses DeepSpeed through accelerate. Hands over the losses, the device and the saved weights.
+"""
 
 import pathlib
 import sys
@@ -13,7 +15,7 @@ import small_models
 import stock
 
 STEPS, ROWS = 12, 2
-# Every parameter is split, as those of a large model are.
+# Split every parameter, like those of a large model.
 ZERO_3 = {"train_micro_batch_size_per_gpu": ROWS, "gradient_clipping": 1.0,
           "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 0, "stage3_gather_16bit_weights_on_model_save": True}}
 
@@ -23,7 +25,9 @@ def words(rank):
 
 
 def loop(folder):
-    """As Hugging Face's documents say for programs without a Trainer: the configuration is alive before the model is loaded."""
+    """Train like Hugging Face documents for programs without a Trainer: the configuration exists
+    before the model is loaded.
+    """
     import deepspeed
     import transformers
     from transformers.integrations import HfDeepSpeedConfig
@@ -68,8 +72,8 @@ def trainer(folder):
         made = transformers.Trainer(model=model, args=options, train_dataset=Rows())
         made.train()
         saved = tempfile.mkdtemp(dir=out)
-        made.save_model(saved)  # gathers what ZeRO-3 split
-        files = pathlib.Path(saved).glob("*.safetensors")  # of rank 0
+        made.save_model(saved)  # gathers the split parameters
+        files = pathlib.Path(saved).glob("*.safetensors")  # only rank 0 has files
         numbers = {name: weight.flatten()[:8].tolist() for file in files for name, weight in safetensors.torch.load_file(file).items()}
         return {"losses": [each["loss"] for each in made.state.log_history if "loss" in each], "device": str(made.accelerator.device),
                 "engine": type(made.model_wrapped).__name__, "saved": numbers}
@@ -85,7 +89,7 @@ def main(side, folder):
     get_accelerator().set_device(ranks.rank())
     deepspeed.init_distributed(verbose=False)
     results = {"accelerator": repr(get_accelerator()), "loop": loop(folder)}
-    if get_accelerator().device_name() == "cpu":  # accelerate has a list of device types, and no place for another
+    if get_accelerator().device_name() == "cpu":  # accelerate supports a fixed list of device types
         results["trainer"] = trainer(folder)
     ranks.hand_over(results)
 

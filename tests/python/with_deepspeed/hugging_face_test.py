@@ -1,5 +1,6 @@
-"""A model of Hugging Face transformers is trained with ZeRO-3 on our accelerator, two ranks under `anyaccel launch`: to stock DeepSpeed's losses, and in
-the Trainer to its weights."""
+"""Training of a Hugging Face transformers model with ZeRO-3 on AnyAccel's accelerator, with two
+ranks under `anyaccel launch`, gives stock DeepSpeed's losses, and with the Trainer its weights.
+"""
 
 import functools
 import importlib.util
@@ -28,17 +29,19 @@ def results(tmp_path_factory):
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 def test_a_loop_of_its_own(results, accelerator):
-    # breaks when a checkpoint that is split while it is loaded comes to other weights, or a step of ZeRO-3 goes another way
+    # Fails if splitting a checkpoint while loading gives other weights, or a step of ZeRO-3
+    # differs.
     for mine, theirs in zip(results("ours", accelerator), results("stock", "cpu")):
         assert "anyaccel.deepspeed" in mine["accelerator"] and "anyaccel" not in theirs["accelerator"]
         assert mine["loop"]["device"].split(":")[0] == accelerator
         assert mine["loop"]["split"] and theirs["loop"]["split"]
         assert mine["loop"]["losses"] == pytest.approx(theirs["loop"]["losses"], rel=1e-5)
-        assert len(set(mine["loop"]["losses"])) > 10  # each step has words of its own
+        assert len(set(mine["loop"]["losses"])) > 10  # each step has different words
 
 
 def test_the_trainer(results):
-    # breaks when transformers and accelerate do not take our accelerator for the CPU's, or gather other weights than stock's for a checkpoint
+    # Fails if transformers and accelerate do not treat AnyAccel's accelerator as the CPU's, or
+    # gather different weights than stock's for a checkpoint.
     for mine, theirs in zip(results("ours", "cpu"), results("stock", "cpu")):
         assert mine["trainer"]["engine"] == theirs["trainer"]["engine"] == "DeepSpeedEngine"
         assert mine["trainer"]["losses"] == pytest.approx(theirs["trainer"]["losses"], rel=1e-5)

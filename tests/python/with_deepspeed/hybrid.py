@@ -1,5 +1,7 @@
-"""One rank of hybrid_test.py: `hybrid.py stock|ours MODEL STAGE`. Training and generation by turns under DeepSpeed's hybrid engine; `injected` is
-ours with a model that DeepSpeed's inference layers can stand in."""
+"""A program of hybrid_test.py: `hybrid.py stock|ours|injected MODEL STAGE`. Alternates training and
+generation in DeepSpeed's hybrid engine. `injected` is `ours` with a model whose layers DeepSpeed
+can replace with its inference layers.
+"""
 
 import json
 import sys
@@ -44,7 +46,7 @@ def main(name, stage):
         engine.eval()
         with torch.no_grad():
             said.append(generate(engine.module, ids))
-        if SIDE == "injected":  # what the model's own layers say with these weights
+        if SIDE == "injected":  # the words of the model's own layers with these weights
             plain = small_models.make(name, **options)
             plain.load_state_dict(engine.module.state_dict())
             own.append(generate(plain, ids.cpu()))

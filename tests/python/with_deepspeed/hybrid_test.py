@@ -1,5 +1,7 @@
-"""DeepSpeed's hybrid engine on a CPU: what stock can do there, training and generating by turns with a model's own layers, goes the same
-way; with a model whose layers DeepSpeed replaces by its inference layers, which stock refuses, they say what the model's own would."""
+"""DeepSpeed's hybrid engine on a CPU. Alternating training and generation with a model's own
+layers, which stock supports, gives the same results. With DeepSpeed's inference layers, which stock
+rejects on a CPU, it generates the same words as the model's own layers.
+"""
 
 import importlib.util
 import pathlib
@@ -16,7 +18,8 @@ PROGRAM = pathlib.Path(__file__).with_name("hybrid.py")
 
 
 def test_trains_and_generates_by_turns():
-    # breaks when a turn leaves the engine in the other one's state, or our accelerator's answers lead it another way than stock
+    # Fails if one mode leaves state behind for the other, or AnyAccel's accelerator takes a
+    # different code path than stock.
     ours, stock = (result(PROGRAM, side, "opt", 2, DS_ACCELERATOR="cpu") for side in ("ours", "stock"))
     assert ours["engine"] == "DeepSpeedHybridEngine"
     assert ours["losses"] == pytest.approx(stock["losses"], rel=1e-5) and ours["said"] == stock["said"]
@@ -24,7 +27,7 @@ def test_trains_and_generates_by_turns():
 
 @pytest.mark.parametrize("name", ["llama", "gptj"])
 def test_generates_through_inference_layers(name):
-    # breaks when these read weights of an earlier turn
+    # Fails if the inference layers read weights of an earlier step.
     ours = result(PROGRAM, "injected", name, 2, DS_ACCELERATOR="cpu")
     assert ours["engine"] == "DeepSpeedHybridEngine"
     assert ours["said"] == ours["own"] and len({str(said) for said in ours["said"]}) > 1
@@ -32,6 +35,7 @@ def test_generates_through_inference_layers(name):
 
 
 def test_shared_keys_are_refused_by_name():
-    # breaks when DeepSpeed's layers, which know no such heads, fail in the middle of a training
+    # Fails if DeepSpeed's layers, which do not support shared keys, fail during training instead of
+    # at the start.
     refused = result(PROGRAM, "ours", "llama", 0, DS_ACCELERATOR="cpu")
     assert refused["error"] == "Error" and "whose heads share keys" in refused["refused"]

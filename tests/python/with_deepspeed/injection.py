@@ -1,5 +1,7 @@
-"""A program of injection_test.py: `injection.py DTYPE RANKS MODEL...`. Each model's logits under `init_inference` with kernel injection, beside those of
-the model itself, and the words that both go on with: of two rows, of rows padded at their left, and of one word alone."""
+"""A program of injection_test.py: `injection.py DTYPE RANKS MODEL...`. Compares each model under
+`init_inference` with kernel injection with the model itself: the logits, and the words generated
+for two rows, for rows padded on the left, and for single words.
+"""
 
 import json
 import sys
@@ -56,7 +58,7 @@ def goes_on(model, ids):
 
 
 def several_behind(name):
-    """What a chat does: more words behind a past."""
+    """Continue a cached sequence with several words, like a chat does. Return the error."""
     engine = deepspeed.init_inference(small_models.make(name, **small_models.INJECTED.get(name, {})), dtype=torch.float32, replace_with_kernel_inject=True)
     with torch.no_grad():
         past = engine(input_ids=small_models.words(), use_cache=True).past_key_values

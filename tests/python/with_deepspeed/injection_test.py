@@ -1,5 +1,7 @@
-"""Kernel injection: `init_inference` with `replace_with_kernel_inject` puts DeepSpeed's inference layers over our op into models of transformers, which
-stock refuses to load on a CPU; the model's logits and words stay."""
+"""Kernel injection: `init_inference` with `replace_with_kernel_inject` puts DeepSpeed's inference
+layers on AnyAccel's op into transformers models. Stock cannot load them on a CPU. The logits and
+words stay the same.
+"""
 
 import functools
 import importlib.util
@@ -30,8 +32,9 @@ def alone(accelerator, dtype):
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 @pytest.mark.parametrize("name", GENERATING + ENCODERS)
 def test_logits_and_words(name, accelerator):
-    # breaks when a layer's function computes something else than the model's own layer, a token is put at another place than its own,
-    # keys of other rows or of padding are seen, or a prompt of one word goes on with the words before
+    # Fails if a layer's function differs from the model's own layer, a token is at the wrong
+    # position, keys of other rows or of padding are visible, or a one-word prompt continues the
+    # previous prompt.
     got = alone(accelerator, "float32")[name]
     assert got["layers"] == 2 and got["device"].split(":")[0] == accelerator
     assert got["error"] < 2e-6 and got["same words"], got
@@ -41,7 +44,8 @@ def test_logits_and_words(name, accelerator):
 @pytest.mark.parametrize("dtype", ["bfloat16"])
 @pytest.mark.parametrize("name", GENERATING + ENCODERS)
 def test_half_as_wide(name, dtype):
-    # breaks when sums are kept in the narrow type: as far from exact arithmetic as the model's own layers, and no farther
+    # Fails if sums are accumulated in the narrow dtype. The error must not exceed that of the
+    # model's own layers.
     got = alone("cpu", dtype)[name]
     assert got["layers"] == 2
     assert got["error"] < 1.5 * got["plain error"] + 2e-3, got
@@ -55,13 +59,14 @@ def split(accelerator):
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 @pytest.mark.parametrize("name", SPLIT)
 def test_two_ranks_hold_a_model(name, accelerator):
-    # breaks when biases or residuals are added once on each rank
+    # Fails if biases or residuals are added once per rank.
     for got in split(accelerator):
         assert got[name]["error"] < 2e-6 and got[name]["same words"], got[name]
 
 
 def test_what_deepspeed_cannot_do_is_said():
-    # breaks when DeepSpeed learns it, which the pages should say then, or when it fails far from the cause
+    # Fails if DeepSpeed supports these cases, which the documentation should then say, or if the
+    # error does not name the cause.
     got = result(PROGRAM, "float32", 1, "refused", DS_ACCELERATOR="cpu")
     assert "BLOOM inference with DeepSpeed is no longer supported" in got["bloom"]
     assert "whose heads share keys; got 32 rows of queries and 16 of keys" in got["shared"] and "Error: " in got["shared"]

@@ -1,4 +1,6 @@
-"""The object that DeepSpeed gets has all of its members, with its arguments' names, and op builders that it can use as its own."""
+"""The object that DeepSpeed gets has all members of its accelerator, with its argument names, and
+its op builders.
+"""
 
 import importlib.util
 import inspect
@@ -22,13 +24,13 @@ PACKAGE = pathlib.Path(anyaccel.__file__).parents[1]
 
 
 def test_deepspeed_has_our_object():
-    # breaks when the hook runs too late, or gives an object that DeepSpeed's isinstance check refuses
+    # Fails if the hook runs too late, or DeepSpeed's isinstance check rejects the object.
     assert get_accelerator() is anyaccel.deepspeed.accelerator()
     assert isinstance(get_accelerator(), DeepSpeedAccelerator)
 
 
 def test_every_public_member_takes_its_arguments():
-    # breaks when a method is missing, or takes an argument by another name than DeepSpeed calls it with
+    # Fails if a method is missing, or has a different argument name than DeepSpeed uses.
     missing = []
     for name in dir(DeepSpeedAccelerator):
         if name.startswith("_"):
@@ -49,7 +51,8 @@ def test_every_public_member_takes_its_arguments():
 
 
 def test_a_cpu_has_no_streams_for_deepspeed_and_a_local_rank_is_no_device():
-    # breaks when a second rank on a host asks for device 1 of a CPU, or DeepSpeed takes a CPU for a device with queues
+    # Fails if a second rank on a host requests device 1 of a CPU, or DeepSpeed treats a CPU as a
+    # device with streams.
     if not get_accelerator().is_synchronized_device():
         pytest.skip("this device has streams")
     accelerator = get_accelerator()
@@ -61,7 +64,8 @@ def test_a_cpu_has_no_streams_for_deepspeed_and_a_local_rank_is_no_device():
 
 
 def test_a_process_group_that_is_there_is_used(monkeypatch):
-    # breaks when DeepSpeed starts oneCCL, which wants a launcher, beside the group of a program that made one itself
+    # Fails if DeepSpeed starts oneCCL, which needs a launcher, although the program has created a
+    # process group.
     import torch
     accelerator = get_accelerator()
     if accelerator._name != "cpu":
@@ -78,10 +82,10 @@ def test_a_process_group_that_is_there_is_used(monkeypatch):
 
 
 def test_oneccl_knows_the_ranks_of_the_group_of_all(monkeypatch):
-    # breaks when DeepSpeed asks torch for one rank after the other of a group that says yes to every number
+    # Fails if DeepSpeed asks torch for rank after rank of a group that accepts every number.
     import torch
     ccl = importlib.import_module("deepspeed.comm.ccl")
-    backend = object.__new__(ccl.CCLBackend)  # what it knows of groups needs no oneCCL
+    backend = object.__new__(ccl.CCLBackend)  # its group queries do not need oneCCL
     asked = ccl.TorchBackend.get_global_rank
 
     def limited(self, group, rank):
@@ -97,7 +101,7 @@ def test_oneccl_knows_the_ranks_of_the_group_of_all(monkeypatch):
 
 
 def test_builders_are_deepspeeds_and_load_our_ops():
-    # breaks when DeepSpeed's names, bound at its import, are its own builders, which compile
+    # Fails if DeepSpeed's builder names, bound at its import, are its own builders, which compile.
     from deepspeed.ops.op_builder import CPUAdamBuilder
     from deepspeed.ops.op_builder.builder import OpBuilder
     builder = CPUAdamBuilder()
@@ -115,7 +119,8 @@ MISSING = ("DeepCompileBuilder", "GDSBuilder", "InferenceCutlassBuilder")
 
 @pytest.mark.parametrize("name", MISSING)
 def test_a_missing_op_says_so_at_load(name):
-    # breaks when DeepSpeed, which catches ValueError there, meets another exception, or a message that does not name the op
+    # Fails if DeepSpeed, which expects ValueError here, gets a different exception, or a message
+    # without the op's name.
     builder = get_accelerator().create_op_builder(name)
     assert not builder.is_compatible()
     with pytest.raises(ValueError, match=name) as raised:
@@ -124,7 +129,7 @@ def test_a_missing_op_says_so_at_load(name):
 
 
 def test_every_other_op_loads():
-    # breaks when a builder that DeepSpeed imports by name has neither an op of ours nor the typed error
+    # Fails if a builder that DeepSpeed imports by name does not load one of AnyAccel's ops.
     from anyaccel.deepspeed.builders import NAMES
     for name in sorted(set(NAMES) - {*MISSING, "NotImplementedBuilder", "CCLCommBuilder"}):
         builder = getattr(deepspeed.ops.op_builder, name)()
@@ -137,13 +142,14 @@ def run(code, **variables):
 
 
 def test_too_late_is_an_error():
-    # breaks when a program believes that it runs on our ops, and does not
+    # Fails if `import anyaccel.deepspeed` after `import deepspeed` does not raise an error: the
+    # program would silently run on DeepSpeed's ops.
     done = run("import deepspeed, anyaccel.deepspeed")
     assert "import anyaccel.deepspeed before deepspeed" in done.stderr
 
 
 def test_the_variable_acts_in_a_process_and_in_what_it_forks():
-    # breaks when the .pth file imports nothing, or torch before DeepSpeed is imported
+    # Fails if the .pth file has no effect, or imports torch before DeepSpeed is imported.
     hook = f"import site, sys; site.addsitedir({str(PACKAGE)!r}); assert 'torch' not in sys.modules\n"
     code = hook + """
 import os, deepspeed

@@ -1,4 +1,6 @@
-"""DeepSpeed's own optimizer classes over our ops, against torch's or the formula. On sim the fused ones step tensors of the device."""
+"""DeepSpeed's own optimizer classes on AnyAccel's ops, compared with torch's optimizers or the
+formula. On sim, the fused ones step device tensors.
+"""
 
 import functools
 import importlib.util
@@ -19,7 +21,7 @@ from deepspeed.ops.adam import DeepSpeedCPUAdam, FusedAdam  # noqa: E402
 from deepspeed.ops.lamb import FusedLamb  # noqa: E402
 from deepspeed.ops.lion import DeepSpeedCPULion, FusedLion  # noqa: E402
 
-# Each of DeepSpeed's optimizers of the host asks for the processor's name, which takes a second.
+# Each of DeepSpeed's host optimizers queries the CPU's name, which takes a second.
 cpuinfo.get_cpu_info = functools.cache(cpuinfo.get_cpu_info)
 DEVICE = get_accelerator().current_device_name()
 SHAPES = ((7,), (33, 65), (1,), (3, 5, 11))
@@ -49,7 +51,7 @@ def parameters(device="cpu", dtype=torch.float32):
 
 
 def groups(params, lr):
-    """Two groups, the second with a learning rate of its own."""
+    """Return two groups. The second has its own learning rate."""
     return [{"params": params[:2]}, {"params": params[2:], "lr": 3 * lr}]
 
 
@@ -62,7 +64,9 @@ def set_gradients(step, *lists):
 
 
 def run(cls, options, want_cls, want_options, device, dtype=torch.float32):
-    """Both optimizers' parameters after STEPS steps; the reference is float32 on the host."""
+    """Return both optimizers' parameters after STEPS steps. The reference is in float32 on the
+    host.
+    """
     ours, want = parameters(device, dtype), parameters()
     for mine, theirs in zip(ours, want):
         theirs.data.copy_(mine.detach().cpu())
@@ -79,7 +83,8 @@ def run(cls, options, want_cls, want_options, device, dtype=torch.float32):
 
 @pytest.mark.parametrize("case", HOST, ids=names(HOST))
 def test_of_the_host(case):
-    # breaks when an argument of create_*, *_update or destroy_* is in another place than DeepSpeed's class has it
+    # Fails if the order of arguments of create_*, *_update or destroy_* differs from DeepSpeed's
+    # class.
     ours, want, optimizer = run(*case[1:], device="cpu")
     for mine, theirs in zip(ours, want):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
@@ -90,24 +95,26 @@ def test_of_the_host(case):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("wide", [True, False], ids=["states float32", "states as parameters"])
 def test_half_precision_of_the_host(case, dtype, wide):
-    # breaks when a dtype of parameters or states that DeepSpeed's classes make is refused, or read as another one
+    # Fails if a dtype of parameters or states that DeepSpeed's classes create is rejected or
+    # misread.
     name, cls, options, want_cls, want_options = case
     ours, want, optimizer = run(cls, {**options, "fp32_optimizer_states": wide}, want_cls, want_options, "cpu", dtype)
-    # each step rounds a parameter, of size 1 to 4, to 8 or 11 bits
+    # each step rounds a parameter between 1 and 4 to 8 or 11 bits
     error = STEPS * (2.0**-7 if dtype == torch.bfloat16 else 2.0**-10)
     for mine, theirs in zip(ours, want):
-        # where Lion's sum is next to zero, rounding decides its sign
+        # rounding decides the sign of Lion's sum if it is near zero
         near = torch.isclose(mine.float(), theirs, rtol=error, atol=error).float().mean()
         assert near >= (0.995 if name == "lion" else 1.0), near
     assert {state[key].dtype for state in optimizer.state.values() for key in state if key != "step"} == {torch.float32 if wide else dtype}
 
 
-# FusedLamb's parameters are float32.
+# FusedLamb requires float32 parameters.
 @pytest.mark.parametrize("case, dtype", [(case, dtype) for case in FUSED for dtype in (torch.float32, torch.bfloat16)
                                          if case[1] is not FusedLamb or dtype == torch.float32],
                          ids=lambda value: value[0] if isinstance(value, tuple) else str(value))
 def test_fused(case, dtype):
-    # breaks when FusedLion, which stock cannot load on a CPU, or another fused class meets other arguments than it gives
+    # Fails if the arguments of a fused class are misinterpreted. Stock cannot load FusedLion on a
+    # CPU.
     ours, want, _ = run(*case[1:], device=DEVICE, dtype=dtype)
     error = 2e-5 if dtype == torch.float32 else STEPS * 2.0**-7
     for mine, theirs in zip(ours, want):
@@ -115,7 +122,7 @@ def test_fused(case, dtype):
 
 
 def test_half_the_parameters_on_the_device_and_half_on_the_host():
-    # breaks when CPUAdam and FusedAdam, stepped side by side as in hybrid offload, do not follow one rule
+    # Fails if CPUAdam and FusedAdam, used together as in hybrid offload, have different rules.
     ours, want = parameters(), parameters()
     for index in (0, 2):
         ours[index] = torch.nn.Parameter(ours[index].detach().to(DEVICE))
@@ -129,21 +136,21 @@ def test_half_the_parameters_on_the_device_and_half_on_the_host():
 
 
 def test_adagrad_of_a_sparse_gradient():
-    # breaks when the values of a sparse gradient, which are views, are stepped in a copy
+    # Fails if the values of a sparse gradient, which are views, are updated in a copy.
     ours, want = (torch.nn.Embedding(10, 4, sparse=True, _weight=torch.arange(40.0).view(10, 4)) for _ in range(2))
     optimizer, reference = DeepSpeedCPUAdagrad(ours.parameters(), lr=0.1), torch.optim.Adagrad(want.parameters(), lr=0.1)
     for rows in ([1, 3], [3, 7, 9]):
         for table, stepper in ((ours, optimizer), (want, reference)):
             stepper.zero_grad()
             table(torch.tensor(rows)).pow(2).sum().backward()
-            # DeepSpeed indexes with [1, n] indices of a coalesced gradient
+            # DeepSpeed indexes with the [1, n] indices of a coalesced gradient
             table.weight.grad = table.weight.grad.coalesce()
             stepper.step()
     torch.testing.assert_close(ours.weight, want.weight, rtol=1e-5, atol=1e-6)
 
 
 def test_subgroups_step_and_roll_back():
-    # breaks when adam_rollback is not the inverse of adam_update, as superoffload wants it
+    # Fails if adam_rollback is not the inverse of adam_update, which superoffload needs.
     first = parameters()[1]
     start = first.detach().clone()
     optimizer = DeepSpeedCPUAdam([first], **ADAM)
@@ -158,7 +165,8 @@ def test_subgroups_step_and_roll_back():
 
 
 def test_states_are_saved_and_loaded_and_optimizers_come_and_go():
-    # breaks when a state dict does not go on where it was, or an optimizer's number is taken by another when it is gone
+    # Fails if a state dict does not resume the run, or a new optimizer gets the ID of a deleted
+    # one.
     ours, want = parameters(), parameters()
     optimizer, reference = DeepSpeedCPUAdam(ours, **ADAM), torch.optim.AdamW(want, **ADAM)
     for step in range(STEPS):

@@ -1,5 +1,7 @@
-"""A user's own import hook, independent of ours: it requests AnyAccel's accelerator right after DeepSpeed's module is executed.
-The first argument selects how: `accelerator` passes the object on, `import` only imports anyaccel.deepspeed."""
+"""A user's own import hook, independent of AnyAccel's. It requests AnyAccel's accelerator right
+after DeepSpeed's module is executed. The first argument selects how: `accelerator` passes the
+object on, `import` only imports anyaccel.deepspeed.
+"""
 
 import importlib.abc
 import importlib.machinery

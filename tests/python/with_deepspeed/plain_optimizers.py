@@ -1,4 +1,6 @@
-"""Rules that torch has no optimizer for, written as their papers and DeepSpeed's documents have them, in float32 on the host."""
+"""Optimizers that torch lacks, written like their papers and DeepSpeed's documentation, in float32
+on the host.
+"""
 
 import math
 
@@ -22,7 +24,7 @@ class _Plain(torch.optim.Optimizer):
 
 
 class AdamW(_Plain):
-    """With `bias_correction` False the moments are used as they are."""
+    """AdamW without bias correction."""
 
     def rule(self, p, g, state, group):
         b1, b2 = group["betas"]
@@ -42,7 +44,9 @@ class Lion(_Plain):
 
 
 class Lamb(_Plain):
-    """DeepSpeed's: the ratio of norms between 0.01 and 10, eps beside the root, the correction in the rate."""
+    """LAMB like DeepSpeed's: the ratio of norms is between 0.01 and 10, eps is added to the root,
+    and the correction is in the rate.
+    """
 
     def rule(self, p, g, state, group):
         b1, b2 = group["betas"]

@@ -1,4 +1,6 @@
-"""What DeepSpeed's own Python makes of our quantizers: its classes of small floats, weights, and gradients over two all-to-alls."""
+"""DeepSpeed's own Python on AnyAccel's quantizers: its classes for small floats, weights, and
+gradients over two all-to-alls.
+"""
 
 import socket
 
@@ -23,7 +25,7 @@ from deepspeed.runtime.comm.coalesced_collectives import all_to_all_quant_reduce
 from deepspeed.runtime.zero.partition_parameters import CUDAQuantizer  # noqa: E402
 
 DEVICE = get_accelerator().current_device_name()
-# Halves of the distances between the greatest numbers, over these.
+# Half the distance between the greatest two numbers, relative to them.
 ERRORS = {8: 2**-4, 12: 2**-8, 6: 2**-3, 4: 2**-2}
 
 
@@ -32,7 +34,8 @@ def drawn(*shape, dtype=torch.bfloat16, seed=0):
 
 
 def test_builders():
-    # breaks when DeepSpeed's names give its own builders, which compile, or the class lacks what is asked of it before load()
+    # Fails if DeepSpeed's names give its own builders, which compile, or the class lacks a function
+    # used before load().
     assert FPQuantizerBuilder().is_compatible() and QuantizerBuilder().is_compatible()
     assert FPQuantizerBuilder().load().__name__ == "anyaccel.ops.fp_quantizer"
     assert FPQuantizerBuilder.get_default_quant_dtype() is torch.uint8
@@ -43,7 +46,8 @@ def test_builders():
 @pytest.mark.parametrize("bits", ERRORS)
 @pytest.mark.parametrize("shape, group", [((512, 64), 512), ((8, 64, 32), 256)], ids=str)
 def test_small_floats(shape, group, bits, stochastic):
-    # breaks when an argument is in another place than FP_Quantize has it, or rows have another size than it allocates
+    # Fails if the order of arguments differs from FP_Quantize, or rows have a different size than
+    # it allocates.
     x = drawn(*shape)
     quantizer = FP_Quantize(QuantizationConfig(q_bits=bits, group_size=group))
     rows = quantizer.quantize(x, q_bits=bits, stochastic_mode=stochastic)
@@ -52,13 +56,14 @@ def test_small_floats(shape, group, bits, stochastic):
     assert read.dtype == torch.bfloat16 and read.shape == x.shape
     most = x.float().reshape(-1, group).abs().amax(1, keepdim=True)
     off = (read.float() - x.float()).abs().reshape(-1, group)
-    # half of a number's distance to the next one, and the little that is below all of them; bfloat16 rounds once more
+    # half the distance to the next number, plus a small absolute error near zero; bfloat16 rounds
+    # once more
     assert (off <= (1 + stochastic) * (ERRORS[bits] + 2**-8) * x.float().abs().reshape(-1, group) + most / 5).all()
     assert (off / most).mean() < 1.5 * (1 + stochastic) * ERRORS[bits] / 2
 
 
 def test_data_and_scales_apart():
-    # breaks when the steps do not lie behind the codes, where FP_Quantize cuts the rows
+    # Fails if the steps are not after the codes, where FP_Quantize splits the rows.
     x = drawn(64, 512)
     quantizer = FP_Quantize(QuantizationConfig(group_size=256))
     data, scale = quantizer.quantize(x, return_meta_tensor=True)
@@ -72,7 +77,7 @@ def test_data_and_scales_apart():
 
 @pytest.mark.parametrize("bits", ERRORS)
 def test_chosen_parts(bits):
-    # breaks when an expert gets another one's weights
+    # Fails if an expert gets another expert's weights.
     x = drawn(6, 16, 64)
     quantizer = FP_Quantize(QuantizationConfig(q_bits=bits, group_size=128))
     rows = quantizer.quantize(x, q_bits=bits)
@@ -81,7 +86,7 @@ def test_chosen_parts(bits):
 
 
 def test_product_with_small_floats():
-    # breaks when matmul_fp8's way without Triton does not find the weights again
+    # Fails if matmul_fp8's path without Triton does not recover the weights.
     weight, x = drawn(256, 128), drawn(4, 256, seed=1)
     quantizer = FP_Quantize(QuantizationConfig(group_size=128))
     data, scale = quantizer.quantize(weight, return_meta_tensor=True)
@@ -89,7 +94,8 @@ def test_product_with_small_floats():
 
 
 def test_quantized_layers():
-    # breaks when a QuantizedParameter, which quantizes itself on the accelerator, does not give its weights back
+    # Fails if a QuantizedParameter, which quantizes itself on the accelerator, does not return its
+    # weights.
     config, weight = QuantizationConfig(q_bits=8, group_size=64), drawn(32, 64)
     layer = QuantizedLinear(64, 32, quantization_config=config)
     layer.weight = QuantizedParameter(weight, quantization_config=config)
@@ -100,7 +106,7 @@ def test_quantized_layers():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 def test_weights_of_zero(dtype):
-    # breaks when the weights that ZeRO++ gathers as int8 are others than the ones that it quantized
+    # Fails if the int8 weights that ZeRO++ gathers do not dequantize to the original ones.
     x = drawn(1000, 64, dtype=dtype)
     quantizer = CUDAQuantizer()
     codes, scales = quantizer.quantize(x)
@@ -112,7 +118,8 @@ def test_weights_of_zero(dtype):
 
 @pytest.mark.parametrize("bits", [4, 8])
 def test_weights_for_inference(bits):
-    # breaks when the kernels for halves read otherwise than DeepSpeed's own Python, which it takes for other dtypes
+    # Fails if the float16 kernels give a different result than DeepSpeed's own Python, which it
+    # uses for other dtypes.
     config = {"num_bits": bits, "symmetric": False, "group_size": 64, "group_dim": 1}
     weight = drawn(96, 256, dtype=torch.float16)
     codes, scale, least = Quantizer(config).quantize(weight)
@@ -125,19 +132,19 @@ def test_weights_for_inference(bits):
 
 
 def test_gradients_by_two_all_to_alls(monkeypatch):
-    # breaks when DeepSpeed's reduction cannot pass on what our functions return
+    # Fails if DeepSpeed's reduction cannot use the results of AnyAccel's functions.
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     for name, value in {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0}.items():
         monkeypatch.setenv(name, str(value))
     deepspeed.init_distributed(auto_mpi_discovery=False, verbose=False)
-    monkeypatch.setattr(get_accelerator(), "device_count", lambda: 1)  # as many as ranks of this node
+    monkeypatch.setattr(get_accelerator(), "device_count", lambda: 1)  # the number of ranks on this node
     try:
         group = deepspeed.comm.new_group([0])
         gradients = [drawn(48, 64, dtype=torch.float32), drawn(33, dtype=torch.float32)]
         reduced = all_to_all_quant_reduce(gradients, {"local_0": group, "global_0": group})
-        # two roundings of a row to four bits, each by a step at most
+        # a row is rounded to four bits twice, each time by at most one step
         off = (reduced[0].float() - gradients[0].flatten()).abs().view(48, 64)
         assert reduced[0].shape == (48 * 64,) and (off <= gradients[0].abs().amax(1, keepdim=True) / 8 * 2.01).all()
         assert torch.equal(reduced[1], gradients[1])  # not quantized

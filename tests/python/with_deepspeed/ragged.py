@@ -1,6 +1,9 @@
-"""A program of ragged_test.py: `ragged.py DTYPE MODEL... [--six-bits]`. Each model under DeepSpeed's inference v2: the logits of sequences that come, go on in pieces and
-one word at a time beside others, and leave, against the same model in float64; and how far the model itself is from that in this dtype. With --six-bits
-the engine rounds the layers' weights to six bits, and the model beside it has those numbers."""
+"""A program of ragged_test.py: `ragged.py DTYPE MODEL... [--six-bits]`. Runs each model in
+DeepSpeed's inference v2 on sequences that start, continue in pieces or word by word next to others,
+and end. Compares the logits with the model in float64, and reports the model's own error in this
+dtype. With --six-bits, the engine rounds the layers' weights to six bits, and the reference model
+has the rounded weights.
+"""
 
 import json
 import logging
@@ -18,17 +21,17 @@ from deepspeed.inference.v2.engine_factory import build_hf_engine
 import small_models
 import six_bits
 
-# DeepSpeed's kernels have heads of 64 or more.
+# DeepSpeed's kernels require heads of at least 64.
 SIZES = {"hidden_size": 256, "intermediate_size": 320}
 SHARED = {**SIZES, "num_key_value_heads": 2}
 OPTIONS = {"llama": SHARED, "mistral": {**SHARED, "sliding_window": None}, "qwen2": SHARED,
            "opt": {"hidden_size": 256, "ffn_dim": 320, "word_embed_proj_dim": 256, "max_position_embeddings": 512}}
-# Matrices of six bits have multiples of 256 outputs.
+# Six-bit matrices require a multiple of 256 outputs.
 SIX_BITS = {"intermediate_size": 384, "ffn_dim": 512}
 
 
 class Beside:
-    """The engine, and what the plain model says of the same words."""
+    """The engine, and the reference model's answers for the same words."""
 
     def __init__(self, name, dtype, rounded=False):
         options = {key: SIX_BITS.get(key, value) if rounded else value for key, value in OPTIONS[name].items()}
@@ -51,7 +54,9 @@ class Beside:
         self.words, self.errors, self.plain_errors, self.moved, self.seen = {}, [], [], [], 0
 
     def put(self, **new):
-        """Words of sequences by name; DeepSpeed's own check of room compares a number with a list."""
+        """Add words to sequences by name. DeepSpeed's own check for free space fails, because it
+        compares a number with a list.
+        """
         numbers = [ord(name) for name in new]
         got = self.engine.put(numbers, [torch.as_tensor(words) for words in new.values()], do_checks=False)
         assert got.shape[0] == len(new)
@@ -81,10 +86,10 @@ def compare(name, dtype, rounded):
     draw = small_models.words(rows=1, length=300)[0].tolist()
     free = both.engine.free_blocks
     both.put(a=draw[:9], b=draw[9:100])
-    both.put(a=draw[100:101], b=draw[101:140], c=draw[140:141])  # a word, a piece behind another, a prompt of one word
+    both.put(a=draw[100:101], b=draw[101:140], c=draw[140:141])  # a word, a continuation in a piece, a one-word prompt
     both.put(c=draw[141:142], a=draw[142:143], b=draw[143:144])
     both.flush("b")
-    both.put(d=draw[150:215], a=draw[215:216])  # in the blocks that b had
+    both.put(d=draw[150:215], a=draw[215:216])  # reuses b's blocks
     both.put(d=draw[216:217], a=draw[217:290])
     for each in "acd":
         both.flush(each)

@@ -1,4 +1,6 @@
-"""DeepSpeed's inference v2 on a CPU, which stock has nothing for: ragged batches over a cache in blocks give the logits of each sequence alone."""
+"""DeepSpeed's inference v2 on a CPU, which stock does not support: ragged batches over a paged
+cache give the logits of each sequence alone.
+"""
 
 import functools
 import importlib.util
@@ -24,7 +26,8 @@ def results(dtype, *options):
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("name", MODELS)
 def test_logits(name, dtype):
-    # breaks when a sequence reads another one's blocks, a piece or a word is put at another place, or sums are kept in the narrow type
+    # Fails if a sequence reads another sequence's blocks, tokens are at the wrong position, or sums
+    # are accumulated in the narrow dtype.
     got = results(dtype)[name]
     assert got["rows"] == 12 and got["all is free"]
     assert got["error"] < 1.5 * got["plain error"] + (4e-3 if dtype == "bfloat16" else 1e-3), got
@@ -32,7 +35,8 @@ def test_logits(name, dtype):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_logits_of_six_bits(name):
-    # breaks when DeepSpeed's module for weights of six bits is refused, or a matrix has another's numbers or scales
+    # Fails if DeepSpeed's module for six-bit weights is rejected, or a matrix has wrong numbers or
+    # scales.
     got = results("float16", "--six-bits")[name]
     assert got["rows"] == 12 and got["all is free"]
     assert got["error"] < 1.5 * got["plain error"] + 1e-3, got
@@ -40,7 +44,8 @@ def test_logits_of_six_bits(name):
 
 
 def test_layer_of_six_bits():
-    # breaks when few tokens and many, or gated activations, read other weights; DeepSpeed itself refuses outputs that are no multiple of 256
+    # Fails if few tokens, many tokens or gated activations use the wrong weights. DeepSpeed itself
+    # rejects outputs that are not a multiple of 256.
     got = result(PROGRAM.with_name("six_bits.py"), DS_ACCELERATOR="cpu")
     assert len(got["errors"]) == 9 and max(got["errors"].values()) < 2e-3, got
     assert "multiple of 256" in got["odd"]

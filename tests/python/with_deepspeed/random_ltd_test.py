@@ -1,4 +1,6 @@
-"""DeepSpeed's random layerwise token dropping over our op, against torch's indexing. On sim with tensors of the device."""
+"""DeepSpeed's random layerwise token dropping on AnyAccel's op, compared with torch's indexing. On
+sim, tensors are on the device.
+"""
 
 import importlib.util
 
@@ -21,7 +23,7 @@ BATCH, TOKENS, KEPT, CHANNELS, LAYERS = 3, 12, 8, 6, 2
 
 
 class Mixed(torch.nn.Module):
-    """Tokens see each other through a mask that is added to uniform scores."""
+    """A layer where tokens see each other through a mask added to uniform scores."""
 
     def __init__(self, batch_first, returns_tuple):
         super().__init__()
@@ -46,7 +48,7 @@ def scheduler():
 
 
 def plain(layer, x, ids, mask, batch_first, encoder):
-    """A layer on the kept tokens alone, all others passed by."""
+    """Run a layer on the kept tokens only. The others bypass it."""
     rows = x if batch_first else x.transpose(0, 1)
     index = ids.long()[:, :, None].expand(-1, -1, CHANNELS)
     if encoder:
@@ -64,7 +66,8 @@ def plain(layer, x, ids, mask, batch_first, encoder):
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
 @pytest.mark.parametrize("returns_tuple", [False, True])
 def test_layers_that_drop_tokens(order, kind, returns_tuple):
-    # breaks when an argument of a function is in another place than DeepSpeed's classes have it, or a gradient goes to another token
+    # Fails if the order of a function's arguments differs from DeepSpeed's classes, or a gradient
+    # goes to the wrong token.
     torch.manual_seed(3)
     batch_first, state = order == "batch_seq_dim", scheduler()
     layers = [Mixed(batch_first, returns_tuple).to(DEVICE) for _ in range(LAYERS)]
@@ -90,7 +93,8 @@ def test_layers_that_drop_tokens(order, kind, returns_tuple):
 
 
 def test_masks_are_those_of_deepspeeds_python():
-    # breaks when the op, which DeepSpeed leaves aside for indexing, means something else by a layer's mask
+    # Fails if the op gives a different mask than DeepSpeed's Python, which uses indexing instead of
+    # it.
     mask = torch.randn(BATCH, 1, TOKENS, TOKENS).to(DEVICE)
     ids, masks = dropping_utils.bert_sample_tokens(KEPT, TOKENS, BATCH, LAYERS, DEVICE, mask)
     assert torch.equal(dropping_utils.random_ltd_module.mask_gather_bert(mask, ids), torch.stack(masks))

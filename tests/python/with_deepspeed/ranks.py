@@ -1,4 +1,6 @@
-"""Runs a program of these tests as ranks of one job, started by `anyaccel launch`; each hands its results to the test in a file."""
+"""Runs a test program as ranks of one job under `anyaccel launch`. Each rank hands its results to
+the test in a file.
+"""
 
 import json
 import os
@@ -11,7 +13,9 @@ COUNT = 2
 
 
 def results(program, *arguments, count=COUNT, launcher=None, **variables):
-    """What each rank gave to `hand_over`, in the order of ranks. `launcher`: the words before the program's, where it is not `anyaccel launch`."""
+    """Return what each rank passed to `hand_over`, in rank order. `launcher` is a command line to
+    use instead of `anyaccel launch`.
+    """
     if launcher is None:
         launcher = [os.environ["ANYACCEL_PROGRAM"], "launch", "--num_accelerators", str(count), "--oversubscribe", "--no_python", sys.executable, "-B"]
     with tempfile.TemporaryDirectory() as folder:
@@ -23,11 +27,13 @@ def results(program, *arguments, count=COUNT, launcher=None, **variables):
 
 
 def hand_over(result):
-    """Called by a rank, once, at its end: its process groups end here. Left to the interpreter's end, gloo's threads may still hold a tensor
-    when no thread can get the interpreter's lock any more, and abort the rank (pytorch/pytorch#190489)."""
+    """Hand over a rank's result and destroy its process groups. Each rank calls it once, at its
+    end. At interpreter exit, gloo's threads might still hold a tensor when no thread can acquire
+    the GIL any more, and abort the rank (pytorch/pytorch#190489).
+    """
     file = pathlib.Path(os.environ["ANYACCEL_TEST_RESULTS"]) / f"{os.environ['RANK']}.json"
     file.write_text(json.dumps(result))
-    import torch  # imported here, because the test that starts ranks does not need it
+    import torch  # imported here, because the test process does not need it
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 

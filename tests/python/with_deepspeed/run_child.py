@@ -1,4 +1,6 @@
-"""Runs a program of these tests in a process of its own: DeepSpeed binds its accelerator for the life of a process."""
+"""Runs a test program in its own process, because DeepSpeed keeps its accelerator for the life of a
+process.
+"""
 
 import json
 import os

@@ -1,5 +1,7 @@
-"""A program of ragged_test.py, and what ragged.py has of it: weights of six bits under DeepSpeed's inference v2. Its function that rounds asks for the package qtorch, which here stands for rounding to the nearest
-number of the format; DeepSpeed itself makes scales and calls our op."""
+"""A program of ragged_test.py, and functions for ragged.py: six-bit weights in DeepSpeed's
+inference v2. DeepSpeed rounds with the package qtorch, which is replaced here by rounding to the
+format's nearest number. DeepSpeed itself computes the scales and calls AnyAccel's op.
+"""
 
 import json
 import sys
@@ -22,22 +24,23 @@ sys.modules["qtorch.quant"].float_quantize = float_quantize
 
 
 def meant(weight):
-    """What a float16 weight is after rounding, in float64."""
+    """Return a float16 weight after rounding, in float64."""
     from deepspeed.inference.v2.modules.implementations.linear.quantized_linear import fp_quantize
     six, scales = fp_quantize(weight)
     return six.double() * scales.double()
 
 
 def state(model):
-    """A model's state with the layers' matrices rounded, in float64."""
+    """Return a model's state in float64, with the layers' matrices rounded."""
     head = model.get_output_embeddings()
     linears = {name + ".weight" for name, module in model.named_modules() if isinstance(module, torch.nn.Linear) and module is not head}
     return {name: meant(value) if name in linears else value.double() for name, value in model.state_dict().items()}
 
 
 def linear_errors():
-    """DeepSpeed's module alone, against products with the numbers that its weights stand for: the greatest error over the greatest result, and what it
-    refuses."""
+    """Compare DeepSpeed's module with products of the rounded weights. Return the greatest error
+    relative to the greatest result, and the error for an unsupported size.
+    """
     from deepspeed.inference.v2.inference_utils import ActivationType
     from deepspeed.inference.v2.modules.configs import DSLinearConfig
     from deepspeed.inference.v2.modules.implementations.linear.quantized_linear import QuantizedWf6Af16Linear

@@ -1,11 +1,11 @@
-"""Small models of transformers with weights from a seed: nothing is fetched."""
+"""Small transformers models with random weights from a seed. Nothing is downloaded."""
 
 import torch
 import transformers
 
 WORDS = 96
 SIZES = {"vocab_size": WORDS, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-# name: (class, config's class, what differs)
+# name: (class, config class, differences from the default)
 MODELS = {
     "llama": ("LlamaForCausalLM", "LlamaConfig", {**SIZES, "num_key_value_heads": 2}),
     "opt": ("OPTForCausalLM", "OPTConfig", {**SIZES, "ffn_dim": 64, "word_embed_proj_dim": 32, "max_position_embeddings": 64}),
@@ -26,8 +26,8 @@ MODELS = {
     "t5": ("T5ForConditionalGeneration", "T5Config", {"vocab_size": WORDS, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4,
                                                       "decoder_start_token_id": 0}),
 }
-# What differs in models that DeepSpeed's inference layers can stand in: they have four times the width between their products (but those of
-# llama), a key for each query head, and the gelu with tanh.
+# Differences for models that DeepSpeed's inference layers support. They require an intermediate
+# size of four times the hidden size (except llama), a key head per query head, and gelu with tanh.
 _WIDE, _GELU = {"intermediate_size": 128}, {"hidden_act": "gelu_new"}
 INJECTED = {
     "llama": {**_WIDE, "num_key_value_heads": 4},
@@ -40,10 +40,12 @@ INJECTED = {
 
 
 def make(name, seed=0, **options):
-    """The model in evaluation mode. Weights are larger than a real model's first ones, so that logits differ from word to word."""
+    """Return the model in evaluation mode. Its weights are larger than a real model's initial ones,
+    so that logits differ between words.
+    """
     cls, config, differences = MODELS[name]
     torch.manual_seed(seed)
-    # Tests compare models of one seed: no dropout.
+    # Tests compare models of one seed, so dropout is off.
     off = {key: 0.0 for key in ("resid_pdrop", "embd_pdrop", "attn_pdrop", "dropout", "attention_dropout", "hidden_dropout_prob",
                                 "attention_probs_dropout_prob", "hidden_dropout", "dropout_rate", "activation_dropout", "resid_dropout",
                                 "embd_dropout")}

@@ -1,4 +1,6 @@
-"""The function of DeepSpeed's diffusion layers that calls our op, in its three forms. On sim with tensors of the device."""
+"""The function of DeepSpeed's diffusion layers that calls AnyAccel's op, in its three forms. On
+sim, tensors are on the device.
+"""
 
 import importlib.util
 
@@ -19,7 +21,7 @@ DEVICE = get_accelerator().current_device_name()
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 @pytest.mark.parametrize("image", [False, True])
 def test_biases_of_diffusion_layers(dtype, image):
-    # breaks when DeepSpeed's module finds no function of that name, or arguments stand in another order
+    # Fails if DeepSpeed's module finds no function of that name, or the order of arguments differs.
     x, other = (torch.randn(2, 8, 3, 5).to(dtype).to(memory_format=torch.channels_last) if image else torch.randn(2, 15, 8).to(dtype)
                 for _ in range(2))
     b, c = (torch.randn(8).to(dtype) for _ in range(2))

@@ -4,5 +4,7 @@ import sys
 
 
 def build_no_shared_memory():
-    """To be called after `import deepspeed`: its op of shared memory, which the tests' trainings do not need, would be compiled for a minute."""
+    """Disable the shared-memory op, which the tests do not need and which takes a minute to
+    compile. Call it after `import deepspeed`.
+    """
     sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: None

@@ -1,4 +1,4 @@
-"""Asynchronous I/O, byte views and pinned memory through DeepSpeed's own classes over our ops."""
+"""Asynchronous I/O, byte views and pinned memory with DeepSpeed's classes on AnyAccel's ops."""
 
 import importlib.util
 
@@ -16,7 +16,7 @@ from deepspeed.ops.aio import AsyncIOBuilder  # noqa: E402
 from deepspeed.ops.op_builder import PinMemoryBuilder, UtilsBuilder  # noqa: E402
 from deepspeed.runtime.swap_tensor import utils as swapping  # noqa: E402
 
-COUNT = 1 << 18  # float32: 1 MiB, the least that DeepSpeed swaps
+COUNT = 1 << 18  # float32: 1 MiB, the smallest size that DeepSpeed swaps
 
 
 @pytest.fixture
@@ -26,7 +26,8 @@ def handle():
 
 
 def test_tensors_go_out_and_come_in(handle, tmp_path):
-    # breaks when the calls of DeepSpeed's swappers, a path and an offset after the buffer, or their counts are others
+    # Fails if the calls of DeepSpeed's swappers, with a path and an offset after the buffer, or
+    # their counts differ.
     out = [get_accelerator().pin_memory(torch.randn(COUNT)) for _ in range(3)]
     back = [handle.new_cpu_locked_tensor(COUNT, out[0]) for _ in out]
     paths = [str(tmp_path / f"{index}.swp") for index in range(3)]
@@ -40,20 +41,21 @@ def test_tensors_go_out_and_come_in(handle, tmp_path):
 
 
 def test_settings_are_those_that_deepspeed_asks_for(handle):
-    # breaks when a getter that DeepNVMe's tools and writers use is missing or mixed up
+    # Fails if a getter that DeepNVMe's tools and writers use is missing or mixed up.
     assert (handle.get_block_size(), handle.get_queue_depth(), handle.get_single_submit(), handle.get_overlap_events(),
             handle.get_intra_op_parallelism()) == (1 << 17, 8, False, True, 2)
     assert handle.get_alignment() > 0
 
 
 def test_what_cannot_be_read_is_a_typed_error(handle, tmp_path):
-    # breaks when a file that is not there ends the process, or is a silent -1
+    # Fails if a missing file ends the process, or only returns -1.
     with pytest.raises(anyaccel.Error):
         handle.sync_pread(handle.new_cpu_locked_tensor(COUNT, torch.empty(0)), str(tmp_path / "none"))
 
 
 def test_the_swappers_buffers(handle, tmp_path):
-    # breaks when memory of the handle is not pinned to it, or parts of a buffer cannot be read and written
+    # Fails if memory from the handle is not pinned, or parts of a buffer cannot be read and
+    # written.
     pool = swapping.SwapBufferPool([handle.new_cpu_locked_tensor(2 * COUNT, torch.empty(0))], handle)
     tensors, paths = [torch.randn(COUNT), torch.randn(COUNT - 100)], [str(tmp_path / name) for name in "ab"]
     for tensor, path in zip(tensors, paths):
@@ -69,7 +71,8 @@ def test_the_swappers_buffers(handle, tmp_path):
 
 @pytest.mark.parametrize("double", [True, False])
 def test_a_checkpoint_by_the_fast_writer(handle, tmp_path, double):
-    # breaks when a write to an open file's descriptor at an offset, or the bytes of a tensor, are not what the writer wants
+    # Fails if a write to an open file's descriptor at an offset, or the bytes of a tensor, do not
+    # meet the writer's requirements.
     buffer = get_accelerator().pin_memory(torch.zeros(1 << 20, dtype=torch.uint8))
     path = str(tmp_path / "state.pt")
     state = {"weights": torch.randn(700, 999), "half": torch.randn(33).bfloat16(), "number": 7}
@@ -81,7 +84,8 @@ def test_a_checkpoint_by_the_fast_writer(handle, tmp_path, double):
 
 
 def test_bytes_of_tensors():
-    # breaks when one tensor or a list, as the writer and DeepSpeed's swappers give them, is not taken
+    # Fails if a single tensor or a list, as the writer and DeepSpeed's swappers pass them, is
+    # rejected.
     cast = UtilsBuilder().load().cast_to_byte_tensor
     tensor = torch.arange(5, dtype=torch.int32)
     assert torch.equal(cast(tensor), tensor.view(torch.uint8)) and cast(tensor).data_ptr() == tensor.data_ptr()
@@ -89,7 +93,8 @@ def test_bytes_of_tensors():
 
 
 def test_pinned_by_deepspeeds_native_backend(monkeypatch):
-    # breaks when the handle's memory, views or release by address are not what DeepSpeed's NativePinnedMemory wants
+    # Fails if the handle's memory, views or release by address do not meet the requirements of
+    # DeepSpeed's NativePinnedMemory.
     monkeypatch.setenv("DS_PIN_MEMORY_BACKEND", "native")
     accelerator = get_accelerator()
     values = torch.randn(17, 3)
@@ -103,7 +108,8 @@ def test_pinned_by_deepspeeds_native_backend(monkeypatch):
 
 
 def test_native_pinned_memory(monkeypatch, caplog):
-    # fails if DeepSpeed's native backend warns about memory that is already pinned, or unpinning returns False or leaves it pinned
+    # Fails if DeepSpeed's native backend warns about memory that is already pinned, or unpinning
+    # returns False or leaves it pinned.
     import deepspeed.utils
     monkeypatch.setenv("DS_PIN_MEMORY_BACKEND", "native")
     monkeypatch.setattr(deepspeed.utils.logger, "propagate", True)

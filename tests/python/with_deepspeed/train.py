@@ -1,5 +1,6 @@
-"""A rank of the training tests: `train.py stock|ours CASE...` trains 20 steps a case, one after another in this process, and hands over
-each case's losses and some of its last weights."""
+"""A rank of the training tests: `train.py stock|ours CASE...`. Trains 20 steps per case, and hands
+over each case's losses and some of its final weights.
+"""
 
 import sys
 import tempfile
@@ -10,8 +11,8 @@ import ranks
 import stock
 
 STEPS, ROWS = 20, 8
-# name: ZeRO's stage, the optimizer of our side, and options. Stock's side takes torch's AdamW, which every side's rule is, and no NVMe:
-# its own CPUAdam and aio would each be a minute's build.
+# name: ZeRO's stage, our side's optimizer, and options. Stock's side uses torch's AdamW, which has
+# the same rule, and no NVMe, because its own CPUAdam and aio would each take a minute to build.
 CASES = {
     "zero 0": (0, "torch"),
     "zero 1": (1, "cpu_adam"),
@@ -72,7 +73,7 @@ def config_of(ours, stage, options, folder):
 
 
 def weights(engine):
-    """Up to 32 numbers of each parameter."""
+    """Return up to 32 numbers of each parameter."""
     import deepspeed
     taken = []
     for parameter in engine.module.parameters():

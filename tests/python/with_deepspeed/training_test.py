@@ -1,5 +1,7 @@
-"""DeepSpeed trains on our accelerator, two ranks under `anyaccel launch`, to the losses and weights of stock DeepSpeed. A wrong device, a lost
-gradient, another rule of an optimizer or of a collective shows in them within 20 steps."""
+"""DeepSpeed trains on AnyAccel's accelerator, with two ranks under `anyaccel launch`, to the losses
+and weights of stock DeepSpeed. Within 20 steps, they reveal a wrong device, a lost gradient, or a
+different rule of an optimizer or a collective.
+"""
 
 import functools
 import importlib.util
@@ -21,12 +23,16 @@ ACCELERATORS = os.environ["ANYACCEL_TEST_ACCELERATORS"].split(",")
 
 
 def without_half(name):
-    """Stock has no fp16 on most CPUs: what it would come to is the same training in float32, where that is a case."""
+    """Return the same case in float32, or None. Stock has no fp16 on most CPUs, so float32 is the
+    reference.
+    """
     return next((other for other in CASES if CASES[other] == tuple(each for each in CASES[name] if each != "fp16")), None)
 
 
 def runs_on(name, accelerator):
-    """On sim, which says that it has no fp16, DeepSpeed writes parameters as bfloat16 and reads them back as float32: the files are too short."""
+    """Return whether the accelerator supports a case. On a device without fp16, DeepSpeed writes
+    parameters as bfloat16 and reads them as float32, so its files are too short.
+    """
     return accelerator == "cpu" or "nvme_parameters" not in CASES[name]
 
 
@@ -44,7 +50,8 @@ def ours(accelerator):
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 @pytest.mark.parametrize("name", NAMES)
 def test_losses_and_weights_are_stocks(name, accelerator):
-    # breaks when ZeRO, offload, NVMe, checkpointing or half precision goes another way with our accelerator, ops or process groups
+    # Fails if ZeRO, offload, NVMe, checkpointing or half precision differs with AnyAccel's
+    # accelerator, ops or process groups.
     if not runs_on(name, accelerator):
         pytest.skip("DeepSpeed's files of parameters are too short there")
     if "fp16" in name and name not in ours(accelerator)[0]:
@@ -55,7 +62,8 @@ def test_losses_and_weights_are_stocks(name, accelerator):
         pytest.skip("a device draws other masks of dropout than the host's generator does for stock")
     error = 1e-5
     if name == "zero 3 nvme parameters":
-        # where a device has no fp16, DeepSpeed 0.19.8 rounds parameters on NVMe to bfloat16 (partition_parameters.py, _set_dtype)
+        # on a device without fp16, DeepSpeed 0.19.8 rounds parameters on NVMe to bfloat16
+        # (partition_parameters.py, _set_dtype)
         error = 2e-2
     if "fp16" in name or "bf16" in name and "cpu_adam" in CASES[name]:
         error = 2e-2

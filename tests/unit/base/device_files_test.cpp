@@ -29,7 +29,8 @@ class DeviceFilesTest : public testing::Test {
   fs::path root_;
 };
 
-// Fails when control files beside the devices (davinci_manager) or other prefixes are counted as devices.
+// Fails if control files next to the devices (davinci_manager), or files with other prefixes, count
+// as devices.
 TEST_F(DeviceFilesTest, CountsNumberedFilesOnly) {
   for (const char* name :
        {"dev/acc0", "dev/acc1", "dev/acc10", "dev/acc_manager", "dev/acc", "dev/acc1x", "dev/other2"})
@@ -38,7 +39,7 @@ TEST_F(DeviceFilesTest, CountsNumberedFilesOnly) {
   EXPECT_EQ(probe_device_files({.folder = "dev", .prefix = "acc"}).device_count, 3);
 }
 
-// Fails when another maker's device of the same kernel class is taken for this one's.
+// Fails if another vendor's device of the same kernel class counts as this vendor's.
 TEST_F(DeviceFilesTest, LooksAtTheMaker) {
   add("sys/class/accel/accel0/device/vendor", "0x1da3\n");
   add("sys/class/accel/accel1/device/vendor", "0x8086\n");
@@ -48,7 +49,7 @@ TEST_F(DeviceFilesTest, LooksAtTheMaker) {
   EXPECT_NE(probe.reason.find("0x1da3"), std::string::npos);
 }
 
-// Fails when the variable that selects devices is not honoured, or a hidden device counts.
+// Fails if the variable that selects devices is ignored, or a hidden device counts.
 TEST_F(DeviceFilesTest, HonoursTheVariable) {
   for (const char* name : {"dev/acc0", "dev/acc1", "dev/acc2"}) add(name);
   const DeviceFiles files{.folder = "dev", .prefix = "acc", .visible = "TEST_VISIBLE"};
@@ -60,14 +61,14 @@ TEST_F(DeviceFilesTest, HonoursTheVariable) {
   EXPECT_NE(none.reason.find("TEST_VISIBLE=-1"), std::string::npos) << none.reason;
 }
 
-// Fails when a missing folder is an exception, or "none" has no reason.
+// Fails if a missing folder throws, or the absence of devices has no reason.
 TEST_F(DeviceFilesTest, MissingFolderIsNoDevice) {
   const auto probe = probe_device_files({.folder = "dev/vendor", .prefix = "card_"});
   EXPECT_EQ(probe.device_count, 0);
   EXPECT_NE(probe.reason.find("there is no"), std::string::npos);
 }
 
-// Fails when the list does not end at the first entry that is no device, or repeated entries count twice.
+// Fails if the list does not end at the first invalid entry, or repeated entries count twice.
 TEST(CountVisible, EndsAtTheFirstBadEntry) {
   EXPECT_EQ(count_visible("0,1", 4, VisibleIds::indices), 2);
   EXPECT_EQ(count_visible(" 0 , 3 ", 4, VisibleIds::indices), 2);
@@ -76,7 +77,7 @@ TEST(CountVisible, EndsAtTheFirstBadEntry) {
   EXPECT_EQ(count_visible("0,,1", 4, VisibleIds::indices), 1);
   EXPECT_EQ(count_visible("x", 4, VisibleIds::indices), 0);
   EXPECT_EQ(count_visible("99999999999999999999", 4, VisibleIds::indices), 0);
-  // Module ids go beyond the number of devices that a container has.
+  // Module ids may exceed the number of devices in a container.
   EXPECT_EQ(count_visible("4,5,6,7", 4, VisibleIds::opaque), 4);
   EXPECT_EQ(count_visible("4,5", 4, VisibleIds::opaque), 2);
   EXPECT_EQ(count_visible("1,2,3", 2, VisibleIds::opaque), 2);

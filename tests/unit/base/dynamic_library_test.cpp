@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Breaks when the library is not opened or its symbols are not found.
+// Fails if the library is not opened or its symbols are not found.
 TEST(DynamicLibrary, FindsSymbols) {
   const DynamicLibrary math("libm.so.6");
   ASSERT_TRUE(math);
@@ -18,7 +18,7 @@ TEST(DynamicLibrary, FindsSymbols) {
   EXPECT_EQ(math.find("no_such_symbol_here"), nullptr);
 }
 
-// Breaks when the loader's reason or the name is lost.
+// Fails if the message lacks the loader's reason or the library's name.
 TEST(DynamicLibrary, GivesTheLoadersReason) {
   try {
     const DynamicLibrary library("libnot_there_at_all.so.9");
@@ -33,7 +33,7 @@ TEST(DynamicLibrary, GivesTheLoadersReason) {
   EXPECT_THAT(reason, HasSubstr("No such file"));
 }
 
-// Breaks when a missing symbol is answered with null where an error was promised.
+// Fails if a missing symbol gives null instead of the promised error.
 TEST(DynamicLibrary, NamesAMissingSymbol) {
   const DynamicLibrary math("libm.so.6");
   try {
@@ -45,10 +45,10 @@ TEST(DynamicLibrary, NamesAMissingSymbol) {
   }
 }
 
-// Breaks when the empty name opens the program itself.
+// Fails if an empty name opens the program itself.
 TEST(DynamicLibrary, RefusesAnEmptyName) { EXPECT_THROW(DynamicLibrary(""), Error); }
 
-// Breaks when a moved-from object still owns the library.
+// Fails if a moved-from object still owns the library.
 TEST(DynamicLibrary, Moves) {
   DynamicLibrary a("libm.so.6");
   DynamicLibrary b = std::move(a);

@@ -11,7 +11,7 @@ namespace {
 using test::ScopedEnv;
 constexpr const char* kName = "ANYACCEL_ENV_TEST";
 
-// Breaks when an empty variable counts as set.
+// Fails if an empty variable counts as set.
 TEST(Env, EmptyIsUnset) {
   const ScopedEnv unset(kName, nullptr);
   EXPECT_EQ(env(kName), std::nullopt);
@@ -23,7 +23,7 @@ TEST(Env, EmptyIsUnset) {
   EXPECT_EQ(env(kName), "x y");
 }
 
-// Breaks when a word for yes or no is not known, or nonsense is taken for no.
+// Fails if a word for true or false is unknown, or other text counts as false.
 TEST(Env, Flags) {
   for (const char* yes : {"1", "true", "YES", "On"}) {
     const ScopedEnv value(kName, yes);
@@ -37,7 +37,7 @@ TEST(Env, Flags) {
   EXPECT_ERROR(env_flag(kName), invalid_argument, "maybe");
 }
 
-// Breaks when part of a number is taken for the whole, or the range is not kept.
+// Fails if a number followed by other text is accepted, or the range is ignored.
 TEST(Env, Numbers) {
   {
     const ScopedEnv value(kName, "-7");
@@ -50,7 +50,7 @@ TEST(Env, Numbers) {
   }
 }
 
-// Breaks when what a launcher said is not heard, or nonsense counts as one rank.
+// Fails if the launcher's world size is ignored, or an invalid value counts as one rank.
 TEST(Env, StartedRanks) {
   const ScopedEnv unset("WORLD_SIZE", nullptr);
   EXPECT_EQ(started_ranks(), 1);
@@ -60,7 +60,7 @@ TEST(Env, StartedRanks) {
   EXPECT_ERROR(started_ranks(), invalid_argument, "WORLD_SIZE");
 }
 
-// Fails when a unit counts wrongly, or a size that is none is taken for one.
+// Fails if a unit is misread, or an invalid size is accepted.
 TEST(Env, Bytes) {
   unsetenv("ANYACCEL_TEST_BYTES");
   EXPECT_EQ(env_bytes("ANYACCEL_TEST_BYTES"), std::nullopt);

@@ -8,7 +8,7 @@
 namespace anyaccel {
 namespace {
 
-// Breaks when the form of the message changes, or empty parts leave their words behind.
+// Fails if the form of the message changes, or empty parts leave their labels behind.
 TEST(Error, HasOneForm) {
   const auto code = ErrorCode::invalid_argument;
   EXPECT_STREQ(Error(code, "f", {.what = "bad"}).what(), "[f] bad");
@@ -19,7 +19,7 @@ TEST(Error, HasOneForm) {
   EXPECT_EQ(Error(ErrorCode::io, "f", {.what = "bad"}).code(), ErrorCode::io);
 }
 
-// Breaks when a code has no name of its own.
+// Fails if two codes share a name.
 TEST(Error, NamesEveryCode) {
   std::set<std::string> names;
   for (int i = 0; i <= static_cast<int>(ErrorCode::internal); ++i)

@@ -33,7 +33,7 @@ class FileGroupTest : public ::testing::Test {
   fs::path folder;
 };
 
-// Fails when one of the files is not replaced, or the note or a file written aside stays.
+// Fails if one of the files is not replaced, or the note or a temporary file is left behind.
 TEST_F(FileGroupTest, AllFilesTakeTheirPlaces) {
   put("a", "old");
   FileGroup group(folder);
@@ -45,7 +45,7 @@ TEST_F(FileGroupTest, AllFilesTakeTheirPlaces) {
   EXPECT_EQ(entries(), 2);
 }
 
-// Fails when a reader sees a mixture after a writer died between two renames.
+// Fails if a reader sees a mixture of old and new files after a writer died between two renames.
 TEST_F(FileGroupTest, WhatADeadWriterBeganIsFinished) {
   put("a", "new a");
   put("b", "old b");
@@ -54,11 +54,11 @@ TEST_F(FileGroupTest, WhatADeadWriterBeganIsFinished) {
   finish_file_group(folder);
   EXPECT_EQ(text("a") + text("b"), "new anew b");
   EXPECT_EQ(entries(), 2);
-  finish_file_group(folder);  // nothing to do
+  finish_file_group(folder);  // a no-op
   finish_file_group(folder / "none");
 }
 
-// Fails when a note from elsewhere can move files out of, or into, the folder, or onto another name.
+// Fails if a forged note can move files out of or into the folder, or onto a different name.
 TEST_F(FileGroupTest, ANoteCannotReachOtherFiles) {
   put("victim", "kept");
   for (const std::string note : {"../x.part-1\nx\n", "x.part-1\n../x\n", "victim\nx\n", "x.part-1/../victim\nx\n"}) {
@@ -68,7 +68,7 @@ TEST_F(FileGroupTest, ANoteCannotReachOtherFiles) {
   }
 }
 
-// Fails when files of dead writers pile up, or those of a writer that lives are taken from it.
+// Fails if files of dead writers accumulate, or those of a live writer are removed.
 TEST_F(FileGroupTest, LeftoversOfDeadWritersGo) {
   put("a.part-1-0", "half");
   AtomicFile living(folder / "a");
@@ -82,7 +82,7 @@ TEST_F(FileGroupTest, LeftoversOfDeadWritersGo) {
   EXPECT_EQ(text("a"), "later");
 }
 
-// Fails when a reader that finishes the renames first makes the writer report a failure.
+// Fails if the writer reports a failure because a reader finished the renames first.
 TEST_F(FileGroupTest, AReaderMayFinishBeforeTheWriter) {
   AtomicFile file(folder / "a");
   file.write("new");

@@ -32,7 +32,7 @@ class FileTest : public testing::Test {
   fs::path folder;
 };
 
-// Breaks when binary content (zero bytes, no final newline) is not kept.
+// Fails if binary content (zero bytes, no final newline) is not preserved.
 TEST_F(FileTest, ReadsBackWhatWasWritten) {
   const std::string content("a\0b\nc", 5);
   write_file_atomically(folder / "f", content);
@@ -42,10 +42,10 @@ TEST_F(FileTest, ReadsBackWhatWasWritten) {
   EXPECT_EQ(entries(), 1u);
 }
 
-// Breaks when the reader trusts st_size, which is 0 under /proc.
+// Fails if the reader trusts st_size, which is 0 under /proc.
 TEST_F(FileTest, ReadsFilesWithoutASize) { EXPECT_THAT(read_file("/proc/self/status"), HasSubstr("VmRSS")); }
 
-// Breaks when a missing file and an unreadable one are not told apart, or the message has no path.
+// Fails if missing and unreadable files are not distinguished, or the message has no path.
 TEST_F(FileTest, NamesWhatItCannotRead) {
   try {
     read_file(folder / "missing");
@@ -75,7 +75,8 @@ std::string refusal(const fs::path& path, ErrorCode code, std::size_t limit = kM
   return "it was read";
 }
 
-// Fails if a FIFO, a device or a socket is opened instead of a file; reading it may block or never end.
+// Fails if a FIFO, a device or a socket is opened instead of a file; reading it may block or never
+// end.
 TEST_F(FileTest, OpensRegularFilesOnly) {
   ::alarm(20);
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
@@ -105,7 +106,7 @@ TEST_F(FileTest, ReadsNoMoreThanTheLimit) {
   EXPECT_THAT(refusal("/proc/self/status", ErrorCode::corrupt, 100), HasSubstr("at most 100 bytes"));
 }
 
-// Fails if inputs that a user names can no longer be pipes, or endless devices are read.
+// Fails if pipes are rejected as inputs that a user names, or endless devices are read.
 TEST_F(FileTest, InputsMayBePipes) {
   ::alarm(20);
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
@@ -125,10 +126,10 @@ TEST_F(FileTest, InputsMayBePipes) {
   ::alarm(0);
 }
 
-// Breaks when a failing write touches the old file or leaves its own behind.
+// Fails if a failed write changes the old file or leaves a temporary file.
 TEST_F(FileTest, AFullDiskLeavesTheOldFile) {
   write_file_atomically(folder / "f", "old");
-  // A limit on the file size fails write() as a full disk does, without needing one.
+  // A limit on the file size makes write() fail as on a full disk.
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -152,7 +153,7 @@ TEST_F(FileTest, AFullDiskLeavesTheOldFile) {
   EXPECT_EQ(entries(), 1u);
 }
 
-// Breaks when an object that was never committed changes the file.
+// Fails if an object that was never committed changes the file.
 TEST_F(FileTest, WithoutCommitNothingHappens) {
   {
     AtomicFile file(folder / "f");
@@ -161,7 +162,7 @@ TEST_F(FileTest, WithoutCommitNothingHappens) {
   EXPECT_EQ(entries(), 0u);
 }
 
-// Breaks when a new file ignores the umask or a replaced one loses its mode.
+// Fails if a new file ignores the umask, or a replaced one loses its mode.
 TEST_F(FileTest, KeepsModes) {
   write_file_atomically(folder / "f", "a");
   struct stat info {};
@@ -175,7 +176,7 @@ TEST_F(FileTest, KeepsModes) {
   EXPECT_EQ(info.st_mode & 07777, 0640u);
 }
 
-// Breaks when a link is replaced by a file of its own.
+// Fails if a link is replaced by a regular file.
 TEST_F(FileTest, FollowsLinks) {
   write_file_atomically(folder / "real", "a");
   fs::create_symlink(folder / "real", folder / "link");
@@ -184,7 +185,7 @@ TEST_F(FileTest, FollowsLinks) {
   EXPECT_EQ(read_file(folder / "real"), "b");
 }
 
-// Breaks when writing into a folder that is not there gives no path.
+// Fails if the error about a missing folder lacks its path.
 TEST_F(FileTest, NamesTheFolderThatIsMissing) {
   try {
     write_file_atomically(folder / "no" / "f", "x");

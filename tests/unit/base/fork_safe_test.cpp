@@ -14,7 +14,8 @@ namespace anyaccel {
 
 namespace {
 
-// Broken when a child that is forked while another thread holds the lock waits for it for ever, or finds half of what it guards.
+// Fails if a child that is forked while another thread holds the lock deadlocks, or finds the
+// guarded data half written.
 TEST(ForkSafe, ChildFindsLocksFree) {
   static auto* mutex = new ForkSafeMutex;
   static int first = 0, second = 0;
@@ -43,7 +44,7 @@ TEST(ForkSafe, ChildFindsLocksFree) {
   other.join();
 }
 
-// Broken when a descriptor that stands for this process's life stays open in its children.
+// Fails if a descriptor that must close when this process exits stays open in its children.
 TEST(ForkSafe, DescriptorEndsWithThisProcess) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
@@ -53,7 +54,7 @@ TEST(ForkSafe, DescriptorEndsWithThisProcess) {
   forget_in_children(ends[1]);
   ::close(ends[1]);
   char byte = 0;
-  ::alarm(20);  // the end never comes
+  ::alarm(20);  // the end of file never comes
   EXPECT_EQ(::read(ends[0], &byte, 1), 0);
   ::alarm(0);
   ::close(ends[0]);

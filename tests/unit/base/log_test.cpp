@@ -16,14 +16,14 @@ std::string logged(LogLevel at, LogLevel level) {
   return testing::internal::GetCapturedStderr();
 }
 
-// Breaks when levels are ordered wrongly or the line has another form.
+// Fails if levels are ordered wrongly, or the form of a line changes.
 TEST(Log, KeepsToItsLevel) {
   EXPECT_EQ(logged(LogLevel::warning, LogLevel::error), "anyaccel: error: hello\n");
   EXPECT_EQ(logged(LogLevel::warning, LogLevel::info), "");
   EXPECT_EQ(logged(LogLevel::debug, LogLevel::debug), "anyaccel: debug: hello\n");
 }
 
-// Breaks when a message that is to come once comes again, or another key is silenced with it.
+// Fails if a message logged once per key repeats, or silences another key.
 TEST(Log, OnceForEachKey) {
   set_log_level(LogLevel::warning);
   testing::internal::CaptureStderr();
@@ -33,7 +33,7 @@ TEST(Log, OnceForEachKey) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "anyaccel: warning: first\nanyaccel: warning: third\n");
 }
 
-// Breaks when a level is not read by its name, or a wrong one is taken silently.
+// Fails if a level's name is not recognized, or an unknown one is accepted silently.
 TEST(Log, ReadsLevels) {
   EXPECT_EQ(parse_log_level("error"), LogLevel::error);
   EXPECT_EQ(parse_log_level("debug"), LogLevel::debug);

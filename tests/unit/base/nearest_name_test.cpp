@@ -1,4 +1,4 @@
-// Fails if a misspelled name gets no suggestion, or a wrong one.
+// Misspelled names get the right suggestion.
 #include "base/nearest_name.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,8 @@ TEST(NearestName, TypingErrors) {
   EXPECT_EQ(did_you_mean("--quite", kNames), "; did you mean '--quiet'?");
 }
 
-// Fails if an abbreviation, which argparse would accept, gets no suggestion, or a name with a letter in common wins.
+// Fails if an abbreviation, which argparse would accept, gets no suggestion, or loses to a name
+// with one letter in common.
 TEST(NearestName, Beginnings) {
   EXPECT_EQ(nearest_name("--host", kNames), "--hostfile");
   EXPECT_EQ(nearest_name("--num-acc", kNames), "--num_accelerators");

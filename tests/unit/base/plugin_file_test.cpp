@@ -13,7 +13,8 @@ PluginTraits traits_of(const std::string& lines) {
   return plugin_traits(parse_plugin_file(plugin_text("mycard", "libmycard.so", lines)));
 }
 
-// Broken when a key goes to another member, a list keeps one entry, or a default is not the documented one.
+// Fails if a key sets another member, a list keeps only one entry, or a default differs from the
+// documentation.
 TEST(PluginFile, ReadsAllKeys) {
   const auto file = parse_plugin_file(plugin_text("mycard", "libmycard.so"));
   EXPECT_EQ(file.name, "mycard");
@@ -49,7 +50,7 @@ TEST(PluginFile, ReadsAllKeys) {
   EXPECT_EQ(traits.op_builder_dir, "my.ops");
 }
 
-// Broken when a line that cannot be meant is taken, or the message does not say which one.
+// Fails if a malformed line is accepted, or the message does not name it.
 TEST(PluginFile, RefusesWhatCannotBe) {
   EXPECT_ERROR(parse_plugin_file(""), corrupt, "anyaccel_plugin = 1");
   EXPECT_ERROR(parse_plugin_file("name = x"), corrupt, "line 1");
@@ -71,7 +72,7 @@ TEST(PluginFile, RefusesWhatCannotBe) {
   EXPECT_ERROR(traits_of("probe_folder = ../dev\nprobe_prefix = x\n"), corrupt, "below the root");
 }
 
-// Broken when the file's own probe is not the documented one.
+// Fails if the probe that the file describes differs from the documentation.
 TEST(PluginFile, Probes) {
   EXPECT_EQ(probe_plugin(traits_of("probe_count = 3\n").probe)->device_count, 3);
   EXPECT_EQ(probe_plugin(PluginProbe{}), std::nullopt);
@@ -88,7 +89,7 @@ TEST(PluginFile, Probes) {
   EXPECT_EQ(probe_plugin(files)->device_count, 0);
 }
 
-// Broken when a plugin can pose as a backend of this tree, or as no accelerator at all.
+// Fails if a plugin can take the name of a built-in backend, or an invalid name.
 TEST(PluginFile, Names) {
   for (const char* good : {"hostcard", "my_card2"})
     EXPECT_TRUE(is_plugin_name(good) && !is_reserved_name(good)) << good;

@@ -21,7 +21,7 @@ FoundPlugin only_one(const std::filesystem::path& folder) {
   return found.empty() ? FoundPlugin{} : found.front();
 }
 
-// Broken when a good plugin is refused, or what its text file says is lost.
+// Fails if a valid plugin is rejected, or data of its text file is lost.
 TEST(PluginSearch, FindsByName) {
   const test::PluginFolder folder;
   folder.add("second", kLibrary);
@@ -36,7 +36,7 @@ TEST(PluginSearch, FindsByName) {
   EXPECT_EQ(found[1].name, "second");
 }
 
-// Broken when what anybody could have put there is opened.
+// Fails if a library that everyone can write is opened.
 TEST(PluginSearch, RefusesWhatEveryoneMayWrite) {
   const test::PluginFolder folder;
   const auto file = folder.add("mycard", kLibrary);
@@ -54,7 +54,7 @@ TEST(PluginSearch, RefusesWhatEveryoneMayWrite) {
   ::chmod(folder.path().c_str(), 0700);
 }
 
-// Broken when a link leads out of what was configured, to a place that anybody may write.
+// Fails if a link in a configured folder may lead to a place that everyone can write.
 TEST(PluginSearch, FollowsLinksBeforeItTrusts) {
   const test::PluginFolder open, folder;
   open.add("mycard", kLibrary);
@@ -64,7 +64,7 @@ TEST(PluginSearch, FollowsLinksBeforeItTrusts) {
   EXPECT_THAT(only_one(folder.path()).problem, HasSubstr(open.path().string() + "\" is writable by everyone"));
 }
 
-// Fails if only the last folder is checked: whoever can write a folder above it can replace it.
+// Fails if only the last folder is checked: anyone who can write a folder above it can replace it.
 TEST(PluginSearch, ChecksTheWholePath) {
   const llm::TemporaryFolder above;
   std::filesystem::create_directories(above / "shared/plugins");
@@ -89,7 +89,8 @@ TEST(PluginSearch, ChecksTheWholePath) {
   EXPECT_EQ(only_one(above / "shared/plugins").problem, "");
 }
 
-// Broken when a folder that somebody configured is passed over in silence, or the install's optional one is not.
+// Fails if a missing configured folder is ignored silently, or the installation's optional one is
+// reported.
 TEST(PluginSearch, FoldersThatAreNone) {
   EXPECT_THAT(only_one("plugins").problem, HasSubstr("is relative"));
   EXPECT_THAT(only_one("/nonexistent/plugins").problem, HasSubstr("No such file"));
@@ -97,7 +98,8 @@ TEST(PluginSearch, FoldersThatAreNone) {
   EXPECT_TRUE(find_plugins({{"/nonexistent/plugins", /*required=*/false}}).empty());
 }
 
-// Broken when a mismatch is found only after the library was opened, or the message names one side.
+// Fails if a mismatch is found only after the library is opened, or the message names only one
+// side.
 TEST(PluginSearch, RefusesByTheTextFile) {
   const struct {
     const char* changed;
@@ -128,7 +130,7 @@ TEST(PluginSearch, RefusesByTheTextFile) {
   EXPECT_THAT(only_one(folder.path()).problem, HasSubstr("mycard.plugin: [plugin file]"));
 }
 
-// Broken when a patch version, which changes no interface, keeps a plugin out.
+// Fails if a plugin is rejected because of its patch version, which changes no interface.
 TEST(PluginSearch, PatchVersionsFit) {
   auto other = own_identity();
   other.libtorch = other.libtorch.substr(0, other.libtorch.rfind('.')) + ".77";
@@ -136,7 +138,7 @@ TEST(PluginSearch, PatchVersionsFit) {
   EXPECT_EQ(identity_mismatch(other, own_identity()), "");
 }
 
-// Broken when such a file reaches dlopen(), which ends the process for some of them.
+// Fails if such a file reaches dlopen(), which crashes on some of them.
 TEST(PluginSearch, LibrariesThatAreNone) {
   const test::PluginFolder folder;
   const auto whole = [] {
@@ -157,7 +159,8 @@ TEST(PluginSearch, LibrariesThatAreNone) {
   EXPECT_THAT(library_problem("/nonexistent.so"), HasSubstr("No such file"));
 }
 
-// Broken when the variable's folders do not come first, an empty entry means the current folder, or the install's is missing.
+// Fails if the variable's folders do not come first, an empty entry means the current folder, or
+// the installation's folder is missing.
 TEST(PluginSearch, Path) {
   const test::ScopedEnv env("ANYACCEL_PLUGIN_PATH", ":/a::/b:");
   const auto path = plugin_search_path();

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-// Breaks when a page is not counted in bytes, or the peak does not hold after memory was given back.
+// Fails if memory is not counted in bytes, or the peak falls when memory is freed.
 TEST(Process, ResidentBytesFollowMemory) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "a sanitizer's shadow memory is resident too";
@@ -29,7 +29,8 @@ TEST(Process, ResidentBytesFollowMemory) {
   const auto both = resident_memory();
   EXPECT_NEAR(static_cast<double>(both.bytes - after), 0.0, 8.0 * kMiB);
   EXPECT_GE(both.peak_bytes, full - 8 * kMiB);
-  // Breaks when the reset is a word only. Some sandboxes forbid it, and then say so.
+  // Fails if the reset returns true without effect. Some sandboxes forbid it; then it returns
+  // false.
   if (reset_peak_resident_bytes()) {
     EXPECT_LT(peak_resident_bytes(), full - 48 * kMiB);
   }

@@ -1,4 +1,4 @@
-// Programs by name, with folders of the test's own in PATH.
+// Programs are found by name in PATH.
 #include "base/program.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ struct ProgramTest : testing::Test {
   }
 };
 
-// Broken when what the system passes over is taken: a folder, a file that may not be executed; or a later folder stands above an earlier one.
+// Fails if a folder or a file that is not executable is found, or a later folder takes precedence.
 TEST_F(ProgramTest, FirstThatRuns) {
   fs::create_directories(folder / "a" / "tool");
   write("b/tool", 0644);
@@ -39,7 +39,7 @@ TEST_F(ProgramTest, FirstThatRuns) {
   EXPECT_EQ(find_program(""), std::nullopt);
 }
 
-// Broken when a path is looked up in PATH, or is judged here: who runs it tells what is wrong with it.
+// Fails if a path is looked up in PATH, or checked here: running it reports what is wrong.
 TEST_F(ProgramTest, PathsStay) {
   const ScopedEnv path("PATH", folder.path().c_str());
   write("tool", 0755);
@@ -47,7 +47,7 @@ TEST_F(ProgramTest, PathsStay) {
   EXPECT_EQ(find_program("/no/such/tool"), "/no/such/tool");
 }
 
-// Broken when an empty entry of PATH, at any end, is the root folder and not the current one, as it is for execvp.
+// Fails if an empty entry of PATH means the root folder instead of the current one, as for execvp.
 TEST_F(ProgramTest, EmptyEntryIsTheCurrentFolder) {
   write("anyaccel-program-test", 0755);
   const auto before = fs::current_path();
@@ -59,7 +59,7 @@ TEST_F(ProgramTest, EmptyEntryIsTheCurrentFolder) {
   fs::current_path(before);
 }
 
-// Broken when what is refused ends the search.
+// Fails if a rejected program ends the search.
 TEST_F(ProgramTest, RefusedIsPassedOver) {
   write("a/tool", 0755);
   const auto second = write("b/tool", 0755);
@@ -68,7 +68,7 @@ TEST_F(ProgramTest, RefusedIsPassedOver) {
   EXPECT_EQ(find_program("tool", [](const std::string&) { return false; }), std::nullopt);
 }
 
-// Broken when a program without PATH finds nothing.
+// Fails if nothing is found when PATH is unset.
 TEST_F(ProgramTest, NoPath) {
   const ScopedEnv path("PATH", nullptr);
   EXPECT_TRUE(is_program(find_program("sh").value_or("")));

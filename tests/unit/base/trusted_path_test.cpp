@@ -1,4 +1,4 @@
-// Paths from which code may be loaded.
+// Only trusted paths are used for loading code.
 #include "base/trusted_path.h"
 
 #include <pwd.h>
@@ -33,7 +33,8 @@ struct TrustedPath : testing::Test {
   std::string problem() const { return trust_problem(file, TrustedKind::file); }
 };
 
-// Fails if an ordinary file or folder is refused, or a sticky folder above it counts as writable by everyone.
+// Fails if an ordinary file or folder is rejected, or a sticky folder above it counts as writable
+// by everyone.
 TEST_F(TrustedPath, Usual) {
   EXPECT_EQ(problem(), "");
   EXPECT_EQ(trust_problem(folder, TrustedKind::folder), "");
@@ -43,7 +44,8 @@ TEST_F(TrustedPath, Usual) {
   EXPECT_EQ(trust_problem("/usr/bin/env", TrustedKind::file), "");
 }
 
-// Fails if a path is trusted although a group or everyone can write its last component or a folder above it.
+// Fails if a path is trusted although a group or everyone can write its last component or a folder
+// above it.
 TEST_F(TrustedPath, WritableByOthers) {
   for (const auto& path : {file, folder, temporary / "above", temporary.path()}) {
     struct stat before {};
@@ -67,7 +69,8 @@ TEST_F(TrustedPath, StickyFolders) {
   EXPECT_THAT(trust_problem(folder, TrustedKind::folder), HasSubstr("writable by everyone"));
 }
 
-// Fails if another user may own a component of the path, because the owner can change its mode at any time.
+// Fails if another user may own a component of the path, because the owner can change its mode at
+// any time.
 TEST_F(TrustedPath, OtherOwners) {
   if (::chown(file.c_str(), kStranger, kStranger) != 0) GTEST_SKIP() << "only root can give files away";
   EXPECT_THAT(problem(), HasSubstr("file\" belongs to user 12345"));
@@ -98,7 +101,8 @@ TEST_F(TrustedPath, Links) {
   EXPECT_THAT(trust_problem(temporary / "absolute", TrustedKind::file), HasSubstr("absolute\" belongs to user 12345"));
 }
 
-// Fails if a folder that will be created is refused because it is missing, or is created where others can place links.
+// Fails if a folder that does not exist yet is rejected, or is created where others can place
+// links.
 TEST_F(TrustedPath, FutureFolders) {
   EXPECT_EQ(trust_problem(folder / "a/b", TrustedKind::future_folder), "");
   EXPECT_EQ(trust_problem(fs::temp_directory_path() / "anyaccel-no-such", TrustedKind::future_folder), "");
@@ -123,8 +127,8 @@ int in_child_as(uid_t user, gid_t group, const std::function<bool()>& question) 
   return WEXITSTATUS(status);
 }
 
-// Fails if users whose umask lets their private group write cannot use their own folders, or another group counts as
-// private.
+// Fails if users whose umask lets their private group write cannot use their own folders, or
+// another group counts as private.
 TEST_F(TrustedPath, PrivateGroups) {
   const auto* const user = ::getpwnam("daemon");  // the one user of the group "daemon"
   if (user == nullptr || ::geteuid() != 0) GTEST_SKIP() << "only root can become another user";

@@ -1,4 +1,4 @@
-// CUDA sources, with programs that stand for nvcc and a LibTorch that stands for one with CUDA.
+// CUDA sources, with fake programs for nvcc and a fake LibTorch with CUDA.
 #include "build/cuda.h"
 
 #include <sys/stat.h>
@@ -26,8 +26,8 @@ struct CudaTest : testing::Test {
   }
 };
 
-// Broken when an op with CUDA sources is offered, or loaded, where LibTorch has no CUDA: a library that was compiled here for
-// another machine must not change the answer, and compiling it must work without CUDA here.
+// Fails if an op with CUDA sources is offered or loaded although LibTorch lacks CUDA. A library
+// compiled for another machine must not change that, and compiling it must work without CUDA.
 TEST_F(CudaTest, LibTorchWithoutCuda) {
   const auto expect_no = [&] {
     EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("has no CUDA"));
@@ -42,8 +42,8 @@ TEST_F(CudaTest, LibTorchWithoutCuda) {
   EXPECT_FALSE(key_of(fake.op(), fake.settings).content.empty()) << "what explains an op needs no CUDA";
 }
 
-// Broken when a toolkit of another major version than LibTorch's builds what cannot run, one of another minor version is refused, or
-// there is no way past it.
+// Fails if a toolkit with a different major version than LibTorch's is used, one with a different
+// minor version is rejected, or the check cannot be disabled.
 TEST_F(CudaTest, ToolkitAndLibTorchAgree) {
   fake.add_cuda_to_libtorch("12.8");
   EXPECT_ERROR(fake.load(), unavailable, "nvcc is of CUDA 13.0, LibTorch of CUDA 12.8");
@@ -57,19 +57,21 @@ TEST_F(CudaTest, ToolkitAndLibTorchAgree) {
   EXPECT_EQ(fake.load().origin, Origin::built);
 }
 
-// Broken when nvcc gets flags of the host's compiler bare, or those of a source on a list of all of them, or loses its own.
+// Fails if the host compiler's flags reach nvcc without -Xcompiler, a source's own flags are lost,
+// or they reach other sources.
 TEST_F(CudaTest, HostFlagsAreWrapped) {
   fake.add_cuda_to_libtorch("13.0");
   fake.load();
   EXPECT_THAT(read_file(fake.path("cuda/calls")),
               testing::HasSubstr("-Xcompiler=-fno-math-errno -DTWO=2 --fmad=false"));
-  EXPECT_THAT(read_file(fake.path("calls")),
-              testing::AllOf(testing::HasSubstr(
-                                 "-Wno-missing-field-initializers -fPIC -fvisibility=hidden "),  // a sanitizer's follow
-                             testing::HasSubstr(" -fno-math-errno -DTWO=2 -I")));
+  EXPECT_THAT(
+      read_file(fake.path("calls")),
+      testing::AllOf(
+          testing::HasSubstr("-Wno-missing-field-initializers -fPIC -fvisibility=hidden "),  // sanitizer flags follow
+          testing::HasSubstr(" -fno-math-errno -DTWO=2 -I")));
 }
 
-// Breaks when an op whose only CUDA source is shared does not require nvcc.
+// Fails if an op whose only CUDA source is shared does not require nvcc.
 TEST_F(CudaTest, SharedSourceMayBeCuda) {
   fake.write("kernels/shared.cu", "shared\n");
   fake.describe("shared_source = kernels/shared.cu\n");
@@ -79,8 +81,8 @@ TEST_F(CudaTest, SharedSourceMayBeCuda) {
   EXPECT_ERROR(fake.load(), unavailable, "/nowhere/nvcc");
 }
 
-// Broken when two builds of LibTorch of one size are one (their build ids tell them apart), when its CUDA library is left out, or when what
-// no build id covers is not looked at.
+// Fails if two LibTorch builds of the same size are confused although their build ids differ, or a
+// file without a build id, or LibTorch's CUDA library, is ignored.
 TEST_F(CudaTest, BuildIdsTellLibTorchsApart) {
   const auto fingerprint = [&] { return read_libtorch(fake.path("torch")).fingerprint; };
   const std::string rest(1'000'000, 'x');
@@ -98,7 +100,7 @@ TEST_F(CudaTest, BuildIdsTellLibTorchsApart) {
   EXPECT_EQ(read_libtorch(fake.path("torch")).cuda, "13.0");
 }
 
-// Broken when a file that is no ELF, or a damaged one, is read as one or beyond its end.
+// Fails if a file that is not ELF is accepted, or a damaged one is read beyond its end.
 TEST(Elf, DamagedFiles) {
   const llm::TemporaryFolder folder;
   const auto whole = tiny_elf("identity", {"liba.so.1", "libb.so"});
@@ -116,14 +118,14 @@ TEST(Elf, DamagedFiles) {
     auto damaged = whole;
     damaged[at] = '\xff';
     folder.write("damaged", damaged);
-    const auto read = read_elf(folder / "damaged");  // anything but a crash
+    const auto read = read_elf(folder / "damaged");  // must not crash
     EXPECT_LE(read ? read->needed.size() : 0, 2U);
   }
   EXPECT_TRUE(read_elf("/proc/self/exe"));
 }
 
-// Fails if a FIFO or a device in place of a library blocks the process or is read. The test's own time limit detects
-// this.
+// Fails if a FIFO or a device in place of a library is read, or blocks the process until the test's
+// timeout.
 TEST(Elf, OnlyRegularFilesAreOpened) {
   const llm::TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);

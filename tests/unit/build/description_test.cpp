@@ -14,7 +14,7 @@ const std::string kHead =
     "anyaccel_op = 1\n# said\nclass_name = TinyBuilder\nname = tiny\nbackends = one, two\nsource = a.cpp: -mavx2 "
     "-mfma\n";
 
-// Broken when a key is not read into its place.
+// Fails if a key does not set its member.
 TEST(Description, AllKeys) {
   const auto op = parse_description(
       kHead +
@@ -51,7 +51,8 @@ struct Bad {
 
 class BadLine : public testing::TestWithParam<Bad> {};
 
-// Broken when a line that means nothing, leaves the op's folder or makes results differ is taken, or its number is not said.
+// Fails if a line is accepted that is meaningless, leaves the op's folder or changes results, or
+// the message lacks the line number.
 TEST_P(BadLine, IsRefusedWithItsNumber) {
   EXPECT_ERROR(parse_description(kHead + GetParam().line), corrupt, "line 7: ");
   EXPECT_ERROR(parse_description(kHead + GetParam().line), corrupt, GetParam().message);
@@ -71,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Bad{"link = -lm", "not a library's name"}, Bad{"compiler = a b", "not a program"},
                     Bad{"header = a b", "not a header"}, Bad{"name = a\tb", "control character"}));
 
-// Broken when a file of another kind or version, or one that lacks something, is taken.
+// Fails if a file of another kind or version, or an incomplete one, is accepted.
 TEST(Description, WholeFiles) {
   EXPECT_ERROR(parse_description(""), corrupt, "empty");
   EXPECT_ERROR(parse_description("anyaccel_plugin = 1\n"), corrupt, "`anyaccel_op = 1`");
@@ -79,7 +80,7 @@ TEST(Description, WholeFiles) {
   EXPECT_ERROR(parse_description("anyaccel_op = 1\nname = a\n"), corrupt, "`class_name` is missing");
 }
 
-// Broken when the digest is not SHA-256, or depends on how the text is cut into pieces (vectors of FIPS 180-4).
+// Fails if the digest is not SHA-256, or depends on how the text is split (vectors of FIPS 180-4).
 TEST(Sha256, Vectors) {
   EXPECT_EQ(sha256(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -91,7 +92,8 @@ TEST(Sha256, Vectors) {
   EXPECT_EQ(pieces.hex(), sha256(std::string(1'000'000, 'a')));
 }
 
-// Broken when architectures are asked of a GPU or the CPU at hand instead of a name, or torch's way to write them is not known.
+// Fails if the architectures are those of the local GPU or CPU instead of the named ones, or
+// torch's notation is not understood.
 TEST(Target, Names) {
   EXPECT_THAT(parse_cuda_archs("8.0;90a, 9.0+PTX 80"), testing::ElementsAre("80", "90a", "90+PTX"));
   EXPECT_ERROR(parse_cuda_archs("ampere"), invalid_argument, "ampere");
@@ -102,7 +104,7 @@ TEST(Target, Names) {
   EXPECT_THAT(target_from_environment().cuda_archs, testing::ElementsAre("75"));
 }
 
-// Broken when compilers are more than the memory holds, or none.
+// Fails if more compilers run than fit in memory, or none.
 TEST(Jobs, FitTheMemory) {
   EXPECT_EQ(job_count(8, 16, 64LL << 30), 8);
   EXPECT_EQ(job_count(8, 4, 64LL << 30), 4);

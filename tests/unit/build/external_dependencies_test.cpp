@@ -1,4 +1,4 @@
-// Files that no key covers: the system's headers and what lies below a prefix.
+// Files that no key covers: system headers and files below a prefix.
 #include "build/external_dependencies.h"
 
 #include "unit/build/fake_op.h"
@@ -21,8 +21,8 @@ struct OutsideTest : testing::Test {
   }
 };
 
-// Broken when an upgrade of a header of the machine, at its old place, leaves the old library in use; or when its time alone, or a
-// header of the op's own, costs a build.
+// Fails if the old library is used after a system header is upgraded in place. Also fails if a new
+// time stamp, or a header of the op itself, causes a build.
 TEST_F(OutsideTest, ChangedHeaderOfTheMachine) {
   EXPECT_EQ(fake.load().origin, Origin::built);
   fs::last_write_time(fake.path("usr/x.h"), fs::file_time_type::clock::now() - std::chrono::hours(3));
@@ -35,7 +35,8 @@ TEST_F(OutsideTest, ChangedHeaderOfTheMachine) {
   EXPECT_EQ(fake.in_cache("tiny-"), 1) << "the old one was replaced";
 }
 
-// Broken when what a key covers is listed too, because a compiler follows links: each load would look at LibTorch's headers.
+// Fails if files that a key covers are listed too, because the compiler resolves links: each load
+// would check LibTorch's headers.
 TEST_F(OutsideTest, LinksAreFollowed) {
   fs::create_directory_symlink(fake.path("torch"), fake.path("link"));
   fake.write("torch/include/t.h", "t\n");
@@ -47,14 +48,15 @@ TEST_F(OutsideTest, LinksAreFollowed) {
   EXPECT_EQ(found.held.manifest.external[0].path, fake.path("usr/x.h").string());
 }
 
-// Broken when a prebuilt library asks for headers, which are not there where it runs.
+// Fails if a prebuilt library requires headers, which are missing where it runs.
 TEST_F(OutsideTest, PrebuiltNeedsNoHeaders) {
   build_prebuilt(fake.op(), fake.settings, fake.path("prebuilt"));
   fs::remove(fake.path("usr/x.h"));
   EXPECT_EQ(fake.load().origin, Origin::prebuilt);
 }
 
-// Broken when another version below the prefix is not seen, its place counts for more than its content, or the prefix must be there.
+// Fails if another version below the prefix is not noticed, its location counts instead of its
+// content, or the prefix must exist.
 TEST_F(OutsideTest, PrefixOfAPrebuiltOp) {
   fake.write("one/include/x.h", "one\n");
   fake.write("one/lib/libthing.so", "one");
@@ -76,13 +78,13 @@ TEST_F(OutsideTest, PrefixOfAPrebuiltOp) {
   EXPECT_EQ(fake.load().origin, Origin::built);
 }
 
-// Broken when make's way to write lists (continued lines, spaces, dollars) is misread.
+// Fails if make's notation for lists (continued lines, spaces, dollars) is misread.
 TEST(Dependencies, AsMakeWritesThem) {
   EXPECT_THAT(dependencies_in("a.o: a.cpp \\\n /usr/a\\ b.h\\\n  c$$d.h\nx.h:\n"),
               testing::ElementsAre("a.cpp", "/usr/a b.h", "c$d.h"));
 }
 
-// Broken when a manifest loses what it says of them, or a damaged line is taken.
+// Fails if a manifest loses its external files, or a damaged line is accepted.
 TEST(Manifests, OutsideFiles) {
   const Manifest manifest{.op = "tiny",
                           .content = "c",

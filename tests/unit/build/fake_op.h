@@ -1,5 +1,6 @@
-// An op of two sources and a compiler that is a shell script: it copies sources together, says what it was asked, and can be
-// slow or wrong. Everything lies in a folder of the test's own, whose name needs quotes.
+// An op with two sources and a compiler that is a shell script. The script concatenates sources,
+// logs its calls, and can be slow or wrong. All files are in a temporary folder whose name needs
+// quoting.
 #pragma once
 
 #include <sys/stat.h>
@@ -32,7 +33,7 @@ done
 [ -e "$root/endless" ] && { yes | head -c 40000000; exit 1; }
 if [ -n "$source" ]; then
   grep -q WRONG "$source" && { echo "a.cpp:1: this is WRONG"; exit 3; }
-  # As GCC does: the message comes while the disk is full, and the temporary file goes.
+  # Like GCC: print the message while the disk is full, then remove the temporary file.
   if [ -e "$root/temporary" ] && ! cat "$root/temporary" > "$TMPDIR/cc.s" 2> /dev/null; then
     echo "cc1plus: fatal error: error writing to $TMPDIR/cc.s: No space left on device" >&2
     rm -f "$TMPDIR/cc.s"
@@ -75,13 +76,14 @@ exit 0
   Op op() const { return read_op(path("ops/tiny/tiny.op")); }
   Found load() const { return find_or_build(op(), settings); }
 
-  /// A program that stands for nvcc of this release, and a LibTorch whose libraries ask for this major version of the CUDA runtime.
+  /// Adds a fake nvcc of this release.
   void add_nvcc(const std::string& release) const {
     write("cuda/version", "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release " + release + ", V" +
                               release + ".88\nBuild cuda\n");
     write("cuda/bin/nvcc", read_file(path("bin/cxx")) + "# " + release + "\n");
     ::chmod(path("cuda/bin/nvcc").c_str(), 0755);
   }
+  /// Makes the fake LibTorch require the CUDA runtime of this version's major number.
   void add_cuda_to_libtorch(const std::string& version) const {
     const auto major = version.substr(0, version.find('.'));
     write("torch/lib/libc10_cuda.so", tiny_elf("id of libc10_cuda", {"libc.so.6", "libcudart-0123abcd.so." + major}));
@@ -90,14 +92,14 @@ exit 0
           "__version__ = '2.13.0+cu'\ndebug = False\ncuda: Optional[str] = '" + version + "'\nhip = None\n");
   }
 
-  /// How often the compiler ran with this word; of all runs when it is empty.
+  /// How often the compiler ran with this word, or in total if it is empty.
   int calls(const std::string& word = {}) const {
     std::ifstream file(path("calls"));
     int count = 0;
     for (std::string line; std::getline(file, line);) count += (line + " ").find(word) != std::string::npos ? 1 : 0;
     return count;
   }
-  /// What the cache holds whose name begins so.
+  /// Number of cache entries whose name starts with `prefix`.
   int in_cache(const std::string& prefix) const {
     std::error_code ignored;
     int count = 0;

@@ -16,7 +16,7 @@ Description with(const std::string& line) {
 
 class AcceptedFlags : public testing::TestWithParam<const char*> {};
 
-// Fails if a flag that builders of DeepSpeed or torch pass is refused.
+// Fails if a flag that DeepSpeed's or torch's builders pass is rejected.
 TEST_P(AcceptedFlags, Parse) { EXPECT_NO_THROW(with(GetParam())); }
 INSTANTIATE_TEST_SUITE_P(
     All, AcceptedFlags,
@@ -125,7 +125,8 @@ TEST(NvccFlags, Refused) {
   EXPECT_ERROR(with("flag = -DX=$(touch)\nsource = k.cu"), corrupt, "its shell expands $ and backquotes");
 }
 
-// Fails if nvcc's shell can run commands in a folder's name, or a linker flag reaches nvcc split at its commas.
+// Fails if nvcc's shell can run commands in a folder's name, or a linker flag reaches nvcc split at
+// its commas.
 TEST(NvccFlags, FoldersThatItsShellExpands) {
   Op op{.description = with("source = k.cu\nflag = -Wl,-rpath,/opt/lib -lm -fno-math-errno"), .file = "/ops/tiny.op"};
   const Tools tools{.compiler = "/usr/bin/c++", .nvcc = "/cuda/bin/nvcc", .ccache = ""};
@@ -136,7 +137,7 @@ TEST(NvccFlags, FoldersThatItsShellExpands) {
   EXPECT_ERROR(make_plan(op, {}, nullptr, {}, tools, "/tmp"), unavailable, "use folders without these characters");
 }
 
-// Fails if the message about a flag of megabytes is that long, or prints its control characters.
+// Fails if the message about a huge flag is as long as the flag, or prints its control characters.
 TEST(RefusedFlagMessage, IsShort) {
   try {
     with("flag = -f" + std::string(100'000, 'x') + "\xe2\x80\xae");

@@ -1,4 +1,4 @@
-// Commands that the build service makes of a description.
+// Commands that the build service derives from a description.
 #include "build/plan.h"
 
 #include <gmock/gmock.h>
@@ -20,8 +20,8 @@ Step step_with(const std::string& identity) {
   return make_plan(op, {}, nullptr, {}, tools, "/tmp").steps.front();
 }
 
-// Broken when GCC is not told how much memory it may keep (an op's first build takes a tenth longer), or another compiler gets words
-// that it does not know, and fails or warns.
+// Fails if GCC does not get its memory limit (an op's first build then takes 10% longer), or
+// another compiler gets options that it does not know.
 TEST(PlanTest, OnlyGccGetsItsOwnWords) {
   for (const char* gcc : {"c++ (Debian 12.2.0-14+deb12u1) 12.2.0 size 1",
                           "x86_64-conda-linux-gnu-c++ (conda-forge gcc 14.2.0-1) 14.2.0 size 1"})
@@ -32,8 +32,8 @@ TEST(PlanTest, OnlyGccGetsItsOwnWords) {
     EXPECT_THAT(step_with(other).command, Not(Contains(StartsWith("--param")))) << other;
 }
 
-// Broken when sources of one line get an object each (headers are read anew for each), lie in another order, or are named with a path that
-// the compiler would look for elsewhere.
+// Fails if the sources of one line are not compiled into one object (headers are then read once per
+// source), are reordered, or have paths relative to another folder.
 TEST(PlanTest, SourcesOfALineAreOneObject) {
   Op op;
   op.file = "/ops/axpy/axpy.op";

@@ -1,4 +1,4 @@
-// Where an op's prefix is found without its variable.
+// Finding an op's prefix when its variable is unset.
 #include "build/prefix.h"
 
 #include <gmock/gmock.h>
@@ -24,8 +24,8 @@ struct PrefixTest : testing::Test {
   std::string prefix() const { return prefix_of(fake.op().description); }
 };
 
-// Broken when packages of the active virtual environment are not found, one that has half of them is taken, or the variable does not stand
-// above what is found.
+// Fails if packages of the active virtual environment are not found, an incomplete one is accepted,
+// or the variable does not take precedence.
 TEST_F(PrefixTest, ActiveEnvironment) {
   describe();
   fake.write("venv/include/thing/x.h", "x\n");
@@ -37,7 +37,7 @@ TEST_F(PrefixTest, ActiveEnvironment) {
   EXPECT_EQ(prefix(), "/given");
 }
 
-// Broken when a vendor's own place is not looked at, or looked at before the environment's.
+// Fails if a vendor's default location is not searched, or is searched before the environment's.
 TEST_F(PrefixTest, PlacesOfTheDescription) {
   const ScopedEnv venv("VIRTUAL_ENV", fake.path("venv").c_str());
   for (const auto* folder : {"vendor", "venv"}) {
@@ -55,7 +55,7 @@ TEST_F(PrefixTest, PlacesOfTheDescription) {
   EXPECT_ERROR(parse_description("anyaccel_op = 1\nprefix = here\n"), corrupt, "absolute");
 }
 
-// Broken when the environment in which LibTorch lies is not looked at.
+// Fails if the environment that contains LibTorch is not searched.
 TEST_F(PrefixTest, WhereLibTorchIs) {
   describe();
   const ScopedEnv venv("VIRTUAL_ENV", nullptr);
@@ -64,7 +64,8 @@ TEST_F(PrefixTest, WhereLibTorchIs) {
   EXPECT_THAT(candidates, testing::Contains(fake.path("py")));
 }
 
-// Broken when compiler and linker are not told of what was found, or another prefix gets the library of the first.
+// Fails if the compiler and linker do not get the prefix, or another prefix gets the library of the
+// first.
 TEST_F(PrefixTest, IsInCommandsAndKey) {
   describe();
   for (const auto* folder : {"one", "two"}) {
@@ -78,7 +79,7 @@ TEST_F(PrefixTest, IsInCommandsAndKey) {
     EXPECT_NE(dry.key, key);
     key = dry.key;
     EXPECT_THAT(dry.commands.front(), testing::HasSubstr(std::string(folder) + "/include"));
-    // The folder of the test has a quote in its name, which is quoted again there.
+    // The name of the test's folder contains a quote, which is escaped there.
     EXPECT_THAT(dry.commands.back(), testing::ContainsRegex(std::string("-rpath,[^ ]*/") + folder + "/lib'"));
   }
 }

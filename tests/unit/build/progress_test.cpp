@@ -1,4 +1,4 @@
-// What a long build says on a terminal.
+// Progress messages of a long build on a terminal.
 #include "build/progress.h"
 
 #include <fcntl.h>
@@ -16,7 +16,8 @@ namespace {
 using testing::EndsWith;
 using testing::HasSubstr;
 
-/// What a child writes that shows its progress for more than a second with `error` as its standard error; all that comes out of `out`.
+/// Runs a child that shows progress for more than a second with `error` as its standard error.
+/// Returns everything that can be read from `out`.
 std::string shown(int error, int out) {
   const auto child = ::fork();
   if (child == 0) {
@@ -34,7 +35,7 @@ std::string shown(int error, int out) {
   ::close(error);
   std::string text;
   char bytes[256];
-  // A terminal whose other end is closed reads as an error.
+  // Reading a terminal whose other end is closed gives an error.
   for (ssize_t count = 0; (count = ::read(out, bytes, sizeof bytes)) > 0;)
     text.append(bytes, static_cast<std::size_t>(count));
   ::close(out);
@@ -44,7 +45,7 @@ std::string shown(int error, int out) {
   return text;
 }
 
-// Broken when a build of minutes looks like one that hangs, or its line stays when it is done.
+// Fails if a build of minutes shows no progress, or its line is not erased at the end.
 TEST(Progress, IsALineOnATerminal) {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
   if (terminal < 0) GTEST_SKIP() << "no pseudo-terminals here";
@@ -57,7 +58,7 @@ TEST(Progress, IsALineOnATerminal) {
   EXPECT_THAT(text, EndsWith("\r\033[K"));
 }
 
-// Broken when a log is filled with lines for a terminal.
+// Fails if progress lines for a terminal reach a log.
 TEST(Progress, IsSilentElsewhere) {
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);

@@ -1,4 +1,4 @@
-// Several processes, some of them killed.
+// Builds in several processes, some of which are killed.
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,7 +41,8 @@ struct RacesTest : testing::Test {
   }
 };
 
-// Broken when processes that start together build more than once, or one of them gets half a library.
+// Fails if processes that start together build more than once, or one of them sees a partial
+// library.
 TEST_F(RacesTest, EightProcessesBuildOnce) {
   fake.write("slow", "0.2");
   std::vector<pid_t> children;
@@ -55,7 +56,7 @@ TEST_F(RacesTest, EightProcessesBuildOnce) {
   EXPECT_EQ(fake.calls("-c "), 2);
 }
 
-/// True as soon as none of the processes is there, zombies aside.
+/// Returns true once all the processes have exited or are zombies.
 bool all_gone(const std::string& pids) {
   for (int i = 0; i < 6000; ++i) {
     std::istringstream lines(pids);
@@ -70,14 +71,16 @@ bool all_gone(const std::string& pids) {
   return false;
 }
 
-// Broken when a killed builder's lock stays, its compilers go on, or what it left is taken for a library. ANYACCEL_TEST_KILLS: how many.
+// Fails if a killed builder's lock stays held, its compilers keep running, or its leftovers count
+// as a library. ANYACCEL_TEST_KILLS sets the number of kills.
 TEST_F(RacesTest, KilledBuilderBlocksNobody) {
   const char* named = std::getenv("ANYACCEL_TEST_KILLS");
   const int kills = named == nullptr ? 4 : std::atoi(named);
   fake.write("slow", "0.02");
   std::mt19937 random(20261121);
   for (int i = 0; i < kills; ++i) {
-    // A build takes about a tenth of a second: some are killed before, some while, some after they publish.
+    // A build takes about 0.1 s: some are killed before, some during, and some after it publishes
+    // the library.
     const pid_t child = start_loading();
     std::this_thread::sleep_for(milliseconds(random() % 120));
     ::kill(child, SIGKILL);
@@ -94,7 +97,7 @@ TEST_F(RacesTest, KilledBuilderBlocksNobody) {
   }
 }
 
-// Broken when who waits does not say for whom, or waits for a process that is gone.
+// Fails if a waiting process does not report the holder, or waits for one that has exited.
 TEST(FileLock, NamesItsHolder) {
   const llm::TemporaryFolder folder;
   const auto file = folder / "lock";
@@ -113,7 +116,7 @@ TEST(FileLock, NamesItsHolder) {
   EXPECT_FALSE(second.is_at(file));
 }
 
-// Broken when a child that is forked meanwhile holds a lock on after its owner gave it back, or after its owner was killed.
+// Fails if a forked child keeps a lock after its owner released it or was killed.
 TEST(FileLock, ForkedChildDoesNotHoldIt) {
   const llm::TemporaryFolder folder;
   for (const bool killed : {false, true}) {
@@ -131,7 +134,7 @@ TEST(FileLock, ForkedChildDoesNotHoldIt) {
     pid_t child = 0;
     ASSERT_EQ(::read(ends[0], &child, sizeof child), static_cast<ssize_t>(sizeof child));
     if (killed) ::kill(owner, SIGKILL), ::waitpid(owner, nullptr, 0);
-    // The child closes its copy when it first runs.
+    // The child closes its copy when it starts to run.
     FileLock taken;
     for (int i = 0; i < 6000 && !taken; ++i, std::this_thread::sleep_for(milliseconds(10)))
       taken = FileLock::try_exclusive(folder / "lock");
@@ -143,7 +146,8 @@ TEST(FileLock, ForkedChildDoesNotHoldIt) {
   }
 }
 
-// Broken when a wait for another process's build says nothing, does not name it, or has no end that was asked for.
+// Fails if waiting for another process's build is not reported, does not name that process, or
+// ignores the time limit or an interrupt.
 TEST_F(RacesTest, WaitTellsAndEnds) {
   fake.write("slow", "30");
   const pid_t child = start_loading();
@@ -160,7 +164,8 @@ TEST_F(RacesTest, WaitTellsAndEnds) {
   ::waitpid(child, nullptr, 0);
 }
 
-// Broken when a program's words pass through a shell, its exit code is lost, or a signal looks like success.
+// Fails if a program's arguments pass through a shell, its exit code is lost, or death by a signal
+// looks like success.
 TEST(Processes, RunProgram) {
   EXPECT_EQ(run_program({"/bin/echo", "$HOME", "a b;c"}, {}).output, "$HOME a b;c\n");
   EXPECT_EQ(run_program({"/bin/sh", "-c", "exit 7"}, {}).status, 7);
@@ -169,7 +174,7 @@ TEST(Processes, RunProgram) {
   EXPECT_EQ(shell_quoted({"a", "b c", "it's", "", "$x"}), "a 'b c' 'it'\\''s' '' '$x'");
 }
 
-/// Sets what this process does with SIGCHLD, for a scope.
+/// Sets this process's SIGCHLD handler for a scope.
 struct ScopedSigchld {
   explicit ScopedSigchld(void (*handler)(int)) : before(::signal(SIGCHLD, handler)) {}
   ~ScopedSigchld() { ::signal(SIGCHLD, before); }
@@ -185,15 +190,16 @@ void reap_all(int) {
   errno = before;
 }
 
-// Broken when a program's status is lost where the process ignores SIGCHLD, or where a handler of it waits for every child: a header that is
-// there was said to be missing and the other way round, and a failed compiler had made its object.
+// Fails if a program's status is lost because the process ignores SIGCHLD or its handler reaps
+// every child. An existing header then counted as missing, a missing one as present, and a failed
+// compilation as a success.
 TEST_F(RacesTest, SigchldOfTheProgram) {
   for (auto* handler : {SIG_IGN, static_cast<void (*)(int)>(reap_all)}) {
     const ScopedSigchld scope(handler);
     EXPECT_EQ(run_program({"/bin/sh", "-c", "exit 0"}, {}).status, 0);
     EXPECT_EQ(run_program({"/bin/sh", "-c", "echo no; exit 7"}, {}).status, 7);
     const std::string header = handler == SIG_IGN ? "x/x.h" : "x/y.h";
-    fake.write("ops/tiny/b.cpp", header);  // built anew
+    fake.write("ops/tiny/b.cpp", header);  // forces a build
     fake.describe("torch = no\nheader = " + header + ": libx-dev\n");
     EXPECT_EQ(check(fake.op(), fake.settings).reason, "the header " + header + " is not there; install libx-dev");
     fake.write("has/" + header, "");
@@ -205,7 +211,7 @@ TEST_F(RacesTest, SigchldOfTheProgram) {
 
 std::atomic<int> forks{0};
 
-// Broken when a build copies this process: one with much memory, or with threads that hold locks, cannot afford that.
+// Fails if a build forks this process, which may have much memory or threads that hold locks.
 TEST_F(RacesTest, ProcessIsNeverForked) {
   static const int told = ::pthread_atfork([] { ++forks; }, nullptr, nullptr);
   ASSERT_EQ(told, 0);
@@ -216,7 +222,8 @@ TEST_F(RacesTest, ProcessIsNeverForked) {
 
 bool asked_to_stop() { return true; }
 
-// Broken when who is asked to stop (Ctrl-C in Python) waits for the end of a build, or leaves its compilers.
+// Fails if an interrupt (Ctrl-C in Python) waits for the end of a build, or leaves compilers
+// running.
 TEST_F(RacesTest, BuildCanBeInterrupted) {
   fake.write("slow", "3000");
   const auto begin = std::chrono::steady_clock::now();

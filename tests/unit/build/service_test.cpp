@@ -21,8 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 using test::ScopedEnv;
 
-/// Runs `work` in a child whose cache is on a disk of its own. `work` gets a function that sets the disk's size in KiB
-/// and returns false if there is no such disk.
+/// Runs `work` in a child whose cache is on a small disk of its own. `work` gets a function that
+/// sets the disk's size in KiB and returns false if the disk cannot be mounted.
 template <typename Work>
 int run_on_small_disk(const fs::path& cache, Work&& work) {
   fs::create_directories(cache);
@@ -53,18 +53,20 @@ struct ServiceTest : testing::Test {
   }
 };
 
-// Broken when a built op is built or its compiler asked again, or what is linked is not all of it.
+// Fails if a built op is built again or its compiler is queried again, or the library lacks an
+// object.
 TEST_F(ServiceTest, SecondLoadRunsNoProgram) {
   auto found = fake.load();
   EXPECT_EQ(found.origin, Origin::built);
   EXPECT_EQ(read_file(found.held.library), kWhole);
-  EXPECT_EQ(fake.calls(), 4);  // its version, two sources, one library
+  EXPECT_EQ(fake.calls(), 4);  // for the version, two sources and the library
   EXPECT_EQ(fake.in_cache(".anyaccel-build-"), 0);
   EXPECT_EQ(fake.load().origin, Origin::cached);
   EXPECT_EQ(fake.calls(), 4);
 }
 
-// Broken when something that changes the binary is not in the key: each change must build anew, and its undoing must not.
+// Fails if the key lacks something that changes the binary. Each change must cause a build, and
+// undoing it must not.
 TEST_F(ServiceTest, WhatChangesTheBinaryIsInTheKey) {
   fake.describe("");  // with LibTorch
   fake.load();
@@ -96,7 +98,8 @@ TEST_F(ServiceTest, WhatChangesTheBinaryIsInTheKey) {
   EXPECT_EQ(fake.load().origin, Origin::cached);
 }
 
-// Broken when place or time of LibTorch count: a virtual environment that was moved would build everything again.
+// Fails if LibTorch's location or time stamps count: moving a virtual environment would rebuild
+// everything.
 TEST_F(ServiceTest, MovedLibTorchIsTheSame) {
   fake.describe("");
   fake.load();
@@ -107,7 +110,8 @@ TEST_F(ServiceTest, MovedLibTorchIsTheSame) {
   EXPECT_EQ(fake.load().origin, Origin::cached);
 }
 
-// Broken when a failed build leaves something behind, or hides what the compiler said or how to repeat it.
+// Fails if a failed build leaves files behind, or its error lacks the compiler's output or the
+// command to repeat it.
 TEST_F(ServiceTest, CompilersWordsAreInTheError) {
   fake.write("ops/tiny/a.cpp", "WRONG\n");
   EXPECT_ERROR(fake.load(), build_failed,
@@ -116,7 +120,7 @@ TEST_F(ServiceTest, CompilersWordsAreInTheError) {
   EXPECT_EQ(fake.in_cache(".anyaccel-build-") + fake.in_cache("tiny-"), 0);
 }
 
-// Broken when a damaged library, or one whose manifest is cut off, is opened.
+// Fails if a damaged library, or one with a truncated manifest, is opened.
 TEST_F(ServiceTest, DamagedLibraryIsBuiltAgain) {
   const auto library = fake.load().held.library;
   for (const auto& file : {library, fs::path(library.string() + kManifestSuffix)}) {
@@ -131,7 +135,8 @@ TEST_F(ServiceTest, DamagedLibraryIsBuiltAgain) {
   EXPECT_EQ(Cache(fake.settings.cache).clean("tiny").first, 1) << "without a manifest";
 }
 
-// Broken when the process's umask opens what is built to others, or a folder that is none of the cache's is cleaned away.
+// Fails if the process's umask makes entries accessible to others, or cleaning removes a folder
+// that is not a cache entry.
 TEST_F(ServiceTest, EntriesAreTheUsersAlone) {
   fake.settings.cache = fake.path("above/cache");
   const auto before = ::umask(0);
@@ -145,7 +150,8 @@ TEST_F(ServiceTest, EntriesAreTheUsersAlone) {
   EXPECT_TRUE(fs::exists(fake.settings.cache / "mine-2024"));
 }
 
-// Broken when a file is read or written in a cache that others can write: a link there would lead to any file of the user.
+// Fails if files are read or written in a cache that others can write: a link there could lead to
+// any file of the user.
 TEST_F(ServiceTest, NothingIsWrittenWhereOthersCanPutLinks) {
   fs::create_directories(fake.settings.cache / "memo");
   ::chmod(fake.settings.cache.c_str(), 0777);
@@ -153,7 +159,7 @@ TEST_F(ServiceTest, NothingIsWrittenWhereOthersCanPutLinks) {
   EXPECT_TRUE(fs::is_empty(fake.settings.cache / "memo"));
 }
 
-// Broken when a prebuilt library wants a compiler, or one for other sources is taken.
+// Fails if a prebuilt library needs a compiler, or one for other sources is used.
 TEST_F(ServiceTest, PrebuiltNeedsNoCompiler) {
   build_prebuilt(fake.op(), fake.settings, fake.path("prebuilt"));
   fake.settings.compiler = "/nowhere/c++";
@@ -165,7 +171,7 @@ TEST_F(ServiceTest, PrebuiltNeedsNoCompiler) {
   EXPECT_THAT(why, testing::HasSubstr("file op/b.cpp differs"));
 }
 
-// Broken when is_compatible() and a build do not ask the same: yes to what fails, or no to what works.
+// Fails if is_compatible() and a build disagree about a requirement.
 TEST_F(ServiceTest, CheckAgreesWithTheBuild) {
   fake.describe("torch = no\nheader = x/x.h: libx-dev\n");
   EXPECT_EQ(check(fake.op(), fake.settings).reason, "the header x/x.h is not there; install libx-dev");
@@ -175,7 +181,7 @@ TEST_F(ServiceTest, CheckAgreesWithTheBuild) {
   EXPECT_EQ(fake.load().origin, Origin::built);
 }
 
-// Broken when an extension's own folders or its own compiler are not used.
+// Fails if an extension's own folders or compiler are not used.
 TEST_F(ServiceTest, ExtensionBringsSourcesAndCompiler) {
   fake.settings.compiler.clear();
   const ScopedEnv none("CXX", "/nowhere/c++");
@@ -191,7 +197,8 @@ TEST_F(ServiceTest, ExtensionBringsSourcesAndCompiler) {
   EXPECT_EQ(fake.calls(), 0);
 }
 
-// Broken when an op of C++ alone asks for a CUDA toolkit, or one with CUDA sources does not say that it lacks one.
+// Fails if a C++ op requires a CUDA toolkit, or an op with CUDA sources does not report that it
+// lacks one.
 TEST_F(ServiceTest, OnlyCudaSourcesNeedNvcc) {
   const ScopedEnv nvcc("NVCC", "/nowhere/nvcc");
   EXPECT_EQ(fake.load().origin, Origin::built);
@@ -201,7 +208,7 @@ TEST_F(ServiceTest, OnlyCudaSourcesNeedNvcc) {
   EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("/nowhere/nvcc"));
 }
 
-// Broken when libraries are taken from a folder in which others may put theirs.
+// Fails if libraries are loaded from a folder that others can write.
 TEST_F(ServiceTest, CacheOfOthersIsRefused) {
   fake.load();
   ::chmod(fake.settings.cache.c_str(), 0777);
@@ -213,7 +220,8 @@ TEST_F(ServiceTest, CacheOfOthersIsRefused) {
   EXPECT_ERROR(fake.load(), io, "belongs to user 12345");
 }
 
-// Fails if only the cache's own folder is checked: whoever can write a folder above it can replace the cache.
+// Fails if only the cache's own folder is checked: anyone who can write a folder above it can
+// replace the cache.
 TEST_F(ServiceTest, CacheBelowAFolderOfOthersIsRefused) {
   fake.settings.cache = fake.path("shared/mine/cache");
   fake.load();
@@ -234,18 +242,19 @@ TEST_F(ServiceTest, CacheBelowAFolderOfOthersIsRefused) {
   EXPECT_EQ(fake.load().origin, Origin::cached);
 }
 
-// Broken when a cache that cannot be made is an error without its name and a way out.
+// Fails if the error about a cache that cannot be created lacks its path and a remedy.
 TEST_F(ServiceTest, CacheThatCannotBeMadeIsNamed) {
   fake.settings.cache = "/proc/anyaccel/ops";
   EXPECT_ERROR(fake.load(), io, "/proc/anyaccel/ops cannot be made");
   EXPECT_ERROR(fake.load(), io, "set ANYACCEL_OP_CACHE");
 }
 
-// Broken when a full disk gives the compiler's words alone or leaves half a library, or one that can only be read does not serve.
+// Fails if a full disk leaves a partial library or is reported only in the compiler's words, or a
+// read-only cache cannot be used.
 TEST_F(ServiceTest, FullAndReadOnlyDisks) {
   const pid_t child = ::fork();
   if (child == 0) {
-    // A disk of this child's own.
+    // A disk that only this child sees.
     fs::create_directory(fake.settings.cache);
     if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         ::mount("none", fake.settings.cache.c_str(), "tmpfs", 0, "size=64k,mode=700") != 0)
@@ -258,7 +267,7 @@ TEST_F(ServiceTest, FullAndReadOnlyDisks) {
       fake.load();
       ::_exit(3);
     } catch (const Error& error) {
-      // Also said by who asks first.
+      // check() reports it too.
       if (check(fake.op(), fake.settings).reason.find("Read-only") == std::string::npos) ::_exit(7);
       if (error.code() != ErrorCode::io || std::string(error.what()).find(fake.settings.cache) == std::string::npos)
         ::_exit(4);
@@ -282,8 +291,9 @@ TEST_F(ServiceTest, FullAndReadOnlyDisks) {
   EXPECT_EQ(status, 0) << "exit code " << WEXITSTATUS(status);
 }
 
-// Fails if a compiler's message about a full disk is lost because it is written to the same disk, while the space freed
-// by its temporary file hides the cause: "the compiler ended with 1 and said: (no output)".
+// Fails if a compiler's message about a full disk is lost because it goes to the same disk, while
+// the space freed by its temporary file hides the cause: "the compiler ended with 1 and said: (no
+// output)".
 TEST_F(ServiceTest, EveryStepReportsAFullDisk) {
   fake.write("temporary", std::string(400'000, 's'));
   const auto result = on_small_disk([&](const auto& resize) {
@@ -330,7 +340,8 @@ TEST_F(ServiceTest, RealCompilerOnASmallDisk) {
   EXPECT_EQ(result, 0);
 }
 
-// Fails if a library counts as missing because the compiler that checks for it has no space for its temporary files.
+// Fails if a header counts as missing because the compiler that checks for it has no space for its
+// temporary files.
 TEST_F(ServiceTest, FullTemporaryFolder) {
   fake.describe("torch = no\nheader = x/x.h: libx-dev\n");
   fake.write("no room", "");
@@ -376,13 +387,15 @@ TEST_F(ServiceTest, EndlessOutputIsCut) {
   EXPECT_LT(text.size(), 20'000U);
 }
 
-// Broken when a full disk is known by a guess: here there is room, and the compiler's own write was refused, as by a quota.
+// Fails if a full disk is inferred from free space: here there is space, but the compiler's write
+// failed, as with a quota.
 TEST_F(ServiceTest, CompilerMetAFullDisk) {
   fake.write("says", "as: cannot write: Disk quota exceeded\n");
   EXPECT_ERROR(fake.load(), io, "is full");
 }
 
-// Broken when the command to repeat a link names objects that are gone: it is typed in here, and must say the same.
+// Fails if the command to repeat a link names deleted objects. The test runs the command and
+// expects the same output.
 TEST_F(ServiceTest, LinkCanBeRepeated) {
   fake.write("badlink", "");
   std::string text;
@@ -398,7 +411,7 @@ TEST_F(ServiceTest, LinkCanBeRepeated) {
   EXPECT_EQ(said.output, "undefined reference\n");
 }
 
-// Broken when asking counts as a use: `ops list` would keep everything from eviction.
+// Fails if a query counts as a use: `ops list` would then protect every entry from eviction.
 TEST_F(ServiceTest, AskingIsNoUse) {
   const auto manifest = fake.load().held.library.string() + kManifestSuffix;
   const auto old = fs::file_time_type::clock::now() - std::chrono::hours(5);
@@ -410,7 +423,8 @@ TEST_F(ServiceTest, AskingIsNoUse) {
   EXPECT_GT(fs::last_write_time(manifest), old);
 }
 
-// Broken when what was built by force is passed over for a prebuilt library of the same content, or comes back after it was cleaned away.
+// Fails if a prebuilt library with the same content takes precedence over a forced build, or the
+// forced build returns after cleaning.
 TEST_F(ServiceTest, ForcedBuildStandsAbovePrebuilt) {
   build_prebuilt(fake.op(), fake.settings, fake.path("prebuilt"));
   EXPECT_EQ(fake.load().origin, Origin::prebuilt);
@@ -422,7 +436,8 @@ TEST_F(ServiceTest, ForcedBuildStandsAbovePrebuilt) {
   EXPECT_EQ(fake.load().origin, Origin::prebuilt);
 }
 
-// Broken when a cache that other machines use loses what they may have open, or their builds, whose locks are not seen here.
+// Fails if a shared cache loses libraries that other machines may have open, or their builds, whose
+// locks are not visible here.
 TEST_F(ServiceTest, OtherMachinesKeepWhatTheyUse) {
   const ScopedEnv shared("ANYACCEL_OP_CACHE_SHARED", "1");
   auto found = fake.load();
@@ -441,14 +456,14 @@ TEST_F(ServiceTest, OtherMachinesKeepWhatTheyUse) {
   EXPECT_EQ(fs::hard_link_count(fake.path("as another machine has it open")), before + 1)
       << "the file they run is gone";
   EXPECT_EQ(cache.clean("", true).first, 1);
-  // Nobody runs it for a month without loading it once.
+  // An entry that no process has loaded for a month is evicted.
   fake.settings.force = false;
   const auto again = fake.load().held.library;
   fs::last_write_time(again.string() + kManifestSuffix, fs::file_time_type::clock::now() - std::chrono::hours(24 * 31));
   EXPECT_EQ(cache.evict(0), 1);
 }
 
-// Broken when what a process uses, or what was used last, goes first.
+// Fails if eviction removes an entry in use, or the one that was used last.
 TEST_F(ServiceTest, OldestUnusedEntriesGo) {
   std::vector<Found> found;
   for (const char* flag : {"-O1", "-O2", "-O3"}) {

@@ -1,4 +1,4 @@
-// The bytes of an ELF file that has nothing but a build id and names of libraries.
+// The bytes of an ELF file that contains only a build id and the names of required libraries.
 #pragma once
 
 #include <elf.h>
@@ -11,7 +11,7 @@ namespace anyaccel::build {
 
 inline std::string tiny_elf(const std::string& build_id, const std::vector<std::string>& needed,
                             const std::string& run_path = {}) {
-  constexpr std::uint64_t kAddress = 0x400000;  // unlike the offset: who mixes them reads elsewhere
+  constexpr std::uint64_t kAddress = 0x400000;  // differs from the offset, so that a reader that confuses the two fails
   std::string names(1, '\0');
   std::vector<Elf64_Dyn> dynamic;
   for (const auto& name : needed) {

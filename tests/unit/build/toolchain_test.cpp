@@ -1,4 +1,4 @@
-// Which compiler is meant, with programs of the test's own in PATH.
+// Choosing the compiler, with fake programs in PATH.
 #include "build/toolchain.h"
 
 #include <sys/stat.h>
@@ -27,7 +27,8 @@ struct ToolchainTest : testing::Test {
   }
 };
 
-// Broken when ccache is taken for a compiler: its own size and time then stand for the compiler's, and a new compiler is the old one.
+// Fails if ccache itself counts as the compiler: its size and time would be in the key, and a new
+// compiler would go unnoticed.
 TEST_F(ToolchainTest, CcacheIsNoCompiler) {
   const auto real = (folder / "bin/g++").string();
   for (const auto& cxx : {std::string("g++"), std::string("ccache g++"), (folder / "links/g++").string(),
@@ -39,7 +40,8 @@ TEST_F(ToolchainTest, CcacheIsNoCompiler) {
   EXPECT_ERROR(find_compiler(""), unavailable, "is not there");
 }
 
-// Broken when words after the program are dropped without a word, or a program with a space in its path is not found.
+// Fails if arguments after the program are dropped silently, or a program with a space in its path
+// is not found.
 TEST_F(ToolchainTest, ProgramsWithWords) {
   const ScopedEnv command("CXX", "g++ -m32");
   EXPECT_ERROR(find_compiler(""), unavailable, "more than one program's name");
@@ -48,7 +50,7 @@ TEST_F(ToolchainTest, ProgramsWithWords) {
   EXPECT_EQ(find_compiler((folder / "with space/g++").string()), (folder / "with space/g++").string());
 }
 
-// Broken when ccache is told, behind the key's back, to run another compiler.
+// Fails if ccache may run a compiler that the key does not cover.
 TEST_F(ToolchainTest, CcacheRunsOurCompiler) {
   const ScopedEnv compiler("CCACHE_COMPILER", "/opt/other"), where("CCACHE_DIR", "/tmp/c");
   const auto environment = build_environment();

@@ -43,7 +43,8 @@ Json report() {
   return out;
 }
 
-// Fails when a device's known values are lost, unknown ones shown as numbers, or sizes wrong by a unit.
+// Fails if known values of a device are lost, unknown values appear as numbers, or sizes have the
+// wrong unit.
 TEST(ReportText, DeviceLine) {
   const std::string text = report_text(report(), 140);
   EXPECT_THAT(text, HasSubstr("0  Model X, capability 9.0, 132 compute units, id id-7, 3.0 GiB memory, 512 B free\n"));
@@ -52,19 +53,19 @@ TEST(ReportText, DeviceLine) {
   EXPECT_THAT(text, HasSubstr("locked 64.0 KiB, stack 8.0 MiB, control group unlimited"));
 }
 
-// Fails when a version that is null ends the report, or its line is lost.
+// Fails if a null version ends the report, or its line is missing.
 TEST(ReportText, VersionThatIsNotThere) {
   EXPECT_THAT(report_text(report(), 100), ContainsRegex("libtorch_accelerator +none\n"));
 }
 
-// Fails when the chosen backend is not marked or another one is.
+// Fails if the chosen backend is not marked, or another one is.
 TEST(ReportText, MarksTheChosenBackend) {
   const std::string text = report_text(report(), 100);
   EXPECT_THAT(text, ContainsRegex("\n[*]  x  +available +2 +two devices\n"));
   EXPECT_THAT(text, ContainsRegex("\n   other +unavailable +0 +none\n"));
 }
 
-// Fails when devices that differ are shown as one, or equal ones twice.
+// Fails if different devices are merged, or equal devices are listed twice.
 TEST(ReportText, DtypesOfDevicesThatDiffer) {
   Json one = report();
   EXPECT_THAT(report_text(one, 100), Not(HasSubstr("Data types of device 1")));
@@ -74,7 +75,7 @@ TEST(ReportText, DtypesOfDevicesThatDiffer) {
               ContainsRegex("Data types of device 1\n.*\n  float32 +yes +yes +yes +yes\n  float16 +yes +- +- +-\n"));
 }
 
-// Fails when values that the accelerator refused to give end the report instead of being listed.
+// Fails if values that the accelerator does not report end the report instead of being listed.
 TEST(ReportText, RefusedValuesAndProblems) {
   Json one = report();
   one["devices"][0]["total_memory"] = nullptr;
@@ -86,7 +87,7 @@ TEST(ReportText, RefusedValuesAndProblems) {
   EXPECT_THAT(text, HasSubstr("Problems\n  [total_memory] refused\n"));
 }
 
-// Fails when there is no text for a machine where nothing can be chosen.
+// Fails if no text is printed on a machine without an accelerator.
 TEST(ReportText, WithoutAccelerator) {
   Json one = report();
   for (const char* key : {"devices", "communication_backend", "compile_backend", "op_builders"}) one.erase(key);
@@ -96,7 +97,7 @@ TEST(ReportText, WithoutAccelerator) {
   EXPECT_THAT(text, Not(HasSubstr("Devices")));
 }
 
-// Fails when a choice of communication is shown without its reason, or a reason that is not there has a row.
+// Fails if a choice of communication lacks its reason, or a missing reason has a row.
 TEST(ReportText, ReasonOfTheCommunication) {
   Json one = report();
   EXPECT_THAT(report_text(one, 100), Not(HasSubstr("why that")));
@@ -104,7 +105,7 @@ TEST(ReportText, ReasonOfTheCommunication) {
   EXPECT_THAT(report_text(one, 100), ContainsRegex("communication +c\n *why that +gloo, because so\n"));
 }
 
-// Fails when long reasons run over the page, lose words, or leave blanks at line ends.
+// Fails if long reasons exceed the width, lose words, or leave trailing blanks.
 TEST(ReportText, WrapsLongReasons) {
   Json one = report();
   std::string reason;

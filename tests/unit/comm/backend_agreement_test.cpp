@@ -11,7 +11,7 @@
 namespace anyaccel::comm {
 namespace {
 
-/// Each rank's result, or the error's text.
+/// Each rank's result, or the text of its error.
 std::vector<std::string> told(const std::vector<BackendPreference>& wishes) {
   c10d::HashStore store;
   std::vector<std::string> out(wishes.size());
@@ -33,14 +33,15 @@ TEST(AgreeOnBackend, OneName) {
   EXPECT_EQ(told({{"", false}}), (std::vector<std::string>{""}));
 }
 
-// Fails if hosts with oneCCL wait for ranks on hosts without it, whichever rank that is.
+// Fails if hosts with oneCCL wait for ranks on hosts without it, whichever ranks those are.
 TEST(AgreeOnBackend, GlooWhereNotAllHaveOneCcl) {
   const std::vector<std::string> gloo(3, "gloo");
   EXPECT_EQ(told({{"ccl", true}, {"ccl", true}, {"gloo", true}}), gloo);
   EXPECT_EQ(told({{"gloo", true}, {"ccl", true}, {"ccl", true}}), gloo);
 }
 
-// Fails if an explicitly named backend is silently replaced, or only some of the ranks get the error.
+// Fails if an explicitly named backend is silently replaced, or only some of the ranks get the
+// error.
 TEST(AgreeOnBackend, OtherDifferencesAreErrorsOfAll) {
   for (const auto& wishes : {std::vector<BackendPreference>{{"ccl", false}, {"gloo", true}},
                              std::vector<BackendPreference>{{"ccl", true}, {"gloo", false}},

@@ -20,7 +20,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-/// Each gradient is a bucket of its own.
+/// One bucket per gradient.
 constexpr DataParallelOptions kOneEach{.bucket_cap_mb = 1e-6, .first_bucket_mb = 1e-6};
 
 void expect_all(const at::Tensor& got, double want) {
@@ -29,7 +29,7 @@ void expect_all(const at::Tensor& got, double want) {
   EXPECT_TRUE(at::allclose(host, at::full(host.sizes(), want, host.options()), 1e-6, 0)) << host << "\nwanted " << want;
 }
 
-/// Every rank's parameters: sizes that divide by nothing, all elements the rank's number plus one.
+/// Parameters of odd sizes whose elements are all the rank plus one.
 Tensors parameters_of(int rank, const at::TensorOptions& here) {
   Tensors out;
   for (const auto& sizes : std::vector<std::vector<std::int64_t>>{{7, 5}, {3}, {1}, {129}, {2, 3, 5}})
@@ -41,7 +41,8 @@ void reset(const Tensors& parameters) {
   for (const auto& parameter : parameters) parameter.mutable_grad().reset();
 }
 
-/// A backward pass in which each element of parameter i has the gradient (i + 1) * `factor`; those in `without` have none.
+/// Runs a backward pass in which each element of parameter i has the gradient (i + 1) * `factor`.
+/// Parameters in `without` get no gradient.
 void backward(const Tensors& parameters, double factor, const std::vector<std::size_t>& without = {}) {
   at::Tensor loss;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -54,7 +55,8 @@ void backward(const Tensors& parameters, double factor, const std::vector<std::s
 
 class DataParallelRanks : public RanksOnBackends {};
 
-// Breaks when ranks begin with different weights, a gradient is no mean, or one step's gradients are in the next.
+// Fails if ranks start with different weights, a gradient is not the mean, or gradients of one step
+// leak into the next.
 TEST_P(DataParallelRanks, GradientsAreMeans) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     const auto parameters = parameters_of(group.rank(), here);
@@ -63,7 +65,7 @@ TEST_P(DataParallelRanks, GradientsAreMeans) {
     const double mean = (group.size() + 1) / 2.0;
     for (int step = 1; step <= 4; ++step) {
       if (step != 3) reset(parameters);
-      if (step == 3)  // zeroed where they lie, as AdamW::zero_grad() does
+      if (step == 3)  // zeroed in place, as AdamW::zero_grad() does
         for (const auto& parameter : parameters) parameter.mutable_grad().zero_();
       backward(parameters, step * (group.rank() + 1.0));
       parallel.finish();
@@ -75,7 +77,8 @@ TEST_P(DataParallelRanks, GradientsAreMeans) {
   });
 }
 
-// Breaks when a gradient lies elsewhere than in its bucket, buckets are not from the last parameter to the first, or share a dtype.
+// Fails if a gradient is not a view of its bucket, buckets do not run from the last parameter to
+// the first, or dtypes share one.
 TEST_P(DataParallelRanks, GradientsAreViewsOfBuckets) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     auto parameters = parameters_of(0, here);
@@ -101,7 +104,7 @@ TEST_P(DataParallelRanks, GradientsAreViewsOfBuckets) {
   });
 }
 
-// Breaks when gradients of the passes before the last are sent, lost, or counted twice.
+// Fails if gradients of passes before the last are reduced, lost or counted twice.
 TEST_P(DataParallelRanks, AccumulationSendsOnce) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     const auto parameters = parameters_of(0, here);
@@ -111,7 +114,7 @@ TEST_P(DataParallelRanks, AccumulationSendsOnce) {
       {
         const auto quiet = parallel.no_sync();
         backward(parameters, group.rank() + 1.0);
-        backward(parameters, 10.0, {1});  // and a parameter that gets its gradient in the first pass alone
+        backward(parameters, 10.0, {1});  // parameter 1 gets a gradient only in the first pass
         EXPECT_EQ(parallel.reduced(), 0U);
         EXPECT_ERROR(parallel.finish(), invalid_state, "no_sync");
       }
@@ -125,7 +128,8 @@ TEST_P(DataParallelRanks, AccumulationSendsOnce) {
   });
 }
 
-// Breaks when ranks wait for a gradient that one of them has not, it is not the mean with zero, or what no rank used gets one.
+// Fails if ranks wait for a gradient that one of them lacks, it does not count as zero in the mean,
+// or a parameter that no rank used gets a gradient.
 TEST_P(DataParallelRanks, UnusedParameters) {
   for (const auto& options : {DataParallelOptions{}, kOneEach})
     ranks([&](ProcessGroup& group, const at::TensorOptions& here) {
@@ -140,7 +144,7 @@ TEST_P(DataParallelRanks, UnusedParameters) {
         expect_all(parameters[0].grad(), 1.0);
         expect_all(parameters[4].grad(), 5.0);
       }
-      // A rank without any pass.
+      // A step in which only rank 0 runs a pass.
       reset(parameters);
       if (group.rank() == 0) backward(parameters, 1.0);
       parallel.finish();
@@ -150,7 +154,7 @@ TEST_P(DataParallelRanks, UnusedParameters) {
     });
 }
 
-// Breaks when gradients are sent only when backward has ended: this backward does not end before one is reduced.
+// Fails if gradients are reduced only after backward: this pass cannot end before one is reduced.
 TEST_P(DataParallelRanks, ReducesWhileBackwardGoesOn) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     const Tensors parameters{at::full({100}, 1.0, here).set_requires_grad(true),
@@ -173,7 +177,7 @@ TEST_P(DataParallelRanks, ReducesWhileBackwardGoesOn) {
   });
 }
 
-// Breaks when a wrong use computes something, or keeps the ranks waiting for each other.
+// Fails if invalid use returns a result, or leaves ranks waiting for each other.
 TEST_P(DataParallelRanks, WrongUseIsTold) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     const auto make = [&](const Tensors& parameters, const DataParallelOptions& options = {}) {
@@ -198,7 +202,7 @@ TEST_P(DataParallelRanks, WrongUseIsTold) {
       twice.backward({}, /*retain_graph=*/true);
       EXPECT_ERROR(twice.backward(), invalid_state, "a second gradient before finish()");
     }
-    good.mul(2.0).sum().backward();  // its hook is gone
+    good.mul(2.0).sum().backward();  // its hook has been removed
     group.barrier();
   });
 }
@@ -213,7 +217,7 @@ INSTANTIATE_TEST_SUITE_P(Cpu, DataParallelRanks,
 INSTANTIATE_TEST_SUITE_P(Sim, DataParallelRanks,
                          testing::Combine(testing::Values("sim"), testing::Values(2), testing::Values(true)), name_of);
 
-// Breaks when a rank that is gone leaves the others waiting without end.
+// Fails if ranks wait forever for a killed rank.
 TEST(DataParallelOfProcesses, ARankThatIsGoneIsAnError) {
   for (const bool memory : {true, false}) {
     const auto ends = test::in_processes(2, [&](int rank) {

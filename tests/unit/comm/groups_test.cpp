@@ -16,7 +16,7 @@ namespace {
 
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-/// Two ranks, a thread each, over one store.
+/// Two ranks, one thread each, that share a store.
 template <typename Body>
 void two_ranks(const Body& body) {
   const StorePtr store = c10::make_intrusive<c10d::HashStore>();
@@ -28,10 +28,11 @@ void two_ranks(const Body& body) {
 class GroupsTest : public testing::Test {
  protected:
   GroupsTest() { set_accelerator("cpu"); }
-  test::ScopedEnv no_ccl_{"ANYACCEL_CCL", "off"};  // it wants a process for each rank, and these are threads
+  test::ScopedEnv no_ccl_{"ANYACCEL_CCL", "off"};  // oneCCL needs one process per rank, and these ranks are threads
 };
 
-// Broken when a C++ program cannot make a group by the accelerator's own name, or its collectives are wrong.
+// Fails if a C++ program cannot create a group with the accelerator's backend name, or its
+// collectives are wrong.
 TEST_F(GroupsTest, ProcessGroupOfTheAccelerator) {
   two_ranks([](const StorePtr& store, const GroupOptions& options) {
     const auto group = make_process_group("", store, options);
@@ -42,7 +43,7 @@ TEST_F(GroupsTest, ProcessGroupOfTheAccelerator) {
   });
 }
 
-// Broken when a failure in the operation does not reach wait(), or its code is lost on the way.
+// Fails if an operation's failure does not reach wait(), or its code is lost.
 TEST_F(GroupsTest, TimeoutHasItsCode) {
   two_ranks([](const StorePtr& store, const GroupOptions& options) {
     const auto backend = make_staged_backend(store, options);
@@ -58,7 +59,7 @@ TEST_F(GroupsTest, TimeoutHasItsCode) {
   });
 }
 
-// Broken when wrong calls start an operation that the other rank never joins.
+// Fails if an invalid call starts an operation that the other rank never joins.
 TEST_F(GroupsTest, WrongCallsThrowAtOnce) {
   two_ranks([](const StorePtr& store, const GroupOptions& options) {
     const auto backend = make_staged_backend(store, options);
@@ -74,7 +75,7 @@ TEST_F(GroupsTest, WrongCallsThrowAtOnce) {
   });
 }
 
-// Broken when a registered factory is not used, or an unknown name is taken for ours.
+// Fails if a registered factory is not used, or an unknown name is accepted.
 TEST_F(GroupsTest, NamesAndFactories) {
   const StorePtr store = c10::make_intrusive<c10d::HashStore>();
   const auto names = backend_names();

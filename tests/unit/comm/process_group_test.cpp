@@ -29,7 +29,7 @@ void expect_equal(const at::Tensor& got, const at::Tensor& want) {
   EXPECT_TRUE(at::equal(got.cpu(), want.cpu())) << got.cpu() << "\nwanted\n" << want.cpu();
 }
 
-/// Numbers that say whose they are: 100 * rank + place.
+/// Numbers that identify their rank: 100 * rank + index.
 at::Tensor of_rank(int rank, int count, const at::TensorOptions& here) {
   return at::arange(count, here).add_(100 * rank);
 }
@@ -48,7 +48,7 @@ void check_reductions(ProcessGroup& group, const at::TensorOptions& here) {
     group.all_reduce(one, op);
     expect_equal(one, at::full({3}, want, here));
   }
-  // Every second number of a tensor, which nothing can reduce where it lies.
+  // Every second element of a tensor, which cannot be reduced in place.
   auto wide = at::full({10, 2}, 1.0, here);
   group.all_reduce(wide.select(1, 1));
   expect_equal(wide.select(1, 0), at::full({10}, 1.0, here));
@@ -89,7 +89,7 @@ void check_movements(ProcessGroup& group, const at::TensorOptions& here) {
   group.scatter(mine, parts, 1);
   expect_equal(mine, of_rank(rank, 3, here));
 
-  // Rank r sends i + 1 numbers to rank i, all of them r.
+  // Rank r sends i + 1 elements to rank i, all equal to r.
   Tensors from;
   Tensors to;
   std::vector<std::int64_t> sent(n);
@@ -118,7 +118,7 @@ void check_movements(ProcessGroup& group, const at::TensorOptions& here) {
 
 class ProcessGroups : public RanksOnBackends {
  protected:
-  /// No rank leaves its group before all are done with it.
+  /// Runs `body` on each rank. No rank leaves its group before all have finished.
   template <typename Body>
   void ranks(const Body& body) {
     RanksOnBackends::ranks([&](ProcessGroup& group, const at::TensorOptions& here) {
@@ -128,18 +128,20 @@ class ProcessGroups : public RanksOnBackends {
   }
 };
 
-// Breaks when a collective takes a wrong operation, root, split or order on the way to the backend or to shared memory.
+// Fails if a collective reaches the backend or shared memory with a wrong operation, root, split or
+// order.
 TEST_P(ProcessGroups, EveryCollective) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     check_reductions(group, here);
     check_movements(group, here);
-    // Tensors of the host on the same group.
+    // Host tensors on the same group.
     check_reductions(group, here.device(at::kCPU));
     check_movements(group, here.device(at::kCPU));
   });
 }
 
-// Breaks when what was begun is lost or done out of turn, its error goes nowhere, or a call that waits overtakes it.
+// Fails if an asynchronous operation is lost or runs out of order, its error is lost, or a blocking
+// call overtakes it.
 TEST_P(ProcessGroups, BegunSums) {
   ranks([](ProcessGroup& group, const at::TensorOptions& accelerators) {
     for (const auto& here : {accelerators, accelerators.device(at::kCPU)}) {
@@ -156,7 +158,7 @@ TEST_P(ProcessGroups, BegunSums) {
       const auto sum = at::arange(50000, here.device(at::kCPU)) * n + 100 * (n * (n - 1) / 2);
       for (int i = 0; i < 5; ++i) {
         works[i].wait();
-        works[i].wait();  // again
+        works[i].wait();  // waiting again is allowed
         EXPECT_TRUE(works[i].done());
         expect_equal(sums[i], i % 2 == 0 ? sum : sum / n);
       }
@@ -167,7 +169,7 @@ TEST_P(ProcessGroups, BegunSums) {
   });
 }
 
-// Breaks when one way is taken although the other was wanted.
+// Fails if shared memory is used although it was disabled, or the reverse.
 TEST_P(ProcessGroups, SharedMemoryAsWanted) {
   ranks([](ProcessGroup& group, const at::TensorOptions&) {
     const bool wanted = std::get<2>(GetParam());
@@ -180,7 +182,7 @@ TEST_P(ProcessGroups, SharedMemoryAsWanted) {
 
 class FourRanks : public ProcessGroups {};
 
-// Breaks when groups of some ranks meet the messages of others, or count their ranks by the job's.
+// Fails if subgroups receive each other's messages, or use ranks of the whole job.
 TEST_P(FourRanks, MakeGroupsOfSomeRanks) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     const std::vector<int> mine = group.rank() < 2 ? std::vector{1, 0} : std::vector{2, 3};
@@ -191,7 +193,7 @@ TEST_P(FourRanks, MakeGroupsOfSomeRanks) {
     pair.all_reduce(x);
     expect_equal(x, at::full({4}, group.rank() < 2 ? 3.0 : 7.0, here));
     check_movements(pair, here);
-    auto again = group.new_group(mine);  // of the same ranks, and not the same group
+    auto again = group.new_group(mine);  // the same ranks, but another group
     again.broadcast(x, 1);
     auto single = again.new_group({again.rank()});
     single.all_reduce(x);
@@ -207,7 +209,8 @@ TEST_P(FourRanks, MakeGroupsOfSomeRanks) {
   });
 }
 
-// Breaks when a wrong call starts what the others never join, or is not ours.
+// Fails if an invalid call starts an operation that other ranks never join, or throws a different
+// exception.
 TEST_P(ProcessGroups, WrongCallsThrowAtOnce) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     const auto x = at::full({group.size() + 1}, 1.0, here);
@@ -236,7 +239,8 @@ INSTANTIATE_TEST_SUITE_P(Cpu, FourRanks, testing::Combine(testing::Values("cpu")
 INSTANTIATE_TEST_SUITE_P(Sim, FourRanks,
                          testing::Combine(testing::Values("sim"), testing::Values(4), testing::Values(true)), name_of);
 
-// Breaks when host tensors go to a vendor's backend, which knows its own device alone, or the group hides whose it is.
+// Fails if host tensors reach a vendor's backend, which supports only its own device, or the staged
+// backend does not serve both devices.
 TEST(ProcessGroupOfAVendor, HostTensorsAreStaged) {
   const auto names = registered_backends();
   if (std::find(names.begin(), names.end(), "sim") == names.end()) GTEST_SKIP() << "this build has no simulator";
@@ -251,7 +255,7 @@ TEST(ProcessGroupOfAVendor, HostTensorsAreStaged) {
   EXPECT_EQ(other.c10d_group()->getBackend(c10::kCPU), other.c10d_group()->getBackend(get_accelerator().device_type()));
 }
 
-// Breaks when the launcher's variables are read wrong, or a rank is not on its own device.
+// Fails if the launcher's variables are misread, or a rank is not on its own device.
 TEST(ProcessGroupOfProcesses, FromTheEnvironment) {
   for (const auto status : test::in_processes(4, [](int rank) {
          set_accelerator("cpu");
@@ -281,11 +285,12 @@ bool can_have_ccl() {
 
 class OneCcl : public testing::TestWithParam<int> {};
 
-// Breaks when "ccl" is served by something else, an operation goes wrong on the way to oneCCL, or groups of some ranks share a communicator.
+// Fails if another backend serves "ccl", oneCCL gives wrong results, or subgroups share a
+// communicator.
 TEST_P(OneCcl, EveryCollective) {
-  // Asked in a process of its own: what this one has loaded would be in the ranks, too.
+  // Checked in a separate process: libraries loaded here would be inherited by the ranks.
   if (!can_have_ccl()) GTEST_SKIP() << "the op CCLCommBuilder is not compatible here";
-  // In the children alone: oneCCL and the op's library do not survive a fork.
+  // Only in child processes: oneCCL and the op's library do not survive a fork.
   for (const auto status : test::in_processes(GetParam(), [](int rank) {
          set_accelerator("cpu");
          auto group =
@@ -312,7 +317,7 @@ TEST_P(OneCcl, EveryCollective) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, OneCcl, testing::Values(2, 4));
 
-// Breaks when ranks that are threads of one process, which oneCCL cannot tell apart, wait for each other without end.
+// Fails if ranks that are threads of one process, which oneCCL cannot distinguish, deadlock.
 TEST(OneCclInThreads, IsRefused) {
   if (const char* mode = std::getenv("ANYACCEL_CCL"); mode != nullptr && std::string(mode) == "off")
     GTEST_SKIP() << "ANYACCEL_CCL is off, as with sanitizers, which oneCCL's libraries do not pass";
@@ -325,7 +330,8 @@ TEST(OneCclInThreads, IsRefused) {
   });
 }
 
-// Breaks when a rank that cannot have oneCCL leaves the others waiting inside of it, or another backend serves the name silently.
+// Fails if a rank without oneCCL leaves the others waiting inside it, or another backend silently
+// serves the name.
 TEST(OneCclThatIsMissing, IsUnavailableOnAllRanks) {
   for (const auto status : test::in_processes(2, [](int rank) {
          set_accelerator("cpu");
@@ -342,7 +348,8 @@ TEST(OneCclThatIsMissing, IsUnavailableOnAllRanks) {
     EXPECT_EQ(status, 0);
 }
 
-// Breaks when a rank that was killed leaves the others waiting for the timeout, without the error's kind, or ended by SIGPIPE.
+// Fails if a killed rank leaves the others waiting until the timeout, with the wrong error code, or
+// killed by SIGPIPE.
 TEST(ProcessGroupOfProcesses, AKilledRankIsAnError) {
   for (const bool memory : {true, false}) {
     const auto statuses = test::in_processes(2, [&](int rank) {
@@ -356,7 +363,7 @@ TEST(ProcessGroupOfProcesses, AKilledRankIsAnError) {
         for (;;) group.all_reduce(x);
       };
       EXPECT_ERROR(go_on(), unavailable, "");
-      // Only some writes meet a connection that is closed already.
+      // Only some writes reach a connection that is already closed.
       EXPECT_EQ(std::signal(SIGPIPE, SIG_DFL), SIG_IGN);
       EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(300));  // half of the timeout
     });
@@ -365,7 +372,7 @@ TEST(ProcessGroupOfProcesses, AKilledRankIsAnError) {
   }
 }
 
-// Breaks when a rank that does not come is waited for without end.
+// Fails if a missing rank is waited for forever.
 TEST(ProcessGroupOfProcesses, ARankThatDoesNotComeIsATimeout) {
   const auto statuses = test::in_processes(2, [](int rank) {
     if (rank == 1) return;
@@ -375,7 +382,8 @@ TEST(ProcessGroupOfProcesses, ARankThatDoesNotComeIsATimeout) {
   EXPECT_EQ(statuses, std::vector<int>({0, 0}));
 }
 
-// Breaks when a program without a launcher needs one, or half of a launcher's variables are taken for all.
+// Fails if a program without a launcher cannot create a group, or an incomplete set of launcher
+// variables is accepted.
 TEST(ProcessGroupAlone, IsAGroupOfOne) {
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}) ::unsetenv(name);
   set_accelerator("cpu");

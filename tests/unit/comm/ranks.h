@@ -1,4 +1,4 @@
-// Ranks of a job for tests: threads of this process, or processes of their own.
+// Ranks of a job for tests, as threads or as processes.
 #pragma once
 
 #include <arpa/inet.h>
@@ -15,7 +15,7 @@
 
 namespace anyaccel::test {
 
-/// `body(rank)` in a thread each.
+/// Runs `body(rank)` on `size` threads.
 template <typename Body>
 void in_threads(int size, const Body& body) {
   std::vector<std::thread> threads;
@@ -23,7 +23,7 @@ void in_threads(int size, const Body& body) {
   for (auto& thread : threads) thread.join();
 }
 
-/// A port that nobody has now.
+/// Returns a port that is currently free.
 inline int free_port() {
   const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -36,17 +36,19 @@ inline int free_port() {
   return ntohs(address.sin_port);
 }
 
-/// The reading end of a pipe that all ranks of in_processes() but 0 hold open.
+/// The reading end of a pipe that all ranks of in_processes() except 0 hold open.
 inline int other_ranks = -1;
 
-/// For rank 0 inside of in_processes(): returns when the other ranks have ended, so that the store that it serves outlives them.
+/// For rank 0 within in_processes(): waits until the other ranks have exited, so that its store
+/// outlives them.
 inline void wait_for_other_ranks() {
   char byte = 0;
   EXPECT_EQ(::read(other_ranks, &byte, 1), 0);
 }
 
-/// `body()` in `size` processes with the variables that a launcher sets. Returns how each ended (waitpid's status, 0 when its
-/// expectations held). To be called before this process has computed anything: what torch's threads hold is not forked.
+/// Runs `body(rank)` in `size` processes with the variables that a launcher sets. Returns their
+/// wait statuses, 0 if all expectations held. Call it before this process computes anything,
+/// because torch's threads do not survive a fork.
 template <typename Body>
 std::vector<int> in_processes(int size, const Body& body) {
   const auto port = std::to_string(free_port());

@@ -1,4 +1,4 @@
-// Tests with ranks that are threads, for a backend, a number of ranks, and with shared memory or without.
+// Tests whose ranks are threads, by backend, number of ranks, and use of shared memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,9 +25,9 @@ class RanksOnBackends : public testing::TestWithParam<std::tuple<const char*, in
     set_accelerator(std::get<0>(GetParam()));
   }
 
-  test::ScopedEnv no_ccl_{"ANYACCEL_CCL", "off"};  // it wants a process for each rank, and these are threads
+  test::ScopedEnv no_ccl_{"ANYACCEL_CCL", "off"};  // oneCCL needs one process per rank, and these ranks are threads
 
-  /// `body(group, tensor options of the accelerator)` on each rank.
+  /// Runs `body(group, tensor options of the accelerator)` on each rank.
   template <typename Body>
   void ranks(const Body& body) {
     const auto [name, size, memory] = GetParam();

@@ -1,4 +1,4 @@
-// How the op deepspeed_shm_comm looks at process groups without their class.
+// The op deepspeed_shm_comm reads process groups without their class definition.
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 
@@ -7,7 +7,8 @@
 namespace anyaccel::ops::shm {
 namespace {
 
-// Broken when a process group no longer begins with its base, or looking keeps it alive or takes away a reference.
+// Fails if a process group no longer begins with its base class, or reading it changes its
+// reference count.
 TEST(ShmCommName, IsTheProcessGroupItself) {
   constexpr const char* kName = "shm-comm-name-test";
   const auto group = c10::make_intrusive<c10d::ProcessGroup>(0, 1);

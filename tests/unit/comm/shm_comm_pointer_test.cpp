@@ -1,4 +1,4 @@
-// Groups that are called by address, as ops do in the middle of their work.
+// Groups referenced by address, as in ops that all-reduce internally.
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -13,7 +13,7 @@ namespace {
 using ReduceAt = void(void*, const void*, void*, std::int64_t, std::int8_t, int);
 using SumAt = void(void*, float*, std::int64_t, void (*)(void*), void*);
 
-// Broken when a group that was closed meanwhile is used after its end, or one that has its name is taken for it.
+// Fails if a destroyed group is used, or a new group with the same name is mistaken for it.
 TEST(ShmCommPointer, AClosedGroupIsAnError) {
   set_accelerator("cpu");
   constexpr const char* kName = "shm-comm-pointer-test";

@@ -1,4 +1,4 @@
-// The kit itself: how cases end, lists, reports, options.
+// Tests of the kit itself: outcomes of cases, skip lists, reports and options.
 #include "anyaccel/conformance/kit.h"
 
 #include <gmock/gmock.h>
@@ -73,7 +73,7 @@ Result run_one(const std::string& name, const std::string& list = {}) {
   return report.results.at(0);
 }
 
-// Fails when one way of ending badly is taken for another, or takes the rest of the run with it.
+// Fails if two kinds of failure are confused, or one ends the rest of the run.
 TEST(Kit, EveryEndOfACaseIsOneResult) {
   const auto report = run_trial("*");
   std::map<std::string, Result> results;
@@ -85,18 +85,18 @@ TEST(Kit, EveryEndOfACaseIsOneResult) {
   EXPECT_THAT(results["throws"].message, HasSubstr("thrown on purpose"));
   EXPECT_THAT(results["crashes"].message, HasSubstr("signal 6"));
   EXPECT_THAT(results["exits"].message, HasSubstr("exit code 3"));
-  EXPECT_THAT(results["hangs"].message, HasSubstr("no end within 2 s"));
+  EXPECT_THAT(results["hangs"].message, HasSubstr("timed out after 2 s"));
   EXPECT_EQ(results["does_not_apply"].outcome, Outcome::skipped);
   EXPECT_EQ(results["refused_when_optional"].outcome, Outcome::skipped);
   EXPECT_EQ(results["refused_when_required"].outcome, Outcome::failed);
   EXPECT_EQ(results["talks"].outcome, Outcome::passed);
   EXPECT_FALSE(report.conforms());
-  // In the order in which they were registered, whichever process they ran in.
+  // In the order of registration, whichever process they ran in.
   EXPECT_EQ(report.results.front().name, "passes");
   EXPECT_EQ(report.results.back().name, "talks");
 }
 
-// Fails when a case that wants a fresh process gets one that another case used.
+// Fails if a case that needs its own process shares one with another case.
 TEST(Kit, CaseGetsItsOwnProcess) {
   Options options;
   options.backend = "cpu";
@@ -104,7 +104,7 @@ TEST(Kit, CaseGetsItsOwnProcess) {
   EXPECT_TRUE(run(options).conforms());
 }
 
-// Fails when the processes of a case do not run at once, or what one of them finds is lost.
+// Fails if the processes of a case do not run concurrently, or the failure of one is lost.
 TEST(Kit, CaseOfTwoProcessesIsOneResult) {
   Options options;
   options.backend = "cpu";
@@ -118,7 +118,7 @@ TEST(Kit, CaseOfTwoProcessesIsOneResult) {
   EXPECT_EQ(report.results[2].message, "process 1: ended without a result");
 }
 
-// Fails when only skipped cases, or a failed recommended one, are told apart wrongly.
+// Fails if a run of only skipped cases conforms, or a failed recommended case prevents conformance.
 TEST(Kit, RequiredCasesDecide) {
   EXPECT_TRUE(run_trial("trial.passes").conforms());
   EXPECT_FALSE(run_trial("trial.does_not_apply").conforms());
@@ -131,7 +131,7 @@ TEST(Kit, RequiredCasesDecide) {
   EXPECT_FALSE(report.conforms());
 }
 
-// Fails when a listed case is run though unsupported, or an expected failure that passes goes unseen.
+// Fails if a case listed as unsupported runs, or an expected failure that passes goes unnoticed.
 TEST(Kit, SkipListsAreApplied) {
   auto result = run_one("crashes", "unsupported trial.cra* has no such thing\n");
   EXPECT_EQ(result.outcome, Outcome::skipped);
@@ -140,12 +140,12 @@ TEST(Kit, SkipListsAreApplied) {
   EXPECT_EQ(result.outcome, Outcome::expected_failure);
   EXPECT_THAT(result.message, HasSubstr("known, see #12"));
   EXPECT_EQ(run_one("passes", "expected-failure trial.* no longer\n").outcome, Outcome::unexpected_pass);
-  // The last line that names a case counts.
+  // The last matching line counts.
   EXPECT_EQ(run_one("passes", "unsupported trial.* x\nexpected-failure trial.passes y\n").outcome,
             Outcome::unexpected_pass);
 }
 
-// Fails when a list without a reason, or a line that is no line, is accepted.
+// Fails if an entry without a reason, or a malformed line, is accepted.
 TEST(Kit, SkipListsNeedReasons) {
   const auto read = [](const std::string& text) {
     std::istringstream in(text);
@@ -161,7 +161,7 @@ TEST(Kit, SkipListsNeedReasons) {
   EXPECT_ERROR(run(options), not_found, "/no/such/list");
 }
 
-// Fails when an accelerator that cannot be had, or a selection of nothing, is a result.
+// Fails if a missing accelerator or an empty selection is not an error.
 TEST(Kit, WhatCannotRunIsAnError) {
   Options options;
   options.backend = "no such accelerator";
@@ -174,7 +174,7 @@ TEST(Kit, WhatCannotRunIsAnError) {
   EXPECT_ERROR(run(options), invalid_argument, "--list");
 }
 
-// Fails when a report cannot be read by a program, whatever text is in it.
+// Fails if a report cannot be parsed when its texts contain special characters.
 TEST(Kit, ReportsAreWellFormed) {
   auto report = run_trial("trial.fails");
   report.results[0].message += "\n\t|\x01\xff";
@@ -201,7 +201,7 @@ TEST(Kit, ReportsAreWellFormed) {
   EXPECT_THAT(text.str(), HasSubstr("does not conform"));
 }
 
-// Fails when an option of the table is not understood, or `_` and `=` do not do for `-` and a space.
+// Fails if an option of the table is unknown, or `_` and `=` are not accepted for `-` and a space.
 TEST(Kit, OptionsAreRead) {
   Options options;
   for (const auto& option : option_table()) set_option(options, option.name, option.value == nullptr ? "" : "3");

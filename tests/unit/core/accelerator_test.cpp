@@ -21,7 +21,7 @@ class AcceleratorTest : public testing::Test {
   Accelerator accelerator_{backend_};
 };
 
-// Broken when the flags are not the traits' ones.
+// Fails if the flags differ from the traits.
 TEST_F(AcceleratorTest, FlagsComeFromTraits) {
   EXPECT_FALSE(accelerator_.is_synchronized_device());
   EXPECT_FALSE(accelerator_.use_host_timers());
@@ -30,7 +30,7 @@ TEST_F(AcceleratorTest, FlagsComeFromTraits) {
   EXPECT_TRUE(accelerator_.is_available());
 }
 
-// Broken when an index is not checked, or wraps round at 256 as torch's 8 bits do.
+// Fails if an index is not checked, or wraps at 256 like torch's 8-bit index.
 TEST_F(AcceleratorTest, DeviceIndexOutOfRange) {
   auto traits = mock_traits("mock");
   traits.indexed_names = true;
@@ -46,7 +46,8 @@ TEST_F(AcceleratorTest, DeviceIndexOutOfRange) {
   EXPECT_EQ(accelerator.current_device(), 2);
 }
 
-// Fails if a local rank beyond the device count is refused although names carry no index, or is passed on out of range.
+// Fails if a local rank beyond the device count is rejected although names carry no index, or is
+// passed on out of range.
 TEST_F(AcceleratorTest, AnyIndexIsValidWithoutIndexedNames) {
   for (const DeviceIndex rank : {-1, 3, 256, 1 << 20}) {
     accelerator_.set_device(2);
@@ -62,7 +63,7 @@ TEST_F(AcceleratorTest, AnyIndexIsValidWithoutIndexedNames) {
   EXPECT_ERROR(none.set_device(0), invalid_argument, "a machine with such devices");
 }
 
-// Broken when names carry an index that the traits forbid, or no torch::Device can be made of them.
+// Fails if names carry an index that the traits forbid, or are not valid for torch::Device.
 TEST_F(AcceleratorTest, NamesAreValidForTorch) {
   EXPECT_EQ(accelerator_.device_name(), "cpu");
   EXPECT_EQ(accelerator_.device_name(1), "cpu");
@@ -71,7 +72,7 @@ TEST_F(AcceleratorTest, NamesAreValidForTorch) {
   EXPECT_EQ(accelerator_.torch_device(1), c10::Device(c10::kCPU));
 }
 
-// Broken when the guard does not restore, also after an exception.
+// Fails if the guard does not restore the device, also after an exception.
 TEST_F(AcceleratorTest, DeviceGuardRestores) {
   try {
     const auto guard = accelerator_.device(2);
@@ -83,7 +84,8 @@ TEST_F(AcceleratorTest, DeviceGuardRestores) {
   EXPECT_EQ(accelerator_.current_device(), 0);
 }
 
-// Broken when an optional function of a backend answers null or nothing instead of "unsupported".
+// Fails if an optional function of a backend returns null or nothing instead of throwing
+// "unsupported".
 TEST_F(AcceleratorTest, MissingFeaturesAreTyped) {
   EXPECT_ERROR(accelerator_.create_graph(), unsupported, "graphs");
   EXPECT_ERROR(accelerator_.Event(), unsupported, "events");
@@ -96,14 +98,15 @@ TEST_F(AcceleratorTest, MissingFeaturesAreTyped) {
   EXPECT_NO_THROW(accelerator_.empty_cache());
 }
 
-// Broken when a stream that is refused leaves its device current, or an index of a stream is believed.
+// Fails if a rejected stream changes the current device, or its index is trusted.
 TEST_F(AcceleratorTest, ARefusedStreamChangesNothing) {
   const Stream foreign{c10::Stream(c10::Stream::DEFAULT, c10::Device(c10::kMeta, 0)), 2};
   EXPECT_ERROR(accelerator_.stream(foreign), invalid_argument, "another accelerator");
   EXPECT_EQ(accelerator_.current_device(), 0);
 }
 
-// Broken when traits and table disagree about double precision, or a backend that tells no total leaves it unknown.
+// Fails if the traits and the table disagree about double precision, or total memory is not taken
+// from memory_info().
 TEST_F(AcceleratorTest, WhatTheBackendLeavesOutIsFilledIn) {
   struct WithMemory : MockBackend {
     using MockBackend::MockBackend;
@@ -120,7 +123,7 @@ TEST_F(AcceleratorTest, WhatTheBackendLeavesOutIsFilledIn) {
   EXPECT_EQ(accelerator_.device_properties().total_memory, -1);
 }
 
-// Broken when a call lets torch's exception through without a code.
+// Fails if a call lets torch's exception through without a code.
 TEST_F(AcceleratorTest, FailuresOfTheDeviceAreTyped) {
   struct Lost : MockBackend {
     using MockBackend::MockBackend;
@@ -140,7 +143,7 @@ TEST_F(AcceleratorTest, FailuresOfTheDeviceAreTyped) {
   EXPECT_ERROR(accelerator.set_device(1), device_error, "[set_device]");
 }
 
-// Broken when callbacks run before the device does, run twice, or never.
+// Fails if callbacks run before the device starts, run twice, or never run.
 TEST_F(AcceleratorTest, LazyCallWaitsForTheDevice) {
   backend_->initialized_ = false;
   std::string order;
@@ -157,7 +160,8 @@ TEST_F(AcceleratorTest, LazyCallWaitsForTheDevice) {
   EXPECT_ERROR(accelerator_.lazy_call({}), invalid_argument, "empty");
 }
 
-// Fails if a callback that throws drops others: those queued after it, or the one whose call ran the queue.
+// Fails if a callback that throws drops others: those queued after it, or the one whose call ran
+// the queue.
 TEST_F(AcceleratorTest, LazyCallsOutliveOneThatThrows) {
   backend_->initialized_ = false;
   std::string order;
@@ -196,7 +200,7 @@ TEST_F(AcceleratorTest, LazyCallsMayQueueOthers) {
   EXPECT_EQ(order, "ab");
 }
 
-// Broken when an unknown compile backend is accepted or the list is not told.
+// Fails if an unknown compile backend is accepted, or the message does not list the known ones.
 TEST_F(AcceleratorTest, CompileBackend) {
   EXPECT_EQ(accelerator_.get_compile_backend(), "inductor");
   accelerator_.set_compile_backend("eager");
@@ -205,7 +209,7 @@ TEST_F(AcceleratorTest, CompileBackend) {
   EXPECT_EQ(accelerator_.get_compile_backend(), "eager");
 }
 
-// Broken when ranges are not counted by thread.
+// Fails if ranges are not counted per thread.
 TEST_F(AcceleratorTest, RangesNest) {
   accelerator_.range_push("outer");
   accelerator_.range_push("inner", "domain", "category");
@@ -214,7 +218,7 @@ TEST_F(AcceleratorTest, RangesNest) {
   EXPECT_ERROR(accelerator_.range_pop(), invalid_state, "range_push");
 }
 
-// Broken when a variable is left out or ids are joined wrongly.
+// Fails if a variable is left out, or ids are joined wrongly.
 TEST_F(AcceleratorTest, VisibleDevices) {
   auto traits = mock_traits("vis");
   traits.visible_devices_envs = {"A_VISIBLE", "B_VISIBLE"};
@@ -225,7 +229,7 @@ TEST_F(AcceleratorTest, VisibleDevices) {
                      {"A_VISIBLE", "0,GPU-12ab"}, {"B_VISIBLE", "0,GPU-12ab"}, {"KEPT", "1"}}));
 }
 
-// Broken when a missing builder is null, or its message does not name op and backend.
+// Fails if a missing builder is null, or its message lacks the op or the backend.
 TEST_F(AcceleratorTest, MissingOpBuilderIsTyped) {
   const auto builder = accelerator_.create_op_builder("GDSBuilder");
   ASSERT_NE(builder, nullptr);
@@ -238,7 +242,7 @@ TEST_F(AcceleratorTest, MissingOpBuilderIsTyped) {
   EXPECT_ERROR(accelerator_.get_op_builder("Other")()->load(), unsupported, "Other is not implemented on mock");
 }
 
-// Broken when a misspelt name is not told from an op that is not there yet.
+// Fails if the message does not suggest the nearest name for a misspelled op.
 TEST_F(AcceleratorTest, NearestOpBuilderIsNamed) {
   EXPECT_THAT(accelerator_.create_op_builder("SparseAtnBuilder")->is_compatible().reason,
               testing::HasSubstr("did you mean SparseAttnBuilder?"));
@@ -247,7 +251,7 @@ TEST_F(AcceleratorTest, NearestOpBuilderIsNamed) {
               testing::Not(testing::HasSubstr("did you mean")));
 }
 
-// Broken when an op that serves every backend is not offered by one that knows nothing of it.
+// Fails if a backend does not offer the ops that serve every backend.
 TEST_F(AcceleratorTest, OwnOpsServeEveryBackend) {
   EXPECT_EQ(accelerator_.create_op_builder("UtilsBuilder")->name(), "utils");
   EXPECT_THAT(sdk::registered_op_builders("mock"), testing::Contains("UtilsBuilder"));
@@ -255,12 +259,12 @@ TEST_F(AcceleratorTest, OwnOpsServeEveryBackend) {
               testing::ElementsAre(testing::EndsWith("utils/register.cpp")));
 }
 
-// Broken when an op of a backend's name hides the one for every backend where it cannot be had, or stands behind it where it can, or both
-// are listed.
+// Fails if a backend-specific op hides the generic op without being compatible, does not take
+// precedence when it is, or both are listed.
 TEST_F(AcceleratorTest, OwnOpsOfABackendsName) {
   const Accelerator other(std::make_shared<MockBackend>(mock_traits("cuda")));
   const auto is_cuda = testing::Contains(testing::EndsWith("inference/register_cuda.cpp"));
-  // One that there is for this backend alone tells what can be had here.
+  // This op exists only for this backend, so it shows what is compatible on this machine.
   const bool can = other.create_op_builder("QuantizerBuilder")->is_compatible().compatible;
   const auto sources = other.create_op_builder("DecoderInferenceBuilder")->sources();
   EXPECT_EQ(testing::Matches(is_cuda)(sources), can);
@@ -270,7 +274,7 @@ TEST_F(AcceleratorTest, OwnOpsOfABackendsName) {
   EXPECT_EQ(std::count(names.begin(), names.end(), "DecoderInferenceBuilder"), 1);
 }
 
-// Broken when a registered builder is not found, or another backend's is.
+// Fails if a registered builder is not found, or another backend finds it.
 TEST_F(AcceleratorTest, RegisteredOpBuilderIsFound) {
   struct Fake final : sdk::OpBuilder {
     std::string class_name() const override { return "FakeBuilder"; }
@@ -288,7 +292,7 @@ TEST_F(AcceleratorTest, RegisteredOpBuilderIsFound) {
                invalid_argument, "FakeBuilder on mock");
 }
 
-// Broken when the folders are not there or lack our headers.
+// Fails if the folders do not exist or lack the headers.
 TEST_F(AcceleratorTest, BuildExtensionNamesRealFolders) {
   const auto build = accelerator_.build_extension();
   for (const auto& folder : build.library_dirs) EXPECT_EQ(::access(folder.c_str(), R_OK), 0) << folder;
@@ -296,7 +300,7 @@ TEST_F(AcceleratorTest, BuildExtensionNamesRealFolders) {
   EXPECT_FALSE(build.torch_version.empty());
 }
 
-// Broken when rss is not bytes of this process.
+// Fails if the resident set size is not in bytes of this process.
 TEST_F(AcceleratorTest, RssGrowsWithTheProcess) {
   const auto before = accelerator_.get_rss();
   const auto tensor = at::ones({16 << 20}, at::kByte);

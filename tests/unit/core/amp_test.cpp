@@ -17,7 +17,7 @@ namespace {
 using test::mock_traits;
 using test::MockBackend;
 
-// Broken when the scope does not lower precision, or leaks out of it.
+// Fails if the scope does not lower the precision, or affects code after it.
 TEST(Amp, AutocastLowersAndRestores) {
   const Accelerator accelerator(std::make_shared<MockBackend>(mock_traits("mock")));
   const auto a = at::rand({4, 4});
@@ -34,7 +34,7 @@ TEST(Amp, AutocastLowersAndRestores) {
   EXPECT_ERROR(accelerator.autocast(at::kFloat8_e5m2), unsupported, "float8_e5m2");
 }
 
-// Broken when gradients are not divided, or an infinity or NaN passes.
+// Fails if gradients are not divided, or an infinity or NaN goes undetected.
 TEST(Amp, UnscaleFindsOverflow) {
   GradScaler scaler({.init_scale = 4.0});
   EXPECT_EQ(scaler.scale(at::full({}, 2.0)).item<double>(), 8.0);
@@ -47,13 +47,13 @@ TEST(Amp, UnscaleFindsOverflow) {
   }
 }
 
-// Broken when large but finite half gradients count as overflow (a sum of squares would).
+// Fails if large but finite float16 gradients count as overflow, as a sum of squares would.
 TEST(Amp, LargeHalfGradientsAreFinite) {
   GradScaler scaler({.init_scale = 2.0});
   EXPECT_TRUE(scaler.unscale_({at::full({1000}, 60000.0, at::kHalf)}));
 }
 
-// Broken when the scale grows too soon, does not back off, or loses its state.
+// Fails if the scale grows too soon, does not back off, or loses its state.
 TEST(Amp, ScaleFollowsOverflows) {
   GradScaler scaler({.init_scale = 8.0, .growth_interval = 2});
   scaler.update(true);

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "anyaccel/accelerator.h"
+#include "anyaccel/sdk/registration.h"
 #include "unit/support/expect_error.h"
 #include "unit/support/mock_backend.h"
 #include "unit/support/scoped_env.h"
@@ -37,7 +38,7 @@ class DetectionTest : public testing::Test {
   ScopedEnv strict_{"ANYACCEL_STRICT", nullptr};
 };
 
-// Broken by a closed list of names: any registered one must be valid.
+// Fails if only a fixed list of names is accepted: any registered name must be valid.
 TEST_F(DetectionTest, NamedBackendWins) {
   add("other", 4, 9999);
   add("mydev", 3, -50);
@@ -47,7 +48,8 @@ TEST_F(DetectionTest, NamedBackendWins) {
   EXPECT_THAT(detection().reason, testing::HasSubstr("DS_ACCELERATOR"));
 }
 
-// Broken when an explicit choice falls back, or when the message does not help.
+// Fails if an explicit choice falls back to another accelerator, or the message does not list the
+// registered ones.
 TEST_F(DetectionTest, UnknownNameListsWhatIsRegistered) {
   add("mydev", 1);
   const ScopedEnv env("DS_ACCELERATOR", "nosuch");
@@ -57,14 +59,15 @@ TEST_F(DetectionTest, UnknownNameListsWhatIsRegistered) {
   EXPECT_THAT(detect().reason, testing::HasSubstr("nosuch"));
 }
 
-// Broken when a named accelerator without devices is used all the same, or its reason is lost.
+// Fails if a named accelerator without devices is used, or its reason is lost.
 TEST_F(DetectionTest, NamedBackendThatCannotRunFailsWithItsReason) {
   add("absent", 0, 1, "no card in any slot");
   const ScopedEnv env("DS_ACCELERATOR", "absent");
   EXPECT_ERROR(get_accelerator(), unavailable, "no card in any slot");
 }
 
-// Broken when an installed stack without devices is chosen, or the highest priority is not.
+// Fails if an installed stack without devices is chosen, or the one with the highest priority is
+// not.
 TEST_F(DetectionTest, ChoosesFirstWithDevices) {
   add("installed-only", 0, 9300, "no device");
   add("real", 2, 9200);
@@ -76,7 +79,7 @@ TEST_F(DetectionTest, ChoosesFirstWithDevices) {
   EXPECT_EQ(get_accelerator().name(), "real");
 }
 
-// Broken when one broken backend stops the others.
+// Fails if one broken backend prevents the use of others.
 TEST_F(DetectionTest, BrokenProbeAndBrokenCreationAreReportedAndSkipped) {
   register_backend({.traits = mock_traits("bad-probe", 9500),
                     .create = [] { return std::make_shared<MockBackend>(mock_traits("bad-probe")); },
@@ -93,23 +96,23 @@ TEST_F(DetectionTest, BrokenProbeAndBrokenCreationAreReportedAndSkipped) {
   EXPECT_THAT(verdict(detection(), "bad-start").reason, testing::HasSubstr("start blew up"));
 }
 
-// Broken when strict mode accepts a backend on the host that nobody named.
+// Fails if strict mode accepts a host backend that was not named.
 TEST_F(DetectionTest, StrictModeForbidsTheHost) {
-  add("hosted", 1, 9999);  // its device type is the host's
+  add("hosted", 1, 9999);  // its device type is cpu
   const ScopedEnv strict("ANYACCEL_STRICT", "1");
   EXPECT_ERROR(get_accelerator(), unavailable, "ANYACCEL_STRICT");
   const ScopedEnv env("DS_ACCELERATOR", "hosted");
   EXPECT_EQ(get_accelerator().name(), "hosted");
 }
 
-// Broken when a typing error in the variable is taken for "no".
+// Fails if a mistyped value of the variable counts as false.
 TEST_F(DetectionTest, StrictModeRefusesNonsense) {
   add("hosted", 1, 9999);
   const ScopedEnv strict("ANYACCEL_STRICT", "maybe");
   EXPECT_ERROR(get_accelerator(), invalid_argument, "ANYACCEL_STRICT");
 }
 
-// Broken when set_accelerator destroys what earlier references point to.
+// Fails if set_accelerator() invalidates earlier references.
 TEST_F(DetectionTest, SetAcceleratorKeepsEarlierReferences) {
   set_accelerator(std::make_shared<MockBackend>(mock_traits("first"), 1));
   Accelerator& first = get_accelerator();
@@ -123,10 +126,10 @@ TEST_F(DetectionTest, SetAcceleratorKeepsEarlierReferences) {
   EXPECT_EQ(&get_accelerator(), &first);
   EXPECT_EQ(detection().accelerator, "first");
   add("other", 3, 1);
-  EXPECT_TRUE(verdict(detection(), "other").available);  // what could have been chosen is still told
+  EXPECT_TRUE(verdict(detection(), "other").available);  // the alternatives are still listed
 }
 
-// Broken when the name is not looked up in the registry.
+// Fails if the name is not looked up in the registry.
 TEST_F(DetectionTest, SetAcceleratorByName) {
   add("named", 2, 1);
   set_accelerator("named");
@@ -135,7 +138,8 @@ TEST_F(DetectionTest, SetAcceleratorByName) {
   EXPECT_ERROR(set_accelerator("nosuch"), invalid_argument, "named");
 }
 
-// Broken when asking for an accelerator by name chooses it, makes a second one, or gives one that cannot run.
+// Fails if looking up an accelerator by name selects it, creates a second one, or returns one that
+// cannot run.
 TEST_F(DetectionTest, AcceleratorOfANameIsNotChosen) {
   add("first", 1, 9999);
   add("second", 2);
@@ -151,7 +155,7 @@ TEST_F(DetectionTest, AcceleratorOfANameIsNotChosen) {
   EXPECT_ERROR(accelerator_of("nosuch"), invalid_argument, "\"nosuch\"");
 }
 
-// Broken by endless recursion: a backend that asks for the accelerator while it is made.
+// Fails if a backend that requests the accelerator during its creation recurses endlessly.
 TEST_F(DetectionTest, RecursionIsAnError) {
   register_backend({.traits = mock_traits("recursive", 9999),
                     .create = []() -> std::shared_ptr<sdk::Backend> {
@@ -167,7 +171,7 @@ TEST_F(DetectionTest, RecursionIsAnError) {
   EXPECT_THAT(verdict(detection(), "recursive").reason, testing::HasSubstr("being created"));
 }
 
-// Broken when two first calls at once make two accelerators.
+// Fails if two concurrent first calls create two accelerators.
 TEST_F(DetectionTest, FirstCallsFromManyThreadsAgree) {
   add("only", 1, 9999);
   std::vector<Accelerator*> seen(8);
@@ -177,7 +181,7 @@ TEST_F(DetectionTest, FirstCallsFromManyThreadsAgree) {
   for (auto* one : seen) EXPECT_EQ(one, seen[0]);
 }
 
-// Broken when start variables overwrite what the user set, or are not set at all.
+// Fails if start variables overwrite the user's values, or are not set.
 TEST_F(DetectionTest, StartEnvironmentKeepsTheUsersValues) {
   const ScopedEnv mine("ANYACCEL_TEST_KEPT", "mine");
   const ScopedEnv unset("ANYACCEL_TEST_NEW", nullptr);
@@ -194,7 +198,7 @@ TEST_F(DetectionTest, StartEnvironmentKeepsTheUsersValues) {
   EXPECT_STREQ(std::getenv("ANYACCEL_TEST_NEW"), "theirs");
 }
 
-// Broken when getters in a forked child hang or crash.
+// Fails if getters hang or crash in a forked child.
 TEST_F(DetectionTest, GettersSurviveFork) {
   add("forked", 2, 9999);
   Accelerator& accelerator = get_accelerator();

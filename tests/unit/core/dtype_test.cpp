@@ -7,7 +7,7 @@
 namespace anyaccel {
 namespace {
 
-// Broken when a name is read as another type, or nonsense is accepted.
+// Fails if a name is read as a different type, or an invalid name is accepted.
 TEST(Dtype, Parse) {
   for (const auto* text : {"fp16", "float16", "half"}) EXPECT_EQ(parse_dtype(text), c10::kHalf);
   EXPECT_EQ(parse_dtype("bf16"), c10::kBFloat16);
@@ -17,7 +17,7 @@ TEST(Dtype, Parse) {
   EXPECT_ERROR(parse_dtype(""), invalid_argument, "fp32");
 }
 
-// Broken when a type is missing, named unlike Python, or read back as another one.
+// Fails if a type is missing, has a different name than in Python, or does not round-trip.
 TEST(Dtype, NamesArePythons) {
   EXPECT_STREQ(dtype_name(c10::kHalf), "float16");
   EXPECT_STREQ(dtype_name(c10::kLong), "int64");
@@ -26,7 +26,8 @@ TEST(Dtype, NamesArePythons) {
     EXPECT_EQ(parse_dtype(dtype_name(type)), type);
 }
 
-// Broken when half precision without hardware is called supported, or bf16 that computes is not.
+// Fails if half precision without hardware support counts as supported, or computable bf16 does
+// not.
 TEST(Dtype, SupportFollowsTheTable) {
   struct Slow : test::MockBackend {
     using MockBackend::MockBackend;

@@ -31,7 +31,7 @@ class GraphTest : public testing::Test {
   Accelerator accelerator_{std::make_shared<test::MockBackend>(traits())};
 };
 
-// Broken when calls in a wrong order reach the backend.
+// Fails if calls in a wrong order reach the backend.
 TEST_F(GraphTest, OrderIsChecked) {
   EXPECT_ERROR(accelerator_.replay_graph(graph_), invalid_state, "nothing was captured");
   EXPECT_ERROR(graph_.capture_end(), invalid_state, "no capture");
@@ -46,13 +46,13 @@ TEST_F(GraphTest, OrderIsChecked) {
   EXPECT_ERROR(graph_.pool(), unsupported, "pool");
 }
 
-// Broken when a capture without a graph, or an accelerator without a backend, ends the program.
+// Fails if a null graph, or an accelerator without a backend, crashes.
 TEST_F(GraphTest, NothingIsRefused) {
   EXPECT_ERROR(Graph(nullptr), invalid_argument, "create_graph()");
   EXPECT_ERROR(Accelerator(nullptr), invalid_argument, "no backend");
 }
 
-// Broken when an exception in the captured scope leaves the graph capturing.
+// Fails if an exception in the captured scope leaves the graph capturing.
 TEST_F(GraphTest, ExceptionAbandonsTheCapture) {
   try {
     const auto capture = accelerator_.capture_to_graph(graph_);
@@ -63,7 +63,7 @@ TEST_F(GraphTest, ExceptionAbandonsTheCapture) {
   EXPECT_EQ(impl_->log, "begin reset ");
 }
 
-// Broken when a refused op is lost in the destructor, or leaves a half graph.
+// Fails if a destructor swallows the error of a rejected op, or the graph keeps partial work.
 TEST_F(GraphTest, RefusalSurfacesAndEmptiesTheGraph) {
   impl_->fail_end = true;
   const auto scope = [&] { const auto capture = accelerator_.capture_to_graph(graph_); };
@@ -72,7 +72,7 @@ TEST_F(GraphTest, RefusalSurfacesAndEmptiesTheGraph) {
   EXPECT_ERROR(graph_.replay(), invalid_state, "nothing was captured");
 }
 
-// Broken when cancel() keeps the work, or the guard ends the capture once more.
+// Fails if cancel() keeps the work, or the guard ends the capture a second time.
 TEST_F(GraphTest, CancelForgets) {
   {
     auto capture = accelerator_.capture_to_graph(graph_);
@@ -81,7 +81,7 @@ TEST_F(GraphTest, CancelForgets) {
   EXPECT_EQ(graph_.state(), Graph::State::empty);
 }
 
-// Broken when a second capture keeps the first one's work.
+// Fails if a second capture keeps the first one's work.
 TEST_F(GraphTest, CapturesAnew) {
   { const auto capture = accelerator_.capture_to_graph(graph_); }
   { const auto capture = accelerator_.capture_to_graph(graph_); }

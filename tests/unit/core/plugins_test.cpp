@@ -31,7 +31,7 @@ const std::string kDescriptor = ANYACCEL_BUILD_DIR "/lib/libfake_descriptor.so";
 const std::string kWithout = ANYACCEL_BUILD_DIR "/lib/libfake_without_descriptor.so";
 constexpr const char* kName = "fakecard";
 
-/// A process of its own for each test, with one folder of plugins.
+/// One folder of plugins. Each test runs in its own process.
 class PluginsTest : public testing::Test {
  protected:
   test::PluginFolder folder;
@@ -55,7 +55,7 @@ class PluginsTest : public testing::Test {
   ScopedEnv opened_{"FAKE_PLUGIN_OPENED", nullptr};
 };
 
-// Broken when a plugin's backend or op builder does not come as if it were of this tree.
+// Fails if a plugin's backend or op builder does not behave like a built-in one.
 TEST_F(PluginsTest, NamedPluginIsChosen) {
   folder.add(kName, kPlugin, "priority = -5000\n");
   const ScopedEnv named("DS_ACCELERATOR", kName);
@@ -67,7 +67,7 @@ TEST_F(PluginsTest, NamedPluginIsChosen) {
   EXPECT_EQ(get_accelerator().create_op_builder("FakeBuilder")->name(), "fake");
 }
 
-// Broken when detection passes a plugin over that has devices, or asks only its text file.
+// Fails if detection ignores a plugin that has devices, or uses only its text file.
 TEST_F(PluginsTest, DetectionChoosesIt) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv told("FAKE_PLUGIN", "probe");
@@ -76,7 +76,7 @@ TEST_F(PluginsTest, DetectionChoosesIt) {
   EXPECT_THAT(detection().reason, HasSubstr("counted by the plugin"));
 }
 
-// Broken when a plugin's library is opened although nobody needs it.
+// Fails if a plugin's library is opened although it is not needed.
 TEST_F(PluginsTest, StaysClosedWhileNotNeeded) {
   folder.add(kName, kPlugin, "probe_count = 0\n");
   EXPECT_EQ(detect().accelerator.empty(), false);
@@ -91,7 +91,7 @@ TEST_F(PluginsTest, StaysClosedWhenAnotherIsNamed) {
   EXPECT_EQ(get_accelerator().name(), "cpu");
   EXPECT_FALSE(opened());
   EXPECT_THAT(verdict(detection()).reason, HasSubstr("DS_ACCELERATOR names cpu"));
-  // Asked for by name later, it is opened then.
+  // Selecting it by name opens it.
   set_accelerator(kName);
   EXPECT_EQ(get_accelerator().name(), kName);
   EXPECT_TRUE(opened());
@@ -104,7 +104,7 @@ struct Broken {
 
 class BrokenPlugin : public PluginsTest, public testing::WithParamInterface<Broken> {};
 
-// Broken when a plugin that fails takes the process with it, is passed over in silence, or its reason is lost.
+// Fails if a failing plugin ends the process, is skipped silently, or its reason is lost.
 TEST_P(BrokenPlugin, IsReportedAndSkipped) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv told("FAKE_PLUGIN", GetParam().told);
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Broken{"nothing", "it registered no backend"}, Broken{"twice", "registered already"},
                     Broken{"create", "thrown by the backend's constructor"}));
 
-// Broken when a plugin's probe can end the process.
+// Fails if a plugin's probe can end the process.
 TEST_F(PluginsTest, ThrowingProbe) {
   folder.add(kName, kPlugin);
   const ScopedEnv told("FAKE_PLUGIN", "throwing probe");
@@ -143,8 +143,8 @@ bool runs(pid_t process) {
   return stat && stat->find(") Z ") == stat->npos;
 }
 
-// Fails if a process that the plugin starts in its own session delays the verdict, hides the plugin's reason or
-// survives.
+// Fails if a daemon that the plugin starts in its own session delays the verdict, hides the
+// plugin's reason, or survives.
 TEST_F(PluginsTest, DaemonsOfARefusedPluginEnd) {
   const auto begin = std::chrono::steady_clock::now();
   const struct {
@@ -168,7 +168,8 @@ TEST_F(PluginsTest, DaemonsOfARefusedPluginEnd) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(25));
 }
 
-// Fails if a plugin with endless output exhausts this process's memory, or delays it until the time limit.
+// Fails if a plugin with endless output exhausts this process's memory, or delays it until the time
+// limit.
 TEST_F(PluginsTest, EndlessOutputIsRefused) {
   folder.add(kName, kPlugin);
   const ScopedEnv told("FAKE_PLUGIN", "endless");
@@ -180,7 +181,8 @@ TEST_F(PluginsTest, EndlessOutputIsRefused) {
 
 class HangingPlugin : public PluginsTest, public testing::WithParamInterface<Broken> {};
 
-// Fails if code of a plugin may run forever, in its trial or in this process, or is waited for repeatedly.
+// Fails if a plugin's code may run forever, in its trial or in this process, or is waited for
+// repeatedly.
 TEST_P(HangingPlugin, IsBounded) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv seconds("ANYACCEL_PLUGIN_TIMEOUT", "3");
@@ -201,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Broken{"program's hanging probe", "the probe of the plugin fakecard took longer than 3 s"},
                     Broken{"hanging create", "the create function of the plugin fakecard took longer than 3 s"}));
 
-// Fails if a probe that ends its process ends this one.
+// Fails if a probe that ends its process ends this process.
 TEST_F(PluginsTest, CrashingProbe) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv told("FAKE_PLUGIN", "crashing probe");
@@ -217,7 +219,8 @@ class WrongDescriptor : public PluginsTest, public testing::WithParamInterface<B
   ScopedEnv sanitizer_{"FAKE_SANITIZER", std::to_string(ANYACCEL_SANITIZER_KIND).c_str()};
 };
 
-// Broken when a library is trusted although its descriptor does not fit: the text file may belong to another library.
+// Fails if a library with a mismatched descriptor is trusted: the text file may belong to another
+// library.
 TEST_P(WrongDescriptor, IsRefused) {
   folder.add(kName, kDescriptor);
   const ScopedEnv told("FAKE_DESCRIPTOR", GetParam().told);
@@ -238,14 +241,14 @@ INSTANTIATE_TEST_SUITE_P(All, WrongDescriptor,
                                          Broken{"function", "has no registering function"},
                                          Broken{"", "its registering function failed: written in C"}));
 
-// Broken when any library passes for a plugin.
+// Fails if a library without a descriptor is accepted as a plugin.
 TEST_F(PluginsTest, LibraryWithoutDescriptor) {
   folder.add(kName, kWithout);
   const ScopedEnv named("DS_ACCELERATOR", kName);
   EXPECT_ERROR(get_accelerator(), unavailable, "has no symbol anyaccel_plugin_descriptor");
 }
 
-// Broken when one of the two is chosen by chance, or without a word.
+// Fails if one of two plugins with the same name is chosen at random, or silently.
 TEST_F(PluginsTest, DuplicateNames) {
   const test::PluginFolder second;
   folder.add(kName, kPlugin);
@@ -258,7 +261,7 @@ TEST_F(PluginsTest, DuplicateNames) {
   EXPECT_THAT(all[1].reason, HasSubstr("is taken by " + all[0].path));
 }
 
-// Broken when a refused plugin whose text file was read is unknown by name, or its reason is lost.
+// Fails if the reason for refusing a plugin by its text file is lost when the plugin is named.
 TEST_F(PluginsTest, RefusedByItsTextFile) {
   folder.add(kName, kPlugin, "libtorch = 2.99.0\n");
   const ScopedEnv named("DS_ACCELERATOR", kName);
@@ -266,7 +269,7 @@ TEST_F(PluginsTest, RefusedByItsTextFile) {
   EXPECT_FALSE(opened());
 }
 
-// Broken when a folder that was refused is not mentioned to who names what lies in it.
+// Fails if the error for a named plugin does not mention the untrusted folder that contains it.
 TEST_F(PluginsTest, RefusedFolder) {
   folder.add(kName, kPlugin);
   ::chmod(folder.path().c_str(), 0777);
@@ -274,7 +277,7 @@ TEST_F(PluginsTest, RefusedFolder) {
   EXPECT_ERROR(get_accelerator(), invalid_argument, "is writable by everyone");
 }
 
-// Broken when a folder given later is not searched, or one is searched twice.
+// Fails if a folder added later is not searched, or is searched twice.
 TEST_F(PluginsTest, AddedFolder) {
   const test::PluginFolder later;
   later.add("latecard", kPlugin);
@@ -285,7 +288,7 @@ TEST_F(PluginsTest, AddedFolder) {
   EXPECT_EQ(plugins().size(), 1U);
 }
 
-// Broken when plugins are opened by several threads at once, which TSan and a doubled registration show.
+// Fails if several threads open plugins concurrently: TSan and a duplicate registration reveal it.
 TEST_F(PluginsTest, ManyThreads) {
   folder.add(kName, kPlugin);
   std::vector<std::thread> threads;
@@ -294,7 +297,7 @@ TEST_F(PluginsTest, ManyThreads) {
   EXPECT_EQ(plugin().state, PluginState::loaded);
 }
 
-// Broken when a type of torch's own can be taken as a plugin's name.
+// Fails if a plugin can take the name of one of torch's device types.
 TEST_F(PluginsTest, TorchTypesAreReserved) {
   for (int i = 0; i < c10::COMPILE_TIME_MAX_DEVICE_TYPES; ++i) {
     const auto type = static_cast<c10::DeviceType>(i);
@@ -304,7 +307,8 @@ TEST_F(PluginsTest, TorchTypesAreReserved) {
   }
 }
 
-// Fails if processes that a trial leaves behind survive, its stage is not named, or it reads this program's input.
+// Fails if processes that a trial leaves behind survive, its stage is not named, or it reads this
+// program's standard input.
 TEST(PluginTrial, EndsWhatItLeaves) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
@@ -359,7 +363,7 @@ TEST(PluginTrial, EndsWithItsProgram) {
   ::close(ends[1]);
 }
 
-// Broken when a child that hangs is waited for, or its words are taken for this process's.
+// Fails if a hung child is waited for, or its last output is not reported.
 TEST(PluginTrial, EndsWhatHangs) {
   EXPECT_EQ(run_in_trial([] {}, 30), "");
   EXPECT_THAT(run_in_trial([] { ::pause(); }, 0.2), HasSubstr("longer than"));

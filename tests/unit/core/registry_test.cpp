@@ -1,4 +1,5 @@
 #include "anyaccel/registry.h"
+#include "anyaccel/sdk/registration.h"
 
 #include <algorithm>
 #include <atomic>
@@ -22,7 +23,7 @@ BackendEntry entry(const std::string& name, int priority, int devices) {
               }};
 }
 
-// Broken by an order that is not by priority, highest first.
+// Fails if backends are not ordered by priority, highest first.
 TEST(Registry, ListsByPriority) {
   register_backend(entry("low", 5000, 1));
   register_backend(entry("high", 6000, 1));
@@ -32,7 +33,7 @@ TEST(Registry, ListsByPriority) {
   EXPECT_EQ(names[1], "low");
 }
 
-// Broken when a second entry silently replaces the first.
+// Fails if a second entry silently replaces the first.
 TEST(Registry, RefusesDuplicateAndEmptyEntries) {
   register_backend(entry("twin", 0, 1));
   EXPECT_ERROR(register_backend(entry("twin", 0, 1)), invalid_argument, "got twin");
@@ -40,7 +41,7 @@ TEST(Registry, RefusesDuplicateAndEmptyEntries) {
   EXPECT_ERROR(register_backend({.traits = mock_traits("hollow"), .create = {}}), invalid_argument, "create");
 }
 
-// Broken when who makes a backend over another one gets its traits or its objects wrong, or null for a name that is none.
+// Fails if a lookup by name returns the wrong traits or factory, or null for an unknown name.
 TEST(Registry, GivesEntries) {
   register_backend(entry("lower", 0, 1));
   const auto found = registered_backend("lower");
@@ -49,7 +50,8 @@ TEST(Registry, GivesEntries) {
   EXPECT_ERROR(registered_backend("no such one"), invalid_argument, "lower");
 }
 
-// Broken when a finder runs before somebody asks, twice, may not ask itself, or hides another one by failing.
+// Fails if a finder runs before the first query, runs twice, cannot query the registry itself, or
+// hides another one by failing.
 TEST(Registry, LooksForMoreWhenAsked) {
   static int calls = 0;
   add_backend_finder([] { throw std::runtime_error("found nothing"); });
@@ -66,7 +68,7 @@ TEST(Registry, LooksForMoreWhenAsked) {
   EXPECT_EQ(calls, 1);
 }
 
-// Broken when the registry's list is not guarded: lost or doubled entries, or a race that TSan sees.
+// Fails if the registry's list is not guarded: entries are lost or doubled, or TSan finds a race.
 TEST(Registry, RegistersFromManyThreads) {
   constexpr int kThreads = 8;
   constexpr int kEach = 20;
@@ -75,7 +77,7 @@ TEST(Registry, RegistersFromManyThreads) {
   for (int t = 0; t < kThreads; ++t)
     threads.emplace_back([&, t] {
       for (int i = 0; i < kEach; ++i) {
-        // Every second name is tried by all threads; exactly one may win it.
+        // All threads register every second name; exactly one may succeed.
         const bool shared = i % 2 == 0;
         try {
           register_backend(entry("x" + std::to_string(i) + (shared ? "" : "-" + std::to_string(t)), i, 0));

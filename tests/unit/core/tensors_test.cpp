@@ -20,7 +20,7 @@ class TensorsTest : public testing::Test {
   Accelerator accelerator_{std::make_shared<MockBackend>(mock_traits("mock"), 1)};
 };
 
-// Broken by a wrong dtype, or by 64-bit values that went through double.
+// Fails if a dtype is wrong, or 64-bit values are converted to double.
 TEST_F(TensorsTest, ValuesAndTypes) {
   EXPECT_EQ(accelerator_.BFloat16Tensor({1.5}).scalar_type(), at::kBFloat16);
   EXPECT_EQ(accelerator_.HalfTensor({1.5}).scalar_type(), at::kHalf);
@@ -33,7 +33,7 @@ TEST_F(TensorsTest, ValuesAndTypes) {
   EXPECT_EQ(accelerator_.LongTensor({}).numel(), 0);
 }
 
-// Broken when the values are not copied: the tensor must outlive them.
+// Fails if the values are not copied: the tensor must outlive them.
 TEST_F(TensorsTest, OwnsItsValues) {
   std::vector<double> values{1, 2};
   const auto tensor = accelerator_.DoubleTensor(values);
@@ -41,7 +41,7 @@ TEST_F(TensorsTest, OwnsItsValues) {
   EXPECT_EQ(tensor[0].item<double>(), 1);
 }
 
-// Broken when a device without double precision makes double tensors.
+// Fails if a device without double precision creates double tensors.
 TEST_F(TensorsTest, NoDoublesWithoutFp64) {
   auto traits = mock_traits("single");
   traits.fp64 = false;
@@ -50,7 +50,7 @@ TEST_F(TensorsTest, NoDoublesWithoutFp64) {
   EXPECT_ERROR(accelerator.DoubleTensor({1.0}), unsupported, "double");
 }
 
-// Broken when pinning copies where nothing needs pinning, or changes values or shape.
+// Fails if pinning copies although nothing needs pinning, or changes values or shape.
 TEST_F(TensorsTest, PinningOnTheHost) {
   const auto tensor = at::arange(6).reshape({2, 3});
   EXPECT_EQ(accelerator_.pin_memory(tensor).data_ptr(), tensor.data_ptr());
@@ -68,7 +68,7 @@ TEST_F(TensorsTest, PinningOnTheHost) {
   EXPECT_ERROR(accelerator_.register_host_memory(nullptr, 4), invalid_argument, "null");
 }
 
-/// A backend that pins by an allocator of its own, which torch does not know.
+/// A backend that pins with its own allocator, which torch does not know.
 struct PinningBackend : MockBackend {
   using MockBackend::MockBackend;
   static void release(void* data) { std::free(data); }
@@ -86,7 +86,8 @@ struct PinningBackend : MockBackend {
   }
 };
 
-// Broken when memory of a backend's own allocator is not known as pinned and so copied again, or other memory is taken for it.
+// Fails if memory of a backend's own allocator does not count as pinned and is copied again, or
+// other memory counts as pinned.
 TEST(PinningTest, ABackendsOwnAllocator) {
   Accelerator accelerator(std::make_shared<PinningBackend>(mock_traits("pinning"), 1));
   const auto plain = at::arange(6);
@@ -99,7 +100,8 @@ TEST(PinningTest, ABackendsOwnAllocator) {
   EXPECT_FALSE(accelerator.is_pinned(accelerator.unpin_memory(pinned)));
 }
 
-// Broken when a state of another shape is taken, or a good one does not bring the numbers back.
+// Fails if a state of a different shape is accepted, or restoring a valid one does not repeat the
+// numbers.
 TEST_F(TensorsTest, RandomStates) {
   accelerator_.manual_seed(7);
   EXPECT_EQ(accelerator_.initial_seed(), 7U);
@@ -119,7 +121,7 @@ TEST_F(TensorsTest, RandomStates) {
   EXPECT_ERROR(accelerator_.set_rng_state(at::empty({3}, at::kByte)), invalid_argument, "does not fit");
 }
 
-// Broken when Random seeds the host alone or forgets its seed.
+// Fails if Random seeds only the host, or forgets its seed.
 TEST_F(TensorsTest, RandomFacade) {
   auto random = accelerator_.random();
   random.manual_seed(11);

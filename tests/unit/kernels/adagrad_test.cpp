@@ -18,7 +18,7 @@ Case random_case(Random& random) {
   const bool specials = random.once_in(2);
   Case out{{-static_cast<float>(std::pow(10.0, random.between(-6, 0))),
             random.once_in(8)    ? 0
-            : random.once_in(20) ? (random.once_in(2) ? 1e-40F : 3e38F)  // these have no reciprocal
+            : random.once_in(20) ? (random.once_in(2) ? 1e-40F : 3e38F)  // infinite or subnormal reciprocal
                                  : static_cast<float>(std::pow(10.0, random.between(-12, -3))),
             random.once_in(3) ? 0 : static_cast<float>(std::pow(10.0, random.between(-5, -1)))},
            Array(param, n, random.offset()),
@@ -50,7 +50,7 @@ void run(Isa isa, Case& of, std::int64_t begin, std::int64_t end) {
       begin, end);
 }
 
-/// The formulas of kernels.h in float, an operation at a time.
+/// The formulas of kernels.h in float, one operation at a time.
 void float_step(Case& of) {
   const AdagradConstants& c = of.constants;
   for (std::int64_t i = 0; i < of.params.size(); ++i) {
@@ -65,8 +65,8 @@ void float_step(Case& of) {
   }
 }
 
-// Broken by an instruction set that rounds otherwise, a tail on another path, a store beyond the end, a lost not-a-number.
-// 10 000 cases of all types, lengths and alignments.
+// Fails if an instruction set rounds differently, a tail uses a different code path, a store
+// exceeds the end, or a NaN is lost. 10 000 cases with all types, lengths and alignments.
 TEST(CpuAdagrad, EachInstructionSetHasTheBitsOfPlainFloat) {
   Random random(5);
   for (int round = 0; round < 10000; ++round) {
@@ -85,7 +85,7 @@ TEST(CpuAdagrad, EachInstructionSetHasTheBitsOfPlainFloat) {
   }
 }
 
-// Broken by a wrong formula, and by arithmetic that loses more than is stated.
+// Fails if a formula is wrong, or the error exceeds the stated bound.
 TEST(CpuAdagrad, StaysWithinTheStatedErrorOfDouble) {
   constexpr double u = 0x1p-24;
   Random random(6);
@@ -107,7 +107,8 @@ TEST(CpuAdagrad, StaysWithinTheStatedErrorOfDouble) {
       const auto rounding = [](double value, Element element) {
         return element == Element::f32 ? 0 : spacing(value, element) * 0.5000001;
       };
-      // Cancelled gradients leave the square off by more than its own last places.
+      // If the terms of a gradient cancel, the error of its square exceeds a few units in the last
+      // place.
       const double s_error = 8 * u * (before.state.get(i) + g_size * g_size) + 0x1p-148;
       const double root_error = s > s_error ? s_error / std::sqrt(s) : std::sqrt(s_error);
       ASSERT_NEAR(after.params.get(i), p - update,

@@ -24,7 +24,7 @@ Case random_case(Random& random, bool specials) {
   options.beta1 = random.once_in(8) ? 0 : random.between(0.5, 0.999);
   options.beta2 = random.once_in(8) ? 0 : random.between(0.9, 0.99999);
   options.eps = random.once_in(8) ? 0 : std::pow(10.0, random.between(-12, -3));
-  if (random.once_in(20)) options.eps = random.once_in(2) ? 1e-40 : 3e38;  // these have no reciprocal
+  if (random.once_in(20)) options.eps = random.once_in(2) ? 1e-40 : 3e38;  // infinite or subnormal reciprocal
   options.weight_decay = random.once_in(3) ? 0 : std::pow(10.0, random.between(-5, -1));
   options.bias_correction = !random.once_in(4);
   options.decoupled = random.once_in(2);
@@ -50,7 +50,7 @@ Case random_case(Random& random, bool specials) {
   return out;
 }
 
-/// What kernels.h says, in double; `error` is the stated bound.
+/// The formulas of kernels.h in double, with the stated error bounds.
 struct Exact {
   double params, params_error, exp_avg, exp_avg_error, exp_avg_sq, exp_avg_sq_error;
 };
@@ -73,7 +73,7 @@ Exact exact_step(const Case& arguments, std::int64_t i) {
   const double v_size = old_v + (1 - o.beta2) * g_size * g_size;
   const double root = std::sqrt(v);
   const double divisor = root / std::sqrt(bias2) + o.eps;
-  // How far the square root of a v that is off by 8 u can be.
+  // Largest error of the square root if v is off by 8 u.
   const double v_error = 8 * u * v_size + 0x1p-149;
   const double root_error = v > v_error ? v_error / root : std::sqrt(v_error);
   const double scale = o.lr / bias1;
@@ -92,7 +92,8 @@ Exact exact_step(const Case& arguments, std::int64_t i) {
           .exp_avg_sq_error = v_error + round_error(v, arguments.exp_avg.element()) + 0x1p-148};
 }
 
-/// The same formulas in float, an operation at a time: what each instruction set must give to the last bit.
+/// The same formulas in float, one operation at a time. Every instruction set must give the same
+/// bits.
 void float_step(const AdamConstants& c, Case& of) {
   for (std::int64_t i = 0, n = of.params.size(); i < n; ++i) {
     auto p = static_cast<float>(of.params.get(i));
@@ -118,7 +119,7 @@ void expect_same(const Case& a, const Case& b, const std::string& what) {
         << a.exp_avg_sq.get(i) << " and " << b.exp_avg_sq.get(i);
 }
 
-// Broken by a wrong formula, constant, sign or conversion, and by arithmetic that loses more than is stated.
+// Fails if a formula, constant, sign or conversion is wrong, or the error exceeds the stated bound.
 TEST(CpuAdam, StaysWithinTheStatedErrorOfDouble) {
   Random random(1);
   for (int round = 0; round < 1500; ++round) {
@@ -139,8 +140,9 @@ TEST(CpuAdam, StaysWithinTheStatedErrorOfDouble) {
   }
 }
 
-// Broken by an instruction set that rounds otherwise, by a tail that takes another path, by a store beyond the end, and by
-// a not-a-number or infinity that gets lost. 10 000 cases of all types, lengths and alignments.
+// Fails if an instruction set rounds differently, a tail uses a different code path, a store
+// exceeds the end, or a NaN or infinity is lost. 10 000 cases with all types, lengths and
+// alignments.
 TEST(CpuAdam, EachInstructionSetHasTheBitsOfPlainFloat) {
   Random random(2);
   for (int round = 0; round < 10000; ++round) {
@@ -152,7 +154,7 @@ TEST(CpuAdam, EachInstructionSetHasTheBitsOfPlainFloat) {
       if (isa != Isa::avx512 && round % 4 != 0) continue;
       Case after = before;
       const std::int64_t n = after.params.size();
-      const std::int64_t middle = random.whole(0, n);  // a range may begin anywhere
+      const std::int64_t middle = random.whole(0, n);  // a range may begin at any element
       adam_update(isa, constants, after.arrays(), 0, middle);
       adam_update(isa, constants, after.arrays(), middle, n);
       expect_same(after, expected, std::string(to_string(isa)) + ", case " + std::to_string(round));
@@ -161,13 +163,14 @@ TEST(CpuAdam, EachInstructionSetHasTheBitsOfPlainFloat) {
   }
 }
 
-// Broken by a reciprocal that is not the rounded one for any of the 2^23 fractions, at either end of its range and between.
+// Fails if the reciprocal of any of the 2^23 fractions is not correctly rounded, at either end of
+// its range or between.
 TEST(CpuAdam, ReciprocalOfEachFractionIsTheRoundedOne) {
   constexpr std::int64_t n = 1 << 23;
   std::vector<float> p(n), g(n, 0.0F), m(n), v(n);
   for (const Isa isa : sets()) {
     for (const int exponent : {-62, 0, 60}) {
-      // The square root of a square is the number itself, or its neighbour: with these all fractions are met.
+      // The square root of a square is the number itself or a neighbor, so all fractions occur.
       for (std::int64_t i = 0; i < n; ++i) {
         const auto d =
             std::bit_cast<float>(static_cast<std::uint32_t>(127 + exponent) << 23 | static_cast<std::uint32_t>(i));
@@ -184,7 +187,7 @@ TEST(CpuAdam, ReciprocalOfEachFractionIsTheRoundedOne) {
   }
 }
 
-// Broken when the quicker division is used where it cannot be.
+// Fails if the faster division is used outside its range.
 TEST(CpuAdam, HugeEpsIsDividedBy) {
   for (const Isa isa : sets()) {
     Case one{{.lr = 1, .eps = 2e38},     1,
@@ -201,7 +204,7 @@ TEST(CpuAdam, HugeEpsIsDividedBy) {
   }
 }
 
-// Broken when rollback is not the inverse of the step, in either way of decay.
+// Fails if rollback does not undo the step, with either kind of decay.
 TEST(CpuAdam, RollbackUndoesAStep) {
   Random random(3);
   for (int round = 0; round < 200; ++round) {
@@ -227,7 +230,7 @@ TEST(CpuAdam, RollbackUndoesAStep) {
   }
 }
 
-// Broken when a parameter that cannot be restored stays not a number: DeepSpeed sets it to 0.
+// Fails if a parameter that cannot be restored stays NaN or infinite: DeepSpeed sets it to 0.
 TEST(CpuAdam, RollbackMakesWhatIsNotFiniteZero) {
   for (const Isa isa : sets()) {
     Case one{{},

@@ -1,4 +1,4 @@
-// Arrays of the element types that the ops' kernels know, for their tests: any alignment, with guards at both ends.
+// Arrays for tests of kernels: any element type and alignment, with guards at both ends.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace op_tests {
 using anyaccel::ops::Element;
 using anyaccel::ops::Isa;
 
-/// Bits after the leading one, and the exponent of the smallest normal number.
+/// Number of fraction bits, and the exponent of the smallest normal number.
 struct Format {
   int fraction;
   int lowest;
@@ -35,7 +35,7 @@ inline Format format_of(Element element) {
   return {23, -126, std::numeric_limits<float>::max()};
 }
 
-/// The nearest number of the type, ties to even: written for clearness, in double.
+/// Rounds to the nearest number of the type, ties to even. Written for clarity, in double.
 inline double rounded(double value, Element element) {
   if (value == 0 || !std::isfinite(value)) return value;
   const Format format = format_of(element);
@@ -44,7 +44,7 @@ inline double rounded(double value, Element element) {
   return std::abs(near) > format.largest ? std::copysign(std::numeric_limits<double>::infinity(), value) : near;
 }
 
-/// Distance to the next number of the type, at least that among the denormal ones.
+/// Distance to the next number of the type, at least that between subnormal numbers.
 inline double spacing(double value, Element element) {
   const Format format = format_of(element);
   const int exponent = value == 0 || !std::isfinite(value) ? format.lowest : std::max(std::ilogb(value), format.lowest);
@@ -95,7 +95,7 @@ class Array {
     std::memcpy(&out, memory_.data() + (offset_ + static_cast<std::size_t>(i)) * width(), width());
     return out;
   }
-  /// Same bits, or both no number: which one of those comes out is the processor's affair.
+  /// Compares bits. Two NaNs count as equal, because processors produce different ones.
   bool same(std::int64_t i, const Array& other) const {
     return bits(i) == other.bits(i) || (std::isnan(get(i)) && std::isnan(other.get(i)));
   }
@@ -118,7 +118,7 @@ class Array {
   std::vector<unsigned char> memory_;
 };
 
-/// What a random case is made from.
+/// Random values for test cases.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
@@ -128,11 +128,11 @@ class Random {
   double between(double low, double high) { return std::uniform_real_distribution<double>(low, high)(engine_); }
   bool once_in(int n) { return whole(1, n) == 1; }
   std::size_t offset() { return static_cast<std::size_t>(whole(0, 15)); }
-  /// Mostly short, where vectors and tails are; up to 5000.
+  /// Mostly short, where vectors and tails meet; up to 5000.
   std::int64_t length() { return once_in(5) ? whole(0, 5000) : whole(0, 130); }
   Element element() { return static_cast<Element>(whole(0, 2)); }
   Element beside(Element params) { return once_in(2) ? Element::f32 : params; }
-  /// Of either sign and very different sizes.
+  /// A number of either sign and of widely varying magnitude.
   double value(double low = -8, double high = 2) { return (once_in(2) ? 1 : -1) * std::pow(10.0, between(low, high)); }
   double special() {
     constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -146,7 +146,7 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-/// Instruction sets that this machine has; the first is scalar, which the others are compared with.
+/// Instruction sets of this machine. The first is scalar, with which the others are compared.
 inline std::vector<Isa> sets() {
   std::vector<Isa> out;
   for (const Isa isa : {Isa::scalar, Isa::neon, Isa::avx2, Isa::avx512})

@@ -1,5 +1,6 @@
-// What blocks of threads do in attention on CUDA, run by the host, against plain loops in double: whole and over blocks of a layout, with
-// what is added to the scores and with dropout, forward and backward. Nothing outside of an array is written.
+// Thread blocks of CUDA attention, run on the host and compared with plain loops in double: dense
+// and block-sparse, with biases and dropout, forward and backward, without writes outside of
+// arrays.
 #include "unit/kernels/host_attention.h"
 
 namespace {
@@ -9,11 +10,11 @@ using namespace op_tests;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Something that is added, [batch, heads, queries, keys] of any of these sizes 1.
+/// A bias of shape [batch, heads, queries, keys], any of which may be 1.
 struct Added {
   BiasKind kind = BiasKind::none;
   std::int64_t batch = 0, head = 0, row = 0, column = 0;
-  std::vector<double> values;  // what the kinds hold, exactly
+  std::vector<double> values;  // exactly representable in every type
   bool large = false;
 
   std::int64_t place(std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k) const {
@@ -48,7 +49,7 @@ struct Case {  // NOLINT(bugprone-reserved-identifier): the compiler's own index
   }
 };
 
-/// The number as the device's type holds it.
+/// The number rounded to the device's type.
 double held(double value, Element element) { return rounded(rounded(value, Element::f32), element); }
 
 Added random_added(Random& random, const Case& c, BiasKind kind, Element element) {
@@ -109,7 +110,7 @@ Case random_case(Random& random, Element element) {
   for (Added& added : c.added)
     if (random.once_in(2)) added = random_added(random, c, static_cast<BiasKind>(random.whole(1, 3)), element);
   if (std::any_of(std::begin(c.added), std::end(c.added), [](const Added& added) { return added.large; })) {
-    // Beside such numbers the scores are still exact, in sixty-fourths.
+    // With such biases, scores in multiples of 1/64 are still exact.
     for (Array* coarse : {&c.q, &c.k})
       for (std::int64_t i = 0; i < coarse->size(); ++i) coarse->set(i, std::round(4 * coarse->get(i)) / 4);
     for (Added& added : c.added)
@@ -187,7 +188,7 @@ Result plain(const Case& c, Element rounding) {
   return r;
 }
 
-/// Numbers of the arithmetic, with a guard behind; no numbers at first.
+/// Numbers of the arithmetic type, initially NaN, with a guard after them.
 template <typename Real>
 struct Numbers {
   std::vector<Real> memory;
@@ -202,7 +203,7 @@ struct Numbers {
   }
 };
 
-/// Memory of a tensor for the device: of T, or of double in place of what an Array has.
+/// A tensor in device memory, of T or of double instead of an Array's type.
 template <typename T>
 struct Device {
   std::vector<double> wide;
@@ -301,8 +302,9 @@ void compare(Case& c, Run run, double error, const std::string& what) {
 
 Run either(int i) { return i % 2 ? Run::backwards : Run::forwards; }
 
-// Broken by a wrong formula in either direction, a block of another head, one that is left out or done twice, a row behind the last
-// one that is read, a phase without its barrier, another row or column of the dropout, or shared memory that is too small.
+// Fails if a formula is wrong in either direction, a block of another head is used, skipped or
+// repeated, a row past the end is read, a phase lacks its barrier, dropout uses the wrong row or
+// column, or shared memory is too small.
 TEST(AttentionBlocks, AgreeWithPlainLoops) {
   Random random(171);
   for (int i = 0; i < 60; ++i) {
@@ -315,7 +317,8 @@ TEST(AttentionBlocks, AgreeWithPlainLoops) {
   }
 }
 
-// Broken when threads of a block part before a barrier, or (the thread sanitizer says it) read beside a write of the same phase.
+// Fails if threads of a block diverge before a barrier, or (detected by the thread sanitizer) read
+// while a phase writes.
 TEST(AttentionBlocks, ThreadsOfABlockRunAtOnce) {
   Random random(174);
   int done = 0;
@@ -331,7 +334,7 @@ TEST(AttentionBlocks, ThreadsOfABlockRunAtOnce) {
   }
 }
 
-// Broken when doubles go through floats.
+// Fails if doubles are converted to float.
 TEST(AttentionBlocks, DoublesAreDoubles) {
   Random random(172);
   for (int i = 0; i < 8; ++i) {
@@ -341,7 +344,8 @@ TEST(AttentionBlocks, DoublesAreDoubles) {
   }
 }
 
-// Broken when a layout of more blocks than a block has threads ends early, or the places of two parts of it are mixed up.
+// Fails if a layout with more blocks than threads per block ends early, or two parts of it are
+// confused.
 TEST(AttentionBlocks, LongLayoutsAreReadInParts) {
   Random random(173);
   Case c = random_case(random, Element::f32);
@@ -357,7 +361,7 @@ TEST(AttentionBlocks, LongLayoutsAreReadInParts) {
   compare<float, float>(c, Run::backwards, 3e-5, "long");
 }
 
-/// What a head dimension, a length and a layout's block come to.
+/// The plan for a head dimension, a length and a layout's block size.
 AttentionPlan plan_of(int dim, std::int64_t length, int block, AttentionStep step) {
   static const unsigned char any = 1;
   AttentionLaunch<float> launch{};
@@ -369,7 +373,8 @@ AttentionPlan plan_of(int dim, std::int64_t length, int block, AttentionStep ste
   return plan_attention<DeviceBf16>(step, launch);
 }
 
-// Broken when tiles reach over a block's end, do not fit a device's shared memory though smaller ones would, or are small without need.
+// Fails if tiles exceed a block, do not fit into shared memory although smaller ones would, or are
+// smaller than necessary.
 TEST(AttentionBlocks, TilesAreAsLargeAsFit) {
   for (const AttentionStep step :
        {AttentionStep::forward, AttentionStep::queries, AttentionStep::keys, AttentionStep::positions})

@@ -1,5 +1,5 @@
-// Biases: the kernels of all instruction sets, and what threads do on CUDA, run by the host, have the same bits; and those are the
-// sums, rounded once.
+// Bias kernels of all instruction sets and thread blocks of CUDA, run on the host: all give the
+// same bits, namely the sums rounded once.
 #include "kernels/spatial/bias_add.h"
 #include "kernels/spatial/bias_add_blocks.h"
 #include "unit/kernels/device_elements.h"
@@ -19,7 +19,7 @@ Case random_case(Random& random) {
   const Element element = random.element();
   const std::int64_t channels = random.once_in(3) ? random.whole(1, 20) * 8 : random.whole(1, 600);
   const std::int64_t size = channels * random.whole(0, random.once_in(4) ? 300 : 9);
-  // One in two at whole 16 bytes, where a device takes several elements at once.
+  // Half of the arrays are aligned to 16 bytes, where a device loads several elements at once.
   const bool whole = random.once_in(2);
   const auto array = [&](std::int64_t n) {
     Array out(element, n, whole ? 0 : random.offset());
@@ -67,8 +67,8 @@ Array device(Case& arguments) {
   return out;
 }
 
-// Broken by another channel's bias, an end that is left out or written beside, other sums or roundings, and packs of elements that do not begin
-// where a device may load them.
+// Fails if the bias of another channel is used, an end is skipped or exceeded, a sum or rounding
+// differs, or vector loads are misaligned.
 TEST(SpatialInference, AllKernelsHaveTheSameBits) {
   Random random(61);
   int packed = 0;
@@ -96,7 +96,7 @@ TEST(SpatialInference, AllKernelsHaveTheSameBits) {
   EXPECT_GT(packed, 20);
 }
 
-// Broken when doubles go through floats.
+// Fails if doubles are converted to float.
 TEST(SpatialInference, DoublesAreDoubles) {
   const std::vector<double> activation{1 + 0x1p-50, 2, 3, 4, 5, 6}, bias{1, 0x1p-45, 2};
   std::vector<double> period(static_cast<std::size_t>(bias_period(3))), out(6), packs(6);

@@ -1,4 +1,5 @@
-// Attention over caches of a decoder's pass on CUDA, run by the host, against plain loops in double.
+// Attention over KV caches in a CUDA decoder pass, run on the host and compared with plain loops in
+// double.
 #include "kernels/decoder/cuda/attention.h"
 #include "unit/kernels/decoder_cuda_case.h"
 
@@ -7,7 +8,7 @@ namespace {
 using namespace anyaccel::ops;
 using namespace op_tests;
 
-/// Rows that look at caches of their own.
+/// Rows that attend to separate caches.
 struct Attention {
   AttendCache launch{};
   std::vector<float> queries, mask, to, partial;
@@ -59,7 +60,7 @@ Attention random_attention(Random& random, std::int64_t longest) {
   c.rows = random.whole(1, 3);
   c.kv_heads = random.whole(1, 3);
   c.group = random.once_in(3) ? random.whole(5, 11) : random.whole(1, 4);
-  // As of a rank that has some of the heads: the first and the last key may have less than a group.
+  // As on a rank with some of the heads: the first and last key head may have an incomplete group.
   const bool cut = random.once_in(2);
   c.first_head = cut && c.kv_heads > 1 ? random.whole(0, c.group - 1) : 0;
   c.heads = c.kv_heads * c.group - c.first_head - (cut ? random.whole(0, c.group - 1) : 0);
@@ -86,8 +87,9 @@ Attention random_attention(Random& random, std::int64_t longest) {
   return out;
 }
 
-// Broken by a head that reads another's keys, a window or chunk that is one off, chunks that are put together with wrong weights, rows that
-// see nothing and give NaN, what lies behind a row's position, and by a row whose bits depend on the rows beside it.
+// Fails if a head reads another's keys, a window or chunk is off by one, chunks are combined with
+// wrong weights, a row without keys gives NaN, memory past a row's position counts, or a row's bits
+// depend on other rows.
 TEST(InferenceCuda, AttentionOverCaches) {
   Random random(16);
   for (int i = 0; i < 60; ++i) {
@@ -118,7 +120,8 @@ TEST(InferenceCuda, AttentionOverCaches) {
   }
 }
 
-// Broken when long sequences have more chunks than there is room for, or positions that no chunk has.
+// Fails if long sequences have more chunks than there is room for, or a position belongs to no
+// chunk.
 TEST(InferenceCuda, ChunksOfLongSequences) {
   for (const std::int64_t end : {1, 256, 257, 16384, 16385, 16640, 131071, 1 << 20}) {
     const std::int64_t chunks = chunks_of({0, end});

@@ -1,4 +1,5 @@
-// Numbers by chance for the tests of the pieces of a decoder's pass on CUDA, which the host runs as decoder_cuda_launches.cpp says.
+// Random numbers for tests of a CUDA decoder pass, which decoder_cuda_launches.cpp runs on the
+// host.
 #pragma once
 
 #include "kernels/decoder/cuda/launches.h"

@@ -1,5 +1,5 @@
-// The launches of kernels/decoder/cuda on the host, in the place of the .cu files: the same blocks, the last one first, with shared
-// memory that holds what no block has left there.
+// The launches of kernels/decoder/cuda on the host, which replace the .cu files: the same blocks in
+// reverse order, with uninitialized shared memory.
 #include "unit/kernels/decoder_cuda_launches.h"
 
 #include "kernels/decoder/cuda/attention.h"
@@ -30,7 +30,7 @@ HostLanes<lanes> threads() {
   return {op_tests::launches_backwards};
 }
 
-/// `count` floats for a block.
+/// `count` floats of shared memory for a block.
 class Shared {
  public:
   explicit Shared(std::int64_t count)
@@ -88,7 +88,7 @@ const char* cuda_attend_cache(const AttendCache& launch, void*) {
       const AttendGrid grid = attend_grid(launch, count);
       chunks = grid.chunks;
       const AttendShared sizes(static_cast<int>(launch.dim), sizeof(T), count);
-      EXPECT_LE(sizes.bytes, 48 * 1024);  // what a kernel has without asking
+      EXPECT_LE(sizes.bytes, 48 * 1024);  // available to a kernel by default
       const auto each = threads<attend_lanes>();
       last_first(grid.rows, [&](std::int64_t row) {
         last_first(grid.groups, [&](std::int64_t group) {

@@ -1,9 +1,10 @@
-// How decoder_cuda_launches.cpp runs what the CUDA launches of a decoder's pass would do.
+// Control of how decoder_cuda_launches.cpp runs the CUDA launches of a decoder pass.
 #pragma once
 
 namespace op_tests {
 
-/// The threads of a block in the other order; a phase that needs one is wrong on a device.
+/// Run a block's threads in reverse order. A phase that depends on the order would be wrong on a
+/// device.
 extern bool launches_backwards;
 
 }  // namespace op_tests

@@ -1,4 +1,5 @@
-// Products and integers of a decoder's pass on CUDA, and the choice of experts, run by the host, against plain loops in double.
+// Matrix products, integer formats and the choice of experts in a CUDA decoder pass, run on the
+// host and compared with plain loops in double.
 #include "kernels/decoder/integers.h"
 #include "unit/kernels/decoder_cuda_case.h"
 #include "unit/kernels/matrix_case.h"
@@ -18,8 +19,9 @@ struct Shape {
   std::int64_t outputs, inputs, group;
 };
 
-// Broken by a format that is read otherwise than it is meant, a chunk of inputs that is left out or read beyond a row's end, an output of
-// another tile, and by sums that depend on the number of rows, on where the matrix lies, or on the order of threads.
+// Fails if a format is misread, a chunk of inputs is skipped or exceeds a row, an output belongs to
+// another tile, or sums depend on the number of rows, the matrix's alignment or the order of
+// threads.
 TEST(InferenceCuda, Products) {
   Random random(11);
   struct Kind {
@@ -45,7 +47,7 @@ TEST(InferenceCuda, Products) {
           for (std::int64_t o = 0; o < shape.outputs; ++o)
             ASSERT_NEAR(to[static_cast<std::size_t>(r * shape.outputs + o)], arguments.sum(r, o), arguments.bound(r, o))
                 << static_cast<int>(kind.format) << " " << shape.outputs << " x " << shape.inputs << " row " << r;
-        // Each row alone, with the weights at an odd address: the kernel that takes no vectors.
+        // Each row alone, with weights at an odd address, which selects the kernel without vectors.
         std::vector<std::uint8_t> moved(arguments.weight.size() + 1);
         std::copy(arguments.weight.begin(), arguments.weight.end(), moved.begin() + 1);
         Matrix odd = arguments.matrix;
@@ -60,7 +62,8 @@ TEST(InferenceCuda, Products) {
       }
 }
 
-// Broken when a part's outputs go into another's place, or its bias is another's or another element's.
+// Fails if a part's outputs are stored in another part's place, or its bias belongs to another part
+// or element.
 TEST(InferenceCuda, ProductsOfParts) {
   Random random(12);
   constexpr std::int64_t rows = 3, inputs = 40, counts[] = {5, 1, 8}, all = 14;
@@ -85,7 +88,7 @@ TEST(InferenceCuda, ProductsOfParts) {
     }
 }
 
-// Broken when a matrix becomes other integers than the CPU makes of it, or these other floats.
+// Fails if quantized integers or dequantized floats differ from the CPU's.
 TEST(InferenceCuda, IntegersAreTheCpus) {
   Random random(17);
   for (int i = 0; i < 40; ++i) {
@@ -93,7 +96,7 @@ TEST(InferenceCuda, IntegersAreTheCpus) {
                        outputs = random.whole(0, 4);
     const int bits = random.once_in(2) ? 8 : 4;
     Array from = drawn(random, random.element(), outputs * inputs);
-    // Far ones are rare, so that cutting them off pays.
+    // Outliers are rare, so that clipping them reduces the error.
     for (std::int64_t k = 0; k < from.size(); ++k) from.set(k, std::pow(from.get(k), 3));
     if (random.once_in(3))
       for (std::int64_t k = 0; k < std::min(group, from.size()); ++k) from.set(k, 0);
@@ -124,7 +127,8 @@ TEST(InferenceCuda, IntegersAreTheCpus) {
   }
 }
 
-// Broken when equal scores choose the last expert, shares are not those of the softmax, or pairs are not in the experts' order.
+// Fails if a tie selects the last expert, shares are not the softmax, or pairs are not ordered by
+// expert.
 TEST(InferenceCuda, ChosenExperts) {
   const float logits[] = {1, 3, 3, -2, /**/ 0, 0, 0, 5};
   Chosen chosen[4];

@@ -1,4 +1,5 @@
-// What lies between the products of a decoder's pass on CUDA, run by the host, against plain loops in double.
+// The steps between the matrix products of a CUDA decoder pass, run on the host and compared with
+// plain loops in double.
 #include "unit/kernels/decoder_cuda_case.h"
 
 namespace {
@@ -22,8 +23,8 @@ std::vector<double> plain_norm(const Norm& norm, Array& weight, Array& bias, con
   return out;
 }
 
-// Broken by a kind of norm that is another one, a change that is added twice or not kept, a row that is another's, and by columns behind the
-// last whole stretch of threads.
+// Fails if the kind of norm is confused, a change is added twice or lost, a row is another's, or
+// columns after the last full stretch of threads are wrong.
 TEST(InferenceCuda, NormsOfSums) {
   Random random(13);
   for (int i = 0; i < 60; ++i) {
@@ -71,7 +72,7 @@ TEST(InferenceCuda, NormsOfSums) {
       for (std::int64_t k = 0; k < columns; ++k) {
         ASSERT_NEAR(x[static_cast<std::size_t>(launch.from[row] * columns + k)], sum[static_cast<std::size_t>(k)],
                     2e-5);
-        // A single value's layer norm is the rounding of its mean, enlarged.
+        // The layer norm of a single value is the amplified rounding error of its mean.
         if (only_sum || columns <= 2) continue;
         ASSERT_NEAR(to[static_cast<std::size_t>(row * columns + k)], want[static_cast<std::size_t>(k)], 2e-4);
       }
@@ -79,7 +80,8 @@ TEST(InferenceCuda, NormsOfSums) {
   }
 }
 
-// Broken by pairs of the other layout, angles of another row, values behind the turned part, a head in another's place of the cache.
+// Fails if pairs follow the other layout, angles are another row's, values after the rotated part
+// change, or a head is stored in another's place in the cache.
 TEST(InferenceCuda, PositionsOfHeads) {
   Random random(14);
   for (int i = 0; i < 40; ++i) {
@@ -145,7 +147,8 @@ double plain_gate(Gate gate, double x) {
   return std::isnan(x) ? x : std::max(0.0, x);
 }
 
-// Broken by an activation that is another one, a bias that is left out, and by the second half of a row that is another's.
+// Fails if the activation is confused, a bias is skipped, or the second half of a row is another
+// row's.
 TEST(InferenceCuda, Gates) {
   Random random(15);
   for (int i = 0; i < 60; ++i) {

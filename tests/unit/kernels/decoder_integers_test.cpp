@@ -1,4 +1,5 @@
-// Integer matrices from floats and back: each instruction set against the formats' definitions, written out plainly.
+// Quantizing and dequantizing integer matrices: each instruction set compared with a plain
+// implementation of the formats.
 #include "kernels/decoder/integers.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ constexpr Shape shapes[] = {{8, 3, 32, 32, false},   {8, 5, 192, 96, false}, {8,
                             {4, 3, 32, 32, false},   {4, 4, 96, 96, true},   {4, 5, 192, 64, true},
                             {4, 2, 512, 256, false}, {4, 1, 640, 128, true}};
 
-/// q of output and input as the bytes have it.
+/// The quantized value of an output and input.
 int level(const std::vector<std::uint8_t>& weight, const Shape& shape, std::int64_t output, std::int64_t input) {
   if (shape.bits == 8) return static_cast<std::int8_t>(weight[static_cast<std::size_t>(output * shape.inputs + input)]);
   const std::int64_t block = shape.group % 64 ? 32 : 64, words = block / 4;
@@ -39,7 +40,8 @@ std::size_t weight_bytes(const Shape& shape) {
   return static_cast<std::size_t>(shape.outputs * shape.inputs * shape.bits / 8);
 }
 
-// Breaks when a nibble is taken from another place, a group gets its neighbour's scale or zero, or a row is written beyond its end.
+// Fails if a nibble is read from a different place, a group uses its neighbor's scale or zero, or a
+// row is written past its end.
 TEST(InferenceIntegers, WidenedValuesAreTheFormats) {
   for (const Shape& shape : shapes) {
     Random random(static_cast<std::uint64_t>(shape.inputs));
@@ -74,7 +76,7 @@ TEST(InferenceIntegers, WidenedValuesAreTheFormats) {
           const double want = static_cast<float>(level(weight, shape, output, input) - zero) * scales[group];
           std::uint32_t bits = 0;
           std::memcpy(&bits, to.data() + static_cast<std::size_t>(i) * size, size);
-          if (want != 0) {  // of zeros the sign may be either
+          if (want != 0) {  // zeros may have either sign
             ASSERT_EQ(bits, op_tests::to_bits(want, type)) << i;
           }
         }
@@ -82,8 +84,8 @@ TEST(InferenceIntegers, WidenedValuesAreTheFormats) {
   }
 }
 
-// Breaks when a scale is not the one of the definition (greatest magnitude, or the better of the shorter ones), a value goes to a
-// step that is not the nearest, or a group of zeros divides by zero.
+// Fails if a scale differs from the definition (the greatest magnitude, or a smaller one with less
+// error), a value is not rounded to the nearest step, or a group of zeros divides by zero.
 TEST(InferenceIntegers, QuantizedRowsAreNearAndPacked) {
   for (const Shape& shape : shapes) {
     Random random(static_cast<std::uint64_t>(shape.inputs + 1));
@@ -126,7 +128,8 @@ TEST(InferenceIntegers, QuantizedRowsAreNearAndPacked) {
   }
 }
 
-// Breaks when the search for int4's scale stops early or takes a worse one: a lone far value is cut where that serves the others.
+// Fails if the search for int4's scale stops early or chooses a worse one: a single outlier is
+// clipped if that improves the others.
 TEST(InferenceIntegers, AShorterScaleIsTakenWhereErrorsAreSmaller) {
   for (const Isa isa : op_tests::sets()) {
     Random random(5);

@@ -1,4 +1,5 @@
-// Products of many rows by panels: each instruction set and type of product against sums in double.
+// Products of many rows by panels: each instruction set and product type compared with sums in
+// double.
 #include "kernels/decoder/panels.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ using op_tests::MatrixCase;
 
 constexpr std::size_t guard = 64;
 
-/// Memory that begins at a line of the cache and whose end is watched.
+/// Memory aligned to a cache line, with a guard at its end.
 class Lines {
  public:
   explicit Lines(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes)), memory_(bytes_ + 64 + guard, 'g') {}
@@ -44,7 +45,7 @@ std::vector<std::pair<Isa, Wide>> ways() {
   return out;
 }
 
-/// As wide rows have it.
+/// The value as wide rows represent it.
 double seen(Wide wide, double value) { return wide == Wide::f32 ? value : op_tests::rounded(value, Element::bf16); }
 
 struct Product {
@@ -94,7 +95,8 @@ void check(Format format, std::int64_t outputs, std::int64_t inputs, std::int64_
   }
 }
 
-// Breaks when a format is widened wrongly, an input, output or row is lost at an edge, or something is written beyond the end.
+// Fails if a format is widened wrongly, an input, output or row is lost at an edge, or a write
+// exceeds the end.
 TEST(InferencePanels, Floats) {
   for (const Format format : {Format::f32, Format::bf16, Format::fp16})
     for (const auto& [outputs, inputs, rows] :
@@ -111,7 +113,8 @@ TEST(InferencePanels, Integers) {
     }
 }
 
-// Breaks when a matrix that lies turned, as attention's values, is read with another stride, or what is behind its last row counts.
+// Fails if a transposed matrix, such as attention's values, is read with a wrong stride, or memory
+// after its last row counts.
 TEST(InferencePanels, Turned) {
   op_tests::Random random(5);
   for (const auto& [isa, wide] : ways())

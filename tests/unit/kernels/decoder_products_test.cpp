@@ -1,4 +1,5 @@
-// Products of few rows with matrices of every format: each instruction set against sums in double.
+// Products of few rows with matrices of every format: each instruction set compared with sums in
+// double.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ std::vector<float> multiplied(Isa isa, const MatrixCase& c, std::int64_t first, 
   return to;
 }
 
-/// Each instruction set, and what AVX-512 has without VNNI.
+/// Calls `function` for each instruction set, and for AVX-512 without VNNI.
 template <typename Function>
 void each_way(const Function& function) {
   for (const Isa isa : op_tests::sets()) function(isa);
@@ -57,15 +58,15 @@ void check(Format format, std::int64_t outputs, std::int64_t inputs, std::int64_
     for (std::int64_t r = 0; r < rows; ++r) {
       for (std::int64_t o = 0; o < outputs; ++o)
         ASSERT_NEAR(together[static_cast<std::size_t>(r * outputs + o)], c.sum(r, o), c.bound(r, o)) << r << " " << o;
-      // The same bits alone, and when the outputs are done in pieces.
+      // The bits are the same for a single row, and if the outputs are computed in parts.
       const auto alone = multiplied(isa, c, r, 1, 16);
       ASSERT_EQ(std::memcmp(alone.data(), together.data() + r * outputs, static_cast<std::size_t>(outputs) * 4), 0);
     }
   });
 }
 
-// Breaks when a format is read wrongly, an input or output is lost at an edge, something is written beyond the end, or a row's bits
-// depend on the rows beside it or on how the outputs are divided.
+// Fails if a format is misread, an input or output is lost at an edge, a write exceeds the end, or
+// a row's bits depend on other rows or on how outputs are divided.
 TEST(InferenceProducts, Floats) {
   for (const Format format : {Format::f32, Format::bf16, Format::fp16})
     for (const auto& [outputs, inputs] : {std::pair{1, 1}, {7, 33}, {21, 64}, {36, 576}, {5, 95}})
@@ -91,8 +92,8 @@ TEST(InferenceProducts, Int4) {
       check(Format::int4, outputs, inputs, group, asymmetric);
 }
 
-// Breaks when a row longer than the steps whose scales are held at once takes those of other groups, or rows of no whole number of
-// vectors of scales do.
+// Fails if a row longer than the cached scales uses scales of other groups, also if its scales do
+// not fill whole vectors.
 TEST(InferenceProducts, LongRowsOfIntegers) {
   for (const auto& [inputs, group] : {std::tuple{2304, 128}, {2080, 32}, {4160, 64}, {8448, 128}, {8448, 384}}) {
     check(Format::int8, 5, inputs, group, false);
@@ -100,7 +101,7 @@ TEST(InferenceProducts, LongRowsOfIntegers) {
   }
 }
 
-// Breaks when a sum of the greatest words and weights does not fit where it is added up, or its sign is lost.
+// Fails if a sum of the greatest words and weights overflows its accumulator, or loses its sign.
 TEST(InferenceProducts, GreatestSums) {
   for (const float sign : {1.0F, -1.0F})
     for (const Format format : {Format::int8, Format::int4}) {

@@ -1,4 +1,4 @@
-// The threads of a pass, and what one of them does alone.
+// The threads of a pass, and work done by only one of them.
 #include "kernels/common/team.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,8 @@
 namespace anyaccel::ops {
 namespace {
 
-/// As run_team(), on threads of the standard library: OpenMP's are torch's here. What alone() caught.
+/// Like run_team(), but with std::thread, because OpenMP's threads belong to torch here. Returns
+/// the exception that alone() caught.
 template <typename Function>
 std::exception_ptr run_threads(int threads, const Function& function) {
   TeamShared shared;
@@ -26,7 +27,7 @@ std::exception_ptr run_threads(int threads, const Function& function) {
   return shared.failure;
 }
 
-// Fails when a task is lost or done twice, or a thread goes on before all are done.
+// Fails if a task is lost or done twice, or a thread continues before all tasks are done.
 TEST(InferenceTeam, TasksAreDoneOnceBeforeAnyThreadGoesOn) {
   for (const int threads : {1, 2, 5}) {
     std::atomic<int> done{0}, early{0};
@@ -41,7 +42,8 @@ TEST(InferenceTeam, TasksAreDoneOnceBeforeAnyThreadGoesOn) {
   }
 }
 
-// Fails when what one thread does is done by more, by another than the caller's, or is not seen by the others behind it.
+// Fails if work for one thread runs several times or on a different thread than the caller's, or
+// the others do not see its result.
 TEST(InferenceTeam, AloneIsOnceAndSeen) {
   int value = 0;
   std::atomic<int> wrong{0};
@@ -57,7 +59,8 @@ TEST(InferenceTeam, AloneIsOnceAndSeen) {
   EXPECT_EQ(wrong, 0);
 }
 
-// Fails when an error of one thread ends the process, leaves the others waiting, is not told to them, or does not reach the caller.
+// Fails if an exception on one thread ends the process, leaves the others waiting, is not passed to
+// them, or does not reach the caller.
 TEST(InferenceTeam, AnErrorEndsAllAndReachesTheCaller) {
   for (const int threads : {1, 3}) {
     std::atomic<int> told{0}, again{0};

@@ -1,4 +1,4 @@
-// 16-bit elements with the conversions that CUDA's types have, so that the host can run what a block does on a device.
+// 16-bit elements with the conversions of CUDA's types, so that the host can run device code.
 #pragma once
 
 #include "unit/kernels/arrays.h"
@@ -16,7 +16,7 @@ struct DeviceHalf {
 using DeviceBf16 = DeviceHalf<Element::bf16>;
 using DeviceFp16 = DeviceHalf<Element::fp16>;
 
-/// call(value of the type) for one element type.
+/// Calls `call` with a value of the element's type.
 template <typename Call>
 void with_device_type(Element element, const Call& call) {
   if (element == Element::f32) return call(float());
@@ -24,7 +24,8 @@ void with_device_type(Element element, const Call& call) {
   call(DeviceFp16());
 }
 
-/// call(P(), G(), S()) where 16-bit parameters have gradients and states of float or their own, and float ones only floats.
+/// Calls call(P(), G(), S()) with the types of parameters, gradients and states. 16-bit parameters
+/// may have float or 16-bit gradients and states; float parameters have only float ones.
 template <typename Call>
 void with_device_types(Element param, Element grad, Element state, const Call& call) {
   if (param == Element::f32) return call(float(), float(), float());
@@ -35,7 +36,8 @@ void with_device_types(Element param, Element grad, Element state, const Call& c
   });
 }
 
-/// A block of threads one after the other; backwards: a phase that needs an order is wrong on a device.
+/// Runs a block's threads one after the other, possibly in reverse order. A phase that depends on
+/// the order would be wrong on a device.
 template <int lanes>
 struct HostLanes {
   bool backwards = false;
@@ -45,7 +47,7 @@ struct HostLanes {
   }
 };
 
-/// Bytes with guards at both ends, at any alignment.
+/// Bytes at any alignment, with guards at both ends.
 template <typename Byte>
 class Bytes {
  public:

@@ -1,4 +1,4 @@
-// Conversions of all 16-bit numbers and back, through a kernel that changes nothing.
+// Conversions to and from all 16-bit numbers, through a kernel that changes nothing.
 #include "kernels/optimizer/adam.h"
 #include "unit/kernels/arrays.h"
 
@@ -7,7 +7,7 @@ namespace {
 using namespace anyaccel::ops;
 using namespace op_tests;
 
-/// exp_avg after a step with beta1 = 0 is the gradient, converted to the type of the state.
+/// With beta1 = 0, exp_avg after a step is the gradient, converted to the state's type.
 std::vector<std::uint32_t> converted(Isa isa, const std::vector<float>& values, Element to) {
   const auto n = static_cast<std::int64_t>(values.size());
   Array params(to, n, 3);
@@ -27,14 +27,14 @@ std::vector<std::uint32_t> converted(Isa isa, const std::vector<float>& values, 
   return out;
 }
 
-// Broken by a conversion that rounds wrongly, loses denormal numbers, or turns infinity or no number into something else.
+// Fails if a conversion rounds wrongly, loses subnormal numbers, or changes infinity or NaN.
 TEST(Elements, FloatsAreRoundedToTheNearest) {
   Random random(4);
   std::vector<float> values;
   for (std::uint32_t upper = 0; upper < 0x10000U; ++upper) {
     for (const std::uint32_t lower : {0U, 0x7fffU, 0x8000U, 0x8001U})
       values.push_back(std::bit_cast<float>((upper << 16) | lower));
-    values.push_back(static_cast<float>(random.value(-9, 6)));  // where halves are
+    values.push_back(static_cast<float>(random.value(-9, 6)));  // in the range of float16
     values.push_back(std::ldexp(static_cast<float>(upper & 0xfffU) + 0.5F, -26));
   }
   for (const Element to : {Element::bf16, Element::fp16})
@@ -52,7 +52,7 @@ TEST(Elements, FloatsAreRoundedToTheNearest) {
     }
 }
 
-// Broken by a load that mistakes a 16-bit number.
+// Fails if a load misreads a 16-bit number.
 TEST(Elements, EachSixteenBitNumberIsRead) {
   for (const Element from : {Element::bf16, Element::fp16})
     for (const Isa isa : sets()) {

@@ -1,5 +1,5 @@
-// Attention with two biases: what blocks of threads do on CUDA, run by the host, against plain loops in double; nothing outside of an array
-// is written.
+// Thread blocks of CUDA attention with two biases, run on the host and compared with plain loops in
+// double, without writes outside of arrays.
 #include "kernels/attention/evoformer_blocks.h"
 #include "unit/kernels/device_elements.h"
 #include "unit/kernels/evoformer_case.h"
@@ -67,8 +67,8 @@ Outputs device(Case& c, bool backwards) {
   return o;
 }
 
-// Broken by a wrong formula in either direction, a bias of another head or entry, a tile that is left out, an end that is read or written
-// beside, shared memory that is too small or of before, and by a phase without its barrier.
+// Fails if a formula is wrong in either direction, a bias is another head's or entry's, a tile is
+// skipped, an end is exceeded, shared memory is too small or stale, or a phase lacks its barrier.
 TEST(EvoformerBlocks, AgreeWithPlainLoops) {
   Random random(72);
   for (int i = 0; i < 18; ++i) {
@@ -79,7 +79,7 @@ TEST(EvoformerBlocks, AgreeWithPlainLoops) {
   }
 }
 
-// Broken when doubles go through floats.
+// Fails if doubles are converted to float.
 TEST(EvoformerBlocks, DoublesAreDoubles) {
   Random random(73);
   WideCase wide(random);

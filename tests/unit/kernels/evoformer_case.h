@@ -1,4 +1,4 @@
-// Calls of attention with two biases, and what plain loops in double make of them.
+// Calls of attention with two biases, and their results in plain loops in double.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ using namespace anyaccel::ops;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// A call [batch, entries, length, heads, dim], and what it gives.
+/// A call [batch, entries, length, heads, dim] with its expected results.
 struct Case {
   std::int64_t batch, entries, queries, keys, heads, dim;
   double scale;
@@ -66,7 +66,8 @@ inline Case random_case(Random& random, Element element) {
   fill_bias(out.bias1, random, random.once_in(3) ? random.between(0, 1) : 0);
   fill_bias(out.bias2, random, random.once_in(3) ? random.between(0, 1) : 0);
   if (random.once_in(3)) {
-    // Beside such a mask the scores are still exact, in sixty-fourths, and the logarithm of their sum is not.
+    // With such a mask, scores in multiples of 1/64 are still exact, but the logarithm of their sum
+    // is not.
     for (Array* coarse : {&out.q, &out.k, &out.bias2})
       for (std::int64_t i = 0; i < coarse->size(); ++i) coarse->set(i, std::round(4 * coarse->get(i)) / 4);
     for (std::int64_t i = 0; i < out.bias1.size(); ++i) out.bias1.set(i, -16384);
@@ -78,7 +79,7 @@ inline Case random_case(Random& random, Element element) {
   return out;
 }
 
-/// `rounding` is what the result is rounded to before the backward pass sees it.
+/// `rounding` is the type to which the result is rounded before the backward pass.
 inline Result plain(const Case& c, Element rounding) {
   Result r;
   const auto size = [](std::int64_t n) { return std::vector<double>(static_cast<std::size_t>(n)); };
@@ -135,7 +136,7 @@ inline Result plain(const Case& c, Element rounding) {
   return r;
 }
 
-/// Memory with guards: `Real` numbers from a cache line on, all of them no number at first.
+/// Numbers aligned to a cache line, initially NaN, with guards.
 template <typename Real>
 struct Guarded {
   std::size_t size;
@@ -177,7 +178,7 @@ inline double error_of(Element element) {
   return element == Element::f32 ? 3e-5 : element == Element::fp16 ? 2e-3 : 1.6e-2;
 }
 
-/// Results and gradients of a call in memory.
+/// Memory for a call's results and gradients.
 struct Outputs {
   Array out, dq, dk, dv;
   Guarded<float> lse, shares, dbias2;
@@ -203,13 +204,14 @@ struct Outputs {
     expect_near(dq, want.dq, error, what + " dq");
     expect_near(dk, want.dk, error, what + " dk");
     expect_near(dv, want.dv, error, what + " dv");
-    // Sums of the unrounded, but for the shared part of a query, which comes of the result as it was rounded.
+    // Sums of unrounded terms, except for the part that a query's keys share, which comes from the
+    // rounded result.
     if (c.has1) shares.expect_near(want.dbias1, element == Element::f32 ? 1e-4 : error, what + " dbias1");
     if (c.has2) dbias2.expect_near(want.dbias2, element == Element::f32 ? 1e-4 : error, what + " dbias2");
   }
 };
 
-/// A call in doubles, with both biases, and memory for what it gives.
+/// A call in double with both biases, and memory for its results.
 struct WideCase {
   Case c;
   Result want;

@@ -1,5 +1,5 @@
-// Attention with two biases: the kernels of all instruction sets, and double, against plain loops in double; nothing outside of an array is
-// written.
+// Attention with two biases: the kernels of all instruction sets and of double, compared with plain
+// loops in double, without writes outside of arrays.
 #include "kernels/attention/evoformer.h"
 #include "unit/kernels/evoformer_case.h"
 
@@ -65,8 +65,9 @@ Outputs kernels(Isa isa, Case& c) {
   return o;
 }
 
-// Broken by a wrong formula in either direction, a bias of another head or entry, a chunk or a tile that is left out, an end that is read or
-// written beside, scratch memory that is too small or of before, and a logarithm of a sum that is taken for exact where it is large.
+// Fails if a formula is wrong in either direction, a bias is another head's or entry's, a chunk or
+// tile is skipped, an end is exceeded, scratch memory is too small or stale, or a large log-sum is
+// treated as exact.
 TEST(EvoformerAttention, KernelsAgreeWithPlainLoops) {
   Random random(71);
   for (int i = 0; i < 24; ++i) {
@@ -79,7 +80,7 @@ TEST(EvoformerAttention, KernelsAgreeWithPlainLoops) {
   }
 }
 
-// Broken when doubles go through floats.
+// Fails if doubles are converted to float.
 TEST(EvoformerAttention, DoublesAreDoubles) {
   Random random(73);
   WideCase wide(random);

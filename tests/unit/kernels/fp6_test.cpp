@@ -1,4 +1,5 @@
-// Weights of six bits: every code there and back on all instruction sets, against the format written out.
+// 6-bit weights: round-trip of every code with all instruction sets, compared with a plain
+// implementation of the format.
 #include "kernels/quantization/fp6.h"
 
 #include <vector>
@@ -33,7 +34,8 @@ Packed pack(const std::vector<Fp16>& from) {
   return out;
 }
 
-// Breaks when a code has another number, stands in another's place, or an instruction set reads it otherwise or writes beyond.
+// Fails if a code has a wrong value or place, or an instruction set reads it differently or writes
+// past the end.
 TEST(SixBits, EveryCodeInEveryPlace) {
   constexpr std::int64_t outputs = 64, inputs = 2 * six_block;
   std::vector<int> codes;
@@ -55,7 +57,8 @@ TEST(SixBits, EveryCodeInEveryPlace) {
   }
 }
 
-// Breaks when a half between two codes is not rounded towards 0, or one that has none is taken.
+// Fails if a value halfway between two codes is not rounded towards 0, or a value without a code is
+// accepted.
 TEST(SixBits, HalvesBetweenAndBeyond) {
   for (int half = 0; half < 1 << 16; ++half) {
     const double size =

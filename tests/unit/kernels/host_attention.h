@@ -1,4 +1,5 @@
-// The launches of kernels/attention/attention.cu, run by the host: the last block first, each with memory that holds no numbers at first.
+// The launches of kernels/attention/attention.cu on the host: the last block first, each with
+// memory initialized to NaN.
 #pragma once
 
 #include <barrier>
@@ -14,7 +15,7 @@ using namespace anyaccel::ops;
 
 using AttentionLanes = HostLanes<attention_lanes>;
 
-/// A block's shared memory, with a guard behind it.
+/// A block's shared memory, with a guard after it.
 class SharedMemory {
  public:
   explicit SharedMemory(std::size_t bytes)
@@ -23,7 +24,7 @@ class SharedMemory {
     std::memset(memory_.get() + bytes, 0xa5, bytes_ + 128 - bytes);
     used_ = bytes;
   }
-  /// Every byte 0xff: no number in any type.
+  /// Fills every byte with 0xff, which is NaN in every type.
   char* fresh() const {
     std::memset(memory_.get(), 0xff, used_);
     return memory_.get();
@@ -39,8 +40,8 @@ class SharedMemory {
   std::unique_ptr<char, decltype(&std::free)> memory_;
 };
 
-/// One of a block's threads, which are threads here too: what needs a barrier that is not there is a race, which the thread sanitizer
-/// sees, and where they part at one the test never ends.
+/// A thread of a block, run as a host thread. A missing barrier is a race, which the thread
+/// sanitizer detects. If threads diverge at a barrier, the test hangs.
 struct ThreadOfBlock {
   int lane;
   std::barrier<>* barrier;
@@ -52,7 +53,7 @@ struct ThreadOfBlock {
   }
 };
 
-/// Whether blocks run as threads, or as loops over their lanes in either order.
+/// Blocks run as threads, or as loops over their lanes in either order.
 enum class Run { forwards, backwards, threads };
 
 template <typename T, AttentionStep step, typename Real>

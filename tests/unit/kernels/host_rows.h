@@ -1,4 +1,4 @@
-// The launches of kernels/transformer/rows.cu, run by the host: the last block first.
+// The launches of kernels/transformer/rows.cu on the host: the last block first.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ using namespace anyaccel::ops;
 
 using RowLanes = HostLanes<row_lanes>;
 
-/// A block's shared memory; no numbers at first, and behind it.
+/// A block's shared memory, initially NaN, with a guard after it.
 template <typename Real>
 class RowMemory {
  public:

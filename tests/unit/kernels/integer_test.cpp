@@ -1,5 +1,6 @@
-// int8 and int4 of groups: the kernels of all instruction sets, and what blocks of threads do on CUDA, run by the host, have the same bits;
-// those are the format's, written out plainly; and nothing is written beyond the arrays.
+// Group-wise int8 and int4: kernels of all instruction sets and thread blocks of CUDA, run on the
+// host, give the same bits as a plain implementation of the formats, and write nothing outside of
+// arrays.
 #include "kernels/quantization/integer_blocks.h"
 #include "unit/kernels/device_elements.h"
 
@@ -35,7 +36,7 @@ Case random_case(Random& random, bool special) {
   }
   Case out{bits, random.once_in(2), groups, group, order, Array(random.element(), groups * group, random.offset())};
   const double far = random.once_in(3) ? 100 : 0;
-  // Neighbours, between which there is no middle: codes are held at both ends.
+  // Adjacent numbers without a midpoint between them, so codes are clamped at both ends.
   const bool near = random.once_in(8);
   for (std::int64_t i = 0; i < out.from.size(); ++i) {
     if (near)
@@ -69,7 +70,7 @@ Result quantized(Isa isa, Case& arguments) {
   return made_by(arguments, [&](const QuantizeJob& job) { quantize_groups(isa, job, 0, arguments.groups); });
 }
 
-/// As threads share large groups: in two parts, the second first.
+/// In two parts, the second first, as threads share a large group.
 Result quantized_in_parts(Isa isa, Case& arguments) {
   return made_by(arguments, [&](const QuantizeJob& job) {
     for (std::int64_t group = 0; group < arguments.groups; ++group) {
@@ -93,8 +94,9 @@ Result quantized_on_device(Case& arguments, bool backwards) {
   });
 }
 
-// Broken by a tail that takes another path, a nibble in another's place, a range that depends on the order of elements, a part that is left
-// out or done twice, a group that goes to another's place, and a phase on the device without its barrier.
+// Fails if a tail uses a different code path, a nibble is stored in a different place, a range
+// depends on the order of elements, a part is skipped or repeated, a group is stored in another's
+// place, or a device phase lacks its barrier.
 TEST(Quantizer, AllKernelsMakeTheSameCodes) {
   Random random(7);
   for (int i = 0; i < 400; ++i) {
@@ -118,7 +120,8 @@ int code_in(const std::vector<std::int8_t>& codes, int bits, std::int64_t i) {
   return code >= 8 ? code - 16 : code;
 }
 
-// Broken by a wrong scale, offset or rounding, limits of another number of bits, or int4 in the other order.
+// Fails if a scale, offset or rounding is wrong, limits belong to a different number of bits, or
+// int4 is packed in the wrong order.
 TEST(Quantizer, CodesAreTheFormats) {
   Random random(8);
   for (int i = 0; i < 200; ++i) {
@@ -136,7 +139,7 @@ TEST(Quantizer, CodesAreTheFormats) {
         high = std::max(high, value(k));
         most = std::max(most, std::abs(value(k)));
       }
-      // As DeepSpeed's kernels have it; nothing overflows here.
+      // As in DeepSpeed's kernels; nothing overflows here.
       const float scale =
           arguments.asymmetric ? (high == low ? 1 : levels / (high - low)) : (most == 0 ? 1 : levels / (2 * most));
       const float offset = arguments.asymmetric ? (high + low) / 2 : 0;
@@ -163,15 +166,15 @@ Array dequantized(Isa isa, const Case& arguments, Result& made, Element element,
                           out.data(),
                           element,
                           past};
-  // in two parts, as threads do; the first ends in the middle of a group
+  // In two parts, as with threads. The first ends within a group.
   const std::int64_t half = out.size() / 4 * 2;
   dequantize_part(isa, job, half, out.size());
   dequantize_part(isa, job, 0, half);
   return out;
 }
 
-// Broken when a code is read from another place, a group gets its neighbour's parameters, the way past the caches stores elsewhere, or the
-// device's rounding differs.
+// Fails if a code is read from a different place, a group uses its neighbor's parameters,
+// non-temporal stores go elsewhere, or the device rounds differently.
 TEST(Quantizer, AllKernelsReadTheSameValues) {
   Random random(9);
   for (int i = 0; i < 300; ++i) {
@@ -209,7 +212,8 @@ TEST(Quantizer, AllKernelsReadTheSameValues) {
   }
 }
 
-// Broken when a NaN or infinity in a gradient is read back as a number, so that nobody sees that it overflowed; or reaches another group.
+// Fails if NaN or infinity in a gradient is dequantized to a finite number, so that the overflow is
+// lost, or affects another group.
 TEST(Quantizer, WhatIsNoNumberSpoilsItsGroupAlone) {
   for (const double bad : {std::nan(""), -std::nan(""), HUGE_VAL, -HUGE_VAL})
     for (const int bits : {8, 4})
@@ -230,7 +234,8 @@ TEST(Quantizer, WhatIsNoNumberSpoilsItsGroupAlone) {
           }
 }
 
-// Broken when the ends of float's range overflow on the way, or values below what a scale can say become others than zeros.
+// Fails if values at the limits of float overflow in intermediate results, or values too small for
+// a scale are not quantized to zero.
 TEST(Quantizer, TheEndsOfFloatsRange) {
   constexpr double most = std::numeric_limits<float>::max();
   for (const Isa isa : sets())
@@ -271,7 +276,7 @@ Reduction random_reduction(Random& random) {
   const bool asymmetric = random.once_in(2);
   const std::int64_t tensors = random.whole(1, 5), unit = random.whole(1, 40) * 2;
   const std::int64_t in_group = unit * random.whole(1, 3), groups = random.whole(1, 4);
-  // Seldom a group that the scratch does not hold.
+  // Occasionally a group that exceeds the scratch memory.
   const std::int64_t size = in_group * groups * unit * (random.once_in(20) ? 2 + reduce_scratch / unit : 1);
   const std::int64_t group = random.once_in(2) ? size : in_group * groups;
   const std::int64_t in_groups = tensors * size / in_group;
@@ -283,15 +288,15 @@ Reduction random_reduction(Random& random) {
   return out;
 }
 
-// Broken when a tensor or a group's parameters are left out or another's, sums are taken in another order, or a group larger than the
-// scratch is quantized of what the scratch had last.
+// Fails if a tensor or a group's parameters are skipped or confused, sums are added in a different
+// order, or a group larger than the scratch memory is quantized from stale scratch contents.
 TEST(Quantizer, AllKernelsReduceToTheSameCodes) {
   Random random(10);
   for (int i = 0; i < 25; ++i) {
     Reduction arguments = random_reduction(random);
     const std::int64_t groups = arguments.size / arguments.group, width = arguments.asymmetric ? 2 : 1;
     std::vector<float> scratch(reduce_scratch);
-    // The sum, quantized as any tensor is.
+    // The sum, quantized like any tensor.
     Case sum{arguments.bits, arguments.asymmetric, groups, arguments.group, {}, Array(Element::f32, arguments.size, 0)};
     for (std::int64_t k = 0; k < arguments.size; ++k) {
       float all = 0;
@@ -319,7 +324,8 @@ TEST(Quantizer, AllKernelsReduceToTheSameCodes) {
   }
 }
 
-// Broken when codes without a sign are read with one, in the other order, by another group's scale, or rounded once instead of twice.
+// Fails if unsigned codes are read as signed, in the wrong order or with another group's scale, or
+// rounded once instead of twice.
 TEST(Quantizer, HalvesAreRoundedAfterEachStep) {
   Random random(11);
   for (int i = 0; i < 200; ++i) {
@@ -361,13 +367,13 @@ TEST(Quantizer, HalvesAreRoundedAfterEachStep) {
   }
 }
 
-// Broken when groups go to another device's place than DeepSpeed's all-to-all takes them from, or two to one place.
+// Fails if groups are not where DeepSpeed's all-to-all reads them, or two share a place.
 TEST(Quantizer, SwizzledOrder) {
   const GroupOrder two_nodes{1, 1, 2, 4, true};
   std::vector<std::int64_t> found(8);
   for (std::int64_t group = 0; group < 8; ++group) found[static_cast<std::size_t>(place_of(two_nodes, group))] = group;
   EXPECT_EQ(found, (std::vector<std::int64_t>{0, 4, 1, 5, 2, 6, 3, 7}));
-  // Two slices of three groups: the first halves of all partitions come before the second ones.
+  // Two slices of three groups: the first halves of all partitions precede the second halves.
   const GroupOrder sliced{3, 2, 2, 1, true};
   std::vector<std::int64_t> places;
   for (std::int64_t group = 0; group < 12; ++group) places.push_back(place_of(sliced, group));

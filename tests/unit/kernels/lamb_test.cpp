@@ -1,5 +1,5 @@
-// LAMB: the kernels of all instruction sets, and what blocks of threads do on CUDA, run by the host, have the same bits; and
-// those are near to exact arithmetic.
+// LAMB: kernels of all instruction sets and thread blocks of CUDA, run on the host, give the same
+// bits, close to exact arithmetic.
 #include "kernels/optimizer/lamb.h"
 #include "kernels/optimizer/lamb_blocks.h"
 #include "unit/kernels/device_elements.h"
@@ -9,7 +9,7 @@ namespace {
 using namespace anyaccel::ops;
 using namespace op_tests;
 
-/// Threads in the other order: a phase that needs one is wrong on a device.
+/// Runs threads in reverse order. A phase that depends on the order would be wrong on a device.
 struct HostThreadsBackwards {
   template <typename Function>
   void operator()(const Function& function) const {
@@ -82,7 +82,7 @@ template <typename P, typename G, typename S, typename Each>
 LambRate device_step(const LambConstants& constants, Case& arguments, const Each& each) {
   const std::int64_t size = arguments.p.size();
   std::vector<LambNorms> parts(static_cast<std::size_t>(blocks_of(size)));
-  // As shared memory is: with what was there before.
+  // Like shared memory, with stale contents.
   std::vector<LambNorms> lanes(lamb_lanes, LambNorms{1e300, 1e300});
   for (std::int64_t block = blocks_of(size); block-- > 0;) {
     lamb_moments_block<P, G, S>(constants, arguments.arrays(), size, block, lanes.data(), each);
@@ -111,8 +111,9 @@ void expect_same(const Case& ours, const Case& expected, const LambRate& rate, c
   op_tests::expect_same(ours.g, expected.g, what + " g");
 }
 
-// Broken by a sum in another order, a tail that takes another path, a block that does another's elements or none, a phase
-// without its barrier, states that are used before they are rounded, and the copy's or another type.
+// Fails if a sum is added in a different order, a tail uses a different code path, a block skips
+// elements or updates another's, a phase lacks its barrier, states are used before they are
+// rounded, or a type is confused.
 TEST(Lamb, AllKernelsHaveTheSameBits) {
   Random random(41);
   for (int i = 0; i < 120; ++i) {
@@ -142,7 +143,7 @@ TEST(Lamb, AllKernelsHaveTheSameBits) {
   }
 }
 
-// Broken by a wrong formula: moments, update, either place of eps, decay, the bounds, or the copy.
+// Fails if a formula is wrong: moments, update, either place of eps, decay, bounds, or the copy.
 TEST(Lamb, IsNearToExactArithmetic) {
   Random random(42);
   for (int i = 0; i < 60; ++i) {
@@ -179,7 +180,7 @@ TEST(Lamb, IsNearToExactArithmetic) {
   }
 }
 
-// Broken when a bound is not held, or a tensor of zeros gets a ratio.
+// Fails if a bound is exceeded, or a tensor of zeros gets a trust ratio.
 TEST(Lamb, TheCoefficientHasItsBounds) {
   EXPECT_EQ(lamb_rate({16, 4}, bounds).coefficient, 2.0F);
   EXPECT_EQ(lamb_rate({1e8, 4}, bounds).coefficient, 10.0F);

@@ -1,4 +1,4 @@
-// What CUDA's blocks are written with (kernels/cuda), as the host runs it.
+// Building blocks of CUDA kernels (kernels/cuda), run on the host.
 #include "kernels/cuda/lanes.h"
 #include "kernels/cuda/vectors.h"
 #include "unit/kernels/device_elements.h"
@@ -8,8 +8,8 @@ namespace {
 using namespace anyaccel::ops;
 using namespace op_tests;
 
-// Broken by a lane that is left out or counted twice, warps that are joined in another order for some lanes, and by shared memory that is
-// read before all have written it.
+// Fails if a lane is skipped or counted twice, warps are joined in different orders for some lanes,
+// or shared memory is read before all lanes have written it.
 TEST(Lanes, AllHaveTheBlocksSum) {
   constexpr int lanes = 128;
   Random random(5);
@@ -40,7 +40,8 @@ TEST(Lanes, AllHaveTheBlocksSum) {
   }
 }
 
-// Broken by an element in another's place, one behind the end, and by a whole load where only some are there.
+// Fails if an element is in another's place or past the end, or a full vector is loaded where only
+// a part exists.
 TEST(Lanes, VectorsOfFloats) {
   Random random(6);
   for (const Element element : {Element::f32, Element::bf16, Element::fp16})

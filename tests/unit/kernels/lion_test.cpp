@@ -56,7 +56,7 @@ void run(Isa isa, Case& of, std::int64_t begin, std::int64_t end) {
       begin, end);
 }
 
-/// The formulas of lion_kernels.h in float, an operation at a time.
+/// The formulas of lion_kernels.h in float, one operation at a time.
 void float_step(Case& of) {
   const LionConstants& c = of.constants;
   for (std::int64_t i = 0; i < of.params.size(); ++i) {
@@ -71,8 +71,8 @@ void float_step(Case& of) {
   }
 }
 
-// Broken by an instruction set that rounds otherwise, a tail on another path, a store beyond the end, a lost not-a-number.
-// 10 000 cases of all types, lengths and alignments.
+// Fails if an instruction set rounds differently, a tail uses a different code path, a store
+// exceeds the end, or a NaN is lost. 10 000 cases with all types, lengths and alignments.
 TEST(CpuLion, EachInstructionSetHasTheBitsOfPlainFloat) {
   Random random(7);
   for (int round = 0; round < 10000; ++round) {
@@ -91,7 +91,7 @@ TEST(CpuLion, EachInstructionSetHasTheBitsOfPlainFloat) {
   }
 }
 
-// Broken by a wrong formula, and by arithmetic that loses more than is stated.
+// Fails if a formula is wrong, or the error exceeds the stated bound.
 TEST(CpuLion, StaysWithinTheStatedErrorOfDouble) {
   constexpr double u = 0x1p-24;
   Random random(8);
@@ -110,7 +110,7 @@ TEST(CpuLion, StaysWithinTheStatedErrorOfDouble) {
       };
       const double c = o.beta1 * m + (1 - o.beta1) * g;
       const double c_size = std::abs(o.beta1 * m) + std::abs((1 - o.beta1) * g);
-      if (std::abs(c) > 4 * u * c_size + 0x1p-148) {  // else its sign is a matter of rounding
+      if (std::abs(c) > 4 * u * c_size + 0x1p-148) {  // otherwise its sign depends on rounding
         ASSERT_NEAR(after.params.get(i), p * (1 - o.lr * o.weight_decay) - std::copysign(o.lr, c),
                     4 * u * (std::abs(p) + o.lr) + rounding(std::abs(p) + o.lr, after.params.element()) + 0x1p-148)
             << "case " << round << " element " << i;
@@ -123,7 +123,7 @@ TEST(CpuLion, StaysWithinTheStatedErrorOfDouble) {
   }
 }
 
-// Broken when a parameter without gradient and momentum moves, as DeepSpeed's do.
+// Fails if a parameter without gradient and momentum changes, as it does in DeepSpeed.
 TEST(CpuLion, NothingMovesWithoutADirection) {
   for (const Isa isa : sets()) {
     Case one{{},

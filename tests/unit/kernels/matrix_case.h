@@ -1,4 +1,4 @@
-// A matrix of any format with its values and some rows, for tests of products.
+// A matrix of any format with its values, and some rows, for tests of products.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace op_tests {
 
 using anyaccel::ops::Matrix;
 
-/// A matrix with its values; what lies behind the weights is guarded against reading by a value that would show.
+/// A matrix with its values. The weights are followed by a guard value that would change a result.
 struct MatrixCase {
   Matrix matrix;
   std::vector<std::uint8_t> weight;
@@ -69,7 +69,7 @@ struct MatrixCase {
       value = double{scales[at]} * (static_cast<int>(q) - (asymmetric ? zeros[at] : 8));
     }
     for (std::int64_t i = 0; i < rows * inputs; ++i) x.push_back(static_cast<float>(random.between(-1, 1)));
-    x[0] = 40;  // an outlier, as activations have them: its block alone gets coarser
+    x[0] = 40;  // an outlier, as in activations: only its block loses precision
     matrix = {format,
               outputs,
               inputs,
@@ -87,7 +87,8 @@ struct MatrixCase {
     return out;
   }
 
-  /// How far a result may be from sum(): half a step of the row's words, or the rounding of the sums.
+  /// Error bound of a result compared with sum(): half a step of the row's words, or the rounding
+  /// of the sums.
   double bound(std::int64_t row, std::int64_t output) const {
     double out = 0;
     for (std::int64_t begin = 0; begin < matrix.inputs; begin += 128) {

@@ -1,5 +1,6 @@
-// Small floats of groups: the kernels of all instruction sets, and what blocks of threads do on CUDA, run by the host, have the same bits;
-// those are the formats', written out plainly; and nothing is written beyond the arrays.
+// Group-wise minifloats: kernels of all instruction sets and thread blocks of CUDA, run on the
+// host, give the same bits as a plain implementation of the formats, and write nothing outside of
+// arrays.
 #include <functional>
 
 #include "kernels/quantization/minifloat_blocks.h"
@@ -67,7 +68,7 @@ float step_of(const std::uint8_t* row, FloatFormat format, std::int64_t group) {
   return step;
 }
 
-/// What a code stands for, from the definition of IEEE's formats but for their infinities.
+/// The value of a code by the definition of IEEE formats, but without infinities.
 double number(FloatFormat f, std::int32_t code) {
   const int exponent_bits = f.bits - f.mantissa - 1, bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = (code >> f.mantissa) & ((1 << exponent_bits) - 1);
@@ -80,7 +81,7 @@ bool same_bytes(const std::vector<std::uint8_t>& ours, const std::vector<std::ui
                 const Case& arguments) {
   for (std::size_t i = 0; i < ours.size(); ++i) {
     if (ours[i] == expected[i]) continue;
-    // Which NaN a step is, is the processor's affair.
+    // Processors produce different NaNs for a step.
     const std::size_t row =
         i / static_cast<std::size_t>(arguments.bytes()) * static_cast<std::size_t>(arguments.bytes());
     if (!std::isnan(step_of(ours.data() + row, arguments.format, arguments.group)) ||
@@ -90,8 +91,8 @@ bool same_bytes(const std::vector<std::uint8_t>& ours, const std::vector<std::ui
   return true;
 }
 
-// Broken by a tail that takes another path, a code that is packed elsewhere, random numbers of another place or group, and a phase on the
-// device without its barrier.
+// Fails if a tail uses a different code path, a code is packed in a different place, random numbers
+// belong to a different place or group, or a device phase lacks its barrier.
 TEST(FpQuantizer, AllKernelsMakeTheSameRows) {
   Random random(17);
   for (int i = 0; i < 400; ++i) {
@@ -114,7 +115,8 @@ TEST(FpQuantizer, AllKernelsMakeTheSameRows) {
   }
 }
 
-// Broken by a wrong range, bias or packing, a step that is not behind its codes, or a code that is not the nearest number's.
+// Fails if a range, bias or packing is wrong, a step does not follow its codes, or a code is not
+// the nearest number's.
 TEST(FpQuantizer, CodesAreTheNearestNumbers) {
   Random random(18);
   const double greatest[] = {480, 114688, 510, 28, 6};
@@ -157,11 +159,11 @@ TEST(FpQuantizer, CodesAreTheNearestNumbers) {
   }
 }
 
-// Broken when a number next to the middle between two is added up to it before it is rounded, or halves are not rounded away from 0, small
-// ones to even.
+// Fails if a value next to a midpoint is rounded as if it were on it. Midpoints round away from 0,
+// subnormal ones to even.
 TEST(FpQuantizer, NextToTheMiddle) {
   for (const FloatFormat format : float_formats) {
-    std::vector<std::pair<float, std::int32_t>> wanted{{greatest_of(format), size_mask_of(format)}};  // the factor is 1
+    std::vector<std::pair<float, std::int32_t>> wanted{{greatest_of(format), size_mask_of(format)}};  // scale 1
     for (std::int32_t code = 0; code < size_mask_of(format); ++code) {
       const auto middle = static_cast<float>((number(format, code) + number(format, code + 1)) / 2);
       wanted.insert(wanted.end(), {{std::nextafter(middle, 0.0F), code},
@@ -182,7 +184,8 @@ TEST(FpQuantizer, NextToTheMiddle) {
   }
 }
 
-// Broken when a step below a number's own changes what is read of a row, or an element is read from another place.
+// Fails if a step smaller than a normal number changes the row's values, or an element is read from
+// a different place.
 TEST(FpQuantizer, AllKernelsReadTheSameNumbers) {
   Random random(19);
   int aligned = 0;
@@ -195,7 +198,7 @@ TEST(FpQuantizer, AllKernelsReadTheSameNumbers) {
       const auto step = static_cast<float>(random.once_in(9) ? random.special() : random.value(-3, 1));
       std::memcpy(rows.data() + (g + 1) * arguments.bytes() - 4, &step, 4);
     }
-    // Rows 1 and 2 to the groups 0 and 1.
+    // Rows 1 and 2, for the groups 0 and 1.
     Array expected(random.element(), 2 * arguments.group, 0);
     const bool past = random.once_in(2);
     const auto job = [&](Array& to) {
@@ -223,16 +226,17 @@ TEST(FpQuantizer, AllKernelsReadTheSameNumbers) {
     op_tests::expect_same(device, expected, "device");
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
-  EXPECT_GT(aligned, 0);  // what is written past the caches
+  EXPECT_GT(aligned, 0);  // with non-temporal stores
 }
 
-// Broken when stochastic rounding leans to one side, a number that has a code is changed, or all elements get the same random number.
+// Fails if stochastic rounding is biased, a number that has a code changes, or all elements use the
+// same random number.
 TEST(FpQuantizer, StochasticRoundingIsRightOnAverage) {
   for (const FloatFormat format : float_formats) {
     constexpr std::int64_t group = 4096;
     Case arguments{format, 1, group, true, 5, Array(Element::f32, group, 0)};
     const auto greatest = static_cast<double>(greatest_of(format));
-    // Normal numbers and small ones: a quarter of the way to the next number.
+    // Normal and subnormal numbers, a quarter of the way to the next number.
     for (const std::int32_t code : {size_mask_of(format) - 2, 1 << format.mantissa, 1, 0}) {
       const double low = number(format, code), high = number(format, code + 1), value = low + (high - low) / 4;
       for (std::int64_t i = 0; i < group; ++i) arguments.from.set(i, i == 0 ? greatest : i % 2 ? value : low);
@@ -247,14 +251,14 @@ TEST(FpQuantizer, StochasticRoundingIsRightOnAverage) {
         ASSERT_TRUE(found == code || found == code + 1) << found << " of " << code;
         up += found == code + 1;
       }
-      EXPECT_NEAR(up, group / 8.0, 100) << format.bits << " bits, code " << code;  // 5 standard deviations
+      EXPECT_NEAR(up, group / 8.0, 100) << format.bits << " bits, code " << code;  // five standard deviations
       arguments.seed += 1;
       EXPECT_NE(quantized(sets().back(), arguments), row);
     }
   }
 }
 
-// Broken when what is no number is read back as one, zeros become numbers, or a group spoils its neighbours.
+// Fails if NaN is read back as a number, zeros change, or a group affects its neighbors.
 TEST(FpQuantizer, SpecialGroups) {
   for (const FloatFormat format : float_formats)
     for (const Isa isa : sets())

@@ -1,4 +1,5 @@
-// What the CUDA kernels of FusedAdam and FusedLion do, run by the host: the same chunks, blocks and arithmetic.
+// The CUDA kernels of FusedAdam and FusedLion, run on the host with the same chunks, blocks and
+// arithmetic.
 #include "kernels/optimizer/multi_tensor.h"
 
 #include "unit/kernels/device_elements.h"
@@ -8,7 +9,7 @@ namespace {
 using namespace anyaccel::ops;
 using namespace op_tests;
 
-/// What one tensor of a list has; all tensors of a list have the same types.
+/// The arrays of one tensor in a list. All tensors of a list have the same types.
 struct Tensor {
   Array p, g, m, v;
 };
@@ -36,7 +37,7 @@ constexpr Types all_types[] = {
     {Element::bf16, Element::bf16, Element::bf16}, {Element::fp16, Element::fp16, Element::f32},
     {Element::fp16, Element::fp16, Element::fp16}};
 
-/// More tensors than a launch holds, more chunks than a launch holds, empty ones, and sizes around those of a chunk.
+/// More tensors and chunks than a launch holds, empty tensors, and sizes around a chunk's.
 std::vector<std::int64_t> random_sizes(Random& random, std::int64_t chunk) {
   std::vector<std::int64_t> out{chunk * 700 + 3, 0, 1, chunk - 1, chunk, chunk + 1};
   for (int i = 0; i < 100; ++i) out.push_back(random.whole(0, 3 * chunk));
@@ -46,7 +47,7 @@ std::vector<std::int64_t> random_sizes(Random& random, std::int64_t chunk) {
 constexpr std::int64_t chunk = 64;
 constexpr unsigned threads = 32;
 
-/// Runs each block of each launch, as a device would in any order; here the last block first.
+/// Runs each block of each launch, the last block first; a device may use any order.
 template <int arrays, typename Address, typename Block>
 int run_launches(const std::vector<std::int64_t>& sizes, const Address& address, const Block& block) {
   int launches = 0;
@@ -56,14 +57,14 @@ int run_launches(const std::vector<std::int64_t>& sizes, const Address& address,
       for (unsigned thread = 0; thread < threads; ++thread) block(chunks, static_cast<unsigned>(b), thread);
     return nullptr;
   };
-  // Each tenth tensor is of another kind than its neighbours.
+  // Every tenth tensor is of a different kind than its neighbors.
   const auto same = [](std::size_t i, std::size_t j) { return (i % 10 == 0) == (j % 10 == 0); };
   EXPECT_EQ(launch_chunks<arrays>(sizes.data(), sizes.size(), chunk, address, same, start), nullptr);
   return launches;
 }
 
-// Broken by a chunk that is lost or done twice, by another tensor's addresses, and by arithmetic or rounding that is not the
-// CPU's to the bit.
+// Fails if a chunk is lost or repeated, addresses belong to another tensor, or any bit differs from
+// the CPU's result.
 TEST(MultiTensor, AdamHasTheBitsOfTheProcessors) {
   Random random(31);
   const AdamOptions all_options[] = {{.weight_decay = 0.1},
@@ -125,7 +126,7 @@ TEST(MultiTensor, LionHasTheBitsOfTheProcessors) {
   }
 }
 
-// Broken when a launch that failed is followed by others, or its error is lost.
+// Fails if more launches follow a failed one, or its error is lost.
 TEST(MultiTensor, TheFirstErrorEndsAll) {
   const std::vector<std::int64_t> sizes(200, 10);
   int launches = 0;

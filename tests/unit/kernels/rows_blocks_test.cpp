@@ -1,4 +1,5 @@
-// What blocks of threads do in the passes of rows of a transformer layer on CUDA, run by the host, against the host's kernels in double.
+// Thread blocks of a transformer layer's row passes on CUDA, run on the host and compared with the
+// host's kernels in double.
 #include <memory>
 
 #include "unit/kernels/host_rows.h"
@@ -14,7 +15,7 @@ constexpr double error_of = std::is_same_v<T, double>       ? 1e-12
                             : std::is_same_v<T, DeviceFp16> ? 1.1e-3
                                                             : 2e-5;
 
-/// Numbers in memory at a place that is a multiple of 16 bytes, or beside one; a guard behind.
+/// Numbers at an address that is aligned to 16 bytes or not, with a guard after them.
 template <typename T>
 struct Numbers {
   std::int64_t size;
@@ -48,7 +49,7 @@ struct Numbers {
   }
 };
 
-/// Numbers that every type holds, so that all are given the same.
+/// Numbers that every type represents exactly, so that all types get the same input.
 std::vector<double> random_numbers(Random& random, std::int64_t count, double least = -2, double most = 2) {
   std::vector<double> out;
   for (std::int64_t i = 0; i < count; ++i)
@@ -92,7 +93,7 @@ Case random_case(Random& random) {
   return c;
 }
 
-/// All passes on a device.
+/// Runs all passes on a device and compares them with the host.
 template <typename T>
 void compare(Case& c, bool backwards, const std::string& what) {
   using Real = typename RealOf<T>::type;
@@ -177,8 +178,9 @@ void compare(Case& c, bool backwards, const std::string& what) {
   }
 }
 
-// Broken by a wrong formula, a row or column that is left out or done twice, a tail that is read or written beyond, other places of the
-// dropout, a phase without its barrier, sums of another part, and shared memory that is too small.
+// Fails if a formula is wrong, a row or column is skipped or repeated, a tail is exceeded, dropout
+// is misplaced, a phase lacks its barrier, sums belong to another part, or shared memory is too
+// small.
 TEST(RowsBlocks, AgreeWithTheHostsKernels) {
   Random random(181);
   for (int i = 0; i < 60; ++i) {

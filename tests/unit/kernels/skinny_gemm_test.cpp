@@ -1,4 +1,4 @@
-// Products of few rows with a weight: each instruction set against sums in double.
+// Products of few rows with a weight: each instruction set compared with sums in double.
 #include "kernels/transformer/skinny_gemm.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ using namespace op_tests;
 
 constexpr float guard = 77;
 
-/// An array whose end is guarded: what lies behind it must stay as it is.
+/// An array with a guard after its end, which must not change.
 std::vector<float> guarded(std::int64_t count) {
   return std::vector<float>(static_cast<std::size_t>(count + 32), guard);
 }
@@ -79,7 +79,7 @@ void check_backward(Isa isa, const Case& c, bool add) {
   const SkinnyGemm& p = c.product;
   auto to = guarded(p.rows * p.inputs);
   std::fill_n(to.begin(), p.rows * p.inputs, 0.5F);
-  // Two ranges, as of two threads.
+  // Two ranges, as with two threads.
   const std::int64_t half = p.inputs / 2 / skinny_gemm_outputs * skinny_gemm_outputs;
   if (half) skinny_gemm_backward(isa, p, c.outputs.data(), add, 0, half, to.data());
   skinny_gemm_backward(isa, p, c.outputs.data(), add, half, p.inputs, to.data());
@@ -90,7 +90,8 @@ void check_backward(Isa isa, const Case& c, bool add) {
           << row << " " << i;
 }
 
-// Fails when an instruction set's tiles, the rows beside whole ones, a transposition, the bias or a range's end go wrong.
+// Fails if an instruction set's tiles, leftover rows, transposition, bias or ends of ranges are
+// wrong.
 TEST(SkinnyGemm, InstructionSetsAgreeWithDouble) {
   struct Size {
     std::int64_t outputs, inputs;

@@ -10,7 +10,7 @@ namespace {
 using namespace anyaccel::ops;
 using testing::HasSubstr;
 
-/// One head's rows as text: x where a block is.
+/// One head's rows as text, with an x for each block.
 std::vector<std::string> drawn(const LayoutOptions& options, std::int64_t head = 0) {
   EXPECT_EQ(layout_error(options), "");
   const auto layout = make_layout(options);
@@ -34,7 +34,7 @@ LayoutOptions of(const char* kind, std::int64_t blocks, std::int64_t heads = 1) 
   return options;
 }
 
-// Fails when a window, its representative or the short last window is elsewhere than defined.
+// Fails if a window, its representative or a short last window is misplaced.
 TEST(SparseLayout, Fixed) {
   LayoutOptions options = of("fixed", 5);
   options.num_local_blocks = 2;
@@ -46,7 +46,7 @@ TEST(SparseLayout, Fixed) {
   EXPECT_EQ(drawn(options), (Rows{"xx.xx", "xxxxx", ".xxxx", "xxxxx", "xxxxx"}));
 }
 
-// Fails when a number that stands for "to the end" wraps around.
+// Fails if a number that means "to the end" overflows.
 TEST(SparseLayout, GreatestNumbers) {
   constexpr auto most = std::numeric_limits<std::int64_t>::max();
   LayoutOptions options = of("variable", 4);
@@ -61,7 +61,7 @@ TEST(SparseLayout, GreatestNumbers) {
   EXPECT_EQ(drawn(options), (Rows{"xxx", "xxx", "xxx"}));
 }
 
-// Fails when heads do not take turns at the patterns, or when one layout is not given to all.
+// Fails if heads do not alternate between patterns, or a single layout is not used for all heads.
 TEST(SparseLayout, FixedPatternsOfHeads) {
   LayoutOptions options = of("fixed", 4, 3);
   options.num_local_blocks = 2;
@@ -73,7 +73,7 @@ TEST(SparseLayout, FixedPatternsOfHeads) {
   EXPECT_EQ(drawn(options, 2), drawn(options, 0));
 }
 
-// Fails when windows or global blocks of given sizes are misplaced, or the last size is not repeated.
+// Fails if windows or global blocks of given sizes are misplaced, or the last size is not repeated.
 TEST(SparseLayout, Variable) {
   LayoutOptions options = of("variable", 6);
   options.local_window_blocks = {1, 2};
@@ -85,7 +85,8 @@ TEST(SparseLayout, Variable) {
   EXPECT_EQ(drawn(options), (Rows{"x.....", ".xx...", ".xx...", ".xxx..", ".xxxx.", ".xx..x"}));
 }
 
-// Fails when the window's width or the global rows and columns are wrong, or the future is seen.
+// Fails if the window's width or the global rows and columns are wrong, or future blocks are
+// visible.
 TEST(SparseLayout, SlidingWindows) {
   LayoutOptions options = of("bslongformer", 5);
   options.global_block_indices = {2};
@@ -98,7 +99,8 @@ TEST(SparseLayout, SlidingWindows) {
   EXPECT_EQ(drawn(local), (Rows{"x...", "xx..", ".xx.", "..xx"}));
 }
 
-// Fails when the numbers of the generator change (saved models would get another layout) or rows repeat a column.
+// Fails if the generator's numbers change, which would change the layout of saved models, or a row
+// repeats a column.
 TEST(SparseLayout, RandomBlocks) {
   LayoutOptions options = of("bigbird", 6);
   options.num_random_blocks = 0;
@@ -114,7 +116,7 @@ TEST(SparseLayout, RandomBlocks) {
   EXPECT_EQ(drawn(variable), (Rows{"x..xxx", "xx.x.x", ".xxxx.", "..xxxx", "x...xx", "x..x.x"}));
 }
 
-// Fails when an option that DeepSpeed refuses, or that would read outside of the layout, is taken.
+// Fails if an option is accepted that DeepSpeed rejects, or that would read outside the layout.
 TEST(SparseLayout, Errors) {
   LayoutOptions options = of("fixed", 4);
   options.num_global_blocks = 3;

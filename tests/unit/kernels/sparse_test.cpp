@@ -75,7 +75,8 @@ void expect_near(const std::vector<float>& got, const std::vector<double>& want,
     ASSERT_NEAR(static_cast<double>(got[i]), want[i], 2e-5 * (1 + std::abs(want[i]))) << what << " " << i;
 }
 
-// Fails when an instruction set's vectors, their tails or its exponential are wrong: this machine chooses one alone.
+// Fails if an instruction set's vectors, tails or exponential are wrong. A machine selects only one
+// of the sets by itself.
 TEST(SparseAttention, InstructionSetsAgreeWithDouble) {
   struct Shape {
     std::int64_t block, rows, dim;
@@ -98,8 +99,8 @@ TEST(SparseAttention, InstructionSetsAgreeWithDouble) {
   }
 }
 
-// Breaks when a block is done twice or never, when two threads would add to the same rows in one step, or when there is too
-// little in a step for all threads.
+// Fails if a block is skipped or repeated, two threads add to the same rows in one step, or a step
+// has too little work for all threads.
 TEST(SparseAttention, BackwardPassIsDivided) {
   for (const std::int64_t slices : {1, 2, 3, 8, 40})
     for (const std::int64_t rows : {1, 2, 7, 32, 129})
@@ -128,7 +129,7 @@ TEST(SparseAttention, BackwardPassIsDivided) {
       }
 }
 
-// Breaks when a square takes blocks outside of it, or replaces what others have added.
+// Fails if a square reads blocks outside of it, or overwrites what others have added.
 TEST(SparseAttention, SquaresAddUpToTheWhole) {
   Case<double> whole(16, 7, 16), parts(16, 7, 16);
   whole.run(Isa::scalar);

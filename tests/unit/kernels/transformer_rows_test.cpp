@@ -1,4 +1,5 @@
-// The kernels of the transformer layer: each instruction set against the same kernel in double, and that against plain loops.
+// Kernels of the transformer layer: each instruction set compared with the same kernel in double,
+// and that with plain loops.
 #include "kernels/transformer/rows.h"
 
 #include <gtest/gtest.h>
@@ -35,11 +36,11 @@ struct Kind {
   static constexpr double error = std::is_same_v<S, Bf16> ? 8e-3 : std::is_same_v<S, Fp16> ? 1e-3 : 4e-6;
 };
 
-/// An array of S whose end is guarded: what lies behind it must stay as it is.
+/// An array of S with a guard after its end, which must not change.
 template <typename S>
 struct Numbers {
   explicit Numbers(std::int64_t count) : size(count), memory(static_cast<std::size_t>(count + 32), Kind<S>::of(77)) {}
-  /// Numbers that each type can hold, so that all types are given the same.
+  /// Numbers that every type represents exactly, so that all types get the same input.
   Numbers(std::int64_t count, std::uint64_t seed, double least = -2, double most = 2) : Numbers(count) {
     Random random(seed);
     for (std::int64_t i = 0; i < count; ++i)
@@ -58,14 +59,14 @@ struct Numbers {
   std::vector<S> memory;
 };
 
-/// Memory of the kind that the layer gives.
+/// Memory with the alignment that the layer guarantees.
 template <typename T>
 std::unique_ptr<T[], void (*)(T*)> aligned(std::int64_t count) {
   return {static_cast<T*>(::operator new (static_cast<std::size_t>(count) * sizeof(T), std::align_val_t{64})),
           [](T* at) { ::operator delete (at, std::align_val_t{64}); }};
 }
 
-/// One result of a kernel; those that stay in the arithmetic's type are more exact.
+/// One result of a kernel. Results in the arithmetic type have tighter bounds.
 struct Result {
   const char* name;
   std::vector<double> values;
@@ -79,7 +80,7 @@ void keep(std::vector<Result>* results, const char* name, const Numbers<S>& numb
   results->push_back(result);
 }
 
-/// All kernels of rows, on the rows [1, rows).
+/// Runs all row kernels on the rows [1, rows).
 template <typename S>
 std::vector<Result> rows_of(Isa isa, std::int64_t columns, bool dropout, bool tanh, bool inverted) {
   using Real = typename RealOf<S>::type;
@@ -107,7 +108,8 @@ std::vector<Result> rows_of(Isa isa, std::int64_t columns, bool dropout, bool ta
   keep(&out, "norm", normal, true);
   keep(&out, "stats", stats, false);
 
-  // The backward pass is given the same numbers in each type: of its own forward pass they would be rounded already.
+  // The backward pass gets the same numbers in each type, because the results of its own forward
+  // pass would already be rounded.
   Numbers<S> grad(size, 6), plus(size, 7), arguments(size, 8), grad_sum(size), grad_product(size);
   Numbers<Real> sums(3 * columns), given_stats(2 * rows);
   for (std::int64_t i = 0; i < 3 * columns; ++i) sums.at(i) = 1;
@@ -167,7 +169,7 @@ void rows_agree(std::int64_t columns) {
     }
 }
 
-// Fails when an instruction set's vectors, their tails, its conversions, its exponential or its dropout are wrong.
+// Fails if an instruction set's vectors, tails, conversions, exponential or dropout are wrong.
 TEST(TransformerKernels, InstructionSetsAgreeWithDouble) {
   for (const std::int64_t columns : {1, 3, 8, 15, 16, 17, 40, 384}) {
     rows_agree<float>(columns);
@@ -176,7 +178,7 @@ TEST(TransformerKernels, InstructionSetsAgreeWithDouble) {
   }
 }
 
-// Fails when what the others are compared with is itself no gelu or no norm.
+// Fails if the reference for the others is itself not a correct GELU or norm.
 TEST(TransformerKernels, DoubleIsWhatPlainLoopsGive) {
   constexpr std::int64_t columns = 19;
   Numbers<double> product(columns, 1), bias(columns, 2), residual(columns, 3), weight(columns, 4), shift(columns, 5);
@@ -214,7 +216,8 @@ TEST(TransformerKernels, DoubleIsWhatPlainLoopsGive) {
   }
 }
 
-/// One head: scores of all sizes, a mask that hides some keys and all of those of one query, and dropout.
+/// One head: scores of all magnitudes, a mask that hides some keys, and all keys of one query, and
+/// dropout.
 template <typename T>
 std::vector<Result> attention_of(Isa isa, std::int64_t length, std::int64_t dim, bool masked, bool dropout) {
   Numbers<T> q(length * dim, 1), k(length * dim, 2), v(length * dim, 3), grad(length * dim, 4);
@@ -250,7 +253,8 @@ std::vector<Result> attention_of(Isa isa, std::int64_t length, std::int64_t dim,
   return results;
 }
 
-// Fails when an instruction set's tiles, the last one, a chunk of keys, the mask or the dropout go wrong in either direction.
+// Fails if an instruction set's tiles, the last tile, a chunk of keys, the mask or dropout is wrong
+// in either direction.
 TEST(TransformerKernels, AttentionAgreesWithDouble) {
   struct Shape {
     std::int64_t length, dim;

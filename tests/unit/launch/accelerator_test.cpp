@@ -1,4 +1,5 @@
-// Breaks when the launcher takes another accelerator than its user named or the machine has, or does not honour what is visible.
+// The launcher chooses the accelerator that the user names or the machine has, and honors
+// visible-devices variables.
 #include "launch/accelerator.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// A made-up machine with three devices of one vendor, which are files there.
+/// An invented machine with three devices of one vendor, represented by files.
 class LaunchAccelerator : public testing::Test {
  protected:
   void SetUp() override {
@@ -74,7 +75,7 @@ TEST_F(LaunchAccelerator, SimulatedDevicesAreCounted) {
   EXPECT_EQ(code_of("sim"), ErrorCode::unavailable);
 }
 
-// DeepSpeed's launcher fails on names, and drops the variable when a count is given.
+// DeepSpeed's launcher fails on device names, and drops the variable if a count is given.
 TEST_F(LaunchAccelerator, WhatIsVisibleAreTheSlots) {
   ::setenv(kVisible, "2,0", 1);
   EXPECT_THAT(visible_slots(find_accelerator("npu")), ElementsAre("2", "0"));

@@ -22,7 +22,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// What `act` returns in a child, which alone is bound.
+/// Runs `act` in a child process, so that only the child is bound, and returns its result.
 std::string in_child(const std::function<std::string()>& act) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) return "no pipe";
@@ -43,7 +43,8 @@ std::string in_child(const std::function<std::string()>& act) {
   return status == 0 ? text : "the child failed";
 }
 
-/// From now on the call fails with EPERM, as in a container. False where the system has no filters.
+/// Makes the system call fail with EPERM from now on, as in a container. Returns false if the
+/// system does not support seccomp filters.
 bool forbid(long call) {
   const std::array<sock_filter, 4> code{
       sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -57,7 +58,7 @@ bool forbid(long call) {
 std::string memory_policy() {
   int mode = -1;
   unsigned long nodes = 0;
-  // Some kernels want room for as many nodes as they could have.
+  // Some kernels require room for the maximum number of nodes that they support.
   std::array<unsigned long, 64> mask{};
   if (::syscall(SYS_get_mempolicy, &mode, mask.data(), mask.size() * 64, nullptr, 0) != 0) return "unknown";
   nodes = mask[0];
@@ -95,14 +96,15 @@ class Bind : public testing::Test {
   }
 };
 
-// Breaks when cores or memory are not bound, or a refusal is told that was none.
+// Fails if cores or memory are not bound, or a refusal is reported although nothing was refused.
 TEST_F(Bind, CoresAndMemory) {
   const auto rank = rank_here(MemoryPolicy::bind);
   EXPECT_EQ(in_child([&] { return text_of(bind_this_process(rank)); }),
             cores_text(rank) + " " + memory_text(rank, MPOL_BIND));
 }
 
-// Breaks when memory that is only preferred (HBM in flat mode) is bound: what does not fit would end the rank.
+// Fails if preferred memory (HBM in flat mode) is bound strictly: a rank that needs more would be
+// killed.
 TEST_F(Bind, PreferredIsNotBound) {
   const auto rank = rank_here(MemoryPolicy::preferred);
   const auto text = in_child([&] { return text_of(bind_this_process(rank)); });
@@ -111,13 +113,14 @@ TEST_F(Bind, PreferredIsNotBound) {
   EXPECT_TRUE(one || many) << text;
 }
 
-// Breaks when an unbound rank is bound all the same.
+// Fails if an unbound rank is bound.
 TEST_F(Bind, NothingIsAsked) {
   const auto before = in_child([] { return text_of({}); });
   EXPECT_EQ(in_child([] { return text_of(bind_this_process({})); }), before);
 }
 
-// Breaks when a container that forbids memory policies ends the rank, leaves its cores unbound too, or is not told about.
+// Fails if a container that forbids memory policies ends the rank, leaves its cores unbound, or
+// causes no warning.
 TEST_F(Bind, ForbiddenMemoryPolicyIsAWarning) {
   const auto rank = rank_here(MemoryPolicy::bind);
   const auto text = in_child(
@@ -128,7 +131,7 @@ TEST_F(Bind, ForbiddenMemoryPolicyIsAWarning) {
                           HasSubstr("Operation not permitted"), HasSubstr("SYS_NICE")));
 }
 
-// Breaks when refused cores take the memory's binding with them, or are not told about.
+// Fails if a refused core binding prevents the memory binding, or causes no warning.
 TEST_F(Bind, ForbiddenAffinityIsAWarning) {
   const auto rank = rank_here(MemoryPolicy::bind);
   const auto text = in_child(
@@ -138,13 +141,13 @@ TEST_F(Bind, ForbiddenAffinityIsAWarning) {
                           HasSubstr("Operation not permitted"), HasSubstr(memory_text(rank, MPOL_BIND))));
 }
 
-// Breaks when a CPU or a node that is not there, as in a plan for another machine, passes without a word.
+// Fails if a missing CPU or node, as in a plan for another machine, causes no warning.
 TEST_F(Bind, AnotherMachinesPlan) {
   RankPlan rank{.cores = {100000}, .memory_nodes = {900}, .policy = MemoryPolicy::bind};
   const auto result = bind_this_process(rank);
   EXPECT_THAT(result.cores_refused, HasSubstr("not bound to CPUs 100000: "));
   EXPECT_THAT(result.memory_refused, HasSubstr("not only 900: "));
-  // The kernel leaves out, without an error, a CPU that it does not have.
+  // The kernel ignores missing CPUs without an error.
   const auto here = topology::allowed_cpus();
   rank = {.cores = {here.front(), 100000}};
   EXPECT_NE(in_child([&] { return bind_this_process(rank).cores_refused; }), "");

@@ -12,20 +12,21 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Breaks when what DeepSpeed's launcher takes is read otherwise.
+// Fails if a list that DeepSpeed's launcher accepts is read differently.
 TEST(CoreList, NumbersAndRanges) {
   EXPECT_THAT(parse_core_list("0-3,8,10-12"), ElementsAre(0, 1, 2, 3, 8, 10, 11, 12));
   EXPECT_EQ(parse_core_list("0-51,56-107").size(), 104u);
   EXPECT_THAT(parse_core_list("7"), ElementsAre(7));
 }
 
-// Breaks when a list that is not in order, or names a CPU twice, is refused as DeepSpeed does, or binds it twice.
+// Fails if a list that is unordered or repeats a CPU is rejected, as DeepSpeed does, or yields a
+// CPU twice.
 TEST(CoreList, AnyOrderAndTwiceIsOnce) {
   EXPECT_THAT(parse_core_list("8,2-4,0,3"), ElementsAre(0, 2, 3, 4, 8));
   EXPECT_THAT(parse_core_list(" 4 , 1-2 "), ElementsAre(1, 2, 4));
 }
 
-// Breaks when a stride counts from 0, goes past the end, or is refused.
+// Fails if a stride counts from 0, exceeds the end of the range, or is rejected.
 TEST(CoreList, Strides) {
   EXPECT_THAT(parse_core_list("1-8:3"), ElementsAre(1, 4, 7));
   EXPECT_THAT(parse_core_list("0-31:2").size(), 16u);
@@ -33,7 +34,8 @@ TEST(CoreList, Strides) {
   EXPECT_THAT(parse_core_list("0-65535:65535"), ElementsAre(0, 65535));
 }
 
-// Breaks when something else is taken for a list, or the message does not say what was given, which part of it is wrong and what to write.
+// Fails if malformed text is accepted, or the message lacks the input, the wrong part or the
+// expected form.
 TEST(CoreList, RefusesTheRest) {
   for (const char* const text : {"",    ",",       "1,",    ",1",          "1,,2",         "-1",    "1-",  "-",
                                  "3-1", "a",       "0-3:",  "0-3:0",       "0-3:-1",       "4:2",   "0x1", "1.5",

@@ -1,4 +1,5 @@
-// Breaks when a line of .deepspeed_env does not reach ranks as it stands, or a blank or comment line is an error as in DeepSpeed.
+// Lines of .deepspeed_env reach the ranks unchanged, and, unlike in DeepSpeed, blank and comment
+// lines are allowed.
 #include "launch/environment_file.h"
 
 #include <gmock/gmock.h>

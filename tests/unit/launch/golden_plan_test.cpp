@@ -1,5 +1,5 @@
-// Plans of saved machines (tests/data/topologies) against tests/data/plans/<machine>.txt. A plan that shall change: run with
-// ANYACCEL_WRITE_PLANS=1 and read the difference.
+// Plans for saved machines (tests/data/topologies), compared with tests/data/plans/<machine>.txt.
+// To change plans on purpose, run with ANYACCEL_WRITE_PLANS=1 and review the difference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,8 +54,8 @@ std::string plans_of(const topology::Machine& machine) {
 
 using GoldenPlan = test::SavedMachineTest;
 
-// Breaks when any rank of any of these machines gets other cores, memory or threads than before; what each machine is there for is in
-// tests/data/topologies.
+// Fails if any rank on any of these machines gets other cores, memory or threads than before.
+// tests/data/topologies describes the machines.
 TEST_F(GoldenPlan, OfEverySavedMachine) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(fs::path(ANYACCEL_TEST_DATA) / "topologies"))

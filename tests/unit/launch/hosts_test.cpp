@@ -1,4 +1,4 @@
-// Breaks when host files or filters mean something else than DeepSpeed says, or a wrong one is taken.
+// Host files and filters have the same meaning as in DeepSpeed, and malformed ones are rejected.
 #include "launch/hosts.h"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,7 @@ TEST(HostFile, SlotsWithNames) {
               ElementsAre(Host{"a", {"GPU-8932f937", "MIG-1/2/3"}}, Host{"b", {"4", "2", "7"}}, Host{"c", {"GPU-1"}}));
 }
 
-// DeepSpeed would start a job of no ranks.
+// DeepSpeed would start a job without ranks.
 TEST(HostFile, HostsWithoutSlotsAreLeftOut) {
   const auto hosts = parse_host_file("a slots=0\nb slots=1", "f");
   for (const char* exclude : {"", "a"}) EXPECT_THAT(filter_hosts(hosts, "", exclude), ElementsAre(Host{"b", {"0"}}));
@@ -61,7 +61,8 @@ TEST(HostFile, WrongLinesAreNamed) {
   EXPECT_THAT(file_refusal("a slot=2"), HasSubstr("\"a slot=2\""));
   EXPECT_THAT(file_refusal("a slots=4abc"), HasSubstr("4abc"));
   EXPECT_THAT(file_refusal("a slots=-1"), HasSubstr("not a line"));
-  // As device names, they would start a rank on a device "O4". DeepSpeed refuses them.
+  // If these were device names, "O4" would start a rank on a device of that name. DeepSpeed rejects
+  // them.
   for (const char* line : {"a slots=two", "a slots=O4", "a slots=GPU"})
     EXPECT_THAT(file_refusal(line), HasSubstr("hosts:1 is not a line"));
   EXPECT_THAT(file_refusal("a slots="), HasSubstr("not a line"));
@@ -79,7 +80,7 @@ TEST(HostFile, ManyHostsTakeNoTime) {
   for (int i = 0; i < 500; ++i) text += "worker-" + std::to_string(i) + " slots=8\n";
   const auto begin = std::chrono::steady_clock::now();
   const auto hosts = filter_hosts(parse_host_file(text, "f"), "", "worker-499:7@worker-3");
-  // The issue's own limit.
+  // Parsing and filtering 500 hosts may take at most 100 ms.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(100));
   EXPECT_EQ(hosts.size(), 499U);
 }
@@ -92,7 +93,7 @@ TEST(Filter, Include) {
   EXPECT_THAT(filter_hosts(pool(), "worker-1", ""), ElementsAre(Host{"worker-1", numbered_slots(4)}));
 }
 
-// Ranks follow the host file, whatever the filter's order.
+// Ranks follow the order of the host file, whatever the order of the filter.
 TEST(Filter, OrderIsTheHostFiles) {
   const auto hosts = filter_hosts(pool(), "worker-1:3,1@worker-0:2", "");
   EXPECT_THAT(hosts, ElementsAre(Host{"worker-0", {"2"}}, Host{"worker-1", {"1", "3"}}));
@@ -100,7 +101,7 @@ TEST(Filter, OrderIsTheHostFiles) {
 
 TEST(Filter, MentionsOfOneHostAddUp) {
   EXPECT_THAT(filter_hosts(pool(), "worker-0:3@worker-0:1@worker-0:1", ""), ElementsAre(Host{"worker-0", {"1", "3"}}));
-  // As in DeepSpeed: the bare name adds no slot to those that are named.
+  // As in DeepSpeed: a bare name adds no slots to those that are named.
   EXPECT_THAT(filter_hosts(pool(), "worker-0@worker-0:1", ""), ElementsAre(Host{"worker-0", {"1"}}));
 }
 
@@ -151,7 +152,7 @@ TEST(Hosts, SlotsOfEach) {
               HasSubstr("want 4 at most; add slots to the host file, or pass --oversubscribe"));
 }
 
-// Fails if a rank gets a named device although only an accelerator with a visible-devices variable can use names.
+// Fails if a rank gets a named device although the accelerator has no visible-devices variable.
 TEST(Hosts, NamesOfDevicesWantAVariable) {
   EXPECT_EQ(refusal([] { check_numbered(pool(), "cpu"); }), "not refused");
   EXPECT_THAT(refusal([] {

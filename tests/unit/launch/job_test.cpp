@@ -1,4 +1,4 @@
-// Breaks when a rank gets another environment or command than DeepSpeed's and torchrun's launchers would give it.
+// Ranks get the environment and command that DeepSpeed's and torchrun's launchers would give them.
 #include "launch/job.h"
 
 #include <gmock/gmock.h>
@@ -96,7 +96,8 @@ TEST(Job, DevicesAreVisibleByTheAcceleratorsVariables) {
   for (const auto& rank : job.ranks)
     EXPECT_THAT(rank.environment, testing::IsSupersetOf({Pair("CARDS", "GPU-2,7"), Pair("OTHER_CARDS", "GPU-2,7")}));
   EXPECT_EQ(job.ranks[1].device, "7");
-  // What computes on cores has no such variable, and no other accelerator's either.
+  // An accelerator that computes on cores sets no visible-devices variable, not even another
+  // accelerator's.
   const auto other = plan_job(options({"prog"}), input({{"a", {"0"}}}));
   for (const auto& [name, value] : other.ranks[0].environment) EXPECT_THAT(name, Not(HasSubstr("VISIBLE")));
 }
@@ -113,8 +114,8 @@ TEST(Job, ThreadsAreTheRanksCores) {
   EXPECT_EQ(threads("-q", in), "4");
   EXPECT_EQ(threads("--bind_cores_to_rank", in), "4");
   in.set_variables = {"OMP_NUM_THREADS"};
-  EXPECT_EQ(threads("-q", in), "");                     // the user's stays
-  EXPECT_EQ(threads("--bind_cores_to_rank", in), "4");  // as DeepSpeed has it
+  EXPECT_EQ(threads("-q", in), "");                     // the user's value is kept
+  EXPECT_EQ(threads("--bind_cores_to_rank", in), "4");  // as in DeepSpeed
   in.set_variables = {};
   in.file_variables = {{"OMP_NUM_THREADS", "3"}};
   EXPECT_EQ(threads("-q", in), "3");
@@ -147,7 +148,8 @@ TEST(Job, BoundRanksHaveCores) {
   EXPECT_FALSE(plan_job(options({"prog"}), input({{"a", {"0"}}})).ranks[0].bound);
 }
 
-// Fails if more ranks than cores start without a warning, or too many are not refused with a clear message.
+// Fails if more ranks than cores start without a warning, or too many are not rejected with a clear
+// message.
 TEST(Job, MoreRanksThanCores) {
   const auto in = input({{"a", numbered_slots(33)}});
   try {

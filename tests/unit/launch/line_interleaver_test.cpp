@@ -1,5 +1,5 @@
-// Fails if lines of several ranks interleave, a rank with an unfinished line blocks the others, or a byte is lost,
-// added or moved.
+// Fails if lines of several ranks interleave, a rank with an unfinished line blocks the others, or
+// a byte is lost, added or moved.
 #include "launch/line_interleaver.h"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ class Turns : public testing::Test {
   LineInterleaver::Clock::time_point now_ = LineInterleaver::Clock::now();
 };
 
-// Fails if the output of unbuffered Python's print(), which writes text and newline separately, interleaves with
-// another rank's.
+// Fails if the output of unbuffered Python's print(), which writes text and newline separately,
+// interleaves with another rank's.
 TEST_F(Turns, LinesInPiecesStayWhole) {
   LineInterleaver turns(2, Mode::as_written);
   EXPECT_EQ(turns.add(0, "from rank 0", now_), "from rank 0");
@@ -38,8 +38,8 @@ TEST_F(Turns, BeginningsAreWrittenAtOnce) {
   EXPECT_EQ(turns.add(1, "b\nc", now_), "b\nc");
 }
 
-// Fails if a progress bar, which never ends its line, silences other ranks, or delays their lines longer than
-// necessary.
+// Fails if a progress bar, which never ends its line, silences other ranks, or delays their lines
+// longer than necessary.
 TEST_F(Turns, NobodyWaitsForEver) {
   LineInterleaver turns(3, Mode::as_written);
   EXPECT_EQ(turns.add(0, "\r10%", now_), "\r10%");
@@ -77,8 +77,8 @@ TEST_F(Turns, EndlessLines) {
   EXPECT_FALSE(turns.is_full(1));
 }
 
-// Fails if an agent passes half a line to an MPI launcher although its end comes soon, or holds back a line without an
-// end.
+// Fails if an agent passes half a line to an MPI launcher although its end comes soon, or holds
+// back a line without an end.
 TEST_F(Turns, WholeLinesForOthers) {
   LineInterleaver turns(2, Mode::whole_lines);
   EXPECT_EQ(turns.add(0, "one\ntw", now_), "one\n");

@@ -1,4 +1,4 @@
-// Breaks when DeepSpeed's command lines are read in another way, or a wrong one is not refused by name.
+// Command lines of DeepSpeed's launcher keep their meaning, and errors name the wrong option.
 #include "launch/options.h"
 
 #include <gmock/gmock.h>
@@ -90,7 +90,8 @@ TEST(LaunchOptions, DeepSpeedsDefaultsMeanNothing) {
   EXPECT_FALSE(options.num_accelerators || options.num_nodes || options.log_folder);
 }
 
-// Fails if a script's unset variable, as in "--include $ONLY", is an error. In DeepSpeed it selects the default.
+// Fails if a script's unset variable, as in "--include $ONLY", is an error. In DeepSpeed it selects
+// the default.
 TEST(LaunchOptions, EmptyTextsAreDeepSpeedsDefaults) {
   const auto options =
       parse({"--include", "", "--exclude=", "--master_addr", "", "--hostfile", "", "--launcher_args", "", "m"});
@@ -100,7 +101,7 @@ TEST(LaunchOptions, EmptyTextsAreDeepSpeedsDefaults) {
   EXPECT_EQ(parse({"--include", "", "--num_gpus", "2", "m"}).num_accelerators, 2);
 }
 
-// Fails if a misspelled option, or another launcher's option, is refused without a suggestion.
+// Fails if a misspelled option, or another launcher's option, is rejected without a suggestion.
 TEST(LaunchOptions, UnknownOnesNameTheNearest) {
   EXPECT_THAT(refusal({"--num_acelerators", "2", "a"}),
               HasSubstr("unknown option \"--num_acelerators\"; did you mean '--num_accelerators'?"));

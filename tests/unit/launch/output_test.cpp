@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 constexpr std::chrono::system_clock::time_point kNow{std::chrono::seconds(1700000000)};
 
-// Breaks when a line is passed on before it is whole, or a part of one is lost.
+// Fails if a line is passed on before it is complete, or a part of it is lost.
 TEST(LinePrefix, WholeLinesOnly) {
   LinePrefix prefix("[rank 1] ");
   EXPECT_EQ(prefix.add("a"), "");
@@ -26,14 +26,14 @@ TEST(LinePrefix, WholeLinesOnly) {
   EXPECT_EQ(prefix.rest(), "");
 }
 
-// Breaks when a progress bar stands still until its last line, or a line that ends in both characters becomes two.
+// Fails if a progress bar appears only at its end, or CRLF counts as two line ends.
 TEST(LinePrefix, CarriageReturnsMove) {
   LinePrefix prefix("> ");
   EXPECT_EQ(prefix.add("10%\r20%\r"), "> 10%\r> 20%\r");
   EXPECT_EQ(prefix.add("x\r\ny\n"), "> x\r\n> y\n");
 }
 
-// Breaks when output without line ends fills the memory.
+// Fails if output without line ends exhausts memory.
 TEST(LinePrefix, EndlessLinesAreCut) {
   LinePrefix prefix("> ");
   std::size_t count = 0;
@@ -57,7 +57,8 @@ class LaunchLogs : public testing::Test {
   std::string folder_;
 };
 
-// Breaks when files are not named as DeepSpeed's, or a second job of the same second writes into the first one's.
+// Fails if files are not named as DeepSpeed names them, or a second job in the same second writes
+// to the files of the first.
 TEST_F(LaunchLogs, NamedByTimeAndRank) {
   const auto files = make_log_files(folder_ + "/a/b", {0, 12}, kNow);
   EXPECT_THAT(std::filesystem::path(files[1]).filename().string(), testing::MatchesRegex("[0-9]{14}_rank12.log"));
@@ -68,7 +69,7 @@ TEST_F(LaunchLogs, NamedByTimeAndRank) {
   EXPECT_FALSE(std::filesystem::exists(files[0]));
 }
 
-// Breaks when a folder that cannot be made is found only after ranks have started.
+// Fails if an error in creating the log folder is found only after ranks have started.
 TEST_F(LaunchLogs, FolderThatIsAFile) {
   std::ofstream(folder_.c_str()) << "x";
   try {
@@ -80,7 +81,8 @@ TEST_F(LaunchLogs, FolderThatIsAFile) {
   }
 }
 
-// Breaks when the two outputs of a rank change their order in its file, or the summary has not its last lines.
+// Fails if a rank's standard output and standard error change their order in its file, or the
+// summary lacks its last lines.
 TEST_F(LaunchLogs, BothOutputsInOrder) {
   Outputs outputs({3}, {.prefix = false, .log_folder = folder_});
   const auto both = outputs.descriptors()[0];
@@ -98,7 +100,8 @@ TEST_F(LaunchLogs, BothOutputsInOrder) {
   EXPECT_EQ(last.back(), "line 11");
 }
 
-// Breaks when a report of another host's launcher is shown, is missed because it came in pieces, or a later one counts.
+// Fails if a report of another host's launcher is printed, is missed because it arrives in pieces,
+// or is replaced by a later one.
 TEST(LaunchReports, AreTakenOut) {
   EXPECT_FALSE(parse_report("anything"));
   Outputs outputs({0}, {.reports = true});
@@ -117,7 +120,7 @@ TEST(LaunchReports, AreTakenOut) {
   EXPECT_EQ(outputs.report()->status, 256);
 }
 
-// Breaks when lost output of another host is taken for a rank's failure there, or for nothing.
+// Fails if lost output on another host counts as a failure of a rank there, or is ignored.
 TEST(LaunchReports, OfLostOutput) {
   Outputs outputs({0}, {.reports = true});
   const auto line = format_report({-1, 1});
@@ -128,7 +131,7 @@ TEST(LaunchReports, OfLostOutput) {
   EXPECT_TRUE(outputs.failed());
 }
 
-// Breaks when lines of several hosts are mixed because their connections pass on pieces.
+// Fails if lines of several hosts mix because their connections pass on partial lines.
 TEST(LaunchLines, AreWhole) {
   testing::internal::CaptureStdout();
   Outputs outputs({0, 1}, {.pipes = true, .lines = true});

@@ -29,14 +29,15 @@ class Pdsh : public testing::Test {
 
 constexpr const char* kScript = "\"$0\" \"$@\" </proc/$PPID/fd/0 >/proc/$PPID/fd/1 2>/proc/$PPID/fd/2; exit $?";
 
-// Breaks when pdsh labels lines, hides exit codes, asks for a password, or replaces what stands behind a % of the command.
+// Fails if pdsh labels lines, hides exit codes, asks for a password, or expands a % in the command.
 TEST_F(Pdsh, CommandLine) {
   EXPECT_THAT(words(options({})), ElementsAre("pdsh", "-N", "-S", "-R", "exec", "-w", "host2", "sh", "-c", kScript,
                                               "ssh", "-T", "-o", "BatchMode=yes", "-o", "PasswordAuthentication=no",
                                               "-o", "ServerAliveInterval=10", "-a", "-x", "%h", "cd /x && echo 50%%h"));
 }
 
-// Breaks when --ssh_port, --launcher_args or the user's variables take each other's place, or the launcher's own options come before the user's.
+// Fails if --ssh_port, --launcher_args or the user's variables override each other, or the
+// launcher's own options precede the user's.
 TEST_F(Pdsh, ArgumentsOfTheUser) {
   ::setenv("PDSH_SSH_ARGS_APPEND", "-i  /my/key -v", 1);
   ::setenv("PDSH_SSH_ARGS", "-4 %h", 1);
@@ -49,13 +50,14 @@ TEST_F(Pdsh, ArgumentsOfTheUser) {
                   "ServerAliveInterval=10", "-4", "-l%u", "%h", "cd /x && echo 50%%h"));
 }
 
-// Breaks when a name of a host file becomes a list of hosts, a file of hosts or an expression in pdsh's hands.
+// Fails if pdsh would treat a name in a host file as a list of hosts, a file of hosts or an
+// expression.
 TEST_F(Pdsh, PatternsAreRefused) {
   for (const char* name : {"a[1-3]", "a,b", "^/etc/passwd", "/a.*/", "h%n"})
     EXPECT_THROW(pdsh_words(options({}), {}, name, "true", PdshPipes::pdsh), Error) << name;
 }
 
-// Breaks when the limit of a connection's silence is not read, or a wrong one is taken for none.
+// Fails if the limit on a connection's silence is ignored, or an invalid limit disables it.
 TEST_F(Pdsh, Silence) {
   ::unsetenv("ANYACCEL_LAUNCH_SILENCE");
   EXPECT_EQ(silence_of_connections(), 30);

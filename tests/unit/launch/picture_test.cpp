@@ -37,7 +37,8 @@ std::vector<Box> of_kind(const Picture& picture, const std::string& kind) {
   return found;
 }
 
-// Breaks when a CPU, a node or a package of some machine is missing, drawn twice, over another one or outside what holds it.
+// Fails if a CPU, a node or a package of any machine is missing, drawn twice, overlaps another one,
+// or lies outside its parent.
 TEST_F(PictureTest, EverythingHasAPlaceOfItsOwn) {
   for (const auto& entry :
        std::filesystem::directory_iterator(std::filesystem::path(ANYACCEL_TEST_DATA) / "topologies")) {
@@ -70,7 +71,7 @@ TEST_F(PictureTest, EverythingHasAPlaceOfItsOwn) {
   }
 }
 
-// Breaks when a CPU has not the colour of its rank, or an unused one that of some rank.
+// Fails if a CPU does not have its rank's color, or an unused CPU has the color of a rank.
 TEST_F(PictureTest, CpusHaveTheColourOfTheirRank) {
   const auto machine = saved("two_nodes_siblings_adjacent");
   const auto plan = plan_host(machine, {.ranks = 2, .reserve_cores = 2});
@@ -79,20 +80,20 @@ TEST_F(PictureTest, CpusHaveTheColourOfTheirRank) {
   for (const auto& box : of_kind(picture, "pu")) ++counts[box.fill];
   EXPECT_EQ(counts[rank_colour(0)], 3);
   EXPECT_EQ(counts[rank_colour(1)], 3);
-  EXPECT_EQ(counts.size(), 4u);  // reserved and unused ones too
+  EXPECT_EQ(counts.size(), 4u);  // also the colors of reserved and unused CPUs
   counts.clear();
   for (const auto& box : of_kind(draw(machine), "pu")) ++counts[box.fill];
   EXPECT_EQ(counts.size(), 1u);
 }
 
-// Breaks when neighbouring ranks look the same.
+// Fails if two ranks have the same color.
 TEST(Picture, ColoursOfRanksDiffer) {
   std::set<Colour> seen;
   for (int rank = 0; rank < 32; ++rank) seen.insert(rank_colour(rank));
   EXPECT_EQ(seen.size(), 32u);
 }
 
-// Breaks when text of the firmware makes the document another one.
+// Fails if text from the firmware is not escaped.
 TEST(Picture, SvgIsEscaped) {
   topology::Machine machine;
   machine.cpu_model = "A<B> & \"C\" \x01\xff";
@@ -103,7 +104,8 @@ TEST(Picture, SvgIsEscaped) {
   EXPECT_THAT(svg, HasSubstr("class=\"pu\""));
 }
 
-// Breaks when a name without a format is written all the same, or a PNG is none, or has another size.
+// Fails if a file name without a known format is written, or a PNG is invalid or has the wrong
+// size.
 TEST(Picture, Files) {
   topology::Machine machine;
   machine.cores.push_back({.package = 0, .node = -1, .cpus = {0}});

@@ -1,4 +1,5 @@
-// What holds for every plan, on machines and options by chance. The seed is printed with a failure; machines need no hwloc.
+// Properties of all plans, on random machines and with random options. A failure prints its seed.
+// No hwloc is needed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,8 +19,9 @@ using topology::MemoryKind;
 
 int below(std::mt19937& random, int limit) { return static_cast<int>(random() % static_cast<unsigned>(limit)); }
 
-/// Packages, nodes with numbers that have gaps, cores of one to four threads numbered side by side or apart, memory-only
-/// nodes of every kind, nodes without memory; then perhaps less of it is allowed.
+/// Packages, nodes with gaps in their numbers, cores with one to four threads numbered adjacently
+/// or apart, memory-only nodes of every kind, and nodes without memory. Possibly only a part of it
+/// is allowed.
 Machine machine_by_chance(std::mt19937& random) {
   Machine machine;
   const int threads = 1 + below(random, 4);
@@ -69,7 +71,7 @@ PlanOptions options_by_chance(std::mt19937& random, const Machine& machine) {
   return options;
 }
 
-/// The core that each CPU belongs to.
+/// The core of each CPU.
 std::map<int, std::size_t> cores_by_cpu(const Machine& machine) {
   std::map<int, std::size_t> cores;
   for (std::size_t i = 0; i < machine.cores.size(); ++i)
@@ -78,10 +80,10 @@ std::map<int, std::size_t> cores_by_cpu(const Machine& machine) {
 }
 
 struct Checked {
-  std::set<std::size_t> all;                   ///< cores of some rank or reserved
-  std::map<int, std::set<std::size_t>> sizes;  ///< by node: sizes of ranks inside it
+  std::set<std::size_t> all;                   ///< cores that a rank uses or that are reserved
+  std::map<int, std::set<std::size_t>> sizes;  ///< by node: sizes of the ranks within it
   std::size_t least = SIZE_MAX, most = 0;
-  bool inside = true;  ///< no rank has cores of several nodes
+  bool inside = true;  ///< no rank spans several nodes
 };
 
 Checked check_ranks(const Machine& machine, const PlanOptions& options, const HostPlan& plan, bool shared) {
@@ -94,7 +96,7 @@ Checked check_ranks(const Machine& machine, const PlanOptions& options, const Ho
     std::set<std::size_t> cores;
     std::set<int> nodes;
     for (const int cpu : rank.cores) {
-      EXPECT_TRUE(core_of.contains(cpu));  // the allowed ones only
+      EXPECT_TRUE(core_of.contains(cpu));  // only allowed CPUs
       if (options.core_list) {
         EXPECT_TRUE(std::binary_search(options.core_list->begin(), options.core_list->end(), cpu));
       }
@@ -109,7 +111,7 @@ Checked check_ranks(const Machine& machine, const PlanOptions& options, const Ho
     if (nodes.size() > 1) checked.inside = false;
     checked.least = std::min(checked.least, cores.size());
     checked.most = std::max(checked.most, cores.size());
-    // Memory is that of the cores' nodes, or HBM beside them.
+    // Memory is on the nodes of the cores, or on HBM next to them.
     EXPECT_EQ(rank.memory_nodes.empty(), rank.policy == MemoryPolicy::none);
     for (const auto& node : machine.nodes) {
       if (!std::count(rank.memory_nodes.begin(), rank.memory_nodes.end(), node.os_index)) continue;
@@ -123,15 +125,15 @@ Checked check_ranks(const Machine& machine, const PlanOptions& options, const Ho
   }
   for (const int cpu : plan.reserved) {
     const bool fresh = checked.all.insert(core_of.at(cpu)).second;
-    // Several named threads of a reserved core are reserved together.
+    // If several threads of a reserved core are listed, all of them are reserved.
     EXPECT_TRUE(fresh || options.core_list) << "a reserved core is computed on";
     for (const auto& rank : plan.ranks) EXPECT_FALSE(std::count(rank.cores.begin(), rank.cores.end(), cpu));
   }
   return checked;
 }
 
-// Breaks when a core is given twice or to nobody, a CPU outside the list or the allowed set is bound, memory is elsewhere than the cores, or
-// shares are less even than promised.
+// Fails if a core has two owners or none, a CPU outside the list or the allowed set is bound,
+// memory is not local to the cores, or shares are less even than promised.
 TEST(PlanProperty, HoldsByChance) {
   constexpr unsigned kSeeds = 4000;
   unsigned planned = 0, refused = 0, straddled = 0;
@@ -166,7 +168,7 @@ TEST(PlanProperty, HoldsByChance) {
     EXPECT_EQ(checked.all.size(), usable) << "a core is idle";
     if (shared || reserved > 0) continue;
     if (!checked.inside && ranks >= nodes.size()) {
-      // Only because a rank would have had less than half of an even part.
+      // Only if a rank would otherwise have less than half of an even share.
       ++straddled;
       EXPECT_GE(2 * checked.least * ranks, usable);
     }
@@ -178,7 +180,7 @@ TEST(PlanProperty, HoldsByChance) {
       EXPECT_LE(checked.most - checked.least, 1u);
     }
   }
-  // The cases are not all of one sort.
+  // The cases cover every kind.
   EXPECT_GT(planned, kSeeds / 2);
   EXPECT_GT(refused, kSeeds / 100);
   EXPECT_GT(straddled, kSeeds / 1000);

@@ -40,7 +40,8 @@ std::string refusal(const topology::Machine& machine, const PlanOptions& options
   return "";
 }
 
-// Breaks when the CPU's default is not one rank per NUMA node with cores: memory-only nodes and packages do not count.
+// Fails if the CPU's default is not one rank per NUMA node with cores. Memory-only nodes and
+// packages do not count.
 TEST_F(Plan, DefaultRanksAreNodesWithCores) {
   EXPECT_EQ(default_ranks(saved("two_nodes_siblings_apart")), 2);
   EXPECT_EQ(default_ranks(saved("xeon_max_flat_snc4")), 8);
@@ -51,7 +52,8 @@ TEST_F(Plan, DefaultRanksAreNodesWithCores) {
   EXPECT_EQ(plan_host(saved("clusters_snc2"), {}).ranks.size(), 4u);
 }
 
-// Breaks when siblings numbered side by side put both ranks on the first node (field notes K), or threads are counted as cores.
+// Fails if adjacent numbering of siblings puts both ranks on the first node, or threads count as
+// cores.
 TEST_F(Plan, EitherNumberingOfSiblings) {
   const auto adjacent = plan_host(saved("two_nodes_siblings_adjacent"), {.ranks = 2});
   EXPECT_THAT(cores_of(adjacent), ElementsAre("0,2,4,6", "8,10,12,14"));
@@ -61,19 +63,20 @@ TEST_F(Plan, EitherNumberingOfSiblings) {
   EXPECT_THAT(cores_of(apart), ElementsAre("0-3", "4-7"));
 }
 
-// Breaks when the last cores are left idle, as 3 ranks on 8 cores left two.
+// Fails if leftover cores stay idle: 3 ranks on 8 cores once left two idle.
 TEST_F(Plan, RemaindersAreSpread) {
   const auto plan = plan_host(saved("one_node_8_cores"), {.ranks = 3});
   EXPECT_THAT(cores_of(plan), ElementsAre("0-2", "3-5", "6-7"));
   EXPECT_EQ(plan.ranks[2].threads, 2);
 }
 
-// Breaks when a node number is taken for a position: node 8 would lose its memory policy.
+// Fails if a node number is mistaken for an index: node 8 would lose its memory policy.
 TEST_F(Plan, NodeNumbersWithGaps) {
   EXPECT_THAT(memory_of(plan_host(saved("nodes_0_and_8"), {})), ElementsAre(ElementsAre(0), ElementsAre(8)));
 }
 
-// Breaks when HBM is not preferred, or when GPU memory, CXL or memory of unknown make is taken for it because counts match.
+// Fails if HBM is not preferred, or if GPU memory, CXL or unknown memory is mistaken for HBM
+// because the counts match.
 TEST_F(Plan, OnlyHbmIsPreferred) {
   const auto flat = plan_host(saved("hbm_flat"), {});
   EXPECT_THAT(memory_of(flat), ElementsAre(ElementsAre(1), ElementsAre(2)));
@@ -91,7 +94,7 @@ TEST_F(Plan, OnlyHbmIsPreferred) {
   EXPECT_EQ(plan_host(saved("xeon_max_hbm_only"), {}).ranks[7].policy, MemoryPolicy::bind);
 }
 
-// Breaks when a rank is bound to memory that is not there or not allowed.
+// Fails if a rank is bound to memory that does not exist or is not allowed.
 TEST_F(Plan, NodesWithoutMemory) {
   const auto dies = plan_host(saved("dies_without_memory"), {});
   EXPECT_EQ(dies.ranks[1].policy, MemoryPolicy::none);
@@ -100,7 +103,7 @@ TEST_F(Plan, NodesWithoutMemory) {
   EXPECT_EQ(plan_host(saved("memory_of_node_0_only"), {}).ranks[1].policy, MemoryPolicy::none);
 }
 
-// Breaks when the document's command does not leave four cores of each socket free.
+// Fails if the documented command does not leave four cores of each socket free.
 TEST_F(Plan, CoreListOfTheDocument) {
   const auto plan = plan_host(saved("sockets_of_56"), {.ranks = 2, .core_list = parse_core_list("0-51,56-107")});
   EXPECT_THAT(cores_of(plan), ElementsAre("0-51", "56-107"));
@@ -108,14 +111,14 @@ TEST_F(Plan, CoreListOfTheDocument) {
   EXPECT_THAT(plan.ranks[1].memory_nodes, ElementsAre(1));
 }
 
-// Breaks when both threads of a core that are both named go to different ranks, or one of them is dropped.
+// Fails if two listed threads of one core go to different ranks, or one of them is dropped.
 TEST_F(Plan, NamedSiblingsStayTogether) {
   const auto plan = plan_host(saved("two_nodes_siblings_apart"), {.ranks = 4, .core_list = parse_core_list("0-15")});
   EXPECT_THAT(cores_of(plan), ElementsAre("0-1,8-9", "2-3,10-11", "4-5,12-13", "6-7,14-15"));
   EXPECT_EQ(plan.ranks[0].threads, 4);
 }
 
-// Breaks when CPUs outside the allowed set are bound to, or dropped without a word.
+// Fails if CPUs outside the allowed set are bound, or dropped without an error.
 TEST_F(Plan, AllowedCpusOnly) {
   EXPECT_THAT(cores_of(plan_host(saved("container_cpuset"), {.ranks = 2})), ElementsAre("8", "10"));
   EXPECT_THAT(refusal(saved("container_cpuset"), {.core_list = parse_core_list("6-9")}),
@@ -123,8 +126,8 @@ TEST_F(Plan, AllowedCpusOnly) {
   EXPECT_THAT(cores_of(plan_host(saved("step_second_threads"), {})), ElementsAre("8-11", "12-15"));
 }
 
-// Fails if more than four ranks per core start without the option, fewer are refused or share cores without a warning,
-// or the message does not contain the numbers and the option.
+// Fails if more than four ranks per core start without the option, fewer are rejected or share
+// cores without a warning, or the message lacks the numbers and the option.
 TEST_F(Plan, MoreRanksThanCores) {
   const auto machine = saved("one_node_8_cores");
   for (const bool bind : {true, false}) {
@@ -149,7 +152,7 @@ TEST_F(Plan, MoreRanksThanCores) {
   // The plan is the same with and without the option.
   EXPECT_EQ(cores_of(plan_host(machine, {.ranks = 9})),
             cores_of(plan_host(machine, {.ranks = 9, .oversubscribe = true})));
-  // Ranks of devices may be more than cores as long as nothing is to be bound.
+  // Ranks that use devices may outnumber the cores unless they are bound.
   const auto devices = plan_host(machine, {.ranks = 33, .bind = false, .compute_on_cores = false});
   EXPECT_EQ(devices.ranks.size(), 33u);
   EXPECT_THAT(devices.warnings, IsEmpty());
@@ -157,7 +160,7 @@ TEST_F(Plan, MoreRanksThanCores) {
   EXPECT_THAT(refusal(machine, {.ranks = -1}), HasSubstr("below 0"));
 }
 
-// Breaks when an unbound plan binds, or does not count its threads.
+// Fails if an unbound plan binds ranks, or lacks thread counts.
 TEST_F(Plan, UnboundRanksHaveThreadsOnly) {
   const auto plan = plan_host(saved("one_node_8_cores"), {.ranks = 2, .bind = false});
   EXPECT_THAT(plan.ranks[1].cores, IsEmpty());
@@ -165,7 +168,7 @@ TEST_F(Plan, UnboundRanksHaveThreadsOnly) {
   EXPECT_EQ(plan.ranks[1].threads, 4);
 }
 
-// Breaks when reserved cores all come from one rank or one node, or are also computed on.
+// Fails if all reserved cores come from one rank or one node, or ranks compute on them.
 TEST_F(Plan, ReservedCoresAreSpread) {
   const auto plan = plan_host(saved("sockets_of_56"), {.ranks = 2, .reserve_cores = 8});
   EXPECT_THAT(cores_of(plan), ElementsAre("0-51", "56-107"));
@@ -177,7 +180,8 @@ TEST_F(Plan, ReservedCoresAreSpread) {
   EXPECT_THAT(refusal(saved("one_node_8_cores"), {.reserve_cores = 8}), HasSubstr("--reserve_cores"));
 }
 
-// Breaks when a rank is bound elsewhere than next to its device, or a rank without a known place gets cores of those.
+// Fails if a rank is not bound next to its device, or a rank whose device has no known node gets
+// the cores of others.
 TEST_F(Plan, NextToTheDevice) {
   PlanOptions options{.ranks = 2, .compute_on_cores = false, .device_nodes = {8, 0}};
   EXPECT_THAT(cores_of(plan_host(saved("nodes_0_and_8"), options)), ElementsAre("2-3", "0-1"));
@@ -187,12 +191,12 @@ TEST_F(Plan, NextToTheDevice) {
   EXPECT_THAT(same.notes, Contains(HasSubstr("2 cores")));
   options.device_nodes = {-1, 0};
   EXPECT_THAT(cores_of(plan_host(saved("nodes_0_and_8"), options)), ElementsAre("2-3", "0-1"));
-  // The device's own memory, or nothing that is known: as without devices.
+  // Nodes that are the device's own memory or unknown have no effect.
   options.device_nodes = {30, 99};
   EXPECT_THAT(cores_of(plan_host(saved("power9_gpu"), options)), ElementsAre("0,4,8,12", "16,20,24,28"));
 }
 
-// Breaks when more ranks than cores at one node leave a rank without a core.
+// Fails if a rank gets no core because more ranks than cores share a node.
 TEST_F(Plan, TooManyDevicesAtOneNode) {
   PlanOptions options{.ranks = 3, .compute_on_cores = false, .device_nodes = {0, 0, 0}};
   EXPECT_THAT(cores_of(plan_host(saved("nodes_0_and_8"), options)), ElementsAre("0", "1", "2-3"));

@@ -10,7 +10,7 @@
 namespace anyaccel::launch {
 namespace {
 
-/// A child with a child, both of which wait to be killed; returns both.
+/// A child and a grandchild that wait to be killed.
 struct Family {
   pid_t child = 0, grandchild = 0;
   Family() {
@@ -41,7 +41,7 @@ bool has(const std::vector<Process>& processes, pid_t id) {
   return std::any_of(processes.begin(), processes.end(), [&](const Process& one) { return one.id == id; });
 }
 
-// Breaks when a grandchild is missed, or a process above is taken for one below.
+// Fails if a grandchild is missed, or an ancestor counts as a descendant.
 TEST(ProcessTree, HasChildrenOfChildren) {
   const Family family;
   const auto found = descendants(::getpid());
@@ -51,7 +51,7 @@ TEST(ProcessTree, HasChildrenOfChildren) {
   EXPECT_FALSE(has(descendants(family.child), family.child));
 }
 
-// Breaks when a process that ended, but was not waited for, counts as one that runs.
+// Fails if a zombie counts as a running process.
 TEST(ProcessTree, HasNoZombies) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
@@ -61,7 +61,7 @@ TEST(ProcessTree, HasNoZombies) {
   ::waitpid(child, nullptr, 0);
 }
 
-// Breaks when a signal reaches the group that got it already, or not the others.
+// Fails if a signal reaches the group that already got it, or does not reach the other processes.
 TEST(ProcessTree, LeavesAGroupOut) {
   const Family family;
   send_signal(descendants(family.child), SIGKILL, family.grandchild);

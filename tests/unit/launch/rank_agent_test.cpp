@@ -29,7 +29,8 @@ std::string refusal(const Act& act) {
   return "";
 }
 
-// Breaks when a word is another one at the other end of a runner, or has a letter that a runner may take for its own.
+// Fails if a runner changes a word on its way to the agent, or the encoding uses a character that a
+// runner may interpret.
 TEST(JobWords, ArriveWhole) {
   std::string bytes;
   for (int i = 1; i < 256; ++i) bytes += static_cast<char>(i);
@@ -60,13 +61,13 @@ void expect_place(const Place& place, int rank, int world, int local, std::optio
   EXPECT_EQ(place.local_size, of);
 }
 
-// Breaks when a rank of one of these takes itself for another.
+// Fails if a rank started by one of these runners mistakes itself for another rank.
 TEST(Place, IsReadFromEachRunnersVariables) {
   expect_place(place(Runner::openmpi, {{"OMPI_COMM_WORLD_RANK", "3"},
                                        {"OMPI_COMM_WORLD_SIZE", "4"},
                                        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                                        {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-                                       // of the allocation that mpirun runs in
+                                       // set by the allocation in which mpirun runs
                                        {"SLURM_PROCID", "0"},
                                        {"PMI_RANK", "0"}}),
                3, 4, 1, 2);
@@ -86,14 +87,15 @@ TEST(Place, IsReadFromEachRunnersVariables) {
       3, 4, 1, std::nullopt);
 }
 
-// Breaks when an agent that nobody told its place, as one run by hand, starts as rank 0.
+// Fails if an agent whose environment names no rank, as when started by hand, starts as rank 0.
 TEST(Place, IsNotGuessed) {
   EXPECT_THAT(refusal([] { place(Runner::mpich, {{"OMPI_COMM_WORLD_RANK", "0"}}); }), HasSubstr("PMI_RANK is not set"));
   EXPECT_THAT(refusal([] { place(Runner::mpich, {{"PMI_RANK", "x"}}); }), HasSubstr("PMI_RANK=x"));
   EXPECT_THAT(refusal([] { place(Runner::slurm, {{"SLURM_PROCID", "0"}}); }), HasSubstr("SLURM_STEP_NUM_TASKS"));
 }
 
-// Breaks when a rank of uneven hosts is planned for another host, or one that runs elsewhere than planned gets another's devices.
+// Fails if a rank on uneven hosts is planned for another host, or a rank that runs on an unplanned
+// host gets another rank's devices.
 TEST(HostOfRank, IsThePlans) {
   const std::vector<Host> hosts{{"a", {"0", "1", "2"}}, {"b", {"GPU-x"}}, {"c", {"0", "1"}}};
   const int host[] = {0, 0, 0, 1, 2, 2}, local[] = {0, 1, 2, 0, 0, 1}, size[] = {3, 3, 3, 1, 2, 2};
@@ -107,7 +109,8 @@ TEST(HostOfRank, IsThePlans) {
                 AllOf(HasSubstr("openmpi has put ranks elsewhere than planned"), HasSubstr("--launcher_args")));
 }
 
-// Breaks when the agent is not the launcher of its rank with what the launcher handed it, or its rank inherits the job.
+// Fails if the agent does not receive the launcher's options, or its rank inherits the job
+// description.
 TEST(RankOptions, AreWhatTheLauncherHandedOver) {
   const auto folder = std::filesystem::canonical(testing::TempDir()).string();
   ::setenv(kJobVariable,
@@ -130,7 +133,7 @@ TEST(RankOptions, AreWhatTheLauncherHandedOver) {
   EXPECT_THAT(refusal([] { rank_options(Runner::mpich); }), HasSubstr("did not pass on"));
 }
 
-// Breaks when an agent does not learn that what started it is gone.
+// Fails if an agent does not notice that its parent has exited.
 TEST(ParentsEnd, IsReadable) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
@@ -146,7 +149,7 @@ TEST(ParentsEnd, IsReadable) {
       FD_ZERO(&set);
       FD_SET(descriptor, &set);
       ::close(ready[1]);
-      // For ever, were it not for the parent's end; the test's own limit ends what does not end.
+      // Blocks until the parent exits; the test's timeout ends a hang.
       const char answer = ::select(descriptor + 1, &set, nullptr, nullptr, nullptr) == 1 ? 'y' : 'n';
       ::_exit(::write(ends[1], &answer, 1) == 1 ? 0 : 1);
     }
@@ -163,7 +166,8 @@ TEST(ParentsEnd, IsReadable) {
   ::close(ends[0]);
 }
 
-// Breaks when an agent that Slurm started does not learn that the job is to end, or takes what is in its input for that.
+// Fails if an agent started by Slurm does not notice the end of the job, or mistakes data on its
+// standard input for it.
 TEST(EndOfJob, IsThatOfSlurmsInput) {
   int ends[2], looked[2];
   ASSERT_EQ(::pipe(ends), 0);

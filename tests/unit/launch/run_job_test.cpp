@@ -35,7 +35,7 @@ class RunJob : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  /// Two ranks, each a shell that runs its own script.
+  /// A job whose ranks are shells, each with its own script.
   Job job(const std::vector<std::string>& scripts) const {
     Job out;
     for (std::size_t i = 0; i < scripts.size(); ++i) {
@@ -62,45 +62,46 @@ class RunJob : public testing::Test {
 
 constexpr const char* kForEver = "exec sleep 1000";
 
-// Breaks when a rank's variables do not reach it, or a job that went well is no success.
+// Fails if a rank does not receive its variables, or a successful job does not return 0.
 TEST_F(RunJob, EndsWell) {
   EXPECT_EQ(run({"echo $RANK > $FOLDER/a", "echo $RANK > $FOLDER/b"}), 0);
   EXPECT_EQ(file("a") + file("b"), "0\n1\n");
   EXPECT_EQ(said_, "");
 }
 
-// Breaks when ranks outlive one that failed, or its exit code or last words are lost.
+// Fails if ranks outlive a failed one, or its exit code or last output is lost.
 TEST_F(RunJob, FailureEndsAll) {
   EXPECT_EQ(run({kForEver, "echo the reason >&2; exit 3"}), 3);
   EXPECT_THAT(said_, HasSubstr("rank 1 on here failed first: exit code 3; its last lines:\n  | the reason\n"));
 }
 
-// Breaks when a signal's death counts as success, as in DeepSpeed's launcher.
+// Fails if a rank killed by a signal counts as a success, as in DeepSpeed's launcher.
 TEST_F(RunJob, SignalIs128AndMore) {
   EXPECT_EQ(run({"kill -SEGV $$", kForEver}), 128 + SIGSEGV);
   EXPECT_THAT(said_, HasSubstr("rank 0 on here failed first: signal 11 ("));
 }
 
-// Breaks when a process that ignores SIGTERM, or that left its session and its parent, stays.
+// Fails if a process survives that ignores SIGTERM, or that left its session and its parent.
 TEST_F(RunJob, NothingStays) {
   EXPECT_EQ(run({"trap '' TERM; (setsid sh -c 'trap \"\" TERM; touch $FOLDER/up; sleep 1000' &) ; sleep 1000",
                  "until [ -e $FOLDER/up ]; do sleep 0.01; done; exit 4"}),
             4);
 }
 
-// Breaks when what a job that went well left behind goes on running, or is not told.
+// Fails if processes that a successful job left behind keep running, or are not reported.
 TEST_F(RunJob, NothingStaysBehindSuccess) {
   EXPECT_EQ(run({"setsid sleep 1000 > /dev/null 2>&1 & exit 0", "exit 0"}), 0);
   EXPECT_THAT(said_, HasSubstr("1 processes that they left behind were ended"));
 }
 
-// Breaks when the first failure is the first in the list of ranks rather than in time. The guard sleeps while both fail, so it
-// has to be told their order by the kernel.
+// Fails if the first failure reported is the first in the list of ranks rather than in time. The
+// guard is stopped while both ranks fail, so it must learn their order from the kernel.
 TEST_F(RunJob, FirstIsFirstInTime) {
   const std::string guard = "$(cut -d' ' -f4 /proc/$$/stat)";
   for (const int first : {0, 1}) {
     std::filesystem::remove(folder_ + "/first");
-    // The later one goes on when the earlier one is a zombie, and lets the guard go on when it is one itself.
+    // The later rank exits when the earlier one is a zombie, and resumes the guard when it is a
+    // zombie itself.
     const std::string early = "echo $$ > $FOLDER/tmp; kill -STOP " + guard + "; mv $FOLDER/tmp $FOLDER/first; exit 11";
     const std::string late =
         "until [ -e $FOLDER/first ]; do sleep 0.01; done; until grep -q '(sh) Z' /proc/$(cat $FOLDER/first)/stat; do "
@@ -111,7 +112,7 @@ TEST_F(RunJob, FirstIsFirstInTime) {
   }
 }
 
-// Breaks when a program that is not there looks like a rank that failed by itself.
+// Fails if a missing program is reported as a rank's own failure.
 TEST_F(RunJob, ProgramThatIsNotThere) {
   auto one = job({""});
   one.ranks[0].command = {"/no/such/program"};
@@ -120,7 +121,7 @@ TEST_F(RunJob, ProgramThatIsNotThere) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("cannot run /no/such/program: No such file"));
 }
 
-// Breaks when a rank inherits what the launcher must not pass on.
+// Fails if a rank inherits a variable that must not be passed on.
 TEST_F(RunJob, VariablesThatAreNotPassedOn) {
   ::setenv("LAUNCH_TEST_GONE", "1", 1);
   auto one = job({"echo ${LAUNCH_TEST_GONE-unset} > $FOLDER/a"});
@@ -129,7 +130,7 @@ TEST_F(RunJob, VariablesThatAreNotPassedOn) {
   EXPECT_EQ(file("a"), "unset\n");
 }
 
-/// run_job() in a child of one thread, so that a thread here can play the user.
+/// Calls run_job() in a child process and sends it `signal`, as a user would.
 int run_in_child(const Job& job, const std::string& ready, int signal) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(run_job(job, {}));
@@ -140,7 +141,8 @@ int run_in_child(const Job& job, const std::string& ready, int signal) {
   return exit_code_of(status);
 }
 
-// Breaks when a signal to the launcher does not reach ranks, or they have no time to end by themselves.
+// Fails if a signal to the launcher does not reach the ranks, or they get no time to shut down
+// gracefully.
 TEST_F(RunJob, SignalsArePassedOn) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     std::filesystem::remove(folder_ + "/up");
@@ -152,8 +154,8 @@ TEST_F(RunJob, SignalsArePassedOn) {
   }
 }
 
-// Fails if a signal to the guard is lost, or a scheduler that signals launcher and guard at once counts as two signals,
-// of which the second kills.
+// Fails if a signal to the guard is lost. Also fails if a scheduler's signal to both launcher and
+// guard counts as two, of which the second kills.
 TEST_F(RunJob, SignalsToTheGuardArePassedOn) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
     for (const auto& order : {std::vector{'g'}, std::vector{'g', 'l'}, std::vector{'l', 'g'}}) {
@@ -177,29 +179,31 @@ TEST_F(RunJob, SignalsToTheGuardArePassedOn) {
     }
 }
 
-// Breaks when ranks outlive a launcher that was killed: this process becomes the one that they would fall to.
+// Fails if ranks outlive a killed launcher. This process becomes the subreaper that inherits them.
 TEST_F(RunJob, KilledLauncherLeavesNothing) {
   const auto one = job({"trap '' TERM INT HUP; (setsid sleep 1000 > /dev/null 2>&1 &); touch $FOLDER/up; sleep 1000"});
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   EXPECT_EQ(run_in_child(one, folder_ + "/up", SIGKILL), 128 + SIGKILL);
-  // All of them are children of this process now, so it can wait for the last one; the test's own limit ends what does not end.
+  // All of them are now children of this process, so it can wait for the last one. The test's
+  // timeout ends a hang.
   while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
   }
 }
 
-// Breaks when ranks, or what they left behind, outlive a guard that was killed.
+// Fails if ranks, or processes that they left behind, outlive a killed guard.
 TEST_F(RunJob, KilledGuardLeavesNothing) {
   EXPECT_EQ(run({"(setsid sleep 1000 > /dev/null 2>&1 &); kill -KILL $(cut -d' ' -f4 /proc/$$/stat); sleep 1000"}),
             128 + SIGKILL);
   EXPECT_THAT(said_, HasSubstr("was killed"));
 }
 
-// Breaks when ranks run before the launcher handles signals: one that comes then ends an agent as a failure, and a launcher without a word.
+// Fails if ranks run before the launcher handles signals: a signal at that time would fail an
+// agent, and end a launcher without a message.
 TEST_F(RunJob, NoRankRunsBeforeTheStart) {
   const auto one = job({"touch $FOLDER/up"});
   {
     const Guard guard(one, {{}}, "");
-    // It waits for the start; wrongly, for its rank, or has ended.
+    // The guard waits for the start. If it is defective, it waits for its rank or has exited.
     const auto waits = [&] {
       std::ifstream stat("/proc/" + std::to_string(guard.process()) + "/stat");
       std::string word;
@@ -212,7 +216,7 @@ TEST_F(RunJob, NoRankRunsBeforeTheStart) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/up"));
 }
 
-// Breaks when a signal that comes before the ranks are started is taken for the start, and lost.
+// Fails if a signal that arrives before the ranks start is mistaken for the start and lost.
 TEST_F(RunJob, SignalBeforeTheStartCounts) {
   const auto one = job({"trap 'exit 3' TERM; touch $FOLDER/up; while :; do sleep 0.01; done"});
   Guard guard(one, {{}}, "");
@@ -223,13 +227,15 @@ TEST_F(RunJob, SignalBeforeTheStartCounts) {
   EXPECT_EQ(message->kind, GuardMessage::finished);
 }
 
-// Breaks when signals that come while the guard ends make its last message look as if it had been killed.
+// Fails if signals during the guard's exit lose its last message, so that it appears to have been
+// killed.
 TEST_F(RunJob, SignalsAtTheEndLoseNoMessage) {
   const auto one = job({"touch $FOLDER/up; until [ -e $FOLDER/go ]; do sleep 0.01; done; exit 3"});
   Guard guard(one, {{}}, "");
   guard.start();
   while (!std::filesystem::exists(folder_ + "/up")) ::usleep(1000);
-  // All of this waits for the guard, which takes one of the signals, sees the end and leaves the others unread.
+  // All of this is pending while the guard is stopped. It then takes one of the signals, sees the
+  // rank's exit and leaves the other signals unread.
   ::kill(guard.process(), SIGSTOP);
   std::ofstream(folder_ + "/go") << "";
   const auto rank = [&] {
@@ -245,7 +251,7 @@ TEST_F(RunJob, SignalsAtTheEndLoseNoMessage) {
   EXPECT_EQ(second->kind, GuardMessage::finished);
 }
 
-/// The agent of one rank, in a child: a runner's signals come to it.
+/// Runs the agent of one rank in a child process and sends it `signal`, as a runner would.
 int run_agent(const Job& job, const std::string& ready, int signal, int ends_with = -1) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(run_job(job, {.ends_with = ends_with, .one_rank = true}));
@@ -256,7 +262,8 @@ int run_agent(const Job& job, const std::string& ready, int signal, int ends_wit
   return exit_code_of(status);
 }
 
-// Breaks when a runner that is asked for the end kills ranks that save something, since one agent ended with a failure.
+// Fails if an agent that a runner asks to end returns a failure: the runner would then kill other
+// ranks that are still saving.
 TEST_F(RunJob, AgentEndsWellWhenAsked) {
   for (const int signal : {SIGALRM, SIGQUIT}) {
     const auto one =
@@ -268,13 +275,13 @@ TEST_F(RunJob, AgentEndsWellWhenAsked) {
   }
 }
 
-// Breaks when a scheduler's signal ends an agent rather than being its rank's.
+// Fails if a scheduler's signal ends an agent instead of reaching its rank.
 TEST_F(RunJob, UserSignalsAreTheRanks) {
   const auto one = job({"trap 'exit 6' USR1; touch $FOLDER/up; while :; do sleep 0.01; done"});
   EXPECT_EQ(run_agent(one, folder_ + "/up", SIGUSR1), 6);
 }
 
-// Breaks when an agent outlives what started it.
+// Fails if an agent outlives its parent.
 TEST_F(RunJob, AgentEndsWithItsParent) {
   const pid_t parent = ::fork();
   if (parent == 0) {
@@ -296,7 +303,7 @@ TEST_F(RunJob, AgentEndsWithItsParent) {
   ::waitpid(parent, nullptr, 0);
 }
 
-/// A launcher over a runner, which starts what `script` says.
+/// A job in which the launcher runs a runner that executes `script`.
 Job runner_of(const std::string& folder, const std::string& script) {
   Job out{.input = RankInput::nothing, .own_group = true, .end_signal = SIGALRM};
   JobRank rank{.host = "the runner"};
@@ -306,7 +313,8 @@ Job runner_of(const std::string& folder, const std::string& script) {
   return out;
 }
 
-// Breaks when the runner's own mapping of exit codes counts, or a runner that goes on without a rank does.
+// Fails if the runner's own exit code counts instead of the agent's, or a runner continues after a
+// rank failed.
 TEST_F(RunJob, ReportOfAnAgentCounts) {
   const auto report = format_report({3, 9 << 8});
   const auto one = runner_of(
@@ -318,7 +326,8 @@ TEST_F(RunJob, ReportOfAnAgentCounts) {
   EXPECT_THAT(said_, testing::Not(HasSubstr("report")));
 }
 
-// Breaks when a runner that waits for a host for ever is waited for, the others are told wrongly, or a job whose ranks came is ended.
+// Fails if a runner that waits for a host forever is not ended, the missing ranks are named
+// wrongly, or a job is ended whose ranks have all started.
 TEST_F(RunJob, RankThatDoesNotStart) {
   const auto started = [](int rank) { return format_report({rank, kStarted}); };
   auto one = runner_of(folder_, "printf '" + started(1) + "' >&2; trap 'exit 1' ALRM; while :; do sleep 0.01; done");
@@ -333,14 +342,14 @@ TEST_F(RunJob, RankThatDoesNotStart) {
   EXPECT_EQ(run_job(one, {.output = {.reports = true}}), 3);
 }
 
-// Breaks when the end of a runner by itself is no failure, or its signal is lost.
+// Fails if a runner that dies by itself is not a failure, or its signal is lost.
 TEST_F(RunJob, RunnerThatDies) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(run_job(runner_of(folder_, "kill -KILL $$"), {.output = {.reports = true}}), 137);
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("the runner ended the job first: signal 9"));
 }
 
-// Breaks when output is lost while nobody takes it, or lines of two ranks mix.
+// Fails if output is lost while its reader is slow, or lines of two ranks mix.
 TEST_F(RunJob, PrefixedOutputIsWhole) {
   testing::internal::CaptureStdout();
   EXPECT_EQ(run({"seq 1 20000; printf end", "seq 1 20000"}, {.output = {.prefix = true}}), 0);
@@ -360,7 +369,7 @@ TEST_F(RunJob, PrefixedOutputIsWhole) {
   EXPECT_EQ(next[1], 20001);
 }
 
-// Breaks when programs that start the launcher do not find its process, or its file stays.
+// Fails if programs that start the launcher cannot find its process id, or the file is not removed.
 TEST_F(RunJob, ProcessFile) {
   testing::internal::CaptureStdout();
   EXPECT_EQ(run({"cat /tmp/$LAUNCHER.deepspeed > $FOLDER/a"}), 1);
@@ -371,8 +380,9 @@ TEST_F(RunJob, ProcessFile) {
   EXPECT_FALSE(std::filesystem::exists("/tmp/" + std::to_string(::getpid()) + ".deepspeed"));
 }
 
-// Breaks when ranks outlive a launcher on another host that says nothing any more although its connection stands, or an agent ends them
-// while it does. The guard of a job whose input is held gives the signs; they come many times within the second.
+// Fails if ranks outlive a launcher on another host that falls silent while its connection stays
+// open, or an agent ends them while heartbeats arrive. The guard of a job with held input sends the
+// heartbeats, many times per second.
 TEST_F(RunJob, SilenceEndsAnAgent) {
   auto above = job({"exec cat > $FOLDER/signs"});
   above.input = RankInput::held;
@@ -399,7 +409,7 @@ TEST_F(RunJob, SilenceEndsAnAgent) {
   }
   int status = -1;
   const auto ended = ::waitpid(agent, &status, WNOHANG);
-  // This process itself may have been kept from telling it.
+  // A busy machine may have delayed this process's heartbeats.
   if (longest < std::chrono::milliseconds(500)) {
     EXPECT_EQ(ended, 0) << "ended while it was told that somebody is there";
   }

@@ -1,5 +1,5 @@
-// Command lines of MPI and Slurm launchers against tests/data/runners/<runner>.txt. One that shall change: run with ANYACCEL_WRITE_PLANS=1
-// and read the difference.
+// Command lines of MPI and Slurm launchers, compared with tests/data/runners/<runner>.txt. To
+// change them on purpose, run with ANYACCEL_WRITE_PLANS=1 and review the difference.
 #include "launch/runner.h"
 
 #include <gmock/gmock.h>
@@ -55,7 +55,7 @@ std::string text_of(const std::string& title, const Options& options, const JobI
   return text;
 }
 
-// Breaks when a runner is started in any other way than before.
+// Fails if the command line or environment of a runner changes.
 TEST(GoldenRunner, OfEachRunner) {
   for (const char* name : {"SLURMD_NODENAME", "HYDRA_LAUNCHER_EXTRA_ARGS", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
                            "ANYACCEL_LAUNCH_SILENCE"})
@@ -76,7 +76,8 @@ TEST(GoldenRunner, OfEachRunner) {
   }
 }
 
-// Fails if Open MPI's daemons notice a disconnected host later than promised, or a user's own value is replaced.
+// Fails if Open MPI's daemons notice a disconnected host later than promised, or a value set by the
+// user is replaced.
 TEST(Runner, OpenMpiNoticesSilence) {
   const auto words = [](std::vector<const char*> options) {
     options.insert(options.begin(), {"--launcher", "openmpi"});
@@ -100,7 +101,7 @@ TEST(Runner, OpenMpiNoticesSilence) {
   ::unsetenv("OMPI_MCA_oob_tcp_keepalive_time");
 }
 
-// Breaks when an option, a variable or a word of the program's does not reach the agents.
+// Fails if an option, a variable or an argument of the program does not reach the agents.
 TEST(RunnerJob, HandsOverAll) {
   ::setenv("CARDLIB_DEBUG", "it's", 1);
   auto input = input_of({{"a", {"0", "1"}}, {"b", {"GPU-x"}}});
@@ -136,7 +137,7 @@ TEST(RunnerJob, HandsOverAll) {
   EXPECT_FALSE(handed.own_slots || handed.slot_nodes);
 }
 
-// Breaks when a host's own names of its slots are counted again by the agents, or ranks leave the NUMA nodes of their slots.
+// Fails if agents are not told that the slots have this host's own names, or which nodes they are on.
 TEST(RunnerJob, SlotsOfThisHostStay) {
   auto input = this_host();
   input.device_nodes = {1, 0};
@@ -147,7 +148,8 @@ TEST(RunnerJob, SlotsOfThisHostStay) {
     }
 }
 
-// Breaks when what is not installed is found out by a failing exec, or the user is not told what to install.
+// Fails if a missing runner is noticed only when exec fails, or the message does not say what to
+// install.
 TEST(CheckRunner, SaysWhatToInstall) {
   for (const auto& [name, words] :
        {std::pair{"openmpi", "openmpi-bin"}, {"mpich", "MPICH"}, {"impi", "impi-rt"}, {"slurm", "slurm-client"}}) {
@@ -161,7 +163,7 @@ TEST(CheckRunner, SaysWhatToInstall) {
   }
 }
 
-// Breaks when an MPI's mpirun is taken for another's.
+// Fails if one MPI's mpirun is mistaken for another's.
 TEST(FindRunner, AsksForTheVersion) {
   const fs::path folder = testing::TempDir() + "runners_" + std::to_string(::getpid());
   fs::create_directories(folder);

@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// Breaks when arguments of --launcher_args are split where a shell would not.
+// Fails if --launcher_args is not split as a shell would split it.
 TEST(SplitWords, AsAShellDoes) {
   EXPECT_THAT(split_words("  -o A=b  -i 'a b' \"c \\\"d\\\" \\e\" f\\ g '' "),
               ElementsAre("-o", "A=b", "-i", "a b", "c \"d\" \\e", "f g", ""));
@@ -35,7 +35,8 @@ JobInput input() {
   return out;
 }
 
-// Breaks when another host is not told what it starts, a word is split by its shell, or an option is lost on the way.
+// Fails if another host lacks something that it needs to start, its shell splits an argument, or an
+// option is lost.
 TEST(RemoteCommand, HasAllOfIt) {
   ::setenv("CARDLIB_DEBUG", "it's", 1);
   ::setenv("LAUNCH_TEST_PRIVATE", "secret", 1);
@@ -67,7 +68,8 @@ TEST(RemoteCommand, HasAllOfIt) {
   EXPECT_THAT(command, Not(HasSubstr("LAUNCH_TEST_PRIVATE")));
 }
 
-// Breaks when --ssh_port or --launcher_args do not reach ssh, or ssh asks for a password that nobody can give.
+// Fails if --ssh_port or --launcher_args do not reach ssh, or ssh asks for a password that nobody
+// can enter.
 TEST(SshJob, OneForEachHost) {
   const std::vector<const char*> words{"--ssh_port", "2222", "--launcher_args", "-i 'my key'", "prog"};
   const auto job = ssh_job(parse_options(words), input(), "/opt/anyaccel");
@@ -81,7 +83,8 @@ TEST(SshJob, OneForEachHost) {
   EXPECT_THAT(command.back(), HasSubstr("--silence 30"));
 }
 
-// Breaks when a host that does not answer is waited for without an end, or the user cannot say otherwise: ssh takes the first value.
+// Fails if the launcher waits forever for an unresponsive host, or the user cannot override the
+// limit: ssh uses the first value.
 TEST(SshJob, LimitsAreBehindTheUsers) {
   const std::vector<const char*> words{"--launcher_args", "-o ServerAliveInterval=99", "prog"};
   const auto job = ssh_job(parse_options(words), input(), "/opt/anyaccel");
@@ -92,7 +95,7 @@ TEST(SshJob, LimitsAreBehindTheUsers) {
                                    "-o", "ServerAliveCountMax=3", "a"));
 }
 
-// Breaks when hosts that one launcher writes are others for the one that reads them.
+// Fails if hosts change when one launcher writes them and another reads them.
 TEST(Hosts, AreReadAsWritten) {
   const std::vector<Host> hosts{{"b", {"1", "3"}}, {"a", {"GPU-z", "GPU-a"}}, {"c", {"4", "2"}}};
   EXPECT_EQ(parse_hosts(format_hosts(hosts)), hosts);

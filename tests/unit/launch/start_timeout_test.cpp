@@ -7,7 +7,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Breaks when ranks that come late but come are given up, those that do not come are waited for, or not named with their hosts.
+// Fails if late ranks are given up, missing ranks are waited for, or their names and hosts are not
+// reported.
 TEST(StartTimeout, NamesWhatDoesNotCome) {
   const auto begin = StartTimeout::Clock::now();
   StartTimeout watch({"a", "b", "c"}, milliseconds(100), begin);
@@ -18,12 +19,12 @@ TEST(StartTimeout, NamesWhatDoesNotCome) {
   EXPECT_EQ(watch.milliseconds(begin + milliseconds(101)), 100);
   EXPECT_EQ(watch.missing({1}, begin + milliseconds(200)), "");
   EXPECT_EQ(watch.missing({1}, begin + milliseconds(201)), "rank 0 on a, rank 2 on c");
-  // Once.
+  // Reported only once.
   EXPECT_EQ(watch.missing({1}, begin + milliseconds(500)), "");
   EXPECT_EQ(watch.milliseconds(begin + milliseconds(500)), -1);
 }
 
-// Breaks when a message of a large job has no end.
+// Fails if the message for a large job lists every rank.
 TEST(StartTimeout, NamesAFew) {
   const auto begin = StartTimeout::Clock::now();
   StartTimeout watch(std::vector<std::string>(10, "a"), milliseconds(1), begin);
@@ -33,7 +34,7 @@ TEST(StartTimeout, NamesAFew) {
             "and 1 more");
 }
 
-// Breaks when a job that runs is looked at again and again, or ended.
+// Fails if a job that has started is polled further or ended.
 TEST(StartTimeout, EndsWhenAllAreThere) {
   const auto begin = StartTimeout::Clock::now();
   StartTimeout watch({"a", "b"}, milliseconds(100), begin);
@@ -42,7 +43,7 @@ TEST(StartTimeout, EndsWhenAllAreThere) {
   EXPECT_EQ(watch.missing({0, 1}, begin + milliseconds(900)), "");
 }
 
-// Breaks when there is no way to wait for ever, or jobs without an MPI launcher are watched.
+// Fails if the limit cannot be disabled, or jobs without an MPI launcher are watched.
 TEST(StartTimeout, WithoutALimit) {
   const auto begin = StartTimeout::Clock::now();
   for (auto watch : {StartTimeout({"a"}, milliseconds(0), begin), StartTimeout({}, milliseconds(100), begin)}) {

@@ -1,4 +1,4 @@
-// Tests of AdamW as a torch::optim::Optimizer, against LibTorch's AdamW.
+// AdamW as a torch::optim::Optimizer, compared with LibTorch's AdamW.
 #include "anyaccel/llm/adamw_optimizer.h"
 
 #include <ATen/TensorOperators.h>
@@ -45,7 +45,8 @@ std::vector<OptimizerParamGroup> two_groups(const Params& params) {
   return groups;
 }
 
-// Breaks when a group's options do not reach its update, or a scheduler's learning rate does not reach the device.
+// Fails if a group's options do not reach its update, or a scheduler's learning rate does not reach
+// the device.
 TEST(AdamWOptimizer, IsLibTorchs) {
   const Params ours = make_params(), theirs = make_params();
   AdamWOptimizer optimizer(two_groups<AdamOptions>(ours));
@@ -62,7 +63,7 @@ TEST(AdamWOptimizer, IsLibTorchs) {
   expect_close(ours, theirs);
 }
 
-// Breaks when the state that is saved is not the one that training goes on with.
+// Fails if the saved state is not the one with which training continues.
 TEST(AdamWOptimizer, SaveAndLoad) {
   const Params ours = make_params(), resumed = make_params();
   AdamWOptimizer optimizer(two_groups<AdamOptions>(ours)), other(two_groups<AdamOptions>(resumed));
@@ -79,8 +80,8 @@ TEST(AdamWOptimizer, SaveAndLoad) {
   for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(at::equal(resumed[i], ours[i])) << i;
 }
 
-// Breaks when step() reads a value on the host or freezes the learning rate in the graph, or when a saved step count
-// misses the replays.
+// Fails if step() reads a value on the host or freezes the learning rate in the graph, or a saved
+// step count misses the replays.
 TEST(AdamWOptimizer, StepsInAGraph) {
   const Params ours = make_params(), theirs = make_params();
   AdamWOptimizer optimizer(ours, AdamOptions(1e-2).weight_decay(0.05));
@@ -124,7 +125,7 @@ TEST(AdamWOptimizer, StepsInAGraph) {
   EXPECT_EQ(state.step(), 4);
 }
 
-// Breaks when options that the update would ignore are accepted.
+// Fails if options that the update would ignore are accepted.
 TEST(AdamWOptimizer, WrongOptions) {
   const Params params = make_params();
   EXPECT_ERROR(AdamWOptimizer(params, AdamOptions(1e-2).adamw_mode(false)), invalid_argument, "FusedAdam");

@@ -16,7 +16,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// The update as the paper writes it, in double precision, independent of torch's optimizers.
+// The update as in the paper, in double precision, independent of torch's optimizers.
 struct Reference {
   std::vector<double> value, m, v;
   double beta1 = 0.9, beta2 = 0.99, eps = 1e-8, decay = 0.1;
@@ -69,13 +69,13 @@ void follow_the_paper(bool fused) {
   EXPECT_EQ(optimizer.state().step.item<float>(), 50);
 }
 
-// Fails when bias correction, decay, the mask or the schedule differ from the published update.
+// Fails if bias correction, decay, the mask or the schedule differ from the published update.
 TEST(AdamW, FusedFollowsThePaperUnderASchedule) { follow_the_paper(true); }
 
-// The same for the ordinary ops that serve devices without the fused kernel.
+// Fails like the test above, for the ops that serve devices without the fused kernel.
 TEST(AdamW, PlainFollowsThePaperUnderASchedule) { follow_the_paper(false); }
 
-// Fails when a parameter without gradient is decayed or moved.
+// Fails if a parameter without a gradient changes.
 TEST(AdamW, LeavesParametersWithoutGradientAlone) {
   const auto used = parameter({3}), unused = parameter({3});
   const auto before = unused.detach().clone();
@@ -85,7 +85,8 @@ TEST(AdamW, LeavesParametersWithoutGradientAlone) {
   EXPECT_TRUE(unused.equal(before));
 }
 
-// Fails when the norm is taken per tensor instead of over all, or gradients below the limit are scaled.
+// Fails if the norm is computed per tensor instead of over all, or gradients below the limit are
+// scaled.
 TEST(AdamW, ClipsTheGlobalNorm) {
   const auto a = parameter({2}), b = parameter({2});
   AdamW optimizer({a, b});
@@ -99,7 +100,7 @@ TEST(AdamW, ClipsTheGlobalNorm) {
   EXPECT_TRUE(b.grad().equal(before));
 }
 
-// Fails when zero_grad replaces gradients: a captured graph would go on writing to the old ones.
+// Fails if zero_grad() replaces gradients: a captured graph would keep writing to the old ones.
 TEST(AdamW, ZeroGradKeepsAddresses) {
   const auto a = parameter({4});
   AdamW optimizer({a});
@@ -111,7 +112,7 @@ TEST(AdamW, ZeroGradKeepsAddresses) {
   EXPECT_TRUE(a.grad().equal(at::zeros_like(a)));
 }
 
-// Fails when something is missing from the state: a resumed run would leave the path of an unbroken one.
+// Fails if the state is incomplete: a resumed run would diverge from an uninterrupted one.
 TEST(AdamW, StateGoesToAnotherOptimizer) {
   const auto a = parameter({4}), b = parameter({4});
   AdamW first({a}, {.lr = 0.1});
@@ -129,7 +130,7 @@ TEST(AdamW, StateGoesToAnotherOptimizer) {
   EXPECT_TRUE(a.equal(b));
 }
 
-// Fails when a wrong state is taken in part, or the message does not name the tensor.
+// Fails if an invalid state is partially loaded, or the message does not name the tensor.
 TEST(AdamW, RefusesAStateOfAnotherShape) {
   AdamW optimizer({parameter({4}), parameter({2, 3})}), other({parameter({4}), parameter({3, 2})});
   other.state().step.fill_(9);
@@ -143,7 +144,7 @@ TEST(AdamW, RefusesAStateOfAnotherShape) {
   EXPECT_EQ(optimizer.state().step.item<float>(), 0);
 }
 
-// Fails when an option out of range, no parameters or a short mask get through.
+// Fails if an option out of range, an empty parameter list or a mask that is too short is accepted.
 TEST(AdamW, RefusesBadArguments) {
   EXPECT_THROW(AdamW({parameter({1})}, {.lr = -1}), Error);
   EXPECT_THROW(AdamW({parameter({1})}, {.beta2 = 1}), Error);

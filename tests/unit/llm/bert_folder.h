@@ -1,4 +1,4 @@
-// Folders with a small BERT encoder of weights by chance and a WordPiece tokenizer.
+// Folders with a small BERT encoder of random weights and a WordPiece tokenizer.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ inline constexpr const char* kBertTokenizer =
         "model":{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##","max_input_chars_per_word":100,
         "vocab":{"[PAD]":0,"[UNK]":1,"[CLS]":2,"[SEP]":3,"a":4,"b":5,"c":6,"##a":7,"##b":8,"d":9}}})";
 
-/// config.json, tokenizer.json and the weights; `rename` changes each tensor's name.
+/// Writes config.json, tokenizer.json and the weights. `rename` changes each tensor's name.
 inline void write_bert(const TemporaryFolder& folder, std::string (*rename)(const std::string&) = nullptr) {
   folder.write("config.json", kBertConfig);
   folder.write("tokenizer.json", kBertTokenizer);

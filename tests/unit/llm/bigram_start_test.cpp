@@ -25,7 +25,8 @@ ModelConfig config_of(std::int64_t width) {
   return config;
 }
 
-/// Each token is followed by one of the next two tokens, with probability 3/4 by the first of them.
+/// A stream in which each token is followed by one of the next two tokens, by the first with
+/// probability 3/4.
 std::vector<std::uint16_t> chain() {
   std::mt19937 random(1);
   std::vector<std::uint16_t> out = {0};
@@ -36,7 +37,8 @@ std::vector<std::uint16_t> chain() {
   return out;
 }
 
-// Fails if the initial weights do not reproduce the counted probabilities, which is exact at full rank.
+// Fails if the initial weights do not reproduce the counted probabilities, which is exact at full
+// rank.
 TEST(BigramStart, PredictsAsCounted) {
   Model model = Model::create(config_of(16), 3);
   HostRandom random(5);
@@ -48,7 +50,7 @@ TEST(BigramStart, PredictsAsCounted) {
   }
 }
 
-// Fails if a width smaller than the vocabulary is refused, or is worse than uniform predictions.
+// Fails if a width smaller than the vocabulary is rejected, or is worse than uniform predictions.
 TEST(BigramStart, NarrowModelsComeNear) {
   Model model = Model::create(config_of(8), 3);
   HostRandom random(5);

@@ -16,7 +16,8 @@ void write(const std::filesystem::path& path, const char* name, at::IntArrayRef 
   file.commit();
 }
 
-// Fails when the shards of an index are mixed up or a wrong shape is not told with both shapes.
+// Fails if the shards of an index are confused, or the error about a wrong shape lacks either
+// shape.
 TEST(Checkpoint, Shards) {
   const TemporaryFolder folder;
   write(folder / "one.safetensors", "a", {2, 3});
@@ -29,7 +30,7 @@ TEST(Checkpoint, Shards) {
   EXPECT_ERROR(checkpoint.tensor("c", {1}), corrupt, "lacks tensor \"c\"");
 }
 
-// Fails when an index reaches files outside its folder or promises what a shard does not have.
+// Fails if an index may name files outside its folder, or tensors that a shard lacks.
 TEST(Checkpoint, BadIndex) {
   const TemporaryFolder folder;
   write(folder / "one.safetensors", "a", {2});
@@ -43,7 +44,8 @@ TEST(Checkpoint, BadIndex) {
   EXPECT_ERROR(Checkpoint(folder.path()), not_found, "gone.safetensors");
 }
 
-// Fails if integers are accepted as weights, or a tensor's name from a file is printed without escaping.
+// Fails if integers are accepted as weights, or a tensor's name from a file is printed without
+// escaping.
 TEST(Checkpoint, WeightsAreFloats) {
   const TemporaryFolder folder;
   {
@@ -60,7 +62,7 @@ TEST(Checkpoint, WeightsAreFloats) {
   EXPECT_ERROR(checkpoint.floats("a", std::vector<std::int64_t>(1000, 1)), corrupt, "1, ... (1000 numbers)]");
 }
 
-// Fails when a folder without weights gives anything but its name and what was wanted.
+// Fails if the error about a folder without weights lacks its name or the expected files.
 TEST(Checkpoint, NoWeights) {
   const TemporaryFolder folder;
   EXPECT_ERROR(Checkpoint(folder.path()), not_found, "model.safetensors");

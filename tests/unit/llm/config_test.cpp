@@ -16,7 +16,7 @@ ModelConfig read(const TemporaryFolder& folder, const std::string& more) {
   return ModelConfig::read(folder.path());
 }
 
-// Fails when a value that older files leave out gets another default than transformers'.
+// Fails if a value that older files omit gets a different default than in transformers.
 TEST(Config, Defaults) {
   const TemporaryFolder folder;
   const ModelConfig config = read(folder, "");
@@ -30,7 +30,7 @@ TEST(Config, Defaults) {
   EXPECT_TRUE(config.eos_token_ids.empty());
 }
 
-// Fails when new and old ways of writing the rotation are not the same to us.
+// Fails if the old and new formats of the rotary settings are not equivalent.
 TEST(Config, NewAndOldRope) {
   const TemporaryFolder folder;
   const auto now = read(folder, R"(,"rope_parameters":{"rope_type":"llama3","rope_theta":5e5,"factor":8,
@@ -46,7 +46,7 @@ TEST(Config, NewAndOldRope) {
   EXPECT_EQ(read(folder, R"(,"rope_scaling":null,"eos_token_id":[1,2])").eos_token_ids.size(), 2U);
 }
 
-// Fails when to_json leaves something out that read() needs.
+// Fails if to_json() omits something that read() needs.
 TEST(Config, RoundTrip) {
   const TemporaryFolder folder;
   ModelConfig config = read(folder, R"(,"num_key_value_heads":1,"head_dim":6,"tie_word_embeddings":true,"mlp_bias":true,
@@ -57,7 +57,7 @@ TEST(Config, RoundTrip) {
   EXPECT_EQ(again.context_length(), 4096);
 }
 
-// Fails when an unknown model is run as if it were Llama.
+// Fails if an unknown model type runs as Llama.
 TEST(Config, UnsupportedIsNamed) {
   const TemporaryFolder folder;
   EXPECT_ERROR(read(folder, R"(,"architectures":["MistralForCausalLM"])"), unsupported, "MistralForCausalLM");
@@ -68,7 +68,7 @@ TEST(Config, UnsupportedIsNamed) {
   EXPECT_ERROR(ModelConfig::read(folder.path()), unsupported, "gpt_oss");
 }
 
-// Fails when a wrong value is taken, or the message does not name file and key.
+// Fails if an invalid value is accepted, or the message lacks the file or the key.
 TEST(Config, WrongValues) {
   const TemporaryFolder folder;
   EXPECT_ERROR(read(folder, R"(,"head_dim":"four")"), corrupt, "head_dim");

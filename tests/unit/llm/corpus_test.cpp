@@ -8,7 +8,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails when bytes get lost, documents are not ended, or another share than a tenth is held out.
+// Fails if bytes are lost, documents have no end, or the held-out share is not one tenth.
 TEST(Corpus, EveryTenthDocument) {
   const TemporaryFolder folder;
   for (int i = 10; i < 50; ++i)
@@ -18,7 +18,7 @@ TEST(Corpus, EveryTenthDocument) {
   EXPECT_EQ(corpus.held_out_documents, 4);
   EXPECT_EQ(corpus.train_documents, 36);
   EXPECT_EQ(corpus.held_out.size(), 4U * 31);
-  EXPECT_EQ(corpus.held_out[0], 'A' + 5);  // in sorted order, the sixth of each ten
+  EXPECT_EQ(corpus.held_out[0], 'A' + 5);  // in sorted order, the sixth of every ten
   EXPECT_EQ(corpus.held_out[30], kEndOfText);
   EXPECT_EQ(corpus.train.size(), 36U * 31);
   EXPECT_EQ(load_corpus({folder / "d"}, 8).fingerprint, corpus.fingerprint);
@@ -26,7 +26,7 @@ TEST(Corpus, EveryTenthDocument) {
   EXPECT_NE(load_corpus({folder / "d"}, 8).fingerprint, corpus.fingerprint);
 }
 
-// Fails when a single file leaves nothing to hold out, or its text is changed by cutting.
+// Fails if a single file leaves nothing to hold out, or splitting changes its text.
 TEST(Corpus, OneFile) {
   const TemporaryFolder folder;
   std::string text;
@@ -38,7 +38,7 @@ TEST(Corpus, OneFile) {
   EXPECT_LT(corpus.held_out.size(), text.size() / 5);
 }
 
-// Fails when hidden or binary files below a folder become training text.
+// Fails if hidden or binary files in a folder become training text.
 TEST(Corpus, LeavesOutWhatIsNoText) {
   const TemporaryFolder folder;
   folder.write("d/text", std::string(1000, 'a'));
@@ -48,7 +48,7 @@ TEST(Corpus, LeavesOutWhatIsNoText) {
   EXPECT_EQ(corpus.files, 1);
 }
 
-// Fails when missing, unreadable or too little data is not said plainly.
+// Fails if missing, unreadable or insufficient data does not give a clear error.
 TEST(Corpus, Errors) {
   const TemporaryFolder folder;
   EXPECT_ERROR(load_corpus({folder / "none"}, 8), not_found, "none");
@@ -56,7 +56,7 @@ TEST(Corpus, Errors) {
   EXPECT_ERROR(load_corpus({"/proc/self/mem"}, 8), io, "/proc/self/mem");
 }
 
-// Fails when the default text is not found beside the LibTorch that this test runs with.
+// Fails if the default text is not found next to the LibTorch of this test.
 TEST(Corpus, DefaultData) { EXPECT_TRUE(std::filesystem::exists(default_data() / "c10")); }
 
 }  // namespace

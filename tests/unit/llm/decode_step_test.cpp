@@ -23,7 +23,7 @@ ModelConfig small() {
   return config;
 }
 
-/// The second layer is a plain one.
+/// The second layer has no experts.
 ModelConfig with_experts(bool normalize) {
   ModelConfig config = small();
   config.num_layers = 3;
@@ -45,7 +45,7 @@ class DecodeStepTest : public testing::Test {
   at::Tensor forward(ModelState& state, const std::vector<std::int64_t>& ids, KvCache* cache) {
     return llama_forward(state.weights, state.local, state.rope, ids_on_device(state.config, ids, "test"), cache);
   }
-  /// All positions at once in torch's ops: gradients are left to those.
+  /// Computes all positions at once with torch ops, because gradients are enabled.
   at::Tensor plain(ModelState& state, const std::vector<std::int64_t>& ids) {
     const c10::AutoGradMode gradient(true);
     return forward(state, ids, nullptr).detach();
@@ -75,24 +75,25 @@ class DecodeStepTest : public testing::Test {
   c10::AutoGradMode no_gradient_{false};
 };
 
-// Breaks when models of a plain kind silently go the slow way, or the two ways differ.
+// Fails if ordinary models silently use the plain pass, or the two passes differ.
 TEST_F(DecodeStepTest, IsTakenAndEqualsThePlainPass) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
-  ASSERT_FALSE(state.weights.step->asked);  // training builds no op
+  ASSERT_FALSE(state.weights.step->asked);  // training does not build the op
   ASSERT_TRUE(DecodeStep::of(state.weights, state.local));
   KvCache cache(state.local, 1, 40, c10::kFloat);
   std::vector<std::int64_t> ids;
   for (std::int64_t i = 0; i < 18; ++i) ids.push_back(i * 7 % 20);
   EXPECT_TRUE(at::allclose(forward(state, ids, &cache), plain(state, ids), 1e-5,
-                           1e-5));  // more rows than one call for few takes
+                           1e-5));  // more rows than one call for few rows accepts
   for (const std::vector<std::int64_t>& more : {std::vector<std::int64_t>{3}, {5, 6, 7}, {1}}) {
     expect_plain_rows(state, cache, ids, more);
   }
   EXPECT_EQ(cache.length(), 23);
 }
 
-// Breaks when a token takes other experts than in the plain pass, or their shares differ, or a layer without them is missed.
+// Fails if a token uses different experts or shares than in the plain pass, or a layer without
+// experts is wrong.
 TEST_F(DecodeStepTest, ExpertsEqualThePlainPass) {
   for (const bool normalize : {true, false}) {
     SCOPED_TRACE(normalize);
@@ -100,8 +101,8 @@ TEST_F(DecodeStepTest, ExpertsEqualThePlainPass) {
   }
 }
 
-// Fails if an activation forces a model onto the slow path, with or without experts, or the op and torch compute it
-// differently.
+// Fails if an activation forces a model onto the plain pass, with or without experts, or the op and
+// torch compute it differently.
 TEST_F(DecodeStepTest, EveryActivationEqualsThePlainPass) {
   for (const Activation activation :
        {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::relu2, Activation::silu}) {
@@ -113,7 +114,7 @@ TEST_F(DecodeStepTest, EveryActivationEqualsThePlainPass) {
   }
 }
 
-// Breaks when the op keeps a copy of weights that training changes.
+// Fails if the op keeps a copy of weights that training changes.
 TEST_F(DecodeStepTest, SeesChangedWeights) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
@@ -128,7 +129,7 @@ TEST_F(DecodeStepTest, SeesChangedWeights) {
   EXPECT_TRUE(at::allclose(after, plain(state, {3}), 1e-5, 1e-5));
 }
 
-// Breaks when a pass that gradients go through is done by the op, which has none.
+// Fails if the op, which has no gradients, runs a pass that needs them.
 TEST_F(DecodeStepTest, LeavesGradientsToThePlainPass) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
@@ -138,7 +139,8 @@ TEST_F(DecodeStepTest, LeavesGradientsToThePlainPass) {
   EXPECT_TRUE(forward(state, {3}, &cache).requires_grad());
 }
 
-/// New tokens of three sequences, step by step: short prompts, few tokens, and at last a prompt that is too long for the op.
+/// New tokens of three sequences, step by step: short prompts, few tokens, and finally a prompt
+/// that is too long for the op.
 const std::vector<std::vector<std::vector<std::int64_t>>> steps = {
     {{1, 2, 3}, {7}, {4, 5, 6, 7, 8, 9}},
     {{4}, {2, 3}, {10}},
@@ -172,8 +174,8 @@ void expect_segments_as_alone(ModelState& state) {
   }
 }
 
-// Breaks when a sequence's logits depend on which others go through the model in the same passes: a prompt that begins, another
-// one's window, its place in the caches.
+// Fails if a sequence's logits depend on the other sequences in its passes: a new prompt, another
+// window, or the place in the caches.
 TEST_F(DecodeStepTest, SequencesTogetherHaveTheBitsOfEachAlone) {
   ModelConfig windows = small();
   windows.windows = {4, 0};
@@ -187,7 +189,7 @@ TEST_F(DecodeStepTest, SequencesTogetherHaveTheBitsOfEachAlone) {
   }
 }
 
-// Breaks when that is so of float weights alone.
+// Fails like the test above, for integer weights.
 TEST_F(DecodeStepTest, SequencesOfIntegersTogetherHaveTheBitsOfEachAlone) {
   ModelConfig config = small();
   config.hidden_size = 64;
@@ -200,7 +202,7 @@ TEST_F(DecodeStepTest, SequencesOfIntegersTogetherHaveTheBitsOfEachAlone) {
   }
 }
 
-// Breaks when a family with something that the op does not know is taken.
+// Fails if a model with a feature that the op does not support is accepted.
 TEST_F(DecodeStepTest, RefusesWhatTheOpDoesNotKnow) {
   ModelConfig config = small();
   const Model model = Model::create(config, 3);

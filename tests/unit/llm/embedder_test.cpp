@@ -22,7 +22,7 @@ std::string old_name(const std::string& name) {
   return out;
 }
 
-// Fails when padding is seen, or rows are given back in another order than the texts'.
+// Fails if padding affects results, or rows are not in the order of the texts.
 TEST(Embedder, ABatchGivesWhatEachTextGivesAlone) {
   const TemporaryFolder folder;
   write_bert(folder);
@@ -40,7 +40,7 @@ TEST(Embedder, ABatchGivesWhatEachTextGivesAlone) {
   EXPECT_EQ(embedder.embed({}).sizes().vec(), (std::vector<std::int64_t>{0, 12}));
 }
 
-// Fails when the words of a text that is too long reach the model, or its last token is no [SEP].
+// Fails if tokens past the maximum length reach the model, or the last token is not [SEP].
 TEST(Embedder, LongTextsAreCut) {
   const TemporaryFolder folder;
   write_bert(folder);
@@ -58,7 +58,7 @@ TEST(Embedder, LongTextsAreCut) {
   EXPECT_ERROR(Embedder::load(folder.path()), corrupt, "max_seq_length 10 is more than the model's 9 positions");
 }
 
-// Fails when the names of old checkpoints, which the models on the hub have, are not found.
+// Fails if the tensor names of old checkpoints, which models on the hub have, are not found.
 TEST(Embedder, OldNames) {
   const TemporaryFolder now, once;
   write_bert(now);
@@ -66,7 +66,7 @@ TEST(Embedder, OldNames) {
   EXPECT_TRUE(at::equal(Embedder::load(now.path()).embed({"a b"}), Embedder::load(once.path()).embed({"a b"})));
 }
 
-// Fails when the default prompt, the poolings or the normalization of the files is not applied.
+// Fails if the files' default prompt, pooling or normalization is not applied.
 TEST(Embedder, FilesOfSentenceTransformers) {
   const TemporaryFolder folder;
   write_bert(folder);
@@ -85,7 +85,7 @@ TEST(Embedder, FilesOfSentenceTransformers) {
   EXPECT_TRUE(at::allclose(vectors[0].narrow(0, 12, 12), mean.mul(vectors[0][12].div(mean[0])), 1e-4, 1e-5));
 }
 
-// Fails when a wrong input is computed, or its message does not name what is wrong.
+// Fails if an invalid input is accepted, or the message does not name it.
 TEST(Embedder, Errors) {
   const TemporaryFolder folder;
   EXPECT_ERROR(Embedder::load(folder / "none"), not_found, "none is not a folder");

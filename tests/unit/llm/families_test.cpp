@@ -19,7 +19,8 @@ ModelConfig read(const TemporaryFolder& folder, const std::string& type, const s
 
 using Windows = std::vector<std::int64_t>;
 
-// Fails when a family's window is put on other layers than transformers puts it on, or null is taken for its default.
+// Fails if a family's window applies to different layers than in transformers, or null counts as
+// its default.
 TEST(Families, Windows) {
   const TemporaryFolder folder;
   EXPECT_EQ(read(folder, "mistral", "").windows, Windows(3, 4096));
@@ -37,7 +38,8 @@ TEST(Families, Windows) {
   EXPECT_THAT(read(folder, "llama", R"(,"sliding_window":5)").windows, testing::IsEmpty());
 }
 
-// Fails when a layer type that we lack is run as another, or a list of the wrong length is read.
+// Fails if an unsupported layer type runs as another one, or a list of the wrong length is
+// accepted.
 TEST(Families, LayerTypes) {
   const TemporaryFolder folder;
   EXPECT_ERROR(read(folder, "qwen3", R"(,"layer_types":["full_attention","linear_attention","full_attention"])"),
@@ -45,7 +47,7 @@ TEST(Families, LayerTypes) {
   EXPECT_ERROR(read(folder, "qwen3", R"(,"layer_types":["full_attention"])"), corrupt, "layer_types");
 }
 
-// Fails when longrope's factors, which index each rotated pair, are believed without counting them.
+// Fails if the number of longrope's factors, one per rotated pair, is not checked.
 TEST(Families, LongRope) {
   const TemporaryFolder folder;
   const std::string rope = R"(,"original_max_position_embeddings":64,"rope_scaling":{"type":"longrope",)";
@@ -57,7 +59,7 @@ TEST(Families, LongRope) {
   EXPECT_ERROR(read(folder, "llama", R"(,"partial_rotary_factor":0.5)"), unsupported, "partial_rotary_factor");
 }
 
-// Fails when Phi-3's default, which stands above what the rotation's object says, is not transformers'.
+// Fails if Phi-3's default, which overrides the value in `rope_scaling`, differs from transformers.
 TEST(Families, LongRopeOfPhi3WithoutItsLength) {
   const TemporaryFolder folder;
   const std::string factors = R"("short_factor":[1,2],"long_factor":[3,4]})";
@@ -71,7 +73,7 @@ TEST(Families, LongRopeOfPhi3WithoutItsLength) {
             8192);
 }
 
-// Fails when ids that end a chat model's turn, which generation_config.json alone has, are not used, or go unchecked.
+// Fails if end-of-turn ids that only generation_config.json contains are ignored or not checked.
 TEST(Families, GenerationConfig) {
   const TemporaryFolder folder;
   folder.write("generation_config.json", R"({"eos_token_id":[3,4]})");
@@ -82,8 +84,8 @@ TEST(Families, GenerationConfig) {
   EXPECT_ERROR(read(folder, "llama", ""), corrupt, "generation_config.json");
 }
 
-// Fails when a checkpoint that has no ids of its own does not end where transformers' class says, or gets them against its
-// will, or one that its vocabulary lacks.
+// Fails if a checkpoint without these ids does not get the defaults of transformers' class, or gets
+// them although it sets null, or although its vocabulary lacks them.
 TEST(Families, EndOfTextOfTheClass) {
   const TemporaryFolder folder;
   const std::string sizes = R"(,"ffn_dim":16,"word_embed_proj_dim":8)";
@@ -95,7 +97,7 @@ TEST(Families, EndOfTextOfTheClass) {
   EXPECT_THAT(read(folder, "gpt2", R"(,"n_embd":8,"n_layer":1,"n_head":2)").eos_token_ids, testing::IsEmpty());
 }
 
-// Fails when a key that a family does not look at refuses its checkpoints: a Gemma 2's may have both.
+// Fails if a key that a family ignores prevents loading: a Gemma 2 checkpoint may have both.
 TEST(Families, ActivationOfItsOwnKey) {
   const TemporaryFolder folder;
   const std::string gelu = R"(,"hidden_act":"gelu_pytorch_tanh")";
@@ -107,8 +109,8 @@ TEST(Families, ActivationOfItsOwnKey) {
             Activation::gelu_tanh);
 }
 
-// Fails if transformers' name for one of our activations is refused or selects another one, if an unsupported
-// activation is accepted, or if a saved model loses its activation.
+// Fails if transformers' name of a supported activation is rejected or selects another one, an
+// unsupported activation is accepted, or a saved model loses its activation.
 TEST(Families, ActivationNames) {
   const TemporaryFolder folder;
   const std::pair<const char*, Activation> names[] = {
@@ -132,7 +134,7 @@ TEST(Families, ActivationNames) {
   }
 }
 
-// Fails when experts are put into other layers than transformers has them in, or more are chosen than there are.
+// Fails if experts are in different layers than in transformers, or more are chosen than exist.
 TEST(Families, Experts) {
   const TemporaryFolder folder;
   const std::string four = R"(,"num_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":6)";
@@ -144,7 +146,7 @@ TEST(Families, Experts) {
   EXPECT_ERROR(read(folder, "mixtral", R"(,"num_local_experts":2,"num_experts_per_tok":3)"), corrupt, "experts");
 }
 
-// Fails when a Gemma's value that the file leaves out, or has as null, is not transformers'.
+// Fails if a Gemma value that is missing or null in the file differs from transformers.
 TEST(Families, Gemma) {
   const TemporaryFolder folder;
   const auto two = read(folder, "gemma2", R"(,"final_logit_softcapping":null)");
@@ -159,7 +161,8 @@ TEST(Families, Gemma) {
   EXPECT_ERROR(read(folder, "gemma2", R"(,"attn_logit_softcapping":0)"), corrupt, "attn_logit_softcapping");
 }
 
-// Fails when GPT-2's own keys are not read, or what its file leaves out is not as transformers has it.
+// Fails if GPT-2's own keys are not read, or missing ones get different defaults than in
+// transformers.
 TEST(Families, Gpt2) {
   const TemporaryFolder folder;
   const auto gpt2 = [&](const std::string& more) {
@@ -169,7 +172,7 @@ TEST(Families, Gpt2) {
   };
   const ModelConfig plain = gpt2(R"(,"n_inner":null)");
   EXPECT_EQ(plain.intermediate_size, 48);
-  EXPECT_EQ(plain.head_dim, 3);  // odd: nothing is rotated
+  EXPECT_EQ(plain.head_dim, 3);  // odd: no rotation
   EXPECT_EQ(plain.num_kv_heads, 4);
   EXPECT_EQ(plain.max_positions, 1024);
   EXPECT_TRUE(plain.tie_word_embeddings);
@@ -183,7 +186,8 @@ TEST(Families, Gpt2) {
   EXPECT_ERROR(ModelConfig::read(folder.path()), corrupt, "4 heads");
 }
 
-// Fails when an OPT's option is not read: 350m has its norms behind and narrow embeddings, Galactica no biases.
+// Fails if an option of OPT is not read: the 350m model has post-norm and narrow embeddings,
+// Galactica has no biases.
 TEST(Families, Opt) {
   const TemporaryFolder folder;
   const auto plain = read(folder, "opt", R"(,"ffn_dim":12)");
@@ -199,7 +203,7 @@ TEST(Families, Opt) {
   EXPECT_ERROR(read(folder, "opt", ""), corrupt, "ffn_dim");
 }
 
-// Fails when a model is written as a Llama that is none.
+// Fails if a model of another family is saved as Llama.
 TEST(Families, OnlyLlamaIsWritten) {
   const TemporaryFolder folder;
   EXPECT_ERROR(read(folder, "qwen2", "").to_json(), unsupported, "qwen2");

@@ -30,20 +30,21 @@ void expect_same(const at::Tensor& ours, const at::Tensor& theirs, const std::ve
   for (std::size_t i = 0; i < inputs.size(); ++i) EXPECT_TRUE(at::allclose(mine[i], reference[i], 1e-4, 1e-5)) << i;
 }
 
-// Fails when value or gradient of the norm differ from torch's own composition.
+// Fails if the value or gradient of the norm differs from torch's own composition.
 TEST(Functions, RmsNorm) {
   const at::Tensor x = input({2, 3, 8});
   const at::Tensor weight = input({8});
   expect_same(rms_norm(x, weight, 1e-5), at::rms_norm(x, {8}, weight, 1e-5), {x, weight});
 }
 
-// Fails when gate and up are exchanged or a gradient lands in the wrong half.
+// Fails if gate and up are exchanged, or a gradient is in the wrong half.
 TEST(Functions, SwiGlu) {
   const at::Tensor x = input({2, 3, 10});
   expect_same(swiglu(x), at::silu(x.narrow(-1, 0, 5)).mul(x.narrow(-1, 5, 5)), {x});
 }
 
-// Fails when heads are split or rotated wrongly, forward or backward, with fewer key than query heads too.
+// Fails if heads are split or rotated wrongly, forward or backward, also with fewer key heads than
+// query heads.
 TEST(Functions, RotarySplit) {
   const std::int64_t heads = 4, kv_heads = 2, width = 6, time = 3;
   const at::Tensor x = input({2, time, (heads + 2 * kv_heads) * width});

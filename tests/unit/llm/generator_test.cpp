@@ -13,7 +13,8 @@ using Ids = std::vector<std::int64_t>;
 
 const Ids kPrompt = {4, 5, 6, 7, 4, 5, 6};
 
-/// Models whose caches differ: everything seen, windows, and rotations that change as a sequence grows.
+/// Models with different caches: complete, with windows, and with rotations that change as a
+/// sequence grows.
 std::vector<ModelConfig> configs() {
   ModelConfig plain = small_config();
   plain.max_positions = 64;
@@ -35,20 +36,21 @@ GenerateOptions sampled(double temperature, std::int64_t tokens = 40) {
           .sampling = {.temperature = temperature, .top_k = 8, .repetition_penalty = 1.05, .seed = 7}};
 }
 
-// Fails when what is looked up is not what followed the longest match, or more than was asked for.
+// Fails if the result does not follow the longest match, or exceeds the requested length.
 TEST(LookUp, TakesWhatFollowed) {
   EXPECT_EQ(look_up(Ids{1, 2, 3, 9, 8, 7, 1, 2, 3}, 2), (Ids{9, 8}));
-  EXPECT_EQ(look_up(Ids{5, 3, 4, 2, 3, 6, 2, 3}, 2), (Ids{6, 2}));  // two tokens count before one
-  EXPECT_EQ(look_up(Ids{1, 2, 1, 2, 1, 2}, 3), (Ids{1, 2}));        // no more than there is
-  EXPECT_EQ(look_up(Ids{3, 6, 7, 3, 8, 9, 3}, 2), (Ids{8, 9}));     // the latest that enough follow
-  EXPECT_EQ(look_up(Ids{3, 6, 7, 3, 8, 3}, 3), (Ids{6, 7, 3}));     // or else the first
+  EXPECT_EQ(look_up(Ids{5, 3, 4, 2, 3, 6, 2, 3}, 2), (Ids{6, 2}));  // a match of two tokens precedes one of one token
+  EXPECT_EQ(look_up(Ids{1, 2, 1, 2, 1, 2}, 3), (Ids{1, 2}));        // no more than available
+  EXPECT_EQ(look_up(Ids{3, 6, 7, 3, 8, 9, 3}, 2), (Ids{8, 9}));     // the latest match with enough tokens after it
+  EXPECT_EQ(look_up(Ids{3, 6, 7, 3, 8, 3}, 3), (Ids{6, 7, 3}));     // otherwise the first
   EXPECT_EQ(look_up(Ids{1, 2, 3}, 4), Ids());
   EXPECT_EQ(look_up(Ids{1}, 4), Ids());
   EXPECT_EQ(look_up(Ids{1, 1}, 0), Ids());
 }
 
-// Fails when guesses change a token: a row's logits are another's, a wrong guess stays in the cache, a draw is lost, or a
-// rotation changes within a pass. These models' tokens are seldom nearly as likely as each other.
+// Fails if speculation changes a token: logits of another row are used, a rejected token stays in
+// the cache, a random draw is lost, or a rotation changes within a pass. These models' token
+// probabilities are seldom nearly equal.
 TEST(Speculation, DoesNotChangeTheText) {
   std::int64_t accepted = 0;
   for (const ModelConfig& config : configs()) {
@@ -72,7 +74,7 @@ TEST(Speculation, DoesNotChangeTheText) {
   EXPECT_GT(accepted, 100);
 }
 
-// Fails when a draft model's draws are not the model's, so that it does not even guess itself.
+// Fails if a drafter's random draws differ from the model's, so that a model cannot predict itself.
 TEST(Speculation, TheModelGuessesItself) {
   const Model model = Model::create(configs()[0], 3);
   for (const double temperature : {0.0, 1.0}) {
@@ -80,11 +82,13 @@ TEST(Speculation, TheModelGuessesItself) {
     options.speculation = {.tokens = 4, .draft = model};
     const GenerateResult got = generate(model, nullptr, kPrompt, options);
     EXPECT_EQ(got.accepted, got.drafted);
-    EXPECT_EQ(got.drafted, 31);  // of 40 tokens one is the prefill's, and eight passes of five have one of their own
+    EXPECT_EQ(got.drafted,
+              31);  // of 40 tokens, prefill gives 1 and each of eight passes 1 of its own
   }
 }
 
-// Fails when guesses run over the end of the context or of what was asked for, or a stopped answer leaves guesses behind.
+// Fails if speculation exceeds the context or the requested length, or a stopped generation leaves
+// drafted tokens behind.
 TEST(Speculation, KeepsTheLimits) {
   ModelConfig config = configs()[0];
   config.max_positions = 16;
@@ -99,7 +103,7 @@ TEST(Speculation, KeepsTheLimits) {
   EXPECT_ERROR(generate(model, nullptr, kPrompt, options), invalid_argument, "guessed at a time");
 }
 
-// Fails when a draft model with fewer ids, or a smaller context, is asked for what it does not have.
+// Fails if a drafter with fewer ids or a smaller context is used beyond its limits.
 TEST(Speculation, SmallerDraftModel) {
   const Model model = Model::create(configs()[0], 3);
   ModelConfig config = configs()[0];
@@ -115,12 +119,12 @@ TEST(Speculation, SmallerDraftModel) {
       EXPECT_GT(got.drafted, 0);
     }
     if (vocabulary == 7) {
-      EXPECT_EQ(got.drafted, 0);  // the prompt has an id that this draft does not know
+      EXPECT_EQ(got.drafted, 0);  // the prompt contains an id that this drafter lacks
     }
   }
 }
 
-// Fails when a draft model's tokens mean something else and nobody says so.
+// Fails if a drafter with other tokens is accepted silently.
 TEST(Speculation, TokenizersAreCompared) {
   const TemporaryFolder folder;
   std::string text = Tokenizer::bytes_json();
@@ -141,7 +145,7 @@ TEST(Speculation, TokenizersAreCompared) {
                "got \"b\" as token 97, want \"a\"");
 }
 
-// Fails when a kept cache gives another text than a new one, or nothing is kept.
+// Fails if a kept cache gives a different text than a new one, or nothing is kept.
 TEST(Generator, GoesOnWhereItEnded) {
   for (const ModelConfig& config : configs()) {
     SCOPED_TRACE("rope type " + std::to_string(static_cast<int>(config.rope.type)));
@@ -153,7 +157,8 @@ TEST(Generator, GoesOnWhereItEnded) {
       const GenerateResult got = generator.generate(prompt, options);
       EXPECT_EQ(got.ids, generate(model, nullptr, prompt, options).ids) << "turn " << turn;
       const auto size = static_cast<std::int64_t>(prompt.size());
-      // Each turn adds two tokens, and the last answer's last was never computed. Where the rotation changes, all is new.
+      // Each turn adds two tokens, and the last token of a generation is not in the cache. Where
+      // the rotation changes, everything is computed again.
       const bool fixed = config.rope.type == RopeType::standard;
       if (fixed || size <= 20) {
         EXPECT_EQ(got.cached_tokens, turn == 0 ? 0 : size - 3);
@@ -161,7 +166,7 @@ TEST(Generator, GoesOnWhereItEnded) {
       prompt.insert(prompt.end(), got.ids.begin(), got.ids.end());
       prompt.insert(prompt.end(), {2, 3});
     }
-    // Another beginning, and then the same prompt once more.
+    // Another prompt, then the same prompt once more.
     const Ids changed = {4, 5, 9, 9};
     EXPECT_EQ(generator.generate(changed, sampled(0, 4)).ids, generate(model, nullptr, changed, sampled(0, 4)).ids);
     const GenerateResult again = generator.generate(changed, sampled(0, 4));
@@ -181,7 +186,8 @@ struct Collected {
   }
 };
 
-// Fails when a sequence of a batch sees another, draws another's numbers, or is told in another place.
+// Fails if a sequence of a batch affects another one, uses another's random numbers, or is reported
+// for the wrong prompt.
 TEST(Batch, IsWhatOneByOneGives) {
   const std::vector<Ids> prompts = {{1, 2, 3, 4, 5, 6, 7, 8, 9}, {1}, kPrompt, {3, 3}, {19, 0, 5}, {2}};
   for (const ModelConfig& config : configs()) {
@@ -204,7 +210,8 @@ TEST(Batch, IsWhatOneByOneGives) {
   }
 }
 
-// Fails when one prompt's fault is another's, or a fault of the options is a prompt's.
+// Fails if one prompt's error affects another, or an invalid option is reported as a prompt's
+// error.
 TEST(Batch, FaultsAreAPromptsOwn) {
   const Model model = Model::create(small_config(), 3);
   const std::vector<Ids> prompts = {{1, 2}, Ids(40, 1), {}, {20}, {3, 4}};
@@ -225,7 +232,7 @@ TEST(Batch, FaultsAreAPromptsOwn) {
   EXPECT_ERROR(generate_batch(model, nullptr, prompts, sampled(0), 0, got.take()), invalid_argument, "batch-size");
 }
 
-// Fails when a wish to stop loses what was finished, or goes on.
+// Fails if a stop request loses finished results, or generation continues.
 TEST(Batch, StopsAndKeepsWhatIsFinished) {
   const Model model = Model::create(small_config(), 3);
   const std::vector<Ids> prompts = {Ids(15, 1), {1, 2}, {3}, {4}};

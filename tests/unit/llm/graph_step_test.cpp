@@ -30,7 +30,8 @@ ModelConfig small() {
   return config;
 }
 
-/// Each test on each accelerator of this machine that has graphs and whose memory the tests may read or copy.
+/// Runs each test on each available accelerator that has graphs and whose memory tests can read or
+/// copy.
 class GraphStepTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -42,7 +43,7 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
 
   static at::Tensor host(const at::Tensor& tensor) { return tensor.to(c10::Device(c10::kCPU), c10::kFloat); }
 
-  /// Device logits of the next ids, by the graph or op by op.
+  /// Logits of the next ids on the device, with the graph or op by op.
   static at::Tensor forward(ModelState& state, std::int64_t id, KvCache* cache, const char* way = "graph") {
     return forward(state, std::vector<std::int64_t>{id}, cache, way);
   }
@@ -58,7 +59,8 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
     return out;
   }
 
-  /// A prompt, then single tokens by both ways; all logits must agree. What was never written is not a number.
+  /// Runs a prompt, then single tokens with and without the graph, and expects equal logits. Memory
+  /// that was never written contains NaN.
   static void compare(const ModelConfig& config, std::int64_t prompt, std::int64_t steps, std::int64_t captures,
                       std::int64_t replays, const std::function<void(ModelState&)>& prepare = {},
                       double tolerance = 1e-4) {
@@ -86,7 +88,7 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
     EXPECT_EQ(plain.graph_step().captures(), 0);
   }
 
-  /// No numbers at these positions.
+  /// Fills these positions with NaN.
   static void spoil(const KvCache& cache, std::int64_t begin, std::int64_t end) {
     for (const auto* layers : {&cache.keys(), &cache.values()}) {
       for (const at::Tensor& layer : *layers) {
@@ -101,11 +103,12 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(On, GraphStepTest, testing::Values("cpu", "sim"),
                          [](const auto& each) { return std::string(each.param); });
 
-// Breaks when positions, keys or logits of one step are another's, what lies behind the sequence is seen, or a longer reach is not captured.
+// Fails if positions, keys or logits belong to another step, memory past the sequence is read, or a
+// larger reach is not captured.
 TEST_P(GraphStepTest, EqualsThePlainPassOverReaches) { compare(small(), 250, 300, 3, 297); }
 
-// Breaks when a window is not the last positions, where its keys are gathered and where the others are masked, shorter and longer than the
-// sequence, or has not its own rotation.
+// Fails if a window is not the last positions, whether its keys are gathered or the others masked,
+// shorter or longer than the sequence. Also fails if its own rotation is not used.
 TEST_P(GraphStepTest, Windows) {
   ModelConfig config = small();
   config.windows = {3, 10};
@@ -115,7 +118,7 @@ TEST_P(GraphStepTest, Windows) {
   compare(config, 190, 30, 1, 29);
 }
 
-// Breaks when the launches of a replay are the plain pass's: then it is no replay.
+// Fails if a replay launches as many ops as the plain pass.
 TEST_P(GraphStepTest, LaunchesFewOps) {
   static thread_local int ops;
   const Model model = Model::create(small(), 3);
@@ -135,14 +138,15 @@ TEST_P(GraphStepTest, LaunchesFewOps) {
     return ops;
   };
   EXPECT_GT(count("plain"), 60);
-  // Where nothing is launched, a replay calls kernels through the dispatcher.
+  // On synchronous devices, a replay calls kernels through the dispatcher.
   if (!get_accelerator().is_synchronized_device()) {
     EXPECT_LT(count("graph"), 20);
   }
-  EXPECT_FALSE(state.weights.step->asked);  // no op was built to be left alone
+  EXPECT_FALSE(state.weights.step->asked);  // the op is not built if it is not used
 }
 
-// Breaks when a family's own step takes the position from the host, which a replay does not change, or cannot be captured.
+// Fails if a family's step takes the position from the host, which a replay cannot change, or
+// cannot be captured.
 TEST_P(GraphStepTest, Families) {
   ModelConfig gemma = small();
   gemma.norm_plus_one = gemma.norms_after = gemma.query_key_norm = true;
@@ -167,7 +171,8 @@ TEST_P(GraphStepTest, Families) {
   compare(phi, 5, 20, 1, 19);
 }
 
-// Breaks when tables for short sequences turn long ones, or angles that change with each position are captured.
+// Fails if the tables of short sequences rotate long ones, or angles that change at each position
+// are captured.
 TEST_P(GraphStepTest, Rotations) {
   ModelConfig longrope = small();
   longrope.rope = {
@@ -182,7 +187,7 @@ TEST_P(GraphStepTest, Rotations) {
   EXPECT_FALSE(GraphStep::takes(model.state()->weights, dynamic, 16));
 }
 
-// Breaks when the mask, the rows of the tables or the logits have another type than the weights.
+// Fails if the mask, the table rows or the logits have a different type than the weights.
 TEST_P(GraphStepTest, HalfPrecision) {
   const auto narrow = [](ModelState& state) {
     each_parameter(state.weights, [](const std::string&, at::Tensor& tensor) { tensor = tensor.to(c10::kBFloat16); });
@@ -192,7 +197,7 @@ TEST_P(GraphStepTest, HalfPrecision) {
   compare(config, 8, 20, 1, 19, narrow, 0.06);
 }
 
-// Breaks when integer matrices' products are frozen, or cannot be captured.
+// Fails if products with integer matrices are frozen in the graph, or cannot be captured.
 TEST_P(GraphStepTest, Integers) {
   ModelConfig config = small();
   config.hidden_size = config.intermediate_size = 32;
@@ -207,11 +212,12 @@ TEST_P(GraphStepTest, Integers) {
   };
   const Model model = Model::create(config, 3);
   quantized(*model.state());
-  const bool taken = GraphStep::takes(model.state()->weights, config, 5);  // not in host memory without the op
+  const bool taken = GraphStep::takes(model.state()->weights, config, 5);  // false in host memory without the op
   compare(config, 5, 20, taken ? 1 : 0, taken ? 19 : 0, quantized, 2e-3);
 }
 
-// Breaks when forgotten positions are seen again, or what they held spoils what is masked; or a shorter sequence's graph is made again.
+// Fails if truncated positions are visible again, their contents affect masked results, or the
+// graph of a shorter sequence is captured again.
 TEST_P(GraphStepTest, Truncation) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
@@ -227,12 +233,12 @@ TEST_P(GraphStepTest, Truncation) {
     ASSERT_TRUE(at::allclose(host(got), host(forward(state, i, &plain, "plain")), 1e-4, 1e-4)) << i;
   }
   EXPECT_EQ(cache.graph_step().captures(), 2);
-  // Several tokens at once go their way between replays.
+  // A pass over several tokens may run between replays.
   for (KvCache* each : {&cache, &plain}) forward(state, {4, 5, 6}, each);
   EXPECT_TRUE(at::allclose(host(forward(state, 7, &cache)), host(forward(state, 7, &plain, "plain")), 1e-4, 1e-4));
 }
 
-// Breaks when a graph goes on with the memory that a cache had before it grew.
+// Fails if a graph keeps using a cache's memory from before it grew.
 TEST_P(GraphStepTest, Reserve) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
@@ -251,7 +257,7 @@ TEST_P(GraphStepTest, Reserve) {
   EXPECT_EQ(cache.graph_step().replays(), 6);
 }
 
-// Breaks when a graph's weights are copies of those that training changes, or another model's cache takes its graphs.
+// Fails if a graph uses copies of weights that training changes, or another model's graph.
 TEST_P(GraphStepTest, WeightsAreTheModels) {
   const Model model = Model::create(small(), 3), other = Model::create(small(), 4);
   KvCache cache(model.config(), 1, 12, c10::kFloat);
@@ -268,7 +274,7 @@ TEST_P(GraphStepTest, WeightsAreTheModels) {
   EXPECT_TRUE(at::allclose(third(other, "graph"), third(other, "plain"), 1e-4, 1e-4));
 }
 
-// Breaks when experts, which are chosen over the host, are tried, or gradients are lost to a replay.
+// Fails if experts, whose choice needs the host, are captured, or a replay loses gradients.
 TEST_P(GraphStepTest, LeavesTheRestToThePlainPass) {
   ModelConfig experts = small();
   experts.num_experts = 4;
@@ -286,7 +292,8 @@ TEST_P(GraphStepTest, LeavesTheRestToThePlainPass) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-// Breaks when a capture that fails ends the generation or leaves the thread capturing, is tried with each token, or is not told.
+// Fails if a failed capture ends the generation, leaves the thread capturing, is retried at each
+// token, or is not reported.
 TEST_P(GraphStepTest, FailedCaptureIsToldOnce) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
@@ -302,7 +309,7 @@ TEST_P(GraphStepTest, FailedCaptureIsToldOnce) {
   };
   testing::internal::CaptureStderr();
   ASSERT_TRUE(GraphStep::takes(state.weights, state.local, 0));
-  EXPECT_TRUE(run());  // once as usual
+  EXPECT_TRUE(run());  // the first call runs normally
   EXPECT_FALSE(run());
   EXPECT_EQ(passes, 2);
   EXPECT_FALSE(get_accelerator().is_current_stream_capturing());
@@ -314,7 +321,7 @@ TEST_P(GraphStepTest, FailedCaptureIsToldOnce) {
   EXPECT_TRUE(at::allclose(host(got), host(forward(state, 3, nullptr)), 1e-4, 1e-4));
 }
 
-// Breaks when work that fails is taken for a graph that is not there: the error would be lost, and the sequence with it.
+// Fails if failing work counts as missing graph support: the error and the sequence would be lost.
 TEST_P(GraphStepTest, FailedWorkIsAnError) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
@@ -325,10 +332,10 @@ TEST_P(GraphStepTest, FailedWorkIsAnError) {
   };
   const auto fails = [](NextToken&, const at::Tensor& id) { return id.view({7}); };
   EXPECT_THROW(run(fails), std::exception);
-  EXPECT_THROW(run(fails), std::exception);  // it was no warm-up
+  EXPECT_THROW(run(fails), std::exception);  // the failed call did not count as the warm-up
   EXPECT_TRUE(GraphStep::takes(state.weights, state.local, 0));
   if (get_accelerator().is_synchronized_device()) return;
-  // What fails between first token and capture is known only when somebody waits.
+  // A failure between the first token and the capture becomes known only at the next wait.
   const auto works = [](NextToken&, const at::Tensor& id) { return id.to(c10::kFloat); };
   EXPECT_TRUE(run(works));
   const at::Tensor rows = at::zeros({3}, state.weights.embedding.options());
@@ -339,7 +346,7 @@ TEST_P(GraphStepTest, FailedWorkIsAnError) {
   EXPECT_EQ(cache.graph_step().replays(), 1);
 }
 
-// Breaks when each of a long sequence's tokens may have a graph of its own, or one does not reach its token.
+// Fails if a long sequence needs a graph for each token, or a graph does not reach its token.
 TEST(GraphStep, Reaches) {
   EXPECT_EQ(GraphStep::reach_of(1, 1000), 256);
   EXPECT_EQ(GraphStep::reach_of(256, 1000), 256);
@@ -357,7 +364,7 @@ TEST(GraphStep, Reaches) {
   EXPECT_LT(different, 64);
 }
 
-// Breaks when a misspelt way is another one without a word.
+// Fails if a misspelled value is accepted silently.
 TEST(GraphStep, WaysAreNamed) {
   for (const auto& [name, way] : {std::pair("auto", DecodeWay::automatic), std::pair("graph", DecodeWay::graph),
                                   std::pair("plain", DecodeWay::plain), std::pair("", DecodeWay::automatic)}) {

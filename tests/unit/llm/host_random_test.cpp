@@ -11,7 +11,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails when a saved state does not continue all kinds of draws.
+// Fails if a saved state does not continue all kinds of draws.
 TEST(HostRandom, StateContinues) {
   HostRandom first(7);
   at::Tensor values = at::empty({5});
@@ -27,7 +27,7 @@ TEST(HostRandom, StateContinues) {
   EXPECT_ERROR(second.set_state(at::empty({3}, at::TensorOptions().dtype(c10::kByte))), corrupt, "state");
 }
 
-// Fails when numbers are out of range or some never come.
+// Fails if numbers are out of range, or some never occur.
 TEST(HostRandom, Ranges) {
   HostRandom random(1);
   std::set<std::int64_t> seen;
@@ -40,7 +40,7 @@ TEST(HostRandom, Ranges) {
   EXPECT_EQ(seen, (std::set<std::int64_t>{0, 1, 2, 3, 4, 5, 6}));
 }
 
-// Fails when dropout changes the expected value.
+// Fails if dropout changes the expected value.
 TEST(HostRandom, DropoutMaskKeepsTheMean) {
   HostRandom random(1);
   const at::Tensor mask = random.dropout_mask({200, 200}, 0.25);

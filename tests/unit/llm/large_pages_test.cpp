@@ -9,7 +9,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails when tensors overlap, are not aligned, or lose their memory with what made them.
+// Fails if tensors overlap, are not aligned, or lose their memory when its creator is destroyed.
 TEST(LargePages, TensorsSideBySide) {
   std::vector<at::Tensor> tensors;
   {

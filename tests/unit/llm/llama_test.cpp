@@ -13,7 +13,7 @@
 namespace anyaccel::llm {
 namespace {
 
-/// One with a window in its upper layer.
+/// A model with a window in its second layer.
 ModelConfig windowed() {
   ModelConfig config = small_config();
   config.max_positions = 64;
@@ -31,7 +31,7 @@ struct Llama : testing::Test {
   Model model = Model::create(windowed(), 1);
 };
 
-// Fails when positions that were forgotten are still seen, or those in front of them are not, with a window too.
+// Fails if truncated positions are still visible, or earlier ones are not, also with a window.
 TEST_F(Llama, TruncatedCacheGoesOnAsAnotherSequence) {
   KvCache kept = cache(12);
   forward({1, 2, 3, 4, 5, 6, 7, 8}, &kept);
@@ -45,7 +45,7 @@ TEST_F(Llama, TruncatedCacheGoesOnAsAnotherSequence) {
   EXPECT_TRUE(at::equal(forward({1, 2, 3}, &kept), forward({1, 2, 3}, &fresh)));
 }
 
-// Fails when a cache that grows loses what it held.
+// Fails if a growing cache loses its contents.
 TEST_F(Llama, LargerCacheKeepsItsPositions) {
   KvCache small = cache(4);
   KvCache large = cache(8);
@@ -57,7 +57,7 @@ TEST_F(Llama, LargerCacheKeepsItsPositions) {
   EXPECT_TRUE(at::equal(forward({5, 6, 7, 8}, &small), forward({5, 6, 7, 8}, &large)));
 }
 
-// Fails when a sequence of a pass sees another, or has another's positions or window.
+// Fails if a sequence of a pass attends to another one, or uses another's positions or window.
 TEST_F(Llama, SegmentsAreSequencesOfTheirOwn) {
   const std::vector<std::vector<std::int64_t>> first = {{1, 2, 3, 4, 5, 6}, {7}, {8, 9, 10}};
   const std::vector<std::vector<std::int64_t>> then = {{11}, {12, 13}, {14}};

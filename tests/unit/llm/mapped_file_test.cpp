@@ -16,7 +16,7 @@
 namespace anyaccel::llm {
 namespace {
 
-/// The flags that the system has for the mapping which holds `address`; "" where it says none.
+/// The kernel's flags of the mapping that contains `address`, or "" if it reports none.
 std::string flags_of(const void* address) {
   std::ifstream maps("/proc/self/smaps");
   const auto wanted = reinterpret_cast<std::uintptr_t>(address);
@@ -31,7 +31,7 @@ std::string flags_of(const void* address) {
   return "";
 }
 
-// Fails when a file's bytes are not those in memory, or a write into them reaches the file.
+// Fails if the mapped bytes differ from the file's, or a write to them reaches the file.
 TEST(MappedFile, HasTheFilesBytes) {
   const TemporaryFolder folder;
   folder.write("file", "some bytes");
@@ -43,7 +43,7 @@ TEST(MappedFile, HasTheFilesBytes) {
   EXPECT_EQ(again.get(), 's');
 }
 
-// Fails when large pages are not asked for: weights are then read slower.
+// Fails if large pages are not requested: reading weights is then slower.
 TEST(MappedFile, AsksForLargePages) {
   if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) GTEST_SKIP() << "this system has no large pages";
   const TemporaryFolder folder;
@@ -54,14 +54,14 @@ TEST(MappedFile, AsksForLargePages) {
   EXPECT_NE(flags.find(" hg "), std::string::npos) << flags;
 }
 
-// Fails when an empty file is taken for one that cannot be mapped, or the reason of a failure is not told.
+// Fails if an empty file counts as one that cannot be mapped, or an error lacks its reason.
 TEST(MappedFile, WhatCannotBeMapped) {
   const TemporaryFolder folder;
   folder.write("empty", "");
   EXPECT_EQ(MappedFile::open(folder.path() / "empty")->size(), 0U);
   EXPECT_ERROR(MappedFile::open(folder.path() / "none"), not_found, "No such file");
   EXPECT_ERROR(MappedFile::open(folder.path()), io, "Is a directory");
-  ::alarm(20);  // opening a FIFO blocks until there is a writer
+  ::alarm(20);  // opening a FIFO blocks until it has a writer
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
   EXPECT_ERROR(MappedFile::open(folder / "fifo"), io, "a FIFO");
   EXPECT_ERROR(MappedFile::open("/dev/zero"), io, "a character device");

@@ -18,7 +18,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails when saving loses a tensor or changes a value.
+// Fails if saving loses a tensor or changes a value.
 TEST(Model, SaveAndLoad) {
   const TemporaryFolder folder;
   const Model model = Model::create(small_config(), 1);
@@ -27,8 +27,8 @@ TEST(Model, SaveAndLoad) {
   EXPECT_EQ(model.parameter_count(), 2 * 20 * 16 + 16 + 2 * (16 * (16 + 16 + 16) + 3 * 16 * 24 + 32));
 }
 
-// Fails when weights that a file has as they are needed are copied, or those that it has otherwise are not, or when what a program
-// does to a loaded model reaches the file.
+// Fails if weights are copied although the file stores them in the required form, or not copied
+// although it does not. Also fails if changes to a loaded model reach the file.
 TEST(Model, UsesWeightsWhereTheyAreMapped) {
   const TemporaryFolder folder;
   const Model model = Model::create(small_config(), 1);
@@ -49,13 +49,14 @@ TEST(Model, UsesWeightsWhereTheyAreMapped) {
   weights.embedding.zero_();
   EXPECT_FALSE(at::equal(same.logits({1, 2, 3}), model.logits({1, 2, 3})));
   EXPECT_TRUE(at::equal(Model::load(folder.path()).logits({1, 2, 3}), model.logits({1, 2, 3})));
-  // Another type is made of the file's.
+  // Another type requires copies.
   const Model narrow = Model::load(folder.path(), c10::kBFloat16);
   EXPECT_TRUE(narrow.state()->weights.layers[0].qkv_parts.empty());
   EXPECT_TRUE(at::allclose(narrow.logits({1, 2, 3}), model.logits({1, 2, 3}), 0.1, 0.1));
 }
 
-// Fails when the way without gradients, which may be an op's, gives a prompt other logits than the plain one: of any length.
+// Fails if the pass without gradients, which may use an op, gives different logits than the plain
+// pass for a prompt of any length.
 TEST(Model, PromptsOfEveryLength) {
   ModelConfig config = small_config();
   config.max_positions = 700;
@@ -71,7 +72,8 @@ TEST(Model, PromptsOfEveryLength) {
   }
 }
 
-// Fails when sizes that the weights do not have ask for memory before they are compared.
+// Fails if memory is allocated for sizes in the configuration before they are compared with the
+// weights.
 TEST(Model, WrongSizesAreNamedBeforeMemoryIsTaken) {
   const TemporaryFolder folder;
   Model::create(small_config(), 1).save(folder.path());
@@ -83,13 +85,13 @@ TEST(Model, WrongSizesAreNamedBeforeMemoryIsTaken) {
   EXPECT_ERROR(Model::load(folder.path()), corrupt, "model.embed_tokens.weight");
 }
 
-// Fails when a later token changes what came before it.
+// Fails if a later token affects an earlier position.
 TEST(Model, IsCausal) {
   const Model model = Model::create(small_config(), 1);
   EXPECT_TRUE(at::allclose(model.logits({4, 5, 6, 7}).narrow(0, 0, 3), model.logits({4, 5, 6}), 1e-5, 1e-6));
 }
 
-// Fails when the key-value cache gives other tokens than computing everything anew.
+// Fails if generation with the KV cache gives different tokens than without it.
 TEST(Model, CacheIsExact) {
   const Model model = Model::create(small_config(), 3);
   std::vector<std::int64_t> ids = {4, 5, 6};
@@ -102,7 +104,7 @@ TEST(Model, CacheIsExact) {
   EXPECT_EQ(result.ids.size(), 8U);
 }
 
-// Fails when generation runs over the end of the context, or a wrong prompt is computed.
+// Fails if generation exceeds the context, or an invalid prompt is accepted.
 TEST(Model, Limits) {
   const Model model = Model::create(small_config(), 3);
   const auto result = generate(model, nullptr, std::vector<std::int64_t>(14, 1), {.max_new_tokens = 8});
@@ -113,7 +115,7 @@ TEST(Model, Limits) {
   EXPECT_ERROR(model.logits({}), invalid_argument, "empty");
 }
 
-// Fails when the same seed gives other weights.
+// Fails if the same seed gives other weights.
 TEST(Model, SeedDecides) {
   EXPECT_TRUE(at::equal(Model::create(small_config(), 1).logits({1}), Model::create(small_config(), 1).logits({1})));
   EXPECT_FALSE(at::equal(Model::create(small_config(), 1).logits({1}), Model::create(small_config(), 2).logits({1})));

@@ -33,7 +33,8 @@ using torch::Tensor;
 
 constexpr std::int64_t kWide = 24, kHead = 4, kTokens = 17;
 
-/// As a program writes its own: attention with fused query, key and value, a norm, a gated feed-forward part, a tied head.
+/// A program's own module: attention with a fused query, key and value matrix, a norm, a gated
+/// feed-forward network and a tied head.
 struct BlockImpl : torch::nn::Module {
   BlockImpl() {
     register_module("tokens", tokens);
@@ -64,7 +65,8 @@ struct BlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-/// The part that a rank has, of a whole value or gradient: rows or columns as the plan says, a fused weight's by parts.
+/// A rank's part of a whole value or gradient: rows or columns as the plan says, for each part of a
+/// fused weight.
 Tensor part_of(const Tensor& whole, const Tensor& local, int fused, int rank, int ranks, std::int64_t unit) {
   for (std::int64_t dim = 0; dim < whole.dim(); ++dim) {
     if (whole.size(dim) == local.size(dim)) continue;
@@ -84,7 +86,7 @@ void expect_near(const Tensor& got, const Tensor& want, const std::string& what,
   EXPECT_LT((got - want).abs().max().item<double>(), limit) << what;
 }
 
-/// Forward, gradients and a step of a sharded module beside the same one whole.
+/// Compares the forward pass, gradients and a step of a sharded module with those of the whole one.
 template <typename Holder, typename Input, typename Facts>
 void compare(const Input& host_input, const ModuleParallelOptions& options, const Facts& facts) {
   const auto device = get_accelerator().torch_device();
@@ -129,8 +131,9 @@ void compare(const Input& host_input, const ModuleParallelOptions& options, cons
 
 using Facts = std::pair<int, std::int64_t>;
 
-// Fails when a sum of ranks is left out or made twice in either direction, a bias is added on every rank, a fused weight is cut across its
-// parts, heads are cut, ids of other ranks' rows or the padding's are taken, or an optimizer, clone() or to() loses the mark.
+// Fails if an all-reduce is missing or repeated in either direction, every rank adds a bias, or a
+// fused weight or a head is cut wrongly. Also fails if a rank uses ids of other ranks' rows or the
+// padding's, or an optimizer, clone() or to() loses the shard information.
 TEST(ModuleParallel, OwnModule) {
   for (const int ranks : {2, 3, 4}) {
     for (const int status : test::in_processes(ranks, [](int) {
@@ -159,9 +162,10 @@ struct StackImpl : torch::nn::Module {
 };
 TORCH_MODULE(Stack);
 
-// Fails when torch's own layers, in containers whose forward is not ours, miss an exchange; in two dimensions (a fused product) too.
+// Fails if an exchange is missing for torch's own layers in containers, also for two-dimensional
+// inputs (a fused product).
 TEST(ModuleParallel, StockModulesByRules) {
-  const auto names = registered_backends();  // a build may have no simulator
+  const auto names = registered_backends();  // a build may lack the simulator
   for (const auto& [accelerator, ranks] : {std::pair("cpu", 2), std::pair("cpu", 3), std::pair("sim", 2)}) {
     if (std::find(names.begin(), names.end(), accelerator) == names.end()) continue;
     const test::ScopedEnv devices("SIM_DEVICES", "2");
@@ -176,7 +180,7 @@ TEST(ModuleParallel, StockModulesByRules) {
   }
 }
 
-// Fails when what is derived from names and sizes changes, or a rule that cannot be followed is.
+// Fails if the plan derived from names and sizes changes, or an impossible rule is accepted.
 TEST(ModuleParallel, Plan) {
   const Block block;
   std::map<std::string, ModuleShard> plan;
@@ -188,7 +192,7 @@ TEST(ModuleParallel, Plan) {
   EXPECT_EQ(plan["mlp.down_proj"].local, (Sizes{kWide, 4}));
   EXPECT_EQ(plan["score"].style, ModuleStyle::gathered);
   EXPECT_EQ(plan["tokens"].local, (Sizes{6, kWide}));
-  // Without a head's width attention is not to be cut.
+  // Without a head dimension, attention cannot be split.
   for (const ModuleShard& shard : module_plan(*block, 0, 3)) {
     if (!shard.name.starts_with("attention")) continue;
     EXPECT_EQ(shard.style, ModuleStyle::gathered) << shard.name;

@@ -9,7 +9,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails when probabilities of an order-3 context do not sum to one or do not follow the counts.
+// Fails if probabilities of an order-3 context do not sum to one, or do not follow the counts.
 TEST(Ngram, IsADistribution) {
   const std::vector<std::uint16_t> train = {1, 2, 3, 1, 2, 3, 1, 2, 4, 7, 7, 7};
   const NgramModel model(train);
@@ -18,20 +18,20 @@ TEST(Ngram, IsADistribution) {
     for (std::uint16_t token = 0; token < kByteVocabulary; ++token) sum += model.probability(second, first, token);
     EXPECT_NEAR(sum, 1.0, 1e-12);
   }
-  // After (1, 2): 3 twice, 4 once, of 3 occurrences and 2 kinds.
+  // After (1, 2): 3 twice and 4 once, that is 3 occurrences of 2 kinds.
   EXPECT_GT(model.probability(1, 2, 3), 2.0 / 5);
   EXPECT_GT(model.probability(1, 2, 3), model.probability(1, 2, 4));
   EXPECT_GT(model.probability(1, 2, 4), model.probability(1, 2, 5));
 }
 
-// Fails when the entropy counts other tokens than the predicted ones.
+// Fails if the entropy counts different tokens than the predicted ones.
 TEST(Ngram, UnigramEntropy) {
   const std::vector<std::uint16_t> stream = {9, 1, 2, 1, 2, 5};
   const std::vector<Window> windows = {{0, 5}};
   EXPECT_NEAR(unigram_entropy(stream, windows), std::log(2.0), 1e-12);
 }
 
-// Fails when windows overlap the end, or do not reach it.
+// Fails if windows exceed the end, or do not reach it.
 TEST(Ngram, SpreadWindows) {
   const auto windows = spread_windows(100, 10, 4);
   ASSERT_EQ(windows.size(), 4U);
@@ -41,7 +41,7 @@ TEST(Ngram, SpreadWindows) {
   EXPECT_TRUE(spread_windows(9, 10, 4).empty());
 }
 
-// Fails when text that repeats itself is not predicted, or context before a window is ignored.
+// Fails if repetitive text is not predicted, or the context before a window is ignored.
 TEST(Ngram, Loss) {
   std::vector<std::uint16_t> stream;
   for (int i = 0; i < 3000; ++i) stream.push_back(static_cast<std::uint16_t>(i % 3));

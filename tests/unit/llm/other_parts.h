@@ -1,4 +1,5 @@
-// Finds reads of what only other ranks have: such pages of a mapped file are taken from this process, so that a read of them ends it.
+// Detects reads of other ranks' parts: their pages of a mapped file are made inaccessible, so that
+// a read ends the process.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +14,8 @@
 
 namespace anyaccel::llm {
 
-/// Takes every page that lies wholly in a mapped tensor, but outside `own` of its dimension `dim`. Returns how many.
+/// Makes every page inaccessible that lies entirely in a mapped tensor but outside `own` of
+/// dimension `dim`. Returns the number of pages.
 inline std::size_t forbid_other_parts(const at::Tensor& whole, std::size_t dim, const std::vector<Slice>& own) {
   constexpr std::uintptr_t kPage = 4096;
   const auto first = reinterpret_cast<std::uintptr_t>(whole.const_data_ptr());

@@ -20,14 +20,14 @@ ModelConfig grouped(std::int64_t heads, std::int64_t kv_heads) {
   return config;
 }
 
-// Fails when parts overlap, leave a gap, or differ by more than one.
+// Fails if parts overlap, leave a gap, or differ by more than one.
 TEST(ParallelPlan, BalancedPartsAreTheWhole) {
   EXPECT_EQ(balanced(10, 0, 3), (Slice{0, 4}));
   EXPECT_EQ(balanced(10, 1, 3), (Slice{4, 3}));
   EXPECT_EQ(balanced(10, 2, 3), (Slice{7, 3}));
 }
 
-// Fails when a query head is lost or done twice, or is apart from its key head.
+// Fails if a query head is lost or repeated, or is on a different rank than its key head.
 TEST(ParallelPlan, EveryQueryHeadOnceWithItsKey) {
   for (const auto& [heads, kv] :
        {std::pair{8, 8}, std::pair{8, 2}, std::pair{12, 3}, std::pair{9, 3}, std::pair{14, 2}, std::pair{4, 1}}) {
@@ -47,13 +47,14 @@ TEST(ParallelPlan, EveryQueryHeadOnceWithItsKey) {
   }
 }
 
-// Fails when whole groups are dealt where cut ones leave the rank with most less to do, or where they do not, or a rank with cut groups
-// is not told which key head a query head belongs to.
+// Fails if groups of heads are split although that does not reduce the largest share, or not split
+// although it does. Also fails if a rank with split groups does not know the key head of a query
+// head.
 TEST(ParallelPlan, GroupsAreCutWhereThatIsLess) {
   EXPECT_EQ(share_heads(9, 3, 0, 2).query, (Slice{0, 5}));
   EXPECT_EQ(share_heads(9, 3, 1, 2).query, (Slice{5, 4}));
   EXPECT_EQ(share_heads(9, 3, 1, 2).key, (Slice{1, 2}));
-  EXPECT_EQ(share_heads(32, 8, 1, 3).query, (Slice{12, 12}));  // 11 with 4 key heads are no less than 12 with 3
+  EXPECT_EQ(share_heads(32, 8, 1, 3).query, (Slice{12, 12}));  // 11 with 4 key heads cost no less than 12 with 3
   const std::vector<TensorShape> shapes = {{"model.layers.0.self_attn.q_proj.weight", {72, 32}},
                                            {"model.layers.0.self_attn.k_proj.weight", {24, 32}}};
   const ParallelPlan plan = make_plan(grouped(9, 3), shapes, 1, 2);
@@ -64,7 +65,8 @@ TEST(ParallelPlan, GroupsAreCutWhereThatIsLess) {
   EXPECT_EQ(make_plan(grouped(9, 3), shapes, 1, 3).local.head_group, 0);
 }
 
-// Fails when a fused matrix is cut as one piece, a part is taken from the wrong dimension, or sizes of the rank's model are others.
+// Fails if a fused matrix is split as one piece, along the wrong dimension, or the sizes of the
+// rank's model are wrong.
 TEST(ParallelPlan, FusedRowsAndVocabulary) {
   const std::vector<TensorShape> shapes = {{"model.embed_tokens.weight", {65, 32}},
                                            {"model.layers.0.self_attn.qkv_proj.weight", {64, 32}},
@@ -86,14 +88,14 @@ TEST(ParallelPlan, FusedRowsAndVocabulary) {
   EXPECT_EQ(plan.local.vocab_size, 32);
 }
 
-// Fails when the bias behind a sum is added by every rank.
+// Fails if every rank adds the bias of an all-reduced sum.
 TEST(ParallelPlan, BiasOfASumOnOneRank) {
   const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.down_proj.bias", {32}}};
   EXPECT_TRUE(make_plan(grouped(4, 2), shapes, 0, 2).tensors[0].present);
   EXPECT_FALSE(make_plan(grouped(4, 2), shapes, 1, 2).tensors[0].present);
 }
 
-// Fails when GPT-2's matrices, stored with a row per input, are cut as the others.
+// Fails if GPT-2's matrices, stored with a row per input, are split like the others.
 TEST(ParallelPlan, TurnedMatrices) {
   ModelConfig config = grouped(4, 4);
   config.model_type = "gpt2";
@@ -104,7 +106,7 @@ TEST(ParallelPlan, TurnedMatrices) {
   EXPECT_EQ(plan.tensors[1].dim, 0U);
 }
 
-// Fails when experts are cut by the size of the dense layers.
+// Fails if experts are split by the size of the dense layers.
 TEST(ParallelPlan, Experts) {
   ModelConfig config = grouped(4, 4);
   config.num_experts = 2;
@@ -115,7 +117,8 @@ TEST(ParallelPlan, Experts) {
   EXPECT_EQ(plan.local.expert_size, 12);
 }
 
-// Fails when a block that a rule takes back is split all the same, or a rule that cannot be followed is not refused by the weight's name.
+// Fails if a block is split although a rule replicates it, or the error about an impossible rule
+// does not name the weight.
 TEST(ParallelPlan, Rules) {
   const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.up_proj.weight", {50, 32}},
                                            {"model.layers.0.mlp.down_proj.weight", {32, 50}}};
@@ -129,7 +132,7 @@ TEST(ParallelPlan, Rules) {
                "weight model.layers.0.mlp.down_proj.weight is not split as the others");
 }
 
-// Fails when a pattern fits too much or too little, or one of many stars from a config.json is never done.
+// Fails if a pattern matches too much or too little, or one with many stars takes forever.
 TEST(ParallelPlan, Patterns) {
   const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.up_proj.weight", {50, 32}},
                                            {"model.layers.0.mlp.down_proj.weight", {32, 50}}};
@@ -146,13 +149,14 @@ TEST(ParallelPlan, Patterns) {
   make_plan(grouped(4, 2), long_name, 0, 2, {{stars + "b", ShardStyle::replicated}});
 }
 
-// Fails when a rank without any head is only seen when it computes.
+// Fails if a rank without any head is noticed only during computation.
 TEST(ParallelPlan, TooManyRanks) {
   EXPECT_ERROR(make_plan(grouped(4, 2), {{"model.layers.0.self_attn.q_proj.weight", {32, 32}}}, 0, 5), invalid_argument,
                "weight model.layers.0.self_attn.q_proj.weight has nothing for some of the ranks; got 5 ranks");
 }
 
-// Fails when ranks cut a feed-forward part within a group of integers, share it out unevenly, or go without one where groups of 64 or 32 fit.
+// Fails if ranks split a feed-forward network within a group of integers, split it unevenly, or get
+// no groups although groups of 64 or 32 fit.
 TEST(ParallelPlan, GroupsStayWhole) {
   ModelConfig config = grouped(4, 2);
   const auto cut = [&](std::int64_t inner, int size, std::int64_t group) {
@@ -171,7 +175,7 @@ TEST(ParallelPlan, GroupsStayWhole) {
   EXPECT_EQ(cut(256, 3, 128), (std::vector<Slice>{{0, 128}, {128, 64}, {192, 64}}));
   EXPECT_EQ(cut(96, 3, 96), (std::vector<Slice>{{0, 32}, {32, 32}, {64, 32}}));
   EXPECT_EQ(cut(96, 4, 32), (std::vector<Slice>{{0, 24}, {24, 24}, {48, 24}, {72, 24}}));
-  // Experts stay floats.
+  // Experts remain floats.
   config.expert_size = 896;
   config.num_experts = 2;
   const ParallelPlan plan =
@@ -180,7 +184,7 @@ TEST(ParallelPlan, GroupsStayWhole) {
   EXPECT_EQ(plan.local.expert_size, 448);
 }
 
-// Fails when plans that differ cannot be told apart by what is kept with their weights.
+// Fails if the keys of different plans, under which their weights are cached, are equal.
 TEST(ParallelPlan, KeysDiffer) {
   const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.down_proj.weight", {32, 256}}};
   ModelConfig config = grouped(4, 2);

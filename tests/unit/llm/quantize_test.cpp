@@ -41,7 +41,7 @@ ModelConfig small(bool tied = false) {
   return config;
 }
 
-/// A cache and a checkpoint of a test's own.
+/// Each test has its own cache and checkpoint.
 class Quantize : public testing::Test {
  protected:
   Quantize() {
@@ -70,7 +70,7 @@ class Quantize : public testing::Test {
   c10::AutoGradMode no_gradient_{false};
 };
 
-// Breaks when the largest group that fits is not taken, or one that does not fit is.
+// Fails if the group size is not the largest that divides the inputs.
 TEST_F(Quantize, GroupsDivideTheInputs) {
   EXPECT_EQ(group_size(576, 0), 64);
   EXPECT_EQ(group_size(1536, 0), 128);
@@ -81,7 +81,7 @@ TEST_F(Quantize, GroupsDivideTheInputs) {
   EXPECT_EQ(group_size(576, 48), 0);
 }
 
-// Breaks when a value is rounded to the wrong step, or packing and unpacking disagree about a place.
+// Fails if a value is rounded to the wrong step, or packing and unpacking disagree about a place.
 TEST_F(Quantize, ValuesAreNear) {
   at::Tensor weight = at::randn({7, 192});
   weight[3].narrow(0, 32, 32).zero_();  // a group of zeros has no scale
@@ -97,7 +97,8 @@ TEST_F(Quantize, ValuesAreNear) {
                     .item<bool>());
     const QuantizedMatrix four = quantize(weight, 4, group);
     EXPECT_EQ(four.weight.size(1), 96);
-    // Half a step where nothing is cut off; the shortest scale, 0.84, has 7 steps on the side that is not the farthest.
+    // Half a step where nothing is clipped. The smallest scale, 0.84, has 7 steps on the side
+    // without the farthest value.
     EXPECT_TRUE(dequantize(four.weight, four.scales, 0, 7)
                     .sub(weight)
                     .abs()
@@ -110,7 +111,7 @@ TEST_F(Quantize, ValuesAreNear) {
   }
 }
 
-// Breaks when a large matrix, which is done in pieces, loses or repeats rows at their edges.
+// Fails if a large matrix, which is quantized in pieces, loses or repeats rows at their edges.
 TEST_F(Quantize, PiecesAreTheWhole) {
   const at::Tensor weight = at::randn({4500, 64});
   for (const int bits : {8, 4}) {
@@ -123,18 +124,18 @@ TEST_F(Quantize, PiecesAreTheWhole) {
   }
 }
 
-// Breaks when integer weights on the grid do not come back, for each place of a block.
+// Fails if weights that are exact multiples of the scale change, at any place of a block.
 TEST_F(Quantize, ExactValuesStay) {
   const at::Tensor q = at::randint(-8, 8, {5, 128});
   for (const std::int64_t group : {32, 128}) {
     at::Tensor weight = q.to(c10::kFloat).mul(0.25);
-    weight.view({5, -1, group}).select(2, 0).fill_(-2);  // the farthest of each group, so that the scale is 0.25
+    weight.view({5, -1, group}).select(2, 0).fill_(-2);  // the farthest value of each group, so that the scale is 0.25
     const QuantizedMatrix made = quantize(weight, 4, group);
     EXPECT_TRUE(at::equal(dequantize(made.weight, made.scales, 0, 5), weight));
   }
 }
 
-// Breaks when the op reads another format than the plain pass, or a scale stands at the wrong output.
+// Fails if the op and the plain pass read different formats, or a scale belongs to another output.
 TEST_F(Quantize, BothPassesAgree) {
   for (const int bits : {8, 4}) {
     for (const std::int64_t group : {0, 32}) {
@@ -149,35 +150,36 @@ TEST_F(Quantize, BothPassesAgree) {
   }
 }
 
-// Breaks when a matrix is quantized far too coarsely, or its scales are lost.
+// Fails if a matrix is quantized too coarsely, or its scales are lost.
 TEST_F(Quantize, LogitsAreNearTheFloatModels) {
   EXPECT_LT(distance(load(8)), 0.03);
   EXPECT_LT(distance(load(4)), 0.3);
   EXPECT_GT(distance(load(4)), 1e-4);
 }
 
-// Breaks when the second load does not read the file, or reads something else than was made.
+// Fails if the second load does not read the cached file, or reads other contents.
 TEST_F(Quantize, IsKeptForTheNextTime) {
   const at::Tensor first = load(4).logits({1, 2, 3});
   ASSERT_EQ(cached().size(), 1U);
   const auto before = std::filesystem::last_write_time(cached()[0]);
   std::filesystem::last_write_time(cached()[0], before - std::chrono::hours(1));
   EXPECT_TRUE(at::equal(load(4).logits({1, 2, 3}), first));
-  EXPECT_GT(std::filesystem::last_write_time(cached()[0]), before - std::chrono::minutes(30));  // a use is noted
+  EXPECT_GT(std::filesystem::last_write_time(cached()[0]),
+            before - std::chrono::minutes(30));  // updated by each use
   load(8);
   EXPECT_EQ(cached().size(), 2U);
   (void)Model::load(folder_.path(), LoadOptions{.bits = 4, .group_size = 32, .cache = false});
   EXPECT_EQ(cached().size(), 2U);
 }
 
-// Breaks when another checkpoint of the same name gets the old one's integers.
+// Fails if another checkpoint with the same name gets the old one's integers.
 TEST_F(Quantize, AnotherCheckpointIsNotMistaken) {
   load(8);
   Model::create(small(), 4).save(folder_.path());
   EXPECT_LT(distance(load(8)), 0.1);
 }
 
-// Breaks when a damaged file is believed, or is in the way for ever.
+// Fails if a damaged file is used, or is never replaced.
 TEST_F(Quantize, DamageIsNoticed) {
   const at::Tensor right = load(8).logits({1, 2, 3});
   for (const std::size_t size :
@@ -188,7 +190,7 @@ TEST_F(Quantize, DamageIsNoticed) {
   }
 }
 
-// Breaks when the cache grows without end, or what was used last goes first.
+// Fails if the cache grows without limit, or evicts the last used file first.
 TEST_F(Quantize, OldFilesMakeRoom) {
   load(8);
   const auto first = cached()[0];
@@ -200,7 +202,7 @@ TEST_F(Quantize, OldFilesMakeRoom) {
   EXPECT_NE(cached()[0], first);
 }
 
-// Breaks when others could have written what is read as weights.
+// Fails if weights are read from a folder that others can write.
 TEST_F(Quantize, OthersFoldersAreNotUsed) {
   load(8);
   std::filesystem::permissions(cache_.path() / "models", std::filesystem::perms::all);
@@ -209,7 +211,7 @@ TEST_F(Quantize, OthersFoldersAreNotUsed) {
   EXPECT_TRUE(cached().empty());
 }
 
-// Breaks when the embedding of a tied head is quantized with it.
+// Fails if the embedding of a tied head is quantized with it.
 TEST_F(Quantize, TiedHeadsLeaveTheEmbedding) {
   Model::create(small(true), 3).save(folder_.path());
   for (int time = 0; time < 2; ++time) {
@@ -220,7 +222,7 @@ TEST_F(Quantize, TiedHeadsLeaveTheEmbedding) {
   }
 }
 
-/// What ranks have of a model whose heads and inner values do not divide by three.
+/// The ranks' parts of a model whose heads and inner size are not divisible by three.
 class QuantizedParts : public Quantize {
  protected:
   QuantizedParts() {
@@ -249,7 +251,7 @@ class QuantizedParts : public Quantize {
   ModelConfig config_ = small();
 };
 
-// Breaks when a rank makes other integers of its rows and inputs than one rank alone makes of them.
+// Fails if a rank quantizes its rows and inputs to different integers than a single rank does.
 TEST_F(QuantizedParts, AreThoseOfTheWhole) {
   for (const int bits : {8, 4}) {
     const LoadOptions options{.bits = bits, .group_size = 32, .cache = false};
@@ -287,9 +289,10 @@ TEST_F(QuantizedParts, AreThoseOfTheWhole) {
   }
 }
 
-// Breaks when a part that begins within a group takes a group that does not fit it or one that was not asked for, or the plan tells another one.
+// Fails if a part that begins within a group uses a group that does not fit it, or one that was not
+// requested, or differs from the plan.
 TEST_F(QuantizedParts, GroupsFitThePart) {
-  // Heads are dealt 1, 1, 2: the group of 128 of all of them fits no rank's inputs.
+  // The ranks get 1, 1 and 2 heads: a group of 128 fits no rank's inputs.
   const std::vector<std::int64_t> narrower = {32, 32, 64}, none = {0, 0, 0};
   for (const std::int64_t group : {0, 128}) {
     const LoadOptions options{.bits = 4, .group_size = group};
@@ -310,7 +313,7 @@ TEST_F(QuantizedParts, GroupsFitThePart) {
       if (group == 0) {
         EXPECT_EQ(layer.output.size(1) * 2 / layer.output_scales.scales.size(1), narrower[place]);
       }
-      // Two groups of 128 cannot be dealt to three: 128, 64, 64.
+      // Two groups of 128 are divided among three ranks as 128, 64, 64.
       const std::int64_t inner = mine.local.intermediate_size;
       EXPECT_EQ(inner, rank == 0 ? 128 : 64);
       const auto wanted = find("model.layers.0.mlp.down_proj.weight");
@@ -321,7 +324,7 @@ TEST_F(QuantizedParts, GroupsFitThePart) {
   }
 }
 
-// Breaks when a rank reads another rank's integers from the cache, or those of another plan.
+// Fails if a rank reads another rank's or another plan's integers from the cache.
 TEST_F(QuantizedParts, EachRankKeepsItsOwn) {
   const LoadOptions options{.bits = 8};
   const ParallelPlan first = plan(0, options), second = plan(1, options);
@@ -339,7 +342,7 @@ TEST_F(QuantizedParts, EachRankKeepsItsOwn) {
   EXPECT_FALSE(QuantizedFile(folder_.path(), options).load(read));
 }
 
-// Breaks when what cannot be done is done somehow.
+// Fails if an unsupported request is not rejected.
 TEST_F(Quantize, Refusals) {
   EXPECT_ERROR(load(5), invalid_argument, "so many bits; got 5, want 4 or 8");
   EXPECT_ERROR(load(4, 48), invalid_argument, "a multiple of 32");

@@ -13,7 +13,8 @@
 namespace anyaccel::llm {
 namespace {
 
-// Breaks when a sequence is trained twice or by nobody, parts are uneven, or weights do not make the mean over ranks that over the batch.
+// Fails if a sequence is trained twice or not at all, shares are uneven, or weights do not turn the
+// mean over ranks into the mean over the batch.
 TEST(Ranks, SharesOfABatch) {
   for (const int size : {1, 2, 3, 7})
     for (std::int64_t batch = size; batch < 30; ++batch) {
@@ -35,7 +36,7 @@ TEST(Ranks, SharesOfABatch) {
   EXPECT_ERROR(share_of_batch(2, 0, 3), invalid_argument, "batch-size");
 }
 
-// Breaks when a program without a launcher, or a job of one rank, makes a group.
+// Fails if a program without a launcher, or a job with one rank, creates a group.
 TEST(Ranks, OneRankIsAlone) {
   for (const char* size : {static_cast<const char*>(nullptr), "1"}) {
     const test::ScopedEnv world("WORLD_SIZE", size);
@@ -53,7 +54,8 @@ TEST(Ranks, OneRankIsAlone) {
   }
 }
 
-// Breaks when weights that differ in their last bit on one rank count as the same, equal ones as others, or ranks disagree about it.
+// Fails if weights that differ in the last bit on one rank count as equal, equal ones as different,
+// or ranks disagree.
 TEST(Ranks, CompareTheirWeights) {
   for (const int status : test::in_processes(3, [](int rank) {
          set_accelerator("cpu");

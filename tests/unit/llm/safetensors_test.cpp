@@ -20,7 +20,7 @@ std::string with_header(const std::string& header, std::size_t values) {
 
 const char* kOne = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
 
-// Fails when a dtype, a shape or the metadata do not survive.
+// Fails if a dtype, a shape or the metadata does not survive a round-trip.
 TEST(Safetensors, RoundTrip) {
   const TemporaryFolder folder;
   NamedTensors tensors;
@@ -44,7 +44,7 @@ TEST(Safetensors, RoundTrip) {
   EXPECT_ERROR(file.tensor("other"), not_found, "other");
 }
 
-// Fails when a header of odd length gives misaligned (and thus undefined) reads.
+// Fails if a header of odd length causes misaligned (and thus undefined) reads.
 TEST(Safetensors, UnpaddedHeader) {
   const TemporaryFolder folder;
   for (int spaces = 0; spaces < 4; ++spaces) {
@@ -55,7 +55,7 @@ TEST(Safetensors, UnpaddedHeader) {
   }
 }
 
-// Fails when a length, offset or shape from the file is believed without a check.
+// Fails if a length, offset or shape from the file is trusted without a check.
 TEST(Safetensors, DamagedFiles) {
   const TemporaryFolder folder;
   const auto expect_corrupt = [&](const std::string& content, const char* text) {
@@ -88,7 +88,7 @@ TEST(Safetensors, DamagedFiles) {
                  "twice");
 }
 
-// Fails when a missing file is reported as a damaged one.
+// Fails if a missing file is reported as damaged.
 TEST(Safetensors, MissingFile) { EXPECT_ERROR(SafetensorsFile("/nowhere/x"), not_found, "/nowhere/x"); }
 
 }  // namespace

@@ -20,7 +20,8 @@ std::map<std::int64_t, double> shares(const SamplingOptions& options, std::vecto
   return count;
 }
 
-// Fails when tokens are not drawn by their probability (three sigma of 4000 draws is 0.024).
+// Fails if tokens are not drawn by their probability (three standard deviations of 4000 draws are
+// 0.024).
 TEST(Sampler, FollowsTheDistribution) {
   auto share = shares({});
   EXPECT_NEAR(share[0], 0.1, 0.03);
@@ -29,17 +30,18 @@ TEST(Sampler, FollowsTheDistribution) {
   EXPECT_NEAR(shares({.temperature = 0.5})[1], 0.16 / 0.30, 0.03);
 }
 
-// Fails when one of the cuts keeps too much or too little.
+// Fails if one of the filters keeps too many or too few tokens.
 TEST(Sampler, Cuts) {
   EXPECT_EQ(shares({.top_k = 2}).size(), 2U);
   EXPECT_EQ(shares({.top_k = 99}).size(), 4U);
   EXPECT_EQ(shares({.top_p = 0.6}).size(), 2U);   // 0.4 + 0.3
-  EXPECT_EQ(shares({.top_p = 0.01}).size(), 1U);  // never none
+  EXPECT_EQ(shares({.top_p = 0.01}).size(), 1U);  // always at least one
   EXPECT_EQ(shares({.min_p = 0.6}).size(), 2U);   // at least 0.24
   EXPECT_EQ(shares({.temperature = 0}).begin()->first, 1);
 }
 
-// Fails when the quick way to the greatest of many logits loses one at an edge, takes the last of equal ones, or trips over no number.
+// Fails if the fast search for the greatest logit misses one at an edge, returns the last of equal
+// ones, or mishandles NaN.
 TEST(Sampler, GreatestOfMany) {
   for (const std::size_t size : {1, 15, 16, 17, 50, 1000}) {
     for (std::size_t at = 0; at < size; at += 1 + size / 20) {
@@ -53,13 +55,13 @@ TEST(Sampler, GreatestOfMany) {
   }
 }
 
-// Fails when a penalty favours what it should discourage: logits here are negative.
+// Fails if a penalty favors the tokens that it should discourage: logits here are negative.
 TEST(Sampler, RepetitionPenalty) {
   EXPECT_LT(shares({.repetition_penalty = 2}, {1})[1], 0.3);
   EXPECT_EQ(shares({.temperature = 0, .repetition_penalty = 2}, {1, 1, 1}).begin()->first, 3);
 }
 
-// Fails when the seed is not all that decides.
+// Fails if anything but the seed affects the draws.
 TEST(Sampler, Seed) {
   const auto draw = [](std::uint64_t seed) {
     Sampler sampler({.seed = seed});
@@ -71,7 +73,7 @@ TEST(Sampler, Seed) {
   EXPECT_NE(draw(1), draw(2));
 }
 
-// Fails when wrong options or logits that are no numbers give a token all the same.
+// Fails if invalid options or NaN logits give a token.
 TEST(Sampler, Errors) {
   EXPECT_ERROR(Sampler({.temperature = -1}), invalid_argument, "temperature");
   EXPECT_ERROR(Sampler({.top_k = -1}), invalid_argument, "top-k");

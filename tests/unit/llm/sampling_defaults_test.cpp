@@ -12,7 +12,7 @@ SamplingOptions read(const TemporaryFolder& folder, const std::string& text) {
   return sampling_defaults(folder.path());
 }
 
-// Fails when a value of the file is not used, or what it leaves out is not as transformers has it.
+// Fails if a value of the file is not used, or a missing one differs from transformers.
 TEST(SamplingDefaults, AsTransformersReadsThem) {
   const TemporaryFolder folder;
   EXPECT_EQ(sampling_defaults(folder.path()).temperature, 1.0);
@@ -31,7 +31,8 @@ TEST(SamplingDefaults, AsTransformersReadsThem) {
   EXPECT_EQ(few.repetition_penalty, 1.0);
 }
 
-// Fails when a checkpoint that does not say do_sample is sampled, or loses its penalty, which counts then too.
+// Fails if a checkpoint without do_sample is sampled, or loses its repetition penalty, which
+// applies to greedy decoding too.
 TEST(SamplingDefaults, WithoutDoSampleTheLikeliest) {
   const TemporaryFolder folder;
   const auto options = read(folder, R"({"temperature":0.6,"repetition_penalty":1.3})");
@@ -39,8 +40,8 @@ TEST(SamplingDefaults, WithoutDoSampleTheLikeliest) {
   EXPECT_EQ(options.repetition_penalty, 1.3);
 }
 
-// Fails when what older checkpoints have in config.json is not heard, or counts beside a generation_config.json, or a
-// config.json without any of it means the likeliest.
+// Fails if settings that older checkpoints store in config.json are ignored, or used in addition to
+// generation_config.json. Also fails if a config.json without any of them means greedy decoding.
 TEST(SamplingDefaults, OlderFolders) {
   const TemporaryFolder folder;
   folder.write("config.json", R"({"model_type":"gpt2","eos_token_id":3})");
@@ -57,7 +58,7 @@ TEST(SamplingDefaults, OlderFolders) {
   EXPECT_EQ(own.top_p, 1.0);
 }
 
-// Fails when a wrong value is used, or the message does not name the file.
+// Fails if an invalid value is used, or the message does not name the file.
 TEST(SamplingDefaults, WrongValues) {
   const TemporaryFolder folder;
   EXPECT_ERROR(read(folder, R"({"do_sample":1})"), corrupt, "do_sample");
@@ -66,7 +67,8 @@ TEST(SamplingDefaults, WrongValues) {
   EXPECT_ERROR(read(folder, R"({"repetition_penalty":0})"), corrupt, "repetition-penalty");
 }
 
-// Fails when a way of choosing that is not there is left out without a word, or one that changes nothing is complained about.
+// Fails if an unsupported decoding method is ignored silently, or one without effect causes a
+// warning.
 TEST(SamplingDefaults, WhatIsNotThereIsNamed) {
   const TemporaryFolder folder;
   testing::internal::CaptureStderr();

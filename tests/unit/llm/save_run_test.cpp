@@ -1,4 +1,4 @@
-// Checkpoints on disks that fail late.
+// Saving checkpoints when the disk fills up or the process is killed.
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -19,13 +19,13 @@ std::atomic<int> flushes_until_full{-1};  // negative: never
 std::atomic<int> renames_until_killed{-1};
 }  // namespace
 
-// Stands before libc's: a process can be killed between any two of them.
+// Overrides libc's rename(), so that the process can be killed between two renames.
 extern "C" int rename(const char* from, const char* to) noexcept {
   if (renames_until_killed >= 0 && renames_until_killed-- == 0) ::_exit(9);
   return static_cast<int>(::syscall(SYS_rename, from, to));
 }
 
-// Stands before libc's: a disk with delayed allocation says that it is full only here.
+// Overrides libc's fsync(): a disk with delayed allocation reports that it is full only here.
 extern "C" int fsync(int descriptor) {
   if (flushes_until_full >= 0 && flushes_until_full-- == 0) {
     errno = ENOSPC;
@@ -56,8 +56,8 @@ std::string all_files(const std::filesystem::path& folder) {
   return all;
 }
 
-// Fails when a file of the new checkpoint takes its place before all others are on the disk: half of two checkpoints
-// cannot be resumed.
+// Fails if a file of the new checkpoint is renamed before all others are on disk: a mixture of two
+// checkpoints cannot be resumed.
 TEST(SaveRun, ADiskThatIsFullAtTheLastFileLeavesTheOldCheckpoint) {
   const TemporaryFolder folder;
   folder.write("text", std::string(1000, 'x'));
@@ -74,7 +74,8 @@ TEST(SaveRun, ADiskThatIsFullAtTheLastFileLeavesTheOldCheckpoint) {
   EXPECT_EQ(std::distance(begin(files), end(files)), 6);
 }
 
-// Fails when a resumed run leaves out weights, moments, random numbers or the schedule of the run that it goes on with.
+// Fails if a resumed run lacks weights, moments, random numbers or the schedule of the original
+// run.
 TEST(SaveRun, AResumedRunIsTheSameRun) {
   const TemporaryFolder folder;
   std::string text;
@@ -96,8 +97,8 @@ TEST(SaveRun, AResumedRunIsTheSameRun) {
   EXPECT_EQ(saved(), files);
 }
 
-// Fails when a process that is killed while the files take their places leaves a mixture that cannot be resumed, or files that
-// nobody removes.
+// Fails if a process killed between the renames leaves a mixture that cannot be resumed, or
+// temporary files that are never removed.
 TEST(SaveRun, AKillBetweenRenamesLeavesOneCheckpoint) {
   const TemporaryFolder folder;
   folder.write("text", std::string(1000, 'x'));
@@ -105,7 +106,7 @@ TEST(SaveRun, AKillBetweenRenamesLeavesOneCheckpoint) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      at::set_num_threads(1);  // other tests' threads are not here any more
+      at::set_num_threads(1);  // the threads of other tests do not exist in this child
       Trainer(tiny(folder, 1)).run();
       renames_until_killed = renames;
       Trainer(tiny(folder, 2)).run();

@@ -12,7 +12,8 @@ namespace {
 constexpr const char* kModules = R"([{"idx":0,"path":"","type":"sentence_transformers.models.Transformer"},
     {"idx":1,"path":"1_Pooling","type":"sentence_transformers.models.Pooling"}])";
 
-// Fails when a folder without files of sentence-transformers is not taken as sentence-transformers takes it.
+// Fails if a folder without sentence-transformers' files is not read as sentence-transformers reads
+// it.
 TEST(SentenceConfig, PlainFolder) {
   const TemporaryFolder folder;
   const SentenceConfig config = read_sentence_config(folder.path());
@@ -21,7 +22,7 @@ TEST(SentenceConfig, PlainFolder) {
   EXPECT_EQ(config.encoder, folder.path());
 }
 
-// Fails when the encoder's folder, or a way to write a pooling, old or new, is not understood.
+// Fails if the encoder's folder, or an old or new notation of a pooling, is not understood.
 TEST(SentenceConfig, Modules) {
   const TemporaryFolder folder;
   folder.write("modules.json",
@@ -50,7 +51,7 @@ TEST(SentenceConfig, Modules) {
   EXPECT_ERROR(pooling("["), corrupt, "1_Pooling/config.json");
 }
 
-// Fails when a step that is not run is left out in silence, or a path leads out of the folder.
+// Fails if an unsupported module is ignored silently, or a path leaves the folder.
 TEST(SentenceConfig, WrongModules) {
   const TemporaryFolder folder;
   folder.write("1_Pooling/config.json", R"({"pooling_mode":"max"})");
@@ -75,7 +76,8 @@ TEST(SentenceConfig, WrongModules) {
   EXPECT_ERROR(read_sentence_config(folder.path()), not_found, "1_Pooling/config.json");
 }
 
-// Fails when a default prompt is lost, or a prompt's tokens are pooled where the file says that they are not.
+// Fails if a default prompt is lost, or a prompt's tokens are pooled although the file excludes
+// them.
 TEST(SentenceConfig, Prompt) {
   const TemporaryFolder folder;
   folder.write("modules.json", kModules);
@@ -89,7 +91,7 @@ TEST(SentenceConfig, Prompt) {
   EXPECT_ERROR(read_sentence_config(folder.path()), corrupt, "\"query\"");
 }
 
-// Fails when a config.json that is not this encoder's is run, or a key's default is other than transformers'.
+// Fails if another model's config.json is accepted, or a key's default differs from transformers.
 TEST(BertConfig, Keys) {
   const TemporaryFolder folder;
   const auto read = [&](const char* text) {

@@ -17,7 +17,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails when the ranks' parts of a fused matrix, put together by its parts, are not the whole.
+// Fails if the ranks' parts of a fused matrix do not add up to the whole.
 TEST(Shards, PartsPutTogetherAreTheWhole) {
   ModelConfig config;
   config.num_heads = 6;
@@ -33,7 +33,7 @@ TEST(Shards, PartsPutTogetherAreTheWhole) {
     query.push_back(heads[0]);
     for (auto* const list : {&key, &value}) {
       const at::Tensor& own = heads[list == &key ? 1 : 2];
-      // The middle one of three key heads is on both ranks.
+      // The second of three key heads is on both ranks.
       if (rank == 1) {
         EXPECT_TRUE(own.narrow(0, 0, 2).equal(list->back().narrow(0, 2, 2)));
       }
@@ -43,7 +43,7 @@ TEST(Shards, PartsPutTogetherAreTheWhole) {
   EXPECT_TRUE(at::cat({at::cat(query), at::cat(key), at::cat(value)}).equal(whole));
 }
 
-// Ends with a fault when loading a rank's part reads what only other ranks have, be it rows, columns or tokens.
+// Crashes if loading a rank's part reads rows, columns or tokens that only other ranks have.
 TEST(Shards, OtherRanksPartsAreNotRead) {
   ModelConfig config = small_config();
   config.vocab_size = 512;

@@ -5,7 +5,7 @@
 
 namespace anyaccel::llm {
 
-/// Weights this large give logits whose two largest are seldom near each other.
+/// With weights this large, the two largest logits are seldom nearly equal.
 inline ModelConfig small_config() {
   ModelConfig config;
   config.vocab_size = 20;

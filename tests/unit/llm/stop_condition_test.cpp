@@ -5,13 +5,14 @@
 namespace anyaccel::llm {
 namespace {
 
-// Breaks when a default condition can stop a call. Ranks exchange stop requests only if stop_possible() is true.
+// Fails if a default condition can stop a call. Ranks exchange stop requests only if
+// stop_possible() is true.
 TEST(StopCondition, DefaultNeverStops) {
   EXPECT_FALSE(StopCondition().stop_possible());
   EXPECT_FALSE(StopCondition(nullptr).stop_requested());
 }
 
-// Breaks when a stop request through the flag or the token is ignored.
+// Fails if a stop request through the flag or the token is ignored.
 TEST(StopCondition, FlagAndToken) {
   std::atomic<bool> flag{false};
   const StopCondition by_flag(&flag);

@@ -10,10 +10,11 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Of a child: 0 when it came here with the flag set.
+/// Exits with 0 if the flag is set, for use in a child.
 void end_with_flag(const StopSignal& stop) { ::_exit(*stop.flag() ? 0 : 1); }
 
-// Fails when a signal that a launcher passes on, after the group had it, ends the process that was to end in order.
+// Fails if a second copy of a signal, sent to the group and then forwarded by a launcher, kills a
+// process that is shutting down gracefully.
 TEST(StopSignal, TakesASignalThatComesTwoWaysAsOne) {
   const auto twice = [] {
     const StopSignal stop;
@@ -23,7 +24,7 @@ TEST(StopSignal, TakesASignalThatComesTwoWaysAsOne) {
   EXPECT_EXIT(twice(), testing::ExitedWithCode(0), "");
 }
 
-// Fails when a program that does not come to look at its flag cannot be interrupted any more.
+// Fails if a program that never checks the flag cannot be interrupted.
 TEST(StopSignal, EndsTheProcessWhenItComesAgain) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const auto again = [signal] {
@@ -73,7 +74,7 @@ TEST(StopSignal, PatienceEndsWithTheObject) {
   EXPECT_EXIT(in_time(), testing::ExitedWithCode(0), "");
 }
 
-// Fails when a dialogue's second interrupted answer ends the dialogue.
+// Fails if interrupting a second answer in a chat ends the chat.
 TEST(StopSignal, BeginsAnew) {
   const auto renewed = [] {
     StopSignal stop;
@@ -89,7 +90,7 @@ TEST(StopSignal, BeginsAnew) {
   EXPECT_EXIT(renewed(), testing::ExitedWithCode(0), "");
 }
 
-// Fails when nohup's ignored signal is taken all the same, or SIGTERM that was not to be watched.
+// Fails if a signal that nohup ignores is handled, or SIGTERM is handled without being requested.
 TEST(StopSignal, LeavesWhatIsNotItsOwn) {
   const auto ignored = [] {
     ::signal(SIGINT, SIG_IGN);

@@ -36,7 +36,7 @@ at::Tensor words(std::int64_t rows, std::int64_t columns) {
                      {rows, columns}, at::TensorOptions().dtype(c10::kInt));
 }
 
-/// A stored matrix of integers by chance, under `name` and a suffix each.
+/// Adds a stored matrix of random integers as `name` with each of the format's suffixes.
 void add_matrix(NamedTensors& out, Kind kind, const std::string& name, std::int64_t outputs, std::int64_t inputs,
                 std::int64_t group) {
   const auto ints = at::TensorOptions().dtype(c10::kInt);
@@ -92,7 +92,7 @@ void write(const TemporaryFolder& folder, Kind kind, const NamedTensors& tensors
   file.commit();
 }
 
-/// A file's tensors where the process has it mapped, which must be at one place.
+/// A file's tensors in the process's own mapping of the file, which must be unique.
 std::map<std::string, at::Tensor> mapped_tensors(const std::filesystem::path& path) {
   const std::map<std::string, TensorEntry> entries = SafetensorsFile(path).entries();
   std::uintptr_t base = 0;
@@ -113,7 +113,7 @@ std::map<std::string, at::Tensor> mapped_tensors(const std::filesystem::path& pa
   return out;
 }
 
-/// A folder with one matrix, whose group is all inputs with rows8.
+/// A folder with one matrix. With rows8, a group spans all inputs.
 class StoredParts : public testing::TestWithParam<Kind> {
  protected:
   void make(std::int64_t outputs, std::int64_t inputs) {
@@ -135,7 +135,8 @@ class StoredParts : public testing::TestWithParam<Kind> {
   c10::AutoGradMode no_gradient_{false};
 };
 
-// Breaks when a rank's rows or inputs are those of another place, have another place's scale or zero, or become floats where they need not.
+// Fails if a rank's rows or inputs, or their scales or zeros, come from a different place, or
+// become floats unnecessarily.
 TEST_P(StoredParts, AreThoseOfTheWhole) {
   make(2048, 4096);
   const StoredWeights stored(folder_.path());
@@ -150,7 +151,7 @@ TEST_P(StoredParts, AreThoseOfTheWhole) {
   for (const auto& [wanted, group] :
        {Case{part(0, {}), group_}, Case{part(0, {{0, 1024}}), group_}, Case{part(0, {{1019, 3}}), group_},
         Case{part(0, {{8, 100}, {1200, 7}, {2047, 1}}), group_}, Case{part(1, {{1024, 2048}}), one ? 2048 : 128},
-        // Within a group, or from one within another: the groups are divided.
+        // A part that begins or ends within a group: the groups are divided.
         Case{part(1, {{1024 + 32, 64}}), 64}, Case{part(1, {{64, 512}}), one ? 512 : 64},
         Case{part(1, {{96, 4000}}), one ? 4000 : 32}, Case{part(1, {{16, 512}}), one ? 512 : 0},
         Case{part(1, {{1, 1000}}), 0}}) {
@@ -173,10 +174,10 @@ TEST_P(StoredParts, AreThoseOfTheWhole) {
   }
 }
 
-// Ends with a fault when a rank reads integers, scales or zeros that only others have.
+// Crashes if a rank reads integers, scales or zeros that only other ranks have.
 TEST_P(StoredParts, OthersAreNotRead) {
   for (const std::size_t dim : {0, 1}) {
-    make(dim == 0 ? 16384 : 1024, dim == 0 ? 1024 : 16384);  // rows of the file of more than a page
+    make(dim == 0 ? 16384 : 1024, dim == 0 ? 1024 : 16384);  // a row of the file spans more than a page
     const Slice own{4096, 2048};
     const at::Tensor want = StoredWeights(folder_.path())
                                 .floats("m.weight", {outputs_, inputs_})
@@ -206,7 +207,7 @@ std::string name_of(const testing::TestParamInfo<Kind>& kind) {
 INSTANTIATE_TEST_SUITE_P(Kinds, StoredParts,
                          testing::Values(Kind::gptq4, Kind::gptq8, Kind::awq, Kind::packed, Kind::rows8), name_of);
 
-/// A model of integers, some of whose matrices are floats.
+/// A model of integers with some float matrices.
 class StoredModel : public testing::Test {
  protected:
   StoredModel() {
@@ -217,7 +218,8 @@ class StoredModel : public testing::Test {
     config_.head_dim = 32;
     NamedTensors tensors;
     for (const auto& [name, shape] : tensor_shapes(config_)) {
-      // In the second layer a part of a fused matrix has floats, in the third one other groups.
+      // In the second layer, a part of a fused matrix is float. In the third layer, one has other
+      // groups.
       const bool floats = shape.size() == 1 || name.find("embed") != std::string::npos ||
                           name == "model.layers.1.self_attn.k_proj.weight";
       const std::int64_t group = name == "model.layers.2.mlp.up_proj.weight" ? 64 : 32;
@@ -234,8 +236,8 @@ class StoredModel : public testing::Test {
   c10::AutoGradMode no_gradient_{false};
 };
 
-// Breaks when a rank's fused matrices are put together of other rows than the plan says, or of integers that have no common form, or what the plan
-// tells is not what is loaded.
+// Fails if a rank's fused matrices contain different rows than the plan says, combine integers
+// without a common format, or differ from what the plan reports.
 TEST_F(StoredModel, RanksHaveIntegers) {
   const StoredWeights stored(folder_.path());
   const auto shapes = tensor_shapes(config_);
@@ -266,7 +268,7 @@ TEST_F(StoredModel, RanksHaveIntegers) {
   }
 }
 
-// Breaks when a head that is the embedding takes its integers away, and nothing fills the embedding.
+// Fails if a head tied to the embedding takes its integers, and the embedding is not filled.
 TEST_F(StoredModel, TiedEmbeddingsOfIntegersAreRead) {
   config_.tie_word_embeddings = true;
   NamedTensors tensors;

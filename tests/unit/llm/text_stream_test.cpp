@@ -5,7 +5,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails when a character is passed on in pieces, or held back although it is whole.
+// Fails if a character is passed on in pieces, or held back although it is complete.
 TEST(TextStream, WholeCharacters) {
   std::vector<std::string> pieces;
   TextStream stream({}, [&](std::string_view piece) { pieces.emplace_back(piece); });
@@ -17,7 +17,7 @@ TEST(TextStream, WholeCharacters) {
   EXPECT_EQ(pieces.back(), "\xef\xbf\xbd\xef\xbf\xbd");
 }
 
-// Fails when bytes that are no UTF-8 reach the output or block it.
+// Fails if invalid UTF-8 reaches the output or blocks it.
 TEST(TextStream, InvalidBytes) {
   EXPECT_EQ(valid_utf8("a\xff\xc0\x80"
                        "b"),
@@ -29,7 +29,7 @@ TEST(TextStream, InvalidBytes) {
   EXPECT_EQ(complete_utf8("\xf0\x9f"), 0U);
 }
 
-// Fails when a stop text that comes in pieces is printed in part, or text before it is lost.
+// Fails if a stop text that arrives in pieces is partially printed, or text before it is lost.
 TEST(TextStream, StopAcrossPieces) {
   std::string out;
   TextStream stream({"END", "NDX"}, [&](std::string_view piece) { out += piece; });
@@ -43,7 +43,7 @@ TEST(TextStream, StopAcrossPieces) {
   EXPECT_EQ(stream.text(), out);
 }
 
-// Fails when text that only looked like a stop text is lost at the end.
+// Fails if text that only resembled a stop text is lost at the end.
 TEST(TextStream, FinishGivesWhatWasHeld) {
   std::string out;
   TextStream stream({"END"}, [&](std::string_view piece) { out += piece; });

@@ -1,4 +1,4 @@
-// Tests of the layers as torch::nn::Module.
+// Layers as torch::nn::Module.
 #include "anyaccel/nn.h"
 
 #include <ATen/ops/allclose.h>
@@ -23,7 +23,8 @@ struct Net : torch::nn::Module {
   TransformerLayer layer = register_module("layer", TransformerLayer(small));
 };
 
-// Breaks when the module and the layer do not share parameters. Training, moving and loading would then have no effect.
+// Fails if the module and the layer do not share parameters. Training, moving and loading would
+// then have no effect.
 TEST(TransformerLayerModule, ParametersAreTheLayers) {
   Net net;
   EXPECT_EQ(net.parameters().size(), 12U);
@@ -39,7 +40,7 @@ TEST(TransformerLayerModule, ParametersAreTheLayers) {
   EXPECT_EQ(net.layer->forward(x.to(at::kDouble)).scalar_type(), at::kDouble);
 }
 
-// Breaks when train() and eval() of the parent module do not switch dropout.
+// Fails if train() and eval() of the parent module do not switch dropout.
 TEST(TransformerLayerModule, TrainingModeIsTheModules) {
   Net net;
   const at::Tensor x = at::randn({2, 5, 32});
@@ -49,7 +50,8 @@ TEST(TransformerLayerModule, TrainingModeIsTheModules) {
   EXPECT_FALSE(at::equal(net.layer->forward(x), net.layer->forward(x)));
 }
 
-// Breaks when a clone shares parameters with the original, or a loaded module differs from the saved one.
+// Fails if a clone shares parameters with the original, or a loaded module differs from the saved
+// one.
 TEST(TransformerLayerModule, CloneSaveLoad) {
   TransformerLayer layer(small), other(small);
   layer->eval();
@@ -71,7 +73,8 @@ TEST(TransformerLayerModule, CloneSaveLoad) {
   EXPECT_TRUE(at::equal(copy->forward(x), want));
 }
 
-// Breaks when the module's arguments do not reach the attention, or a parent cannot register, clone or move it.
+// Fails if the module's arguments do not reach the attention, or a parent cannot register, clone or
+// move it.
 TEST(SparseSelfAttentionModule, IsTheOps) {
   struct Block : torch::nn::Module {
     SparseSelfAttention attention = register_module(

@@ -1,4 +1,4 @@
-// Tests of the optimizers as torch::optim::Optimizer, mostly against LibTorch's own optimizers.
+// Optimizers as torch::optim::Optimizer, mostly compared with LibTorch's own optimizers.
 #include "anyaccel/optim.h"
 
 #include <ATen/ops/allclose.h>
@@ -31,7 +31,7 @@ void train(torch::optim::Optimizer& optimizer, const Params& params, int steps) 
   }
 }
 
-// Breaks when options are passed to the op in the wrong order, or a step is counted twice.
+// Fails if options are passed to the op in the wrong order, or a step is counted twice.
 TEST(Optimizers, AdamIsLibTorchs) {
   const Params ours = make_params(), fused = make_params(), theirs = make_params();
   CPUAdam cpu(ours, AdamOptions(1e-2).betas({0.8, 0.95}).eps(1e-6).weight_decay(0.05));
@@ -45,7 +45,7 @@ TEST(Optimizers, AdamIsLibTorchs) {
   expect_close(fused, theirs);
 }
 
-// Breaks when L2 decay is confused with decoupled weight decay.
+// Fails if L2 decay is confused with decoupled weight decay.
 TEST(Optimizers, AdamWithL2Decay) {
   const Params ours = make_params(), theirs = make_params();
   CPUAdam cpu(ours, AdamOptions(1e-2).weight_decay(0.1).adamw_mode(false));
@@ -64,8 +64,8 @@ TEST(Optimizers, AdagradIsLibTorchs) {
   expect_close(ours, theirs);
 }
 
-// Breaks when CPULion and FusedLion differ, or the first step is not -lr * sign(gradient) plus weight decay. LibTorch
-// does not have Lion.
+// Fails if CPULion and FusedLion differ, or the first step is not -lr * sign(gradient) plus weight
+// decay. LibTorch has no Lion.
 TEST(Optimizers, Lion) {
   const Params ours = make_params(), fused = make_params(), begin = make_params();
   CPULion cpu(ours, LionOptions(1e-2).weight_decay(0.1));
@@ -79,7 +79,8 @@ TEST(Optimizers, Lion) {
   expect_close(fused, ours);
 }
 
-// Breaks when the trust ratio is not clamped. With a trust ratio of 1 and without weight decay, LAMB is Adam.
+// Fails if the trust ratio is not clamped. With a trust ratio of 1 and without weight decay, LAMB
+// is Adam.
 TEST(Optimizers, LambWithTrustRatioOne) {
   const Params ours = make_params(), theirs = make_params();
   FusedLamb lamb(ours, LambOptions(1e-2).max_coeff(1).min_coeff(1));
@@ -89,8 +90,8 @@ TEST(Optimizers, LambWithTrustRatioOne) {
   expect_close(ours, theirs);
 }
 
-// Breaks when a group loses its own options, which LibTorch merges only for its own optimizers, or a scheduler does not
-// change them.
+// Fails if a group loses its own options, which LibTorch merges only for its own optimizers, or a
+// scheduler does not change them.
 TEST(Optimizers, GroupsAndSchedulers) {
   const Params ours = make_params(), theirs = make_params();
   ParamGroups groups, their_groups;
@@ -113,8 +114,8 @@ TEST(Optimizers, GroupsAndSchedulers) {
   expect_close(ours, theirs);
 }
 
-// Breaks when saving and loading loses a moment, step count or option. A loaded optimizer must continue with the same
-// bits.
+// Fails if saving and loading loses a moment, step count or option. A loaded optimizer must
+// continue with bitwise equal results.
 TEST(Optimizers, SaveAndLoad) {
   const Params whole = make_params(), halves = make_params();
   CPUAdam one(whole, AdamOptions(1e-2).weight_decay(0.05)), first(halves, AdamOptions(1e-2).weight_decay(0.05));
@@ -131,7 +132,8 @@ TEST(Optimizers, SaveAndLoad) {
   for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(at::equal(whole[i], halves[i])) << i;
 }
 
-// Breaks when a parameter without a gradient is updated or gets a state, or the closure runs with gradients disabled.
+// Fails if a parameter without a gradient is updated or gets a state, or the closure runs with
+// gradients disabled.
 TEST(Optimizers, ClosureAndMissingGradients) {
   const Params params = make_params();
   CPUAdam cpu(params, AdamOptions(1e-2));
@@ -147,7 +149,7 @@ TEST(Optimizers, ClosureAndMissingGradients) {
   EXPECT_EQ(cpu.state().size(), 1U);
 }
 
-// Breaks when an error of the op has the wrong code, or a failed step is counted.
+// Fails if an error of the op has the wrong code, or a failed step is counted.
 TEST(Optimizers, Errors) {
   const Params params = make_params();
   EXPECT_ERROR(CPUAdam(params, AdamOptions(1e-2).betas({1.5, 0.9})), invalid_argument, "beta");

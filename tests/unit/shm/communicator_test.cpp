@@ -12,7 +12,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// One rank's calls of every kind, sizes around the chunk's; the numbers of each rank are known to all.
+/// Calls each kind of collective with sizes around the chunk size. Every rank knows the numbers of
+/// all ranks.
 void work(Communicator& group, unsigned seed, int calls) {
   std::mt19937 random(seed);  // the same on every rank
   const int size = group.size();
@@ -58,7 +59,8 @@ Options options(int rank, int size, milliseconds timeout = milliseconds(20000)) 
   return {.rank = rank, .size = size, .timeout = timeout, .chunk_bytes = 4096};
 }
 
-// Breaks when a slot is written while another rank reads it: the thread sanitizer sees it here, the numbers show it elsewhere.
+// Fails if a slot is written while another rank reads it. The thread sanitizer detects it here,
+// wrong numbers elsewhere.
 TEST(ShmComm, ThreadsGetTheRightNumbers) {
   for (const int size : {1, 2, 3}) {
     const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, size))));
@@ -68,7 +70,7 @@ TEST(ShmComm, ThreadsGetTheRightNumbers) {
       threads.emplace_back([&, rank] {
         Communicator group(memory, options(rank, size));
         work(group, 5, 300);
-        group.barrier();  // nobody leaves while others work
+        group.barrier();  // no rank leaves while others work
       });
     for (auto& thread : threads) thread.join();
   }
@@ -86,20 +88,20 @@ void run_processes(int size) {
     EXPECT_EQ(end_of(child), 0);
 }
 
-// Breaks when the memory cannot be opened by another process, or when waiting ranks are not woken.
+// Fails if another process cannot open the memory, or waiting ranks are not woken.
 TEST(ShmComm, ProcessesGetTheRightNumbers) {
   run_processes(2);
-  run_processes(4);  // more than many a machine has CPUs: they sleep
+  run_processes(4);  // more ranks than many machines have CPUs, so they sleep
 }
 
-// Breaks when the number of a round is compared without regard to its wrapping after four thousand million of them.
+// Fails if the comparison of round numbers ignores that they wrap at 2^32.
 TEST(ShmComm, RoundsWrap) {
   EXPECT_TRUE(after(1, 0xffffffffU));
   EXPECT_FALSE(after(0xffffffffU, 1));
   EXPECT_FALSE(after(5, 5));
 }
 
-// Breaks when a half-way minimum and a sum with the same size pass for the same operation.
+// Fails if a sum and a minimum of the same size count as the same operation.
 TEST(ShmComm, DifferentCallsAreTold) {
   Meeting meeting(2);
   for (const auto child : start_ranks(2, [&](int rank) {
@@ -110,7 +112,7 @@ TEST(ShmComm, DifferentCallsAreTold) {
     EXPECT_EQ(end_of(child), code_of(ErrorCode::invalid_argument));
 }
 
-/// What each rank's error says after `call`, which gets the group and the rank's number; "" without one.
+/// Returns each rank's error message after `call(group, rank)`, or "" if it succeeds.
 std::vector<std::string> words_of(int size, const std::function<void(Communicator&, int)>& call) {
   const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, size))));
   prepare(memory->data(), options(0, size), random_token());
@@ -131,7 +133,8 @@ std::vector<std::string> words_of(int size, const std::function<void(Communicato
   return words;
 }
 
-// Breaks when a rank that waits does nothing meanwhile, goes on with it afterwards, or gets other numbers.
+// Fails if a waiting rank does not call its idle function, calls it afterwards, or gets wrong
+// numbers.
 TEST(ShmComm, WhileOthersAreWaitedFor) {
   std::atomic<int> calls{0};
   const auto words = words_of(2, [&](Communicator& group, int rank) {
@@ -141,8 +144,7 @@ TEST(ShmComm, WhileOthersAreWaitedFor) {
       group.all_reduce(&value, &value, 1, Kind::f32, Reduce::sum);
       group.set_idle({});
     } else {
-      while (calls == 0)
-        std::this_thread::yield();  // no more than one: a rank that waits long sleeps, and calls nothing
+      while (calls == 0) std::this_thread::yield();  // only one call: a rank that waits long sleeps
       group.all_reduce(&value, &value, 1, Kind::f32, Reduce::sum);
     }
     const int before = calls;
@@ -153,7 +155,7 @@ TEST(ShmComm, WhileOthersAreWaitedFor) {
   EXPECT_EQ(words, std::vector<std::string>(2));
 }
 
-// Breaks when ranks that each take another one for the source of a broadcast go on with what they had.
+// Fails if ranks that name different sources for a broadcast succeed.
 TEST(ShmComm, BroadcastsFromDifferentSourcesAreToldOnEveryRank) {
   for (const int size : {2, 3}) {
     const auto words = words_of(size, [](Communicator& group, int rank) {
@@ -167,7 +169,7 @@ TEST(ShmComm, BroadcastsFromDifferentSourcesAreToldOnEveryRank) {
   }
 }
 
-// Breaks when the message says no more than that something differs: each part of the two calls is named.
+// Fails if the message says only that the calls differ: it must name each part of both.
 TEST(ShmComm, TheErrorNamesBothCalls) {
   const auto words = words_of(2, [](Communicator& group, int rank) {
     float data[8] = {};
@@ -182,7 +184,7 @@ TEST(ShmComm, TheErrorNamesBothCalls) {
   }
 }
 
-// Breaks when an average of integers is truncated without a word.
+// Fails if an average of integers is truncated silently.
 TEST(ShmComm, AveragesOfIntegersAreRefused) {
   const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, 1))));
   Communicator group(memory, options(0, 1));
@@ -191,7 +193,8 @@ TEST(ShmComm, AveragesOfIntegersAreRefused) {
   EXPECT_EQ(code_of([&] { group.broadcast(data, 8, 1); }), code_of(ErrorCode::invalid_argument));
 }
 
-/// Each rank reduces until something fails; rank `victim` ends in the given way after a while.
+/// Each rank reduces until an error occurs, while `harm` ends or stops rank `victim`. Returns the
+/// statuses of the other ranks.
 std::vector<int> ends(int size, int victim, milliseconds timeout, const std::function<void(pid_t)>& harm) {
   Meeting meeting(size);
   const auto children = start_ranks(size, [&](int rank) {
@@ -215,7 +218,7 @@ std::vector<int> ends(int size, int victim, milliseconds timeout, const std::fun
   return statuses;
 }
 
-// Breaks when ranks wait for a dead one until the timeout, or for ever.
+// Fails if ranks wait for a dead one until the timeout, or forever.
 TEST(ShmComm, ADeadPeerIsAnErrorOnAllOthersLongBeforeTheTimeout) {
   const auto start = std::chrono::steady_clock::now();
   const auto statuses = ends(3, 1, std::chrono::minutes(10), [](pid_t child) { ::kill(child, SIGKILL); });
@@ -223,13 +226,13 @@ TEST(ShmComm, ADeadPeerIsAnErrorOnAllOthersLongBeforeTheTimeout) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
-// Breaks when a peer that lives but does not come is waited for without end.
+// Fails if a live peer that does not respond is waited for forever.
 TEST(ShmComm, AStuckPeerIsATimeoutOnAllOthers) {
   for (const int status : ends(3, 0, milliseconds(500), [](pid_t child) { ::kill(child, SIGSTOP); }))
     EXPECT_EQ(status, code_of(ErrorCode::timeout));
 }
 
-// Breaks when a rank that ended its group in order leaves the others asleep.
+// Fails if a rank that leaves its group normally does not wake the others.
 TEST(ShmComm, APeerThatLeftIsAnError) {
   Meeting meeting(2);
   const auto children = start_ranks(2, [&](int rank) {
@@ -237,20 +240,20 @@ TEST(ShmComm, APeerThatLeftIsAnError) {
     group->barrier();
     if (rank == 1) return 0;
     const auto first = code_of([&] { group->barrier(); });
-    // Of no use from then on, and says so at once.
+    // The group is unusable from then on, and says so immediately.
     return code_of([&] { group->barrier(); }) == first ? first : 1;
   });
   EXPECT_EQ(end_of(children[0]), code_of(ErrorCode::unavailable));
   EXPECT_EQ(end_of(children[1]), 0);
 }
 
-// Breaks when a rank is called dead that did its part and ended before the others looked.
+// Fails if a rank that did its part and exited before the others checked counts as dead.
 TEST(ShmComm, APeerThatEndedAfterItsPartIsNotDead) {
   Meeting meeting(2);
   const auto children = start_ranks(2, [&](int rank) {
     auto mine = options(rank, 2);
     auto& counter = meeting.counter();
-    // Rank 0 looks for dead peers after it last saw nothing posted; in between rank 1 posts and ends.
+    // Rank 0 checks for dead peers after it last saw no post; in between, rank 1 posts and exits.
     if (rank == 0)
       mine.before_look = [&] {
         counter.store(1);
@@ -260,14 +263,14 @@ TEST(ShmComm, APeerThatEndedAfterItsPartIsNotDead) {
     if (rank == 1)
       while (counter.load() == 0) std::this_thread::sleep_for(milliseconds(1));
     const auto code = code_of([&] { group->barrier(); });
-    if (rank == 1) ::_exit(code);  // without a word: as a program that ends
+    if (rank == 1) ::_exit(code);  // without leaving the group, as a program that exits
     return code;
   });
   EXPECT_EQ(end_of(children[1]), 0);
   EXPECT_EQ(end_of(children[0]), 0);
 }
 
-// Breaks when a forked child takes its parent's place.
+// Fails if a forked child can act as its parent's rank.
 TEST(ShmComm, AForkedChildIsRefused) {
   const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, 1))));
   Communicator group(memory, options(0, 1));

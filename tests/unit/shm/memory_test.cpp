@@ -1,4 +1,4 @@
-// Shared memory: who may open it, what is left of it, and how ranks find out that they share none.
+// Shared memory: access rights, cleanup, and ranks that cannot share memory.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -27,7 +27,8 @@ class Folder {
   fs::path path_;
 };
 
-// Breaks when others may read what ranks exchange, when a name can be guessed, or when the file outlives its use.
+// Fails if other users can read the shared memory, a name is predictable, or the file outlives its
+// use.
 TEST(ShmMemory, FilesAreForThisUserAloneAndVanish) {
   const Folder folder;
   std::string path;
@@ -42,12 +43,12 @@ TEST(ShmMemory, FilesAreForThisUserAloneAndVanish) {
     made.remove_name();
     EXPECT_FALSE(fs::exists(path));
     static_cast<char*>(made.data())[6] = 'y';
-    EXPECT_EQ(static_cast<char*>(second.data())[6], 'y');  // lives on without its name
+    EXPECT_EQ(static_cast<char*>(second.data())[6], 'y');  // the memory outlives its name
   }
   EXPECT_EQ(folder.files(), 0);
 }
 
-// Breaks when a rank trusts a file that somebody else could have put there.
+// Fails if a rank trusts a file that another user could have created.
 TEST(ShmMemory, WhatIsNotOursIsRefused) {
   const Folder folder;
   const auto made = Memory::file(folder.path(), 4096);
@@ -61,7 +62,7 @@ TEST(ShmMemory, WhatIsNotOursIsRefused) {
   EXPECT_FALSE(has_token(made.data(), std::string(32, 'b')));
 }
 
-// Breaks when the lack of memory shows as SIGBUS in the middle of an operation.
+// Fails if a lack of memory causes SIGBUS during an operation.
 TEST(ShmMemory, AMountThatIsTooSmallIsToldBeforeTheFirstWrite) {
   const Folder folder;
   try {
@@ -74,13 +75,13 @@ TEST(ShmMemory, AMountThatIsTooSmallIsToldBeforeTheFirstWrite) {
   EXPECT_EQ(folder.files(), 0);
 }
 
-// Breaks when files of killed processes pile up, or when one in use is taken away.
+// Fails if files of killed processes accumulate, or one in use is removed.
 TEST(ShmMemory, LeftoversGoAndFilesInUseStay) {
   const Folder folder;
   Meeting meeting(2);
   auto& ready = meeting.counter();
   const auto children = start_ranks(2, [&](int rank) {
-    while (ready.load() < 1 - rank) std::this_thread::yield();  // making a file removes leftovers
+    while (ready.load() < 1 - rank) std::this_thread::yield();  // creating a file removes leftovers
     const auto made = Memory::file(folder.path(), 4096);
     made.hold(0);
     const timespec old[2] = {{1, 0}, {1, 0}};
@@ -100,7 +101,8 @@ TEST(ShmMemory, LeftoversGoAndFilesInUseStay) {
   EXPECT_EQ(folder.files(), 0);
 }
 
-// Breaks when a file that a rank made and has not shared yet is taken for a leftover, however long the others take to come.
+// Fails if a file that a rank has created but not yet shared counts as a leftover, however late the
+// others arrive.
 TEST(ShmMemory, AFileIsInUseFromItsFirstMoment) {
   const Folder folder;
   const auto made = Memory::file(folder.path(), 4096);
@@ -110,7 +112,8 @@ TEST(ShmMemory, AFileIsInUseFromItsFirstMoment) {
   EXPECT_TRUE(fs::exists(made.path()));
 }
 
-// Breaks when a rank's place is lost because some other part of its process opened and closed the same file.
+// Fails if a rank loses its place because another part of its process opened and closed the same
+// file.
 TEST(ShmMemory, APlaceSurvivesOtherDescriptorsOfTheFile) {
   const Folder folder;
   const auto made = Memory::file(folder.path(), 4096);
@@ -124,7 +127,7 @@ TEST(ShmMemory, APlaceSurvivesOtherDescriptorsOfTheFile) {
   EXPECT_EQ(end_of(child[0]), 1);
 }
 
-// Breaks when a child that a rank forked keeps the place of its dead parent, so that the others wait for it.
+// Fails if a forked child keeps the place of its dead parent, so that the others wait for it.
 TEST(ShmMemory, AForkedChildDoesNotHoldItsParentsPlace) {
   const auto seen = Memory::anonymous(4096);
   Meeting meeting(1);
@@ -145,7 +148,7 @@ TEST(ShmMemory, AForkedChildDoesNotHoldItsParentsPlace) {
   ::kill(meeting.counter().load(), SIGKILL);
 }
 
-// Breaks when pages that another machine also caches pass for shared memory.
+// Fails if pages that another machine may also cache count as shared memory.
 TEST(ShmMemory, FoldersOfANetworkAreRefused) {
   for (const unsigned long type :
        {0x6969UL, 0xff534d42UL, 0xfe534d42UL, 0x517bUL, 0x01021997UL, 0x00c36400UL, 0x65735546UL, 0x0bd00bd0UL,
@@ -165,12 +168,13 @@ TEST(ShmMemory, FoldersOfANetworkAreRefused) {
 
 class ShmFolder : public ::testing::Test {
  protected:
-  /// Of all ranks, which are forked later.
+  /// Applies to all ranks, which are forked later.
   static void choose(const std::string& folder) { ::setenv("ANYACCEL_SHM_DIR", folder.c_str(), 1); }
   void TearDown() override { ::unsetenv("ANYACCEL_SHM_DIR"); }
 };
 
-// Breaks when only rank 0 is told that its folder is a network's, or when the ranks go on without the memory they were told to use.
+// Fails if only rank 0 gets the error about its network folder, or ranks continue without the
+// memory that was requested.
 TEST_F(ShmFolder, OfANetworkIsAnErrorOnEveryRank) {
   choose("/proc");
   Meeting meeting(2);
@@ -179,7 +183,7 @@ TEST_F(ShmFolder, OfANetworkIsAnErrorOnEveryRank) {
     EXPECT_EQ(end_of(child), code_of(ErrorCode::invalid_argument));
 }
 
-// Breaks when memory in a chosen folder has a name while ranks can do without one.
+// Fails if memory in a chosen folder has a file name although the ranks do not need one.
 TEST_F(ShmFolder, HasNoFileOfOurs) {
   const Folder folder;
   choose(folder.path());
@@ -198,7 +202,8 @@ TEST_F(ShmFolder, HasNoFileOfOurs) {
     EXPECT_EQ(end_of(child), 0);
 }
 
-/// Ranks in containers that see a folder of theirs and not each other's processes: what leads through /proc leads nowhere.
+/// Simulates ranks in containers that share a folder but not their processes: paths below /proc
+/// lead nowhere.
 Exchange without_proc(Exchange next) {
   return [next](const std::string& mine) {
     auto all = next(mine);
@@ -208,7 +213,8 @@ Exchange without_proc(Exchange next) {
   };
 }
 
-// Breaks when a long path is cut on its way to the other ranks, or a name outlives the meeting.
+// Fails if a long path is truncated on its way to the other ranks, or the file name outlives the
+// exchange.
 TEST_F(ShmFolder, WithALongNameIsFoundByRanksThatCannotSeeEachOther) {
   const Folder folder;
   const auto deep = folder.path() + "/" + std::string(200, 'a') + "/" + std::string(200, 'b');
@@ -225,7 +231,7 @@ TEST_F(ShmFolder, WithALongNameIsFoundByRanksThatCannotSeeEachOther) {
   EXPECT_TRUE(fs::is_empty(deep));
 }
 
-// Breaks when the death of the rank that made a file leaves its name behind: the others take it away.
+// Fails if the file name stays when the rank that created the file dies: the others must remove it.
 TEST_F(ShmFolder, TheMakersDeathLeavesNoName) {
   const Folder folder;
   choose(folder.path());
@@ -235,7 +241,7 @@ TEST_F(ShmFolder, TheMakersDeathLeavesNoName) {
     const auto next = without_proc(meeting.exchange(rank, 500));
     return code_of([&] {
       connect({.rank = rank, .size = 2}, [&](const std::string& mine) {
-        // The offer of a file is the third exchange, after the two of the memory without a name.
+        // The file is offered in the third exchange, after the two for memory without a name.
         if (++calls == 4 && rank == 0) ::raise(SIGKILL);
         return next(mine);
       });
@@ -246,7 +252,8 @@ TEST_F(ShmFolder, TheMakersDeathLeavesNoName) {
   EXPECT_EQ(folder.files(), 0);
 }
 
-// Breaks when only some ranks get a group, or none is told why: rank 1 is shown memory that it cannot open.
+// Fails if only some ranks get a group, or they do not get the reason. Rank 1 is shown memory that
+// it cannot open.
 TEST(ShmConnect, RanksThatShareNothingAllGetTheReason) {
   Meeting meeting(3);
   for (const auto child : start_ranks(3, [&](int rank) {
@@ -254,7 +261,7 @@ TEST(ShmConnect, RanksThatShareNothingAllGetTheReason) {
          const auto connected =
              connect({.rank = rank, .size = 3, .timeout = std::chrono::seconds(20)}, [&](const std::string& mine) {
                auto all = honest(mine);
-               // As on another node, where that path is nothing or something else.
+               // As on another node, where that path does not exist or is something else.
                if (const auto at = all[0].find(" /"); rank == 1 && at != std::string::npos)
                  all[0].replace(at + 1, std::string::npos, "/no/such/memory");
                return all;
@@ -264,7 +271,8 @@ TEST(ShmConnect, RanksThatShareNothingAllGetTheReason) {
     EXPECT_EQ(end_of(child), 0);
 }
 
-/// Ranks connect and work; one is killed at some moment. Whether the other one ended with an error.
+/// Connects two ranks and kills one at a random time. Returns whether the other one ended with an
+/// error.
 bool survives_kill(std::mt19937& random) {
   Meeting meeting(2);
   const auto children = start_ranks(2, [&](int rank) {
@@ -293,7 +301,7 @@ std::size_t files_of_ours(const std::string& folder) {
 
 int kills() { return std::getenv("ANYACCEL_SLOW_TESTS") != nullptr ? 50 : 5; }
 
-// Breaks when a killed rank leaves memory behind, or hangs the other one.
+// Fails if a killed rank leaves memory behind, or hangs the other one.
 TEST(ShmConnect, NothingIsLeftAfterAKill) {
   if (!fs::exists("/dev/shm")) GTEST_SKIP() << "no shared-memory mount here";
   const auto before = files_of_ours("/dev/shm");
@@ -302,7 +310,7 @@ TEST(ShmConnect, NothingIsLeftAfterAKill) {
   EXPECT_LE(files_of_ours("/dev/shm"), before);
 }
 
-// Breaks when it does so in a folder of one's own.
+// Fails if a killed rank leaves memory behind in a user's folder, or hangs the other one.
 TEST_F(ShmFolder, NothingIsLeftThereAfterAKill) {
   const Folder folder;
   choose(folder.path());

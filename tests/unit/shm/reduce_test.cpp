@@ -1,4 +1,4 @@
-// Reductions: each instruction set against double precision, and all sets against each other.
+// Reductions: each instruction set compared with double precision, and with each other.
 #include "comm/shm/reduce.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ void check(Kind kind) {
           const auto before = data;
           std::vector<const void*> sources;
           for (const auto& rank : data) sources.push_back(rank.data());
-          // Into the last rank's own numbers, as a group does.
+          // In place in the last rank's numbers, as a group does it.
           set->reduce(kind, reduce, data.back().data(), sources.data(), ranks, count);
           for (std::size_t i = 0; i < count; ++i) {
             const T want = reference(reduce, before, i);
@@ -73,7 +73,8 @@ void check(Kind kind) {
         }
 }
 
-// Breaks when a loop skips its last elements, wraps wrongly, or writes its output before it has read all inputs.
+// Fails if a loop skips its last elements, wraps wrongly, or writes output before it has read all
+// inputs.
 TEST(ShmReduce, EveryKindAgreesWithTheReference) {
   check<float>(Kind::f32);
   check<double>(Kind::f64);
@@ -96,7 +97,7 @@ std::vector<std::uint16_t> reduced(const Kernels& set, Kind kind, Reduce reduce,
   return out;
 }
 
-// Breaks when a half-width number is widened or rounded wrongly: subnormal numbers, infinities, ties, NaN.
+// Fails if a 16-bit number is widened or rounded wrongly: subnormals, infinities, ties, NaN.
 TEST(ShmReduce, EveryHalfWidthNumberSurvives) {
   std::vector<std::uint16_t> all(65536);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
@@ -114,12 +115,12 @@ TEST(ShmReduce, EveryHalfWidthNumberSurvives) {
     }
 }
 
-// Breaks when one set rounds another way than the others: ranks on different CPUs would drift apart.
+// Fails if instruction sets round differently: ranks on different CPUs would diverge.
 TEST(ShmReduce, AllSetsGiveTheSameBits) {
   std::mt19937 random(2);
   std::vector<std::vector<std::uint16_t>> ranks(3, std::vector<std::uint16_t>(20000));
   for (auto& rank : ranks)
-    for (auto& value : rank) value = static_cast<std::uint16_t>(random() & 0xbfff);  // no NaN, whose payload may differ
+    for (auto& value : rank) value = static_cast<std::uint16_t>(random() & 0xbfff);  // no NaN: payloads may differ
   for (const auto kind : {Kind::f16, Kind::bf16})
     for (const auto reduce : {Reduce::sum, Reduce::avg, Reduce::product, Reduce::min, Reduce::max}) {
       const auto want = reduced(*kernels("baseline"), kind, reduce, ranks);
@@ -127,13 +128,13 @@ TEST(ShmReduce, AllSetsGiveTheSameBits) {
     }
 }
 
-// Breaks when bfloat16 numbers are rounded after each rank: 256 + 1 + 1 would stay 256.
+// Fails if bfloat16 sums are rounded after each rank: 256 + 1 + 1 would stay 256.
 TEST(ShmReduce, HalfWidthSumsAreRoundedOnce) {
   const std::vector<std::vector<std::uint16_t>> ranks{{0x4380}, {0x3f80}, {0x3f80}};  // 256, 1, 1
   for (const auto* set : sets()) EXPECT_EQ(reduced(*set, Kind::bf16, Reduce::sum, ranks)[0], 0x4381) << set->name;
 }
 
-// Breaks when a minimum loses a NaN that only one rank has.
+// Fails if a minimum loses a NaN that only one rank has.
 TEST(ShmReduce, NanWinsOnEveryRank) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const auto* set : sets())
@@ -149,7 +150,7 @@ TEST(ShmReduce, NanWinsOnEveryRank) {
     }
 }
 
-// Breaks when truths are added up to 2, which is no bool.
+// Fails if the sum of two bools is 2, which is not a bool.
 TEST(ShmReduce, TruthsStayTruths) {
   const std::uint8_t a[] = {0, 0, 1, 1};
   const std::uint8_t b[] = {0, 1, 0, 1};

@@ -1,4 +1,5 @@
-// Ranks for tests of collectives: forked processes that meet in memory made before.
+// Ranks for tests of collectives: forked processes that exchange data in memory created before the
+// fork.
 #pragma once
 
 #include <sys/mman.h>
@@ -18,7 +19,7 @@
 
 namespace anyaccel::ops::shm {
 
-/// Where ranks exchange texts before they share anything else. Made before fork().
+/// Exchanges texts between ranks that do not share anything else yet. Create it before fork().
 class Meeting {
  public:
   explicit Meeting(int size) : size_(size) {
@@ -29,7 +30,7 @@ class Meeting {
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
 
-  /// Throws after so many milliseconds: a rank was killed.
+  /// Throws after `most` milliseconds, because a rank was killed.
   Exchange exchange(int rank, int most = 20000) {
     return [this, rank, most, step = 0](const std::string& mine) mutable {
       auto& row = table_->rows[step++];
@@ -59,7 +60,8 @@ class Meeting {
   int size_;
 };
 
-/// Runs `body` in a process for each rank and returns their process ids; the exit status is what `body` returns, 99 after an exception.
+/// Runs `body(rank)` in one process per rank and returns their process ids. The exit status is the
+/// result of `body`, or 99 after an exception.
 inline std::vector<pid_t> start_ranks(int size, const std::function<int(int)>& body) {
   std::vector<pid_t> children;
   for (int rank = 0; rank < size; ++rank) {
@@ -79,14 +81,14 @@ inline std::vector<pid_t> start_ranks(int size, const std::function<int(int)>& b
   return children;
 }
 
-/// The exit status, or minus the signal.
+/// Returns the exit status, or the negated signal number.
 inline int end_of(pid_t child) {
   int status = 0;
   ::waitpid(child, &status, 0);
   return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/// 100 + the error's code, or 0.
+/// Returns 100 plus the code of the error that `body` throws, or 0.
 inline int code_of(const std::function<void()>& body) {
   try {
     body();

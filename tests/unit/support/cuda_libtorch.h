@@ -1,4 +1,4 @@
-// LibTorch of a build for CUDA has its own devices in the places that tests put theirs.
+// In a CUDA build of LibTorch, its own devices occupy the device types that tests use.
 #pragma once
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -8,7 +8,8 @@
 
 namespace anyaccel::test {
 
-/// Whether torch's own type `name` ("cuda", "hpu", "xpu", "mps", "mtia") is taken, or may not stand beside CUDA's.
+/// Returns whether torch's type `name` ("cuda", "hpu", "xpu", "mps", "mtia") is taken, or cannot
+/// coexist with CUDA's.
 inline bool place_is_taken(const std::string& name, bool autograd = false) {
   const bool cuda = c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA);
   return cuda && (name == "cuda" || (autograd && (name == "hpu" || name == "xpu" || name == "mps" || name == "mtia")));

@@ -1,4 +1,5 @@
-// EXPECT_ERROR(statement, code, "part of the message"): the statement throws our Error with that code and text.
+// EXPECT_ERROR(statement, code, "part of the message"): the statement throws an anyaccel::Error
+// with that code and text.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// A backend with no device behind it, for tests of Accelerator and the registry.
+// A backend without a device, for tests of Accelerator and the registry.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -21,7 +21,8 @@ inline sdk::Traits mock_traits(const std::string& name, int priority = 1000) {
   return traits;
 }
 
-/// `devices` devices; only the pure functions are there, all else shows the defaults.
+/// Has `devices` devices and implements only the pure virtual functions, so everything else shows
+/// the defaults.
 class MockBackend : public sdk::Backend {
  public:
   explicit MockBackend(sdk::Traits traits, int devices = 2) : Backend(std::move(traits)), devices_(devices) {}

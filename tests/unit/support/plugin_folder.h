@@ -1,4 +1,4 @@
-// A folder with plugins in it, as an author's build leaves them.
+// A folder of plugins as a plugin author's build creates it.
 #pragma once
 
 #include <sys/stat.h>
@@ -12,7 +12,8 @@
 
 namespace anyaccel::test {
 
-/// What the build of this AnyAccel would write; `changed` lines stand for the ones of the same key.
+/// The text file that this AnyAccel's build would write. Lines in `changed` replace those with the
+/// same key.
 inline std::string plugin_text(const std::string& name, const std::string& library, const std::string& changed = {}) {
   const auto& own = own_identity();
   std::ostringstream lines;
@@ -28,7 +29,8 @@ inline std::string plugin_text(const std::string& name, const std::string& libra
 
 class PluginFolder : public llm::TemporaryFolder {
  public:
-  /// Writes NAME.plugin, and the library as a copy of `library`. Readable by all, writable by none but us.
+  /// Writes NAME.plugin, and the library as a copy of `library`, readable by everyone and writable
+  /// only by this user.
   std::filesystem::path add(const std::string& name, const std::filesystem::path& library,
                             const std::string& changed = {}) const {
     const auto copy = path() / ("lib" + name + ".so");

@@ -1,4 +1,4 @@
-// Tests on saved machines. They need hwloc: a build without it skips them, and says so here and nowhere else.
+// Base class for tests on saved machines, which need hwloc. Builds without hwloc skip them here.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class SavedMachineTest : public testing::Test {
       throw;
     }
   }
-  /// tests/data/topologies/<name>.xml
+  /// Reads tests/data/topologies/<name>.xml.
   static topology::Machine saved(const std::string& name) {
     return topology::read_machine(std::filesystem::path(ANYACCEL_TEST_DATA) / "topologies" / (name + ".xml"));
   }

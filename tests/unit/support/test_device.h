@@ -1,7 +1,7 @@
-// A small device over host memory that takes the place of a torch device type, so that the generic backend and each
-// vendor backend really run in a test. Synchronous, with streams, events, allocator statistics, generators and
-// (from LibTorch 2.12) graphs. Install it first thing in a test: torch keeps hooks from their first use, and a process can
-// hold one such device.
+// A small synchronous device over host memory that replaces a torch device type, so that the
+// generic backend and each vendor backend really run in a test. It has streams, events, allocator
+// statistics, generators and (from LibTorch 2.12) graphs. Install it at the start of a test: torch
+// keeps hooks from their first use, and a process can have only one such device.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -38,15 +38,15 @@ namespace anyaccel::test {
 
 constexpr std::size_t kDeviceMemory = 64U << 20U;
 
-/// What tests look at and set. One per process.
+/// State that tests read and set. One per process.
 struct TestDevice {
   c10::DeviceType type = c10::DeviceType::PrivateUse1;
   int count = 2;
-  bool initialized = false;  ///< the hooks' init() ran
-  int cache_emptied = 0;     ///< calls of emptyCache
+  bool initialized = false;  ///< init() of the hooks ran
+  int cache_emptied = 0;     ///< number of emptyCache() calls
   int graph_replays = 0;
-  bool macos14 = true;  ///< answer of the MPS hooks
-  bool graphs = true;   ///< torch's registry gets its graphs (from LibTorch 2.12); to be set before it is installed
+  bool macos14 = true;  ///< result of the MPS hooks
+  bool graphs = true;   ///< register graphs with torch (from LibTorch 2.12); set it before installation
   std::vector<c10::CachingDeviceAllocator::DeviceStats> stats;
 
   static TestDevice& get() {
@@ -167,7 +167,7 @@ class Allocator final : public c10::DeviceAllocator {
   }
 };
 
-/// Pinned host memory: ordinary memory that is remembered.
+/// Pinned host memory: ordinary memory whose blocks are recorded.
 class HostAllocator final : public at::HostAllocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
@@ -215,7 +215,7 @@ inline HostAllocator& host_allocator() {
   return *instance;
 }
 
-/// What every kind of hooks has.
+/// What all kinds of hooks have in common.
 template <typename Base>
 class Hooks : public Base {
  public:
@@ -272,7 +272,7 @@ struct TestGraph final : at::GraphImplInterface {
 };
 #endif
 
-/// Makes hooks, with the argument that some of LibTorch's versions give or without.
+/// Creates hooks with or without the argument that some LibTorch versions pass.
 template <typename Hooks>
 struct MakeHooks {
   std::unique_ptr<Hooks> operator()(auto&&...) const { return std::make_unique<Hooks>(); }
@@ -288,7 +288,8 @@ inline void register_hooks(c10::DeviceType type) {
   }
 }
 
-/// Tensors can be made, copied to and from the host, and filled there; everything else runs on the CPU's memory.
+/// Registers kernels to create, copy and fill tensors on the device. All other ops run on the CPU
+/// over the same memory.
 inline void register_kernels(c10::DeviceType type) {
   const auto key = c10::computeDispatchKey({}, {}, c10::Device(type));
   static torch::Library kernels(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
@@ -304,7 +305,8 @@ inline void register_kernels(c10::DeviceType type) {
 
 }  // namespace test_device
 
-/// Puts a test device in the place of torch's type `name` ("hpu", "xpu", "cuda", "mps"), or of PrivateUse1 under that name.
+/// Installs a test device as torch's type `name` ("hpu", "xpu", "cuda", "mps"), or as PrivateUse1
+/// under that name.
 inline TestDevice& install_test_device(const std::string& name, int count = 2) {
   static const std::map<std::string, c10::DeviceType> kTypes{{"cuda", c10::DeviceType::CUDA},
                                                              {"hpu", c10::DeviceType::HPU},

@@ -8,7 +8,7 @@
 namespace anyaccel::llm {
 namespace {
 
-/// The text of a template for variables; there are always some messages.
+/// Renders a template with variables; `messages` is always set.
 std::string render(const std::string& text, const std::string& more = "") {
   const std::string messages =
       R"("messages":[{"role":"user","content":" Hi "},{"role":"assistant","content":"Yo"},{"role":"user","content":"Ü?"}])";
@@ -16,7 +16,8 @@ std::string render(const std::string& text, const std::string& more = "") {
       .apply_json("{" + messages + (more.empty() ? "" : ",") + more + "}");
 }
 
-// Fails when trim_blocks, lstrip_blocks or a sign at a tag takes other white space than Jinja does.
+// Fails if trim_blocks, lstrip_blocks or a minus sign in a tag strip different white space than in
+// Jinja.
 TEST(Chat, WhiteSpace) {
   EXPECT_EQ(render("a\n  {% if true %}\n b\n  {% endif %}  \nc\n"), "a\n b\n  \nc");
   EXPECT_EQ(render("a \n {%- if true -%} \n b {%+ endif +%}\nc"), "ab \nc");
@@ -25,7 +26,7 @@ TEST(Chat, WhiteSpace) {
   EXPECT_EQ(render("x {% set y = '}}%}' %}{{ y }} {{ {'a': {'b': 1}}['a']['b'] }}"), "x }}%} 1");
 }
 
-// Fails when a loop's variables, its condition, its else or the scope of what is set in it differ.
+// Fails if a loop's variables, condition, else branch or scope differ from Jinja's.
 TEST(Chat, Loops) {
   EXPECT_EQ(
       render("{% for m in messages %}{{ loop.index0 }}{{ loop.index }}{{ loop.first }}{{ loop.last }}{{ loop.length }}"
@@ -47,7 +48,7 @@ TEST(Chat, Loops) {
             "a1b23a1b22a1b21");
 }
 
-// Fails when an operator binds, or computes, otherwise than in Python.
+// Fails if an operator's precedence or result differs from Python's.
 TEST(Chat, Expressions) {
   EXPECT_EQ(
       render("{{ 1 + 2 * 3 - 4 // -3 }} {{ -7 % 3 }} {{ -7 // 2 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ 1e20 }} {{ 1.0 }}"),
@@ -66,7 +67,7 @@ TEST(Chat, Expressions) {
             "b");
 }
 
-// Fails when a filter, a test or a method differs from Python's or Jinja's.
+// Fails if a filter, a test or a method differs from Python's or Jinja's.
 TEST(Chat, Filters) {
   EXPECT_EQ(render("{{ ' a '|trim }}|{{ 'xax'|trim('x') }}|{{ 'aB'|upper }}{{ 'aB'|lower }}{{ 'ab cd'|title }}{{ "
                    "'ab'|capitalize }}"),
@@ -95,7 +96,7 @@ TEST(Chat, Filters) {
             "FalseTrueTrueTrueTrueTrueFalseTrueTrueTrueTrue");
 }
 
-// Fails when a macro sees other names, or a block that is set is printed.
+// Fails if a macro sees other names, or a set block is printed.
 TEST(Chat, MacrosAndBlocks) {
   EXPECT_EQ(
       render("{% macro f(a, b='x') %}[{{ a }}{{ b }}{{ c }}]{% endmacro %}{% set c = 1 %}{{ f(1) }}{{ f(b=2, a=3) }}"),
@@ -105,7 +106,7 @@ TEST(Chat, MacrosAndBlocks) {
             "< a1 >g<s>");
 }
 
-// Fails when a construct that is not known is left out in silence, or its line is not told.
+// Fails if an unsupported construct is ignored silently, or its line is not reported.
 TEST(Chat, OutsideTheSubset) {
   for (const auto& [text, named] : std::initializer_list<std::pair<const char*, const char*>>{
            {"a\n{% include 'x' %}", "line 2: the tag \"include\""},
@@ -133,7 +134,7 @@ TEST(Chat, OutsideTheSubset) {
   EXPECT_ERROR(render("{{ messages[0]._x }}"), invalid_argument, "not safe");
 }
 
-// Fails when a hostile template takes the stack, the memory or for ever.
+// Fails if a hostile template exhausts the stack or memory, or runs forever.
 TEST(Chat, Limits) {
   const auto many = [](const std::string& text, int times) {
     std::string out;
@@ -159,7 +160,7 @@ TEST(Chat, Limits) {
       unsupported, "more than is allowed");
 }
 
-// Fails when the template or a token is looked for elsewhere than transformers does.
+// Fails if the template or a token is looked up elsewhere than in transformers.
 TEST(Chat, Folder) {
   const TemporaryFolder folder;
   const std::vector<Message> hello{{.role = "user", .content = "a\xff"}};

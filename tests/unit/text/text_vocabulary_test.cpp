@@ -55,8 +55,8 @@ const char* const kCode =
     "/// Returns the number of elements.\n  int64_t numel() const {\n    return size_ * 1024;\n  }\n\n"
     "\t// \u00dcber 12345 words\r\n#define AT_CHECK(x)  \\\n  check_it(x, __FILE__)\n";
 
-// Fails if the scanner and the expression in tokenizer.json split a text differently: generate would then not use the
-// tokens that the model was trained on.
+// Fails if the scanner and the expression in tokenizer.json split a text differently: generation
+// would then not use the tokens that the model was trained on.
 TEST(TextPieces, ScannerIsTheExpression) {
   std::mt19937 random(1);
   for (int i = 0; i < 3000; ++i) {
@@ -68,8 +68,8 @@ TEST(TextPieces, ScannerIsTheExpression) {
             (std::vector<std::string>{" ", " int", " x", "_y", " =", " ", "123", "4", ";\n\n", " ", " f", "();"}));
 }
 
-// Fails if a pair other than the most frequent is merged, ties depend on the order of pieces, or a merge leaves wrong
-// counts.
+// Fails if a pair other than the most frequent is merged, ties depend on the order of pieces, or a
+// merge leaves wrong counts.
 TEST(LearnMerges, MostFrequentPairFirst) {
   const std::vector<PieceCount> pieces = {{"abab", 3}, {"abc", 2}, {"xy", 7}, {"pq", 7}, {"once", 1}};
   const Merges merges = learn_merges(pieces, 10, 257);
@@ -106,7 +106,8 @@ Stream code_stream() {
   return stream;
 }
 
-// Fails if training and tokenizer.json produce different ids for a text, or ids do not decode to the text.
+// Fails if training and tokenizer.json produce different ids for a text, or ids do not decode to
+// the text.
 TEST(TextVocabulary, IdsAreTheTokenizers) {
   const TextVocabulary vocabulary = TextVocabulary::learn(code_stream(), 4096);
   const TemporaryFolder folder;
@@ -128,7 +129,8 @@ TEST(TextVocabulary, IdsAreTheTokenizers) {
   EXPECT_LT(vocabulary.encode(stream_of(kCode)).size(), std::string(kCode).size() * 2 / 3);
 }
 
-// Fails if a short text gets tokens that hardly occur, or the byte vocabulary differs from that of older runs.
+// Fails if a short text gets tokens that hardly occur, or the byte vocabulary differs from that of
+// older runs.
 TEST(TextVocabulary, ShortTextsStayBytes) {
   EXPECT_EQ(TextVocabulary::learn(stream_of(std::string(60'000, 'a')), 4096).size(), kByteVocabulary);
   const TextVocabulary bytes = TextVocabulary::learn(code_stream(), kByteVocabulary);

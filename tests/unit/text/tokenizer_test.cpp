@@ -13,7 +13,8 @@ namespace {
 using Ids = std::vector<std::int64_t>;
 using testing::HasSubstr;
 
-// Fails when reading back what we write does not give byte ids, or the special token is taken for text.
+// Fails if a written tokenizer does not give byte ids when read back, or the special token counts
+// as text.
 TEST(Tokenizer, BytesRoundTrip) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json", Tokenizer::bytes_json());
@@ -26,14 +27,14 @@ TEST(Tokenizer, BytesRoundTrip) {
     EXPECT_EQ(ids, Ids({104, 0xc3, 0xa9, 256, 120}));
     EXPECT_EQ(tokenizer.decode(ids), "h\xc3\xa9x");
     EXPECT_EQ(tokenizer.decode(ids, false), "h\xc3\xa9<|endoftext|>x");
-    // What is no UTF-8 is replaced on the way in and out, as Python and the library do.
+    // Invalid UTF-8 is replaced in both directions, as in Python and the `tokenizers` library.
     EXPECT_EQ(tokenizer.encode("a\xff\xe2\x82 b"), Ids({97, 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd, 32, 98}));
     EXPECT_EQ(tokenizer.decode({0xc3, 97}),
               "\xef\xbf\xbd"
               "a");
     EXPECT_EQ(tokenizer.size(), 257);
-    // Ids that the tokenizer does not define decode to an empty string, as in transformers, because models may have
-    // rows for them.
+    // Ids that the tokenizer does not define decode to an empty string, as in transformers, because
+    // models may have rows for them.
     EXPECT_EQ(tokenizer.token_bytes(257), "");
     EXPECT_EQ(tokenizer.decode({9999, 104, 257, 4294967295, 105}), "hi");
     EXPECT_EQ(tokenizer.decode({9999, 104, 257, 105}, false), "hi");
@@ -50,7 +51,7 @@ std::string bpe(const std::string& merges, const std::string& level = R"("use_re
          "}}";
 }
 
-// Fails when merges are done in another order than by rank, leftmost first.
+// Fails if merges are not applied by rank, leftmost first.
 TEST(Tokenizer, Merges) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json", bpe(R"(["b c","a b","a bc","a a"])"));
@@ -61,10 +62,10 @@ TEST(Tokenizer, Merges) {
   EXPECT_EQ(old_style.decode({5, 6, 3}), "abc ab");
   folder.write("tokenizer.json", bpe(R"([["a","b"],["b","c"],["a","a"]])"));
   EXPECT_EQ(Tokenizer::load(folder.path()).encode("abcaaa"), Ids({3, 2, 7, 0}));
-  EXPECT_EQ(old_style.encode("adb"), Ids({3}));  // as the library, which leaves out what it does not know
+  EXPECT_EQ(old_style.encode("adb"), Ids({3}));  // as in the library, which drops unknown characters
 }
 
-// Fails when a step that is not known is left out in silence.
+// Fails if an unknown step is ignored silently.
 TEST(Tokenizer, UnsupportedIsNamed) {
   const TemporaryFolder folder;
   const auto expect = [&](const std::string& json, const char* text) {
@@ -86,7 +87,7 @@ TEST(Tokenizer, UnsupportedIsNamed) {
   EXPECT_ERROR(Tokenizer::load(folder.path()), corrupt, "a x");
 }
 
-// Fails when a file that lies is read past its end, or believed.
+// Fails if a malformed file is read past its end, or trusted.
 TEST(Tokenizer, CorruptIsNamed) {
   const TemporaryFolder folder;
   const auto expect = [&](const std::string& json, const char* text) {
@@ -142,7 +143,7 @@ TEST(Tokenizer, WordsMayHoldZero) {
   EXPECT_EQ(tokenizer.encode(std::string_view("a\0b", 3)), Ids{1});
 }
 
-// Fails if the error about a backtracking expression does not name the file and the cause.
+// Fails if the error about a backtracking expression lacks the file or the cause.
 TEST(Tokenizer, BacktrackingIsNamed) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json", R"({"model":{"type":"WordLevel","vocab":{"a":0},"unk_token":"a"},
@@ -153,7 +154,7 @@ TEST(Tokenizer, BacktrackingIsNamed) {
   EXPECT_ERROR(tokenizer.encode(text), invalid_argument, "backtracks too far");
 }
 
-// Fails when a precompiled map of characters is read wrong: this one, of one entry, makes "a" of "A".
+// Fails if a precompiled character map is misread. This one has one entry, which maps "A" to "a".
 TEST(Tokenizer, Charsmap) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json",
@@ -162,7 +163,7 @@ TEST(Tokenizer, Charsmap) {
   EXPECT_EQ(Tokenizer::load(folder.path()).encode("AbaB"), Ids({0, 1, 0}));
 }
 
-// Fails when token_bytes, which generated text is made of, takes each token for the first one of a text.
+// Fails if token_bytes(), which produces generated text, treats each token as the first of a text.
 TEST(Tokenizer, TokenBytesAreInsideAText) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json", R"({"model":{"type":"BPE","byte_fallback":true,"merges":[],
@@ -181,7 +182,7 @@ TEST(Tokenizer, TokenBytesAreInsideAText) {
   EXPECT_EQ(bert.token_bytes(0), " a");
 }
 
-// Fails when a text that is too long loses what frames it, or a short one anything.
+// Fails if truncation drops special tokens, or changes a short text.
 TEST(Tokenizer, EncodeUpTo) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json", R"({"model":{"type":"WordPiece","vocab":{"a":0,"b":1,"[UNK]":2,"[CLS]":3,"[SEP]":4}},
@@ -212,8 +213,9 @@ std::string replacement(const std::string& from, const std::string& to) {
   return R"({"type":"Replace","pattern":{"String":")" + from + R"("},"content":")" + to + "\"}";
 }
 
-// Fails if the beginning mark does not follow the library's alignment of a piece's first byte: a character may leave a
-// part behind (U+0E33 is U+0E4D and U+0E32), or nothing, and several pieces may come from the first character.
+// Fails if the prefix mark ignores the library's alignment of a piece's first byte: a character may
+// leave a part behind (U+0E33 becomes U+0E4D and U+0E32) or nothing, and several pieces may come
+// from the first character.
 TEST(Tokenizer, FirstMarkGoesByAlignment) {
   const TemporaryFolder folder;
   const std::string metaspace = R"({"type":"Metaspace","replacement":"_","prepend_scheme":"first"})";
@@ -231,14 +233,15 @@ TEST(Tokenizer, FirstMarkGoesByAlignment) {
   EXPECT_EQ(encode(stripped, "\u0e33"), Ids({1}));
   EXPECT_EQ(encode(stripped, "\u0301a"), Ids({4}));
   EXPECT_EQ(encode(stripped, "\u00e1"), Ids({3}));
-  EXPECT_EQ(encode(replacement("yy", "x"), "yy"), Ids({6}));  // aligned as the second y
+  EXPECT_EQ(encode(replacement("yy", "x"), "yy"), Ids({6}));  // aligned with the second y
   EXPECT_EQ(encode(replacement("y", "x"), "y"), Ids({5}));
   EXPECT_EQ(encode(replacement("y", "ab"), "y"), Ids({3, 7}));
   EXPECT_EQ(encode(replacement("y", "ab"), "xy"), Ids({0, 8}));  // "_xa" is one piece
   EXPECT_EQ(encode(replacement("y", ""), "ya"), Ids({4}));
 }
 
-// Fails if steps that multiply a text are executed, whichever step it is, or an ordinary text exceeds the limit.
+// Fails if steps that multiply a text are executed, whichever step it is, or an ordinary text
+// exceeds the limit.
 TEST(Tokenizer, TextThatGrowsIsRefused) {
   const TemporaryFolder folder;
   const std::string words = R"({"?":0,"a":1})", twice = replacement("a", "aa");
@@ -269,7 +272,8 @@ TEST(Tokenizer, TextThatGrowsIsRefused) {
   EXPECT_EQ(with_steps(folder, sequence("normalizer", "normalizers", nfkc, 1), words).encode(greedy), Ids({0}));
 }
 
-// Fails if a file can make encode() process a text any number of times, or add any number of tokens.
+// Fails if a file can make encode() process a text any number of times, or add any number of
+// tokens.
 TEST(Tokenizer, StepsAreLimited) {
   const TemporaryFolder folder;
   const std::string words = R"({"?":0,"a":1})", lower = R"({"type":"Lowercase"})";
@@ -295,8 +299,8 @@ TEST(Tokenizer, StepsAreLimited) {
   EXPECT_ERROR(framed(5), unsupported, "too many tokens");
 }
 
-// Fails if the search for added tokens is not linear in the text, because of their length, their common parts, or
-// repeated scans of the whitespace next to them. The test's own time limit detects this.
+// Fails if the search for added tokens is not linear in the text, because of their length, common
+// parts, or repeated scans of adjacent white space. The test's timeout detects this.
 TEST(Tokenizer, ManyAddedTokens) {
   const TemporaryFolder folder;
   const auto with_tokens = [&](const auto& content, int count, const std::string& more) {
@@ -319,8 +323,8 @@ TEST(Tokenizer, ManyAddedTokens) {
   EXPECT_EQ(with_tokens(space, 1, R"(,"rstrip":true)").encode(std::string(1'000'000, ' ') + "x"), Ids({2, 1}));
 }
 
-// Fails if WordPiece does not prefer the longest word, accepts a word at a wrong position, or takes quadratic time in
-// the length of a piece. The test's own time limit detects this.
+// Fails if WordPiece does not prefer the longest word, accepts a word at a wrong position, or takes
+// quadratic time in the length of a piece. The test's timeout detects this.
 TEST(Tokenizer, WordPieceTakesTheLongestWord) {
   const TemporaryFolder folder;
   const auto load = [&](const std::string& vocabulary) {
@@ -359,7 +363,7 @@ TEST(Tokenizer, MarksInARow) {
   }
 }
 
-// Fails when a long piece takes more than n log n time: the test's own time limit ends it.
+// Fails if a long piece takes more than n log n time. The test's timeout detects this.
 TEST(Tokenizer, LongPieces) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json",
@@ -371,8 +375,8 @@ TEST(Tokenizer, LongPieces) {
   EXPECT_EQ(Tokenizer::load(folder.path()).encode(text).size(), 250'000U);
 }
 
-// Fails when scores are read more exactly than the `tokenizers` library reads them: of these it takes "a" and "b", whose exact sum is not
-// above the score of "ab".
+// Fails if scores are read with more precision than the `tokenizers` library uses. The library
+// chooses "a" and "b" here, whose exact sum is not greater than the score of "ab".
 TEST(Tokenizer, UnigramScoresAreThoseOfTheLibrary) {
   const TemporaryFolder folder;
   for (const char* scores : {"-10.061084568662261 -11.9637369406482 -22.024821509310463",

@@ -7,26 +7,26 @@
 namespace anyaccel::topology {
 namespace {
 
-// Breaks when ranges, single numbers, order or repetition are read wrongly.
+// Fails if ranges, single numbers, order or repetition are misread.
 TEST(CpuList, Reads) {
   EXPECT_EQ(parse_cpu_list("0-3,8"), (CpuList{0, 1, 2, 3, 8}));
   EXPECT_EQ(parse_cpu_list("8,2-2,1,8\n"), (CpuList{1, 2, 8}));
   EXPECT_EQ(parse_cpu_list(""), CpuList{});
 }
 
-// Breaks when nonsense is read as a list, or a huge range fills the memory.
+// Fails if malformed text is accepted, or a huge range exhausts memory.
 TEST(CpuList, RefusesNonsense) {
   for (const char* text : {"a", "1-", "-1", "3-1", "1,,2", "1,", "1 2", "0-4000000000", "0x3"})
     EXPECT_THROW(parse_cpu_list(text), Error) << text;
 }
 
-// Breaks when neighbouring numbers are not joined, or two numbers apart are.
+// Fails if adjacent numbers are not joined into a range, or separate ones are.
 TEST(CpuList, Writes) {
   EXPECT_EQ(format_cpu_list({0, 1, 2, 3, 8, 10, 11}), "0-3,8,10-11");
   EXPECT_EQ(format_cpu_list({}), "");
 }
 
-// Breaks when the common part is wrong.
+// Fails if the intersection is wrong.
 TEST(CpuList, Intersects) { EXPECT_EQ(intersect({1, 2, 3}, {0, 2, 3, 9}), (CpuList{2, 3})); }
 
 }  // namespace

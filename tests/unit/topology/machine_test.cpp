@@ -25,7 +25,7 @@ std::vector<int> device_nodes(const Machine& machine) {
   return numbers;
 }
 
-// Breaks when hardware threads are counted as cores, whichever way the siblings are numbered.
+// Fails if hardware threads count as cores, however siblings are numbered.
 TEST_F(SavedMachine, CoresAndSiblings) {
   const auto adjacent = saved("two_nodes_siblings_adjacent");
   ASSERT_EQ(adjacent.cores.size(), 8u);
@@ -41,7 +41,7 @@ TEST_F(SavedMachine, CoresAndSiblings) {
   EXPECT_EQ(cores_of_node(apart, 1).size(), 4u);
 }
 
-// Breaks when node numbers are taken for positions: node 8 would be lost.
+// Fails if node numbers are mistaken for indices: node 8 would be lost.
 TEST_F(SavedMachine, NodeNumbersWithGaps) {
   const auto machine = saved("nodes_0_and_8");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 8));
@@ -49,7 +49,7 @@ TEST_F(SavedMachine, NodeNumbersWithGaps) {
   EXPECT_EQ(format_cpu_list(machine.nodes[1].cpus), "2-3");
 }
 
-// Breaks when the nodes of a sub-NUMA cluster are all given the CPUs of their package.
+// Fails if every node of a sub-NUMA cluster gets all CPUs of its package.
 TEST_F(SavedMachine, SubNumaClusters) {
   const auto machine = saved("clusters_snc2");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 1, 2, 3));
@@ -61,7 +61,8 @@ TEST_F(SavedMachine, SubNumaClusters) {
   EXPECT_EQ(flat.nodes[9].near_cpus, flat.nodes[1].cpus);
 }
 
-// Breaks when cores whose node's memory is forbidden (cpuset.mems) belong to no node, or the node seems to have memory.
+// Fails if cores whose node's memory is forbidden (cpuset.mems) belong to no node, or the node
+// appears to have memory.
 TEST_F(SavedMachine, NodeWithForbiddenMemory) {
   const auto machine = saved("memory_of_node_0_only");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 1));
@@ -69,7 +70,7 @@ TEST_F(SavedMachine, NodeWithForbiddenMemory) {
   EXPECT_EQ(format_cpu_list(machine.nodes[1].cpus), "4-7");
 }
 
-// Breaks when HBM in flat mode counts as a device or takes the cores, whatever its number.
+// Fails if HBM in flat mode counts as a device or takes over the cores, whatever its number.
 TEST_F(SavedMachine, HbmIsMemoryAndNoDevice) {
   const auto machine = saved("hbm_flat");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 3));
@@ -78,7 +79,7 @@ TEST_F(SavedMachine, HbmIsMemoryAndNoDevice) {
   EXPECT_EQ(format_cpu_list(machine.nodes[2].near_cpus), "2-3");
 }
 
-// Breaks when the firmware's bandwidth is not used to know HBM without a name.
+// Fails if unnamed HBM is not recognized by the bandwidth that the firmware reports.
 TEST_F(SavedMachine, HbmKnownByItsBandwidth) {
   const auto machine = saved("hbm_by_bandwidth");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 2));
@@ -86,14 +87,14 @@ TEST_F(SavedMachine, HbmKnownByItsBandwidth) {
   EXPECT_EQ(machine.nodes[3].kind, MemoryKind::hbm);
 }
 
-// Breaks when a node without CPUs is taken for HBM because the number of nodes fits.
+// Fails if a node without CPUs counts as HBM because the number of nodes matches.
 TEST_F(SavedMachine, MemoryOfUnknownMakeIsNotHbm) {
   const auto machine = saved("unknown_memory");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 2));
   EXPECT_EQ(machine.nodes[1].kind, MemoryKind::other);
 }
 
-// Breaks when CXL memory, which is near all cores, takes them from the packages' own nodes.
+// Fails if CXL memory, which is near all cores, takes over the cores of the packages' nodes.
 TEST_F(SavedMachine, CxlIsMemoryAndNoDevice) {
   const auto machine = saved("cxl");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 1));
@@ -101,14 +102,14 @@ TEST_F(SavedMachine, CxlIsMemoryAndNoDevice) {
   EXPECT_EQ(machine.nodes[2].memory, 256'000'000'000);
 }
 
-// Breaks when the allowed set that was saved with the machine is ignored.
+// Fails if the allowed set saved with the machine is ignored.
 TEST_F(SavedMachine, HonoursASavedCpuset) {
   const auto machine = saved("container_cpuset");
   EXPECT_EQ(format_cpu_list(machine.cpus()), "8-11");
   EXPECT_THAT(device_nodes(machine), ElementsAre(1));
 }
 
-// Breaks when a restricted process still counts nodes and cores that it may not use.
+// Fails if a restricted process counts nodes and cores that it may not use.
 TEST_F(SavedMachine, RestrictedDropsCoresAndDevices) {
   const auto whole = saved("two_nodes_siblings_apart");
   const auto part = restrict_to(whole, parse_cpu_list("1,5-7,13,99"));
@@ -121,7 +122,7 @@ TEST_F(SavedMachine, RestrictedDropsCoresAndDevices) {
   EXPECT_TRUE(numa_nodes_with_cores(restrict_to(whole, {99})).empty());
 }
 
-// Breaks when the nodes of a faked NUMA layout, which share their cores, are counted as devices.
+// Fails if the nodes of a fake NUMA layout, which share their cores, count as devices.
 TEST(AssignCores, SharedCoresBelongToOneNode) {
   Machine machine;
   machine.cores = {{.package = 0, .cpus = {0}}, {.package = 0, .cpus = {1}}};
@@ -136,7 +137,7 @@ TEST(AssignCores, SharedCoresBelongToOneNode) {
   EXPECT_EQ(machine.cores[1].node, 0);
 }
 
-// Breaks when a machine whose only memory is HBM has no device left.
+// Fails if a machine whose only memory is HBM has no device.
 TEST(AssignCores, HbmAloneIsADevice) {
   Machine machine;
   machine.cores = {{.package = 0, .cpus = {0}}};
@@ -148,7 +149,7 @@ TEST(AssignCores, HbmAloneIsADevice) {
   EXPECT_EQ(device_nodes(machine).size(), 1u);
 }
 
-// Breaks when a file that is no machine, or none at all, gives an empty machine.
+// Fails if a missing or invalid file gives an empty machine.
 TEST_F(SavedMachine, NamesABadFile) {
   const auto path = std::filesystem::temp_directory_path() / "anyaccel_not_a_machine.xml";
   std::ofstream(path) << "<html></html>";
@@ -163,7 +164,8 @@ TEST_F(SavedMachine, NamesABadFile) {
   EXPECT_THROW(saved("there_is_none"), Error);
 }
 
-// Breaks when the live reader and the kernel disagree on the CPUs of this process, or cores hang in the air.
+// Fails if read_machine() and the kernel disagree about the CPUs of this process, or cores have no
+// node.
 TEST(LiveMachine, HasTheAllowedCpus) {
   const auto machine = read_machine();
   EXPECT_EQ(machine.cpus(), allowed_cpus());
@@ -174,11 +176,11 @@ TEST(LiveMachine, HasTheAllowedCpus) {
   for (const auto& core : machine.cores) EXPECT_GE(core.node, 0);
 }
 
-// Breaks when the affinity of the process is not consulted.
+// Fails if the affinity of the thread is ignored.
 TEST(LiveMachine, FollowsAffinity) {
   const int cpu = allowed_cpus().back();
   CpuList seen;
-  // A thread of its own, because affinity belongs to threads and would stay.
+  // In a separate thread, because affinity is a property of threads and would persist.
   std::thread([&] {
     cpu_set_t one;
     CPU_ZERO(&one);
@@ -189,13 +191,14 @@ TEST(LiveMachine, FollowsAffinity) {
   EXPECT_THAT(seen, ElementsAre(cpu));
 }
 
-// Breaks when reading the machine leaves its mark on the environment that children inherit.
+// Fails if reading the machine changes the environment that children inherit.
 TEST(LiveMachine, LeavesTheEnvironmentAlone) {
   read_machine();
   EXPECT_EQ(::getenv("HWLOC_PLUGINS_PATH"), nullptr);
 }
 
-// Breaks when hwloc opens its plugins or looks at I/O devices: the front program has 20 ms for everything.
+// Fails if hwloc loads plugins or scans I/O devices: the front program has a budget of 20 ms for
+// everything.
 TEST(LiveMachine, IsReadFast) {
   double best = 1e9;
   for (int i = 0; i < 5; ++i) {

@@ -18,11 +18,11 @@ using testing::EndsWith;
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-/// A made-up /proc and /sys.
+/// A fake /proc and /sys.
 class FakeSystem : public testing::Test {
  protected:
   void SetUp() override {
-    // Of each test its own: the groups of a root are remembered.
+    // A separate root for each test, because a root's groups are cached.
     static int count = 0;
     root = fs::temp_directory_path() /
            ("anyaccel_memory_test_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
@@ -53,7 +53,7 @@ class FakeSystem : public testing::Test {
   fs::path root;
 };
 
-// Breaks when kB are not made bytes, or MemFree is taken for what is available.
+// Fails if kB are not converted to bytes, or MemFree is used instead of MemAvailable.
 TEST_F(FakeSystem, Host) {
   const auto amount = usable_memory({}, root);
   EXPECT_EQ(amount.total, 16 * kMiB);
@@ -61,7 +61,7 @@ TEST_F(FakeSystem, Host) {
   EXPECT_EQ(control_group_memory(root).total, MemoryAmount::unlimited);
 }
 
-// Breaks when the group's limit is ignored, or droppable page cache counts as used.
+// Fails if the group's limit is ignored, or droppable page cache counts as used.
 TEST_F(FakeSystem, GroupV2) {
   put_v2("/job");
   group_v2("sys/fs/cgroup/job", "4194304", 3 * kMiB, kMiB);
@@ -71,7 +71,7 @@ TEST_F(FakeSystem, GroupV2) {
   EXPECT_THAT(amount.total_from, EndsWith("sys/fs/cgroup/job/memory.max"));
 }
 
-// Breaks when only the innermost group is read: Kubernetes and systemd set the limit on an ancestor.
+// Fails if only the innermost group is read: Kubernetes and systemd set the limit on an ancestor.
 TEST_F(FakeSystem, AncestorOfAGroupV2) {
   put_v2("/slice/job/inner");
   group_v2("sys/fs/cgroup/slice", "6291456", 5 * kMiB);
@@ -82,7 +82,8 @@ TEST_F(FakeSystem, AncestorOfAGroupV2) {
   EXPECT_EQ(amount.available, kMiB);
 }
 
-// Breaks when the groups that are remembered are not those of a process that was moved, or a limit that was set anew is not read.
+// Fails if the cache keeps the old group of a process that has moved, or a changed limit is not
+// read.
 TEST_F(FakeSystem, MovedToAnotherGroup) {
   put_v2("/job");
   group_v2("sys/fs/cgroup/job", "4194304", 0);
@@ -95,7 +96,8 @@ TEST_F(FakeSystem, MovedToAnotherGroup) {
   EXPECT_EQ(usable_memory({}, root).total, 3 * kMiB);
 }
 
-// Breaks when the host's path, which a container without a namespace sees, is looked for inside its mount.
+// Fails if the host's path, visible in a container without a cgroup namespace, is looked up inside
+// its mount.
 TEST_F(FakeSystem, ContainerThatSeesTheHostsPath) {
   put_v2("/docker/abc", "/docker/abc");
   group_v2("sys/fs/cgroup", "2097152", 0);
@@ -104,7 +106,7 @@ TEST_F(FakeSystem, ContainerThatSeesTheHostsPath) {
   EXPECT_EQ(usable_memory({}, root).total, 2 * kMiB);
 }
 
-// Breaks when version 1 is not read, or its word for "no limit" is.
+// Fails if version 1 is not read, or its value for "no limit" counts as a limit.
 TEST_F(FakeSystem, GroupV1) {
   put("proc/self/cgroup", "9:cpu,cpuacct:/x\n4:memory:/job/inner\n0::/\n");
   put("proc/self/mountinfo",
@@ -117,12 +119,13 @@ TEST_F(FakeSystem, GroupV1) {
   auto amount = usable_memory({}, root);
   EXPECT_EQ(amount.total, 5 * kMiB);
   EXPECT_EQ(amount.available, 2 * kMiB);
-  // Breaks when a parent that does not limit its children does so here.
+  // Fails if a parent that does not limit its children does.
   group_v1("sys/fs/cgroup/memory/job", "5242880", 4 * kMiB, 0);
   EXPECT_EQ(usable_memory({}, root).total, 16 * kMiB);
 }
 
-// Breaks when a container's share of the processors (v2: its own or an ancestor's; v1: two files) is not known, or "no limit" is one.
+// Fails if a container's CPU quota (v2: its own or an ancestor's; v1: two files) is not read, or
+// "no limit" counts as a quota.
 TEST_F(FakeSystem, ProcessorQuota) {
   EXPECT_EQ(control_group_processors(root), std::numeric_limits<double>::infinity());
   put_v2("/slice/job");
@@ -139,7 +142,7 @@ TEST_F(FakeSystem, ProcessorQuota) {
   EXPECT_EQ(control_group_processors(root), 0.5);
 }
 
-// Breaks when a mount point with a space is not found.
+// Fails if a mount point with a space is not found.
 TEST_F(FakeSystem, EscapedMountPoint) {
   put("proc/self/cgroup", "0::/\n");
   put("proc/self/mountinfo", "31 22 0:28 / /my\\040groups rw - cgroup2 cgroup2 rw\n");
@@ -147,14 +150,14 @@ TEST_F(FakeSystem, EscapedMountPoint) {
   EXPECT_EQ(usable_memory({}, root).total, 3 * kMiB);
 }
 
-// Breaks when a group that is over its limit gives a negative number.
+// Fails if a group over its limit gives a negative number.
 TEST_F(FakeSystem, NeverNegative) {
   put_v2("/");
   group_v2("sys/fs/cgroup", "1048576", 9 * kMiB);
   EXPECT_EQ(usable_memory({}, root).available, 0);
 }
 
-// Breaks when a node is larger than itself: the host's memory is not the node's.
+// Fails if a node's memory is the host's.
 TEST_F(FakeSystem, Nodes) {
   put("sys/devices/system/node/node0/meminfo",
       "Node 0 MemTotal: 4096 kB\nNode 0 MemFree: 1024 kB\nNode 0 Active(file): 512 kB\n"
@@ -164,20 +167,20 @@ TEST_F(FakeSystem, Nodes) {
   EXPECT_EQ(usable_memory({0}, root).available, 3 * kMiB);
   EXPECT_EQ(usable_memory({0, 8}, root).total, 6 * kMiB);
   EXPECT_EQ(usable_memory({0, 8}, root).available, 4 * kMiB);
-  // Breaks when a node that the system does not show makes the answer 0.
+  // Fails if the result is 0 for a node that the system does not show.
   EXPECT_EQ(usable_memory({5}, root).total, 16 * kMiB);
 }
 
 using MemoryNodes = test::SavedMachineTest;
 
-// Breaks when HBM does not serve the cores beside it, or CXL memory does.
+// Fails if HBM does not serve the adjacent cores, or CXL memory does.
 TEST_F(MemoryNodes, HbmServesItsNode) {
   EXPECT_THAT(memory_nodes(saved("hbm_flat"), 0), ElementsAre(0, 1));
   EXPECT_THAT(memory_nodes(saved("hbm_flat"), 3), ElementsAre(2, 3));
   EXPECT_THAT(memory_nodes(saved("cxl"), 0), ElementsAre(0));
 }
 
-// Breaks when this machine cannot be read.
+// Fails if this machine's memory cannot be read.
 TEST(LiveMemory, IsPlausible) {
   const auto amount = usable_memory();
   EXPECT_GT(amount.available, 16 * kMiB);

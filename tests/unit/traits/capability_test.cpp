@@ -1,4 +1,4 @@
-// What compute capabilities mean.
+// Features that follow from CUDA compute capabilities.
 #include "backends/cuda/capability.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,8 @@
 namespace anyaccel::backends::cuda {
 namespace {
 
-// Fails when a gate moves: fp16 from 7.0 (6.x only when allowed), bf16 and Triton from 8.0, fp8 from 8.9.
+// Fails if a threshold changes: fp16 from 7.0 (6.x only if allowed), bf16 and Triton from 8.0, fp8
+// from 8.9.
 TEST(Capability, Gates) {
   EXPECT_FALSE(fast_fp16({5, 3}, true));
   EXPECT_FALSE(fast_fp16({6, 1}, false));
@@ -22,7 +23,8 @@ TEST(Capability, Gates) {
   EXPECT_FALSE(fp8({-1, -1}));
 }
 
-// Fails when Triton's grouped product is preferred where torch has a fused one, or where it cannot run.
+// Fails if Triton's grouped matrix product is preferred where torch has a fused one, or where it
+// cannot run.
 TEST(Capability, GroupedProduct) {
   EXPECT_FALSE(prefers_triton_grouped_mm({6, 1}));
   EXPECT_TRUE(prefers_triton_grouped_mm({7, 0}));

@@ -1,4 +1,4 @@
-// NVML through a fake of it.
+// NVML, with a fake library.
 #include "backends/cuda/nvml.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,8 @@ constexpr const char* kMig =
     "mig MIG-2222 2 0 50 60\n"
     "gpu GPU-bbbb H200 9 0 200 400\n";
 
-/// The fake is read when it starts, so each test, in a process of its own, sets it first.
+/// The fake reads its configuration when it starts. Each test runs in its own process and sets it
+/// first.
 class NvmlTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -43,7 +44,7 @@ class NvmlTest : public testing::Test {
   static void visible(const char* text) { setenv("CUDA_VISIBLE_DEVICES", text, 1); }
 };
 
-// Fails when NVML's own numbering is used although the process sees other devices in another order.
+// Fails if NVML's numbering is used although the process sees other devices or a different order.
 TEST_F(NvmlTest, FollowsCudaVisibleDevices) {
   machine(kTwo);
   visible("1");
@@ -54,7 +55,7 @@ TEST_F(NvmlTest, FollowsCudaVisibleDevices) {
   EXPECT_EQ(probe_devices().device_count, 1);
 }
 
-// Fails when a UUID in the variable is not understood; DeepSpeed's int() crashed on it.
+// Fails if a UUID in the variable is not understood. DeepSpeed's int() crashed on it.
 TEST_F(NvmlTest, UnderstandsUuids) {
   machine(kTwo);
   visible("GPU-bb,GPU-aa");
@@ -62,7 +63,7 @@ TEST_F(NvmlTest, UnderstandsUuids) {
   EXPECT_TRUE(Nvml::instance().order_is_certain());
 }
 
-// Fails when the device is asked for a MIG instance's memory: containers refuse that.
+// Fails if the physical device is queried for a MIG instance's memory, which containers deny.
 TEST_F(NvmlTest, AsksTheMigInstanceItself) {
   machine(kMig);
   visible("MIG-2222");
@@ -73,14 +74,14 @@ TEST_F(NvmlTest, AsksTheMigInstanceItself) {
   EXPECT_ERROR(nvml.memory("GPU-aaaa"), unavailable, "no permission");
 }
 
-// Fails when a device in MIG mode is counted as a whole one.
+// Fails if a device in MIG mode counts as a whole device.
 TEST_F(NvmlTest, MigModeShowsOneInstance) {
   machine(kMig);
   EXPECT_EQ(Nvml::instance().visible_uuids(), Texts{"MIG-1111"});
   EXPECT_EQ(probe_devices().device_count, 1);
 }
 
-// Fails when name, capability or driver version are lost on the way.
+// Fails if the name, capability or driver version is lost.
 TEST_F(NvmlTest, Properties) {
   machine(kDifferent);
   const auto properties = Nvml::instance().properties("GPU-aaaa");
@@ -90,7 +91,7 @@ TEST_F(NvmlTest, Properties) {
   EXPECT_ERROR(Nvml::instance().properties("GPU-none"), unavailable, "not found");
 }
 
-// Fails when NVML's order is taken for CUDA's where CUDA puts the fastest device first.
+// Fails if NVML's order is used although CUDA puts the fastest device first.
 TEST_F(NvmlTest, KnowsWhenTheOrderIsUncertain) {
   machine(kDifferent);
   EXPECT_FALSE(Nvml::instance().order_is_certain());
@@ -98,21 +99,21 @@ TEST_F(NvmlTest, KnowsWhenTheOrderIsUncertain) {
   EXPECT_TRUE(Nvml::instance().order_is_certain());
 }
 
-// Fails when a device that the container may not open shifts the indices of the others.
+// Fails if a device that the container may not open shifts the indices of the others.
 TEST_F(NvmlTest, UnopenedDevicesKeepTheirIndex) {
   machine("gpu -\ngpu GPU-bbbb H200 9 0 200 400\n");
   visible("1");
   EXPECT_EQ(Nvml::instance().visible_uuids(), Texts{"GPU-bbbb"});
 }
 
-// Fails when drivers from before MIG, which lack its functions, are turned down.
+// Fails if drivers that predate MIG, and lack its functions, are rejected.
 TEST_F(NvmlTest, WorksWithoutTheFunctionsOfMig) {
   machine(kTwo);
   setenv("ANYACCEL_NVML_LIBRARY", fake("fake_nvml_old").c_str(), 1);
   EXPECT_EQ(probe_devices().device_count, 2);
 }
 
-// Fails when a library without the needed functions is called all the same, or the reason does not name them.
+// Fails if a library that lacks required functions is used, or the reason does not name them.
 TEST_F(NvmlTest, NamesTheMissingFunction) {
   machine(kTwo);
   setenv("ANYACCEL_NVML_LIBRARY", fake("fake_nvml_broken").c_str(), 1);
@@ -122,7 +123,7 @@ TEST_F(NvmlTest, NamesTheMissingFunction) {
   EXPECT_ERROR(Nvml::instance().memory("GPU-aaaa"), unavailable, "nvmlDeviceGetHandleByIndex_v2");
 }
 
-// Fails when a file that is no library, or none at all, is fatal.
+// Fails if a missing or invalid library is fatal.
 TEST_F(NvmlTest, BrokenLibraryIsAReason) {
   const auto path = std::filesystem::temp_directory_path() / ("broken_nvml_" + std::to_string(getpid()));
   std::ofstream(path) << "not a library";
@@ -133,7 +134,7 @@ TEST_F(NvmlTest, BrokenLibraryIsAReason) {
   std::filesystem::remove(path);
 }
 
-// Fails when a driver that does not start (versions differ after an update) counts as having devices.
+// Fails if a driver that cannot start (versions differ after an update) counts as having devices.
 TEST_F(NvmlTest, StartFailureIsAReason) {
   machine("fail 18\n");
   const auto probe = probe_devices();
@@ -141,7 +142,7 @@ TEST_F(NvmlTest, StartFailureIsAReason) {
   EXPECT_THAT(probe.reason, HasSubstr("different versions"));
 }
 
-// Fails when the answer "none" is not explained by the variable that caused it.
+// Fails if the reason for "no devices" does not name the variable that caused it.
 TEST_F(NvmlTest, ReasonNamesTheVariable) {
   machine(kTwo);
   visible("-1");
@@ -150,7 +151,7 @@ TEST_F(NvmlTest, ReasonNamesTheVariable) {
   EXPECT_THAT(probe.reason, HasSubstr("CUDA_VISIBLE_DEVICES=-1"));
 }
 
-// Fails when queries stop working in a forked child.
+// Fails if queries stop working in a forked child.
 TEST_F(NvmlTest, SurvivesFork) {
   machine(kTwo);
   ASSERT_EQ(probe_devices().device_count, 2);

@@ -1,4 +1,4 @@
-// The table of what each backend says about itself.
+// The traits of each backend.
 #include "anyaccel/sdk/traits.h"
 
 #include <gmock/gmock.h>
@@ -31,8 +31,8 @@ struct Row {
 
 class TraitsTable : public testing::TestWithParam<Row> {};
 
-// Fails when a name, variable or library that users of DeepSpeed type differs from DeepSpeed's, or from the vendor's
-// where DeepSpeed is known to be wrong.
+// Fails if a name, variable or library that DeepSpeed users rely on differs from DeepSpeed's, or
+// from the vendor's where DeepSpeed is known to be wrong.
 TEST_P(TraitsTable, SaysWhatUsersKnow) {
   const auto& row = GetParam();
   const auto* traits = find(row.name);
@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"mps", "MPS_Accelerator", "mps", "staged", "inductor", {}, {}}),
     [](const auto& row) { return std::string(row.param.name); });
 
-// Fails when a stack that imitates another one would be asked after it and so never be found.
+// Fails if a stack that imitates another one is probed after it, and so is never found.
 TEST(TraitsOrder, ImitatorsAreAskedBeforeWhatTheyImitate) {
   const auto* cuda = find("cuda");
   ASSERT_NE(cuda, nullptr);
@@ -99,13 +99,13 @@ TEST(TraitsOrder, ImitatorsAreAskedBeforeWhatTheyImitate) {
       EXPECT_GT(imitator->priority, cuda->priority) << name;
     }
   }
-  // Intel graphics in the host of a real accelerator must not win over it.
+  // Intel graphics in the host of a real accelerator must not take precedence.
   if (const auto* xpu = find("xpu")) {
     EXPECT_LT(xpu->priority, cuda->priority);
   }
 }
 
-// Fails when two backends take the same name, or when equal priorities leave the order to chance.
+// Fails if two backends share a name, or equal priorities leave the order undefined.
 TEST(TraitsOrder, NamesAndPrioritiesAreUnique) {
   std::set<std::string> names;
   std::set<int> priorities;
@@ -115,7 +115,7 @@ TEST(TraitsOrder, NamesAndPrioritiesAreUnique) {
   }
 }
 
-// Fails when Gaudi loses what its programs rely on, or a variable is set without saying why.
+// Fails if Gaudi loses a flag that its programs rely on, or a variable is set without a reason.
 TEST(TraitsHpu, FlagsAndEnvironment) {
   const auto* hpu = find("hpu");
   if (hpu == nullptr) GTEST_SKIP();
@@ -132,19 +132,19 @@ TEST(TraitsHpu, FlagsAndEnvironment) {
   EXPECT_THAT(set, testing::UnorderedElementsAre("PT_HPU_LAZY_ACC_PAR_MODE", "PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES"));
 }
 
-// Fails when Apple's GPUs claim double precision.
+// Fails if Apple's GPUs claim double precision.
 TEST(TraitsMps, HasNoDouble) {
   const auto* mps = find("mps");
   if (mps == nullptr) GTEST_SKIP();
   EXPECT_FALSE(mps->fp64);
 }
 
-// Fails when a probe finds devices on a machine that shows none, or gives no reason.
+// Fails if a probe finds devices on a machine without any, or gives no reason.
 TEST(TraitsProbe, SaysWhyThereIsNone) {
   setenv("ANYACCEL_DEVICE_ROOT", "/nonexistent", 1);
   setenv("ANYACCEL_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
   for (const auto* traits : built_traits()) {
-    // The host and simulated devices are on every machine.
+    // Host and simulated devices exist on every machine.
     if (traits->probe == nullptr || traits->device_type == "cpu" || traits->device_type == "sim") continue;
     const auto probe = traits->probe();
     EXPECT_EQ(probe.device_count, 0) << traits->name;

@@ -1,4 +1,4 @@
-// CUDA_VISIBLE_DEVICES.
+// Parsing of CUDA_VISIBLE_DEVICES.
 #include "backends/cuda/visible_devices.h"
 
 #include <gtest/gtest.h>
@@ -19,21 +19,21 @@ const std::vector<PhysicalDevice> kMixed{
 
 Devices plain(const char* value) { return visible_devices(value, kPlain); }
 
-// Fails when an unset variable hides devices, or a set and empty one shows any.
+// Fails if an unset variable hides devices, or an empty one shows any.
 TEST(VisibleDevices, UnsetIsAllEmptyIsNone) {
   EXPECT_EQ(visible_devices(std::nullopt, kPlain), (Devices{{0}, {1}, {2}}));
   EXPECT_EQ(plain(""), Devices{});
 }
 
-// Fails when indices are not taken in the order of the list: memory would be read from another device.
+// Fails if indices are not used in the order of the list: memory would be read from another device.
 TEST(VisibleDevices, IndicesInOrder) {
   EXPECT_EQ(plain("2,0"), (Devices{{2}, {0}}));
   EXPECT_EQ(plain(" 1 , 2 "), (Devices{{1}, {2}}));
-  EXPECT_EQ(plain("1gpu2,2"), (Devices{{1}, {2}}));  // CUDA reads numbers as strtoul does
+  EXPECT_EQ(plain("1gpu2,2"), (Devices{{1}, {2}}));  // CUDA parses numbers like strtoul
   EXPECT_EQ(plain("+1"), (Devices{{1}}));
 }
 
-// Fails when the list goes on after an entry that names no device; CUDA stops there.
+// Fails if the list continues after an invalid entry; CUDA stops there.
 TEST(VisibleDevices, EndsAtTheFirstBadEntry) {
   EXPECT_EQ(plain("0,-1,1"), (Devices{{0}}));
   EXPECT_EQ(plain("-1"), Devices{});
@@ -43,13 +43,13 @@ TEST(VisibleDevices, EndsAtTheFirstBadEntry) {
   EXPECT_EQ(plain("99999999999999999999"), Devices{});
 }
 
-// Fails when a repeated device is counted; CUDA then shows none at all.
+// Fails if a repeated device counts; CUDA then shows no devices.
 TEST(VisibleDevices, RepeatedEntriesLeaveNone) {
   EXPECT_EQ(plain("0,1,0"), Devices{});
   EXPECT_EQ(plain("GPU-aaaa,0"), Devices{});
 }
 
-// Fails when a UUID, whole or cut short, is not understood, or an ambiguous one picks a device.
+// Fails if a complete or abbreviated UUID is not understood, or an ambiguous one selects a device.
 TEST(VisibleDevices, Uuids) {
   EXPECT_EQ(plain("GPU-bbbb1111-3333,GPU-aaaa"), (Devices{{2}, {0}}));
   EXPECT_EQ(plain("gpu-AAAA0000"), (Devices{{0}}));
@@ -57,13 +57,13 @@ TEST(VisibleDevices, Uuids) {
   EXPECT_EQ(plain("GPU-aaaa,GPU-bbbb,GPU-bbbb1111"), (Devices{{0}}));
 }
 
-// Fails when a device in MIG mode counts as itself, or anything beside a MIG instance is enumerated.
+// Fails if a device in MIG mode counts as itself, or more than one MIG instance is enumerated.
 TEST(VisibleDevices, Mig) {
   EXPECT_EQ(visible_devices("MIG-1111-bb", kMixed), (Devices{{0, 1}}));
   EXPECT_EQ(visible_devices("MIG-GPU-aaaa0000-1111/2/0", kMixed), (Devices{{0, 1}}));
   EXPECT_EQ(visible_devices("MIG-GPU-aaaa0000-1111/9/0", kMixed), Devices{});
   EXPECT_EQ(visible_devices("MIG-GPU-aaaa0000-1111/2", kMixed), Devices{});
-  EXPECT_EQ(visible_devices("MIG-1111", kMixed), Devices{});  // names two
+  EXPECT_EQ(visible_devices("MIG-1111", kMixed), Devices{});  // ambiguous
   EXPECT_EQ(visible_devices("0", kMixed), (Devices{{0, 0}}));
   EXPECT_EQ(visible_devices("2", kMixed), Devices{});  // MIG mode without an instance
   EXPECT_EQ(visible_devices("MIG-1111-aa,MIG-1111-bb", kMixed), (Devices{{0, 0}}));
@@ -71,7 +71,8 @@ TEST(VisibleDevices, Mig) {
   EXPECT_EQ(visible_devices("1", kMixed), (Devices{{1}}));
 }
 
-// Fails when any text, however broken or long, makes the reader crash or name a device that is not there.
+// Fails if any text, however malformed or long, crashes the parser or yields a device that does not
+// exist.
 TEST(VisibleDevices, AnyTextIsSafe) {
   std::mt19937 random(1);
   const std::string alphabet = "0123456789,-+ /GPUMIGabcf\t\n\xff";

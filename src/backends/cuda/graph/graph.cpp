@@ -3,6 +3,7 @@
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <torch/headeronly/version.h>
 
+#include "anyaccel/export.h"
 #include "anyaccel/sdk/backend.h"
 #include "backends/cuda/graph/entry.h"
 
@@ -36,12 +37,14 @@ class CudaGraph final : public anyaccel::sdk::GraphImpl {
 
 }  // namespace
 
-#define ANYACCEL_EXPORT extern "C" __attribute__((visibility("default")))
+extern "C" {
 
-ANYACCEL_EXPORT const char* anyaccel_cuda_graph_torch_version() { return TORCH_VERSION; }
+ANYACCEL_API const char* anyaccel_cuda_graph_torch_version() { return TORCH_VERSION; }
 
-ANYACCEL_EXPORT anyaccel::sdk::GraphImpl* anyaccel_cuda_graph_create() { return new CudaGraph; }
+ANYACCEL_API anyaccel::sdk::GraphImpl* anyaccel_cuda_graph_create() { return new CudaGraph; }
 
-ANYACCEL_EXPORT int anyaccel_cuda_graph_capturing() {
+ANYACCEL_API int anyaccel_cuda_graph_capturing() {
   return c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None ? 0 : 1;
 }
+
+}  // extern "C"

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "anyaccel/export.h"
 #include "anyaccel/sim.h"
 #include "base/log.h"
 
@@ -30,7 +31,7 @@ const std::string& failure() {
 
 extern "C" {
 
-const char* anyaccel_sim_failure();
+ANYACCEL_API const char* anyaccel_sim_failure();
 
 /// Null when the simulator runs, else why not.
 const char* anyaccel_sim_failure() { return failure().empty() ? nullptr : failure().c_str(); }

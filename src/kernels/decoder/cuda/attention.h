@@ -8,6 +8,7 @@
 
 #include <cmath>
 
+#include "kernels/attention/running_softmax.h"
 #include "kernels/cuda/lanes.h"
 #include "kernels/cuda/vectors.h"
 #include "kernels/decoder/cuda/launches.h"
@@ -19,7 +20,6 @@ constexpr int max_queries = 8;  // of heads that share a key, in a block
 constexpr int value_step = 8;   // of a head's values that a thread has
 constexpr int max_chunks = 64;
 constexpr std::int64_t min_chunk = 256;
-constexpr float no_score = -HUGE_VALF;
 
 /// The positions [begin, end) that a row sees.
 struct Seen {
@@ -148,7 +148,7 @@ class AttendBlock {
         query[i] = q < count && d < dim ? c.queries[row * c.queries_row + (head + q) * c.dim + d] : 0.0F;
       }
       if (lane < queries) {
-        maximum[lane] = no_score;
+        maximum[lane] = no_score<float>;
         sum[lane] = 0;
       }
       ANYACCEL_UNROLL
@@ -196,7 +196,7 @@ class AttendBlock {
     constexpr int step = Sixteen<T>::count;
     for (int i = lane; i < count * shared.tile; i += attend_lanes) {
       const int q = i / shared.tile, p = i % shared.tile;
-      float score = no_score;
+      float score = no_score<float>;
       if (p < there) {
         const T* const key = reinterpret_cast<const T*>(keys + p * shared.row);
         const float* const with = query + q * padded;
@@ -225,7 +225,7 @@ class AttendBlock {
       PerLane<float, attend_lanes> most, total;
       each([&](int lane) {
         const int q = begin + lane / warp_lanes;
-        most[lane] = no_score;
+        most[lane] = no_score<float>;
         if (q >= count) return;
         for (int p = lane % warp_lanes; p < shared.tile; p += warp_lanes)
           most[lane] = Greatest()(most[lane], scores[q * shared.tile + p]);
@@ -236,7 +236,7 @@ class AttendBlock {
         total[lane] = 0;
         if (q >= count) return;
         most[lane] = Greatest()(most[lane], maximum[q]);
-        const float from = most[lane] == no_score ? 0.0F : most[lane];
+        const float from = subtrahend(most[lane]);
         for (int p = lane % warp_lanes; p < shared.tile; p += warp_lanes) {
           float& score = scores[q * shared.tile + p];
           score = expf(score - from);
@@ -247,7 +247,7 @@ class AttendBlock {
       each([&](int lane) {
         const int q = begin + lane / warp_lanes;
         if (q >= count || lane % warp_lanes) return;
-        const float from = most[lane] == no_score ? 0.0F : most[lane];
+        const float from = subtrahend(most[lane]);
         again[q] = expf(maximum[q] - from);
         sum[q] = sum[q] * again[q] + total[lane];
         maximum[q] = most[lane];
@@ -318,9 +318,9 @@ ANYACCEL_ON_BOTH void combine_block(const AttendCache& c, std::int64_t row, std:
   const float* const first = partial_of(c, row, head, 0, chunks);
   const std::int64_t step = partial_floats(c);
   each([&](int lane) {
-    float most = no_score, sum = 0;
+    float most = no_score<float>, sum = 0;
     for (std::int64_t i = 0; i < own; ++i) most = Greatest()(most, first[i * step + c.dim]);
-    const float from = most == no_score ? 0.0F : most;
+    const float from = subtrahend(most);
     for (std::int64_t i = 0; i < own; ++i)
       sum = fmaf(expf(first[i * step + c.dim] - from), first[i * step + c.dim + 1], sum);
     for (std::int64_t d = lane; d < c.dim; d += attend_lanes) {

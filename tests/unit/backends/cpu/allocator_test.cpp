@@ -13,7 +13,7 @@
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// Sanitizers end the program where malloc would answer null.
+// By default, sanitizers end the program when malloc would return null.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
 #endif
@@ -29,13 +29,13 @@ at::Tensor bytes_tensor(std::int64_t bytes) { return at::empty({bytes}, at::kByt
 std::int64_t current() { return counted_memory().allocated_bytes.current; }
 std::int64_t peak() { return counted_memory().allocated_bytes.peak; }
 
-// Breaks when a program must ask for an accelerator before its tensors are counted.
+// Fails if tensors are counted only after a program requests an accelerator.
 TEST(CountingAllocator, IsInstalledAtLoad) {
   EXPECT_TRUE(counts_allocations());
   EXPECT_NE(c10::GetCPUAllocator(), c10::GetDefaultCPUAllocator());
 }
 
-// Breaks when sizes are rounded, headers counted, or a freed tensor stays.
+// Fails if sizes are rounded, headers are counted, or a freed tensor still counts.
 TEST(CountingAllocator, CountsExactBytes) {
   const auto before = counted_memory();
   {
@@ -51,7 +51,7 @@ TEST(CountingAllocator, CountsExactBytes) {
   EXPECT_EQ(counted_memory().allocation_count.current, before.allocation_count.current);
 }
 
-// Breaks when a reset forgets what is alive, or the peak moves only when it is asked for.
+// Fails if a reset forgets live tensors, or the peak is updated only when it is read.
 TEST(CountingAllocator, PeakHoldsAndResets) {
   reset_counted_peaks();
   const auto base = current();
@@ -64,7 +64,7 @@ TEST(CountingAllocator, PeakHoldsAndResets) {
   EXPECT_EQ(peak(), base + 2 * kMiB);
 }
 
-// Breaks when growing a storage in place is missed: it allocates, copies and frees.
+// Fails if resizing a storage in place, which allocates, copies and frees, is not counted.
 TEST(CountingAllocator, FollowsResize) {
   const auto base = current();
   auto tensor = at::ones({1000}, at::kFloat);
@@ -73,7 +73,7 @@ TEST(CountingAllocator, FollowsResize) {
   EXPECT_EQ(tensor[999].item<float>(), 1.0f);
 }
 
-// Breaks when memory of the caller counts as torch's.
+// Fails if memory owned by the caller counts as torch's.
 TEST(CountingAllocator, LeavesForeignMemoryOut) {
   std::array<float, 256> memory{};
   const auto base = current();
@@ -81,7 +81,7 @@ TEST(CountingAllocator, LeavesForeignMemoryOut) {
   EXPECT_EQ(current(), base);
 }
 
-// Breaks when data is not aligned for AVX-512 or an empty tensor has an address.
+// Fails if data is not aligned for AVX-512, or an empty tensor has an address.
 TEST(CountingAllocator, AlignsData) {
   for (const std::int64_t bytes : {1, 63, 64, 100, 4096, 3 << 20})
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bytes_tensor(bytes).data_ptr()) % 64, 0u) << bytes;
@@ -91,7 +91,8 @@ TEST(CountingAllocator, AlignsData) {
   EXPECT_EQ(counted_memory().allocation_count.current, base);
 }
 
-// Breaks when data and context differ: torch's C-style allocation and lazy clones refuse that.
+// Fails if data and context pointers differ: torch's C-style allocation and lazy clones require
+// equal ones.
 TEST(CountingAllocator, AllocatesRaw) {
   const auto base = current();
   auto* const allocator = c10::GetCPUAllocator();
@@ -102,7 +103,7 @@ TEST(CountingAllocator, AllocatesRaw) {
   EXPECT_TRUE(allocator->is_simple_data_ptr(allocator->allocate(8)));
 }
 
-// Breaks when tensors of the former allocator are freed by this one.
+// Fails if this allocator frees tensors of the previous one.
 TEST(CountingAllocator, LeavesEarlierTensorsToTheirAllocator) {
   const auto base = current();
   {
@@ -112,7 +113,7 @@ TEST(CountingAllocator, LeavesEarlierTensorsToTheirAllocator) {
   EXPECT_EQ(current(), base);
 }
 
-// Breaks when the message loses the bytes asked for, or the failure is not counted.
+// Fails if the message lacks the requested size, or the failure is not counted.
 TEST(CountingAllocator, NamesWhatItCannotGet) {
   const auto before = counted_memory();
   const std::int64_t huge = std::int64_t{1} << 60;
@@ -123,13 +124,13 @@ TEST(CountingAllocator, NamesWhatItCannotGet) {
     EXPECT_THAT(error.what(), HasSubstr("DefaultCPUAllocator: can't allocate memory"));
     EXPECT_THAT(error.what(), HasSubstr(std::to_string(huge)));
   }
-  // Breaks when adding the header to the size wraps round.
+  // Also when the size plus the header overflows.
   EXPECT_THROW(c10::GetCPUAllocator()->allocate(~std::size_t{0}), c10::OutOfMemoryError);
   EXPECT_EQ(counted_memory().num_ooms, before.num_ooms + 2);
   EXPECT_EQ(current(), before.allocated_bytes.current);
 }
 
-// Breaks when threads lose each other's updates, or a tensor freed on another thread is not found.
+// Fails if concurrent updates are lost, or a tensor freed on another thread is not found.
 TEST(CountingAllocator, CountsAcrossThreads) {
   const auto base = counted_memory();
   reset_counted_peaks();

@@ -35,12 +35,12 @@ class CpuAccelerator : public testing::Test {
   Accelerator accelerator{std::make_shared<CpuBackend>(two_nodes())};
 };
 
-// Breaks when the registry does not know the backend, or does not fall to it where there is nothing else.
+// Fails if the backend is not registered, or is not the fallback when there is nothing else.
 TEST(CpuRegistration, IsChosenByName) {
   ::setenv("DS_ACCELERATOR", "cpu", 1);
   ::setenv("ANYACCEL_CCL", "off", 1);
   auto names = registered_backends();
-  if (names.back() == "sim") names.pop_back();  // chosen by its name alone
+  if (names.back() == "sim") names.pop_back();  // selected only by name
   EXPECT_EQ(names.back(), "cpu");
   EXPECT_EQ(get_accelerator().name(), "cpu");
   EXPECT_EQ(get_accelerator().communication_backend_name(), "gloo");
@@ -49,7 +49,8 @@ TEST(CpuRegistration, IsChosenByName) {
   EXPECT_TRUE(get_accelerator().visible_devices_envs().empty());
 }
 
-// Breaks when a rank that chose no device is not on its own, or a rank without one has an index that does not exist.
+// Fails if a rank that selected no device does not start on its own, or a rank without one gets an
+// invalid index.
 TEST(CpuLocalRank, IsTheFirstDevice) {
   for (const auto& [rank, expected] : {std::pair{"1", 1}, {"0", 0}, {"2", 0}, {"-1", 0}, {"x", 0}}) {
     ::setenv("LOCAL_RANK", rank, 1);
@@ -61,7 +62,8 @@ TEST(CpuLocalRank, IsTheFirstDevice) {
   }
 }
 
-// Breaks when the index is not kept, is shared by threads, or reaches torch, which has no CPU 1.
+// Fails if the index is not kept, is shared by threads, or reaches torch, which has only one CPU
+// device.
 TEST_F(CpuAccelerator, KeepsTheDeviceOfEachThread) {
   EXPECT_EQ(accelerator.device_count(), 2);
   accelerator.set_device(1);
@@ -73,7 +75,7 @@ TEST_F(CpuAccelerator, KeepsTheDeviceOfEachThread) {
   DeviceIndex elsewhere = -1;
   std::thread([&] { elsewhere = accelerator.current_device(); }).join();
   EXPECT_EQ(elsewhere, 0);
-  accelerator.set_device(2);  // an index out of range means device 0 if names carry no index
+  accelerator.set_device(2);  // an out-of-range index means device 0 if names carry no index
   EXPECT_EQ(accelerator.current_device(), 0);
   accelerator.set_device(1);
   {
@@ -84,7 +86,7 @@ TEST_F(CpuAccelerator, KeepsTheDeviceOfEachThread) {
   accelerator.set_device(0);
 }
 
-// Breaks when a thread's index outlives the backend that had such a device.
+// Fails if a thread's index outlives the backend that has such a device.
 TEST(CpuBackendTest, AFormerBackendsIndexIsNotKept) {
   CpuBackend two(two_nodes());
   two.set_device(1);
@@ -93,7 +95,7 @@ TEST(CpuBackendTest, AFormerBackendsIndexIsNotKept) {
   two.set_device(0);
 }
 
-// Breaks when two streams are the same one, or a guard does not put the former stream back.
+// Fails if two streams are equal, or a guard does not restore the previous stream.
 TEST_F(CpuAccelerator, StreamsAreIdentities) {
   const auto first = accelerator.Stream();
   const auto second = accelerator.Stream(1);
@@ -115,11 +117,11 @@ TEST_F(CpuAccelerator, StreamsAreIdentities) {
   EXPECT_TRUE(first.query());
   first.synchronize();
   EXPECT_EQ(first.unwrap().device(), c10::Device(c10::kCPU));
-  // Breaks when a stream of a device that is not there is kept.
+  // A stream of a device that does not exist is rejected.
   EXPECT_THROW(accelerator.set_stream(Stream(first.unwrap(), 7)), Error);
 }
 
-// Breaks when devices far up have no current stream of their own.
+// Fails if devices with high indices lack their own current stream.
 TEST(CpuBackendTest, ManyDevicesHaveTheirStreams) {
   CpuBackend backend(std::vector<CpuDevice>(40));
   const auto low = backend.new_stream(3, 0);
@@ -131,7 +133,7 @@ TEST(CpuBackendTest, ManyDevicesHaveTheirStreams) {
   EXPECT_TRUE(backend.current_stream(38) == backend.default_stream(38));
 }
 
-// Breaks when events do not tell the time between them.
+// Fails if events do not measure the time between them.
 TEST_F(CpuAccelerator, EventsMeasureTime) {
   auto begin = accelerator.Event(true);
   auto end = accelerator.Event(true);
@@ -147,14 +149,14 @@ TEST_F(CpuAccelerator, EventsMeasureTime) {
   end.record(accelerator.current_stream());
   const auto around = since(before);
   EXPECT_GE(begin.elapsed_time(end), slept);
-  EXPECT_LE(begin.elapsed_time(end), around + 0.001);  // a float's digits
+  EXPECT_LE(begin.elapsed_time(end), around + 0.001);  // the precision of float
   EXPECT_LT(end.elapsed_time(begin), 0);
   EXPECT_TRUE(end.query());
   end.synchronize();
   end.wait(accelerator.Stream());
 }
 
-// Breaks when memory_allocated is anything but tensor bytes.
+// Fails if memory_allocated() counts anything other than tensor bytes.
 TEST_F(CpuAccelerator, CountsTensorBytes) {
   const auto base = accelerator.memory_allocated();
   accelerator.reset_peak_memory_stats();
@@ -170,7 +172,8 @@ TEST_F(CpuAccelerator, CountsTensorBytes) {
   EXPECT_EQ(accelerator.max_memory_allocated(), base);
 }
 
-// Fails if a torchrun rank without a device of its own cannot use the accelerator, as it can in DeepSpeed.
+// Fails if a torchrun rank that has no device of its own cannot use the accelerator, as it can in
+// DeepSpeed.
 TEST(CpuLocalRank, MayExceedTheDevices) {
   Accelerator accelerator(
       std::make_shared<CpuBackend>(std::vector<CpuDevice>{{.numa_node = 0, .cores = 3, .memory_nodes = {}}}));
@@ -181,7 +184,8 @@ TEST(CpuLocalRank, MayExceedTheDevices) {
   EXPECT_GE(accelerator.memory_allocated(1), 0);
 }
 
-// Fails if a memory query still counts tensors with ANYACCEL_CPU_MEMORY=rss, or a peak is below the current value.
+// Fails if a memory query still counts tensors with ANYACCEL_CPU_MEMORY=rss, or a peak is below the
+// current value.
 TEST(CpuMemory, IsTheProcessOnRequest) {
   const test::ScopedEnv variable("ANYACCEL_CPU_MEMORY", "rss");
   Accelerator accelerator(std::make_shared<CpuBackend>(two_nodes()));
@@ -206,7 +210,8 @@ TEST(CpuMemory, IsTheProcessOnRequest) {
   EXPECT_GE(accelerator.max_memory_allocated(), accelerator.memory_allocated() - (1 << 20));
 }
 
-// Fails if a peak cannot be reset when the system does not allow resetting its own, as in some containers.
+// Fails if a peak cannot be reset when the system forbids resetting its own peak, as in some
+// containers.
 TEST(CpuMemory, PeaksOfTheProcessRestartEverywhere) {
   const auto large = [] { return at::zeros({64 << 20}, at::kByte).add_(1); };
   ProcessMemory memory([]() noexcept { return false; });
@@ -221,14 +226,14 @@ TEST(CpuMemory, PeaksOfTheProcessRestartEverywhere) {
   EXPECT_GT(memory.read().peak, before.current + (48 << 20));
 }
 
-// Fails if a misspelled value silently selects another way of counting.
+// Fails if a misspelled value silently selects a different counting method.
 TEST(CpuMemory, TheWayIsChecked) {
   const test::ScopedEnv variable("ANYACCEL_CPU_MEMORY", "RSS\n");
   EXPECT_ERROR(CpuBackend(two_nodes()), invalid_argument,
                "[ANYACCEL_CPU_MEMORY] unknown way to count memory; got \"RSS\\n\", want tensors or rss");
 }
 
-// Breaks when total and available are not of this machine, or the order is wrong.
+// Fails if total or available memory is not this machine's, or available exceeds total.
 TEST_F(CpuAccelerator, MemoryIsPlausible) {
   const auto info = accelerator.memory_info(1);
   EXPECT_GT(info.free, 1 << 24);
@@ -236,7 +241,7 @@ TEST_F(CpuAccelerator, MemoryIsPlausible) {
   EXPECT_EQ(accelerator.total_memory(), info.total);
 }
 
-// Breaks when a device is described by another one's numbers.
+// Fails if a device has another device's properties.
 TEST_F(CpuAccelerator, DescribesItsDevices) {
   const auto properties = accelerator.device_properties(1);
   EXPECT_EQ(properties.numa_node, 8);
@@ -246,7 +251,7 @@ TEST_F(CpuAccelerator, DescribesItsDevices) {
   EXPECT_THROW(accelerator.compute_capability(), Error);
 }
 
-// Breaks when a device has a generator of its own: seeds would then differ from torch's.
+// Fails if a device has a separate generator: seeds would then differ from torch's.
 TEST_F(CpuAccelerator, HasTheHostsGenerator) {
   EXPECT_EQ(accelerator.default_generator(1), at::detail::getDefaultCPUGenerator());
   accelerator.manual_seed(7);
@@ -257,7 +262,7 @@ TEST_F(CpuAccelerator, HasTheHostsGenerator) {
   EXPECT_TRUE(a.equal(at::empty({8}, at::kFloat).uniform_()));
 }
 
-// Breaks when the accelerator's graphs are not the backend's: replay would then change nothing.
+// Fails if the accelerator's graphs are not the backend's: replay would then have no effect.
 TEST_F(CpuAccelerator, CapturesAndReplays) {
   auto graph = accelerator.create_graph();
   auto total = at::empty({4}, at::kFloat).fill_(1);
@@ -274,7 +279,7 @@ TEST_F(CpuAccelerator, CapturesAndReplays) {
   EXPECT_EQ(total[0].item<float>(), 9.0f);
 }
 
-// Breaks when bf16 or fp16 stop following what this CPU does.
+// Fails if the answers for bf16 or fp16 do not match this CPU.
 TEST_F(CpuAccelerator, AnswersForDtypes) {
   EXPECT_TRUE(accelerator.is_bf16_supported());
   EXPECT_TRUE(accelerator.is_fp64_supported());
@@ -282,7 +287,7 @@ TEST_F(CpuAccelerator, AnswersForDtypes) {
   EXPECT_THAT(accelerator.supported_dtypes(), Contains(c10::ScalarType::BFloat16));
 }
 
-// Breaks when a question to the accelerator hangs or fails in a forked child, as data loaders make them.
+// Fails if a query hangs or fails in a forked child, as used by data loaders.
 TEST_F(CpuAccelerator, AnswersAfterFork) {
   const auto tensor = at::empty({1000}, at::kByte);
   const auto base = accelerator.memory_allocated();
@@ -299,7 +304,7 @@ TEST_F(CpuAccelerator, AnswersAfterFork) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-// Breaks when the names are not those that DeepSpeed gives.
+// Fails if the names differ from DeepSpeed's.
 TEST(CpuTraits, AreDeepSpeeds) {
   EXPECT_EQ(traits().class_name, "CPU_Accelerator");
   EXPECT_EQ(traits().op_builder_dir, "deepspeed.ops.op_builder.cpu");

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 using test::ScopedEnv;
 using testing::HasSubstr;
 
-// Broken when the user's word does not count, or the report and the name do not agree.
+// Fails if the user's setting is ignored, or the report and the name disagree.
 TEST(Communication, OffIsGloo) {
   const ScopedEnv off("ANYACCEL_CCL", "off");
   set_accelerator("cpu");
@@ -24,7 +24,7 @@ TEST(Communication, OffIsGloo) {
   EXPECT_EQ(communication_backend_reason(), "gloo, because ANYACCEL_CCL is off");
 }
 
-// Broken when a name comes without its reason, another name than these two is given, or an answer changes while the process lives.
+// Fails if a name has no reason, is neither of these two, or changes within a process.
 TEST(Communication, NameAndReason) {
   set_accelerator("cpu");
   const auto name = get_accelerator().communication_backend_name();
@@ -38,15 +38,15 @@ TEST(Communication, NameAndReason) {
   EXPECT_EQ(communication_backend_reason(), reason);
 }
 
-// Broken when an accelerator that has nothing to choose is given another one's reason.
+// Fails if an accelerator without a choice reports another one's reason.
 TEST(Communication, OthersHaveNoChoice) {
   const auto choice = communication_choice({.name = "other", .communication_backend = "othercl"});
   EXPECT_EQ(choice.name, "othercl");
   EXPECT_EQ(choice.reason, "");
 }
 
-// Broken when another library, another build of it, or other settings are answered by what was tried of the first; or when ranks, whose
-// own variables differ, try each for itself.
+// Fails if the cached result of one trial is used for another library, another build of it, or
+// other settings. Also fails if ranks, whose own variables differ, each run a trial.
 TEST(Communication, WhatTellsOneCclFromAnother) {
   const llm::TemporaryFolder folder;
   const auto library =

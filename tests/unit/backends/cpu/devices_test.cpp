@@ -15,7 +15,8 @@ using testing::HasSubstr;
 
 using CpuDevices = test::SavedMachineTest;
 
-// Breaks when hardware threads or memory-only nodes are counted, or the HBM of a node is not its memory.
+// Fails if hardware threads or memory-only nodes count as devices, or a node's HBM is not part of
+// its memory.
 TEST_F(CpuDevices, AreNodesWithCores) {
   const auto devices = cpu_devices(saved("hbm_flat"), std::nullopt);
   ASSERT_EQ(devices.size(), 2u);
@@ -25,7 +26,7 @@ TEST_F(CpuDevices, AreNodesWithCores) {
   EXPECT_EQ(cpu_devices(saved("nodes_0_and_8"), std::nullopt)[1].numa_node, 8);
 }
 
-// Breaks when one device on a machine of two nodes counts the memory of the first only.
+// Fails if one device on a machine with two nodes counts only the memory of the first.
 TEST_F(CpuDevices, FewerThanNodesShareThemOut) {
   const auto one = cpu_devices(saved("two_nodes_siblings_apart"), 1);
   ASSERT_EQ(one.size(), 1u);
@@ -33,7 +34,7 @@ TEST_F(CpuDevices, FewerThanNodesShareThemOut) {
   EXPECT_TRUE(one[0].memory_nodes.empty());
 }
 
-// Breaks when ranks that share a node get none, or all get the first.
+// Fails if ranks that share a node get no cores, or all get the first ones.
 TEST_F(CpuDevices, MoreThanNodesShareANode) {
   const auto four = cpu_devices(saved("two_nodes_siblings_apart"), 4);
   ASSERT_EQ(four.size(), 4u);
@@ -44,7 +45,7 @@ TEST_F(CpuDevices, MoreThanNodesShareANode) {
   EXPECT_EQ(three[2].numa_node, 1);
 }
 
-// Breaks when a process bound to one node still sees the other one's cores.
+// Fails if a process bound to one node sees the cores of another.
 TEST_F(CpuDevices, StayWithinTheAllowedCpus) {
   const auto devices = cpu_devices(topology::restrict_to(saved("two_nodes_siblings_apart"), {4, 5}), 2);
   ASSERT_EQ(devices.size(), 2u);
@@ -52,10 +53,10 @@ TEST_F(CpuDevices, StayWithinTheAllowedCpus) {
   EXPECT_EQ(devices[1].cores, 2);
 }
 
-// Breaks when there is no device where the topology knows no cores.
+// Fails if there is no device when the topology reports no cores.
 TEST_F(CpuDevices, NeverNone) { EXPECT_EQ(cpu_devices({}, std::nullopt).size(), 1u); }
 
-// Breaks when LOCAL_SIZE is not read, or nonsense in it ends the program or is taken for a number.
+// Fails if LOCAL_SIZE is not read, or an invalid value ends the program or is accepted.
 TEST(LocalSize, IsRead) {
   ::setenv("LOCAL_SIZE", "6", 1);
   EXPECT_EQ(local_size_from_environment(), 6);

@@ -40,7 +40,8 @@ bool computes(ScalarType type) {
          works([&] { at::mm(matrix(type), matrix(type)); });
 }
 
-// Breaks when the table claims what torch does not do, or denies what it does, for any type of this torch.
+// Fails if the table claims what torch cannot do, or denies what it can, for any type of this
+// torch.
 TEST(CpuDtypes, AreWhatTorchDoes) {
   for (int i = 0; i < static_cast<int>(ScalarType::NumOptions); ++i) {
     const auto type = static_cast<ScalarType>(i);
@@ -50,7 +51,7 @@ TEST(CpuDtypes, AreWhatTorchDoes) {
   }
 }
 
-// Breaks when a type is called fast or computable without what comes before it.
+// Fails if a type is fast but not computable, or computable but not storable.
 TEST(CpuDtypes, AreConsistent) {
   for (int i = 0; i < static_cast<int>(ScalarType::NumOptions); ++i) {
     const auto support = dtype_support(static_cast<ScalarType>(i));
@@ -61,7 +62,8 @@ TEST(CpuDtypes, AreConsistent) {
   EXPECT_FALSE(dtype_support(ScalarType::QInt8).storable);
 }
 
-// Breaks when speed is claimed for a CPU without the instructions. Linux lists them independently of us.
+// Fails if speed is claimed on a CPU without the instructions. /proc/cpuinfo is an independent
+// source.
 TEST(CpuDtypes, FastMeansInstructions) {
   std::ifstream cpuinfo("/proc/cpuinfo");
   std::string line;

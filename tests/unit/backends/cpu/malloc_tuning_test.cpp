@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::size_t kBlock = 24 << 20;
 
-/// As a step that frees its tensors when it ends; the storages alone, for a small block above them would keep the heap from shrinking.
+/// Simulates a step that frees its tensors at its end. It uses bare storages, because a small block
+/// above them would keep the heap from shrinking.
 void fill_and_free() {
   std::vector<c10::DataPtr> storages(4);
   for (auto& storage : storages) {
@@ -25,36 +26,37 @@ void fill_and_free() {
   }
 }
 
-/// How much of 96 MiB in four storages the process still has when they are freed.
+/// Returns how much of the memory of four storages (96 MiB) the process keeps after freeing them.
 std::int64_t kept_of_freed(int times) {
   const auto before = resident_bytes();
   for (int time = 0; time < times; ++time) fill_and_free();
   return resident_bytes() - before;
 }
 
-// Breaks when each step of a training gets its memory from the system again.
+// Fails if each training step requests its memory from the system again.
 TEST(Heap, KeepsWhatIsFreed) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
   GTEST_SKIP() << "malloc is not glibc's here";
 #endif
   ASSERT_EQ(get_accelerator().name(), "cpu");
-  // Twice: malloc's default learns from the first time, and then keeps less than this.
+  // Twice: malloc adapts its default threshold after the first time, and would then keep less than
+  // this.
   EXPECT_GT(kept_of_freed(2), std::int64_t{3 * kBlock});
 }
 
-// Breaks when a program cannot keep malloc as it is, or the test above passes without the setting.
+// Fails if a program cannot disable the setting, or the test above passes without it.
 TEST(Heap, IsLeftAloneWhenAsked) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
   GTEST_SKIP() << "malloc is not glibc's here";
 #endif
   ::setenv("ANYACCEL_HOST_CACHE_MB", "0", 1);
   ASSERT_EQ(get_accelerator().name(), "cpu");
-  // Once: what malloc's default takes from the system block by block goes back whatever else lies on the heap. The second time a small
-  // block of another thread above them may keep them there.
+  // Once: memory that malloc maps block by block by default is unmapped, whatever else is on the
+  // heap. The second time, a small block of another thread above it may prevent that.
   EXPECT_LT(kept_of_freed(1), std::int64_t{3 * kBlock});
 }
 
-// Breaks when a value that means nothing is taken for another one.
+// Fails if an invalid value is accepted.
 TEST(Heap, NamesAWrongValue) {
   for (const char* value : {"-1", "2048", "much"}) {
     ::setenv("ANYACCEL_HOST_CACHE_MB", value, 1);

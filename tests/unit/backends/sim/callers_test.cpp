@@ -1,4 +1,4 @@
-// What callers meet when the device fails under them: training steps with faults at random places, by seed.
+// Training steps on a simulated device with random faults, by seed.
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -29,7 +29,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A small network, its data, and a step that changes its weights only when all of it worked.
+/// A small network with data, and a step that changes its weights only if everything succeeded.
 class Training {
  public:
   Training() {
@@ -61,7 +61,8 @@ class Training {
 
 std::int64_t allocated() { return runtime().devices[0]->memory->stats().allocated_bytes[0].current; }
 
-/// Repeats failed steps until `steps` of them worked; how many failed with `Failure`. Anything else is thrown on.
+/// Repeats failed steps until `steps` have succeeded. Returns the number of failures of type
+/// `Failure` and rethrows others.
 template <typename Failure>
 int train(int steps, const char* message) {
   Training training;
@@ -77,7 +78,7 @@ int train(int steps, const char* message) {
       EXPECT_THAT(error.what(), HasSubstr(message));
     }
   }
-  EXPECT_LT(last, 1.45);  // it learns
+  EXPECT_LT(last, 1.45);  // the loss has fallen
   EXPECT_GT(last, 0);
   try {
     runtime().devices[0]->synchronize();
@@ -87,7 +88,8 @@ int train(int steps, const char* message) {
   return failures;
 }
 
-// Fails when running out of memory in a forward or backward pass is another error, leaks what the step had, or ends training.
+// Fails if running out of memory in a forward or backward pass gives a different error, leaks the
+// step's tensors, or ends training.
 TEST(SimCallers, TrainOnAfterFailedAllocations) {
   anyaccel::sim::install({.seed = 5, .faults = "alloc%0.02"});
   int failures = 0;
@@ -99,13 +101,13 @@ TEST(SimCallers, TrainOnAfterFailedAllocations) {
   EXPECT_GT(failures, 5);
 }
 
-// Fails when a kernel's failure passes unseen or comes twice, leaks, or leaves the device unusable.
+// Fails if a kernel's failure is lost or reported twice, leaks, or leaves the device unusable.
 TEST(SimCallers, TrainOnAfterFailedKernels) {
   anyaccel::sim::install({.seed = 5, .faults = "kernel%0.01"});
   EXPECT_GT(train<c10::AcceleratorError>(60, "failed on device 0"), 5);
 }
 
-// Fails when a lost device hangs or crashes a step, an autograd thread or the end of the process.
+// Fails if a lost device hangs or crashes a step, an autograd thread or the end of the process.
 TEST(SimCallers, EndCleanlyWhenTheDeviceIsLost) {
   anyaccel::sim::install({.faults = "lost@300"});
   Training training;
@@ -119,7 +121,7 @@ TEST(SimCallers, EndCleanlyWhenTheDeviceIsLost) {
   EXPECT_EQ(at::ones({3}, at::TensorOptions().device(runtime().device(1))).sum().item<float>(), 3);
 }
 
-// Fails when a slow device changes results.
+// Fails if a slow device changes results.
 TEST(SimCallers, GiveTheSameResultsOnASlowDevice) {
   anyaccel::sim::install({.seed = 1, .faults = "slow=2ms%0.05/0,slow=1ms%0.05/1"});
   const auto run = [](int index) {
@@ -130,7 +132,7 @@ TEST(SimCallers, GiveTheSameResultsOnASlowDevice) {
   EXPECT_EQ(run(0), run(1));
 }
 
-// Fails when the same seed makes other calls fail, or the seed decides nothing.
+// Fails if the same seed makes other calls fail, or the seed has no effect.
 TEST(SimCallers, TheSeedDecidesWhatFails) {
   anyaccel::sim::install({.devices = 1, .seed = 9, .faults = "alloc%0.3"});
   const auto drawn = [](std::uint64_t seed) {
@@ -152,7 +154,7 @@ TEST(SimCallers, TheSeedDecidesWhatFails) {
   EXPECT_NE(seen, drawn(8));
 }
 
-// Fails when SIM_LATENCY costs the kernels nothing.
+// Fails if SIM_LATENCY does not delay kernels.
 TEST(SimLatency, EachKernelTakesIt) {
   anyaccel::sim::install({.latency_us = 3000});
   auto x = at::zeros({4}, at::TensorOptions().device(runtime().device(0)));
@@ -163,7 +165,7 @@ TEST(SimLatency, EachKernelTakesIt) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(15));
 }
 
-// Fails when a fault in a graph happens while it captures, or not at its replay, or a replay after it is broken.
+// Fails if a fault in a graph occurs during capture instead of at replay, or breaks later replays.
 TEST(SimCallers, ReplayAfterAFailedReplay) {
   anyaccel::sim::install({.faults = "kernel=graph.replay@2"});
   const c10::StreamGuard guard(to_torch(*runtime().devices[0]->streams[1]));

@@ -1,4 +1,4 @@
-// The checker with tensors. tests/sim_bugs has whole programs; here is what they do not show.
+// The checker with tensors: cases that the programs in tests/sim_bugs do not cover.
 #include "backends/sim/check/checker.h"
 
 #include <ATen/TensorOperators.h>
@@ -41,19 +41,20 @@ struct SimChecker : testing::Test {
   }
 };
 
-// Fails when a value is accepted that nobody has heard of: the program would run unchecked.
+// Fails if an unknown value is accepted: the program would run unchecked.
 TEST(SimCheckOptions, AreChecked) {
   EXPECT_ERROR(anyaccel::sim::install({.check = "yes"}), invalid_argument, "SIM_CHECK");
 }
 
-// Fails when a program that sets options of its own, and none of checks, cannot be checked from outside.
+// Fails if the environment cannot enable checks for a program that sets other options.
 TEST(SimCheckOptions, TheEnvironmentAsksForProgramsToo) {
   const test::ScopedEnv variable("SIM_CHECK", "report");
   anyaccel::sim::install({.devices = 1});
   EXPECT_NE(observer(), nullptr);
 }
 
-// Fails when a kernel that takes the tensor's address for its own is laid on the program's host code.
+// Fails if a kernel that uses a tensor's address as a host address is blamed on the program's host
+// code.
 TEST(SimCheckOptions, KernelsWithTheWrongAddressAreNamed) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(
@@ -67,7 +68,7 @@ TEST(SimCheckOptions, KernelsWithTheWrongAddressAreNamed) {
       "my_kernel on the default stream of sim:0 uses an address");
 }
 
-// Fails when something is watched, and paid for, that nobody asked for.
+// Fails if anything is observed, which costs time, when checks are disabled.
 TEST(SimCheckOptions, NothingIsWatchedUnasked) {
   anyaccel::sim::install({});
   EXPECT_EQ(observer(), nullptr);
@@ -75,8 +76,8 @@ TEST(SimCheckOptions, NothingIsWatchedUnasked) {
   EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
 }
 
-// Fails when the first call of an op, whose result the simulator waits for, counts as a wait of the program: the same bug
-// would be seen the second time only.
+// Fails if the simulator's own wait, at the first call of an op, counts as a wait of the program: a
+// bug would then be reported only the second time.
 TEST_F(SimChecker, TheSimulatorsOwnWaitsOrderNothing) {
   auto matrix = at::ones({16, 16}, on());
   {
@@ -87,7 +88,8 @@ TEST_F(SimChecker, TheSimulatorsOwnWaitsOrderNothing) {
   EXPECT_THAT(anyaccel::sim::problems(), SizeIs(1));
 }
 
-// Fails when halves of one tensor on two streams are reported, or the half that they share is not.
+// Fails if uses of two halves of one tensor on two streams are reported, or a use of their common
+// part is not.
 TEST_F(SimChecker, ViewsAreOnlyTheirOwnPart) {
   auto tensor = at::zeros({8, 8}, on());
   stream(0).device().synchronize();
@@ -103,7 +105,7 @@ TEST_F(SimChecker, ViewsAreOnlyTheirOwnPart) {
   EXPECT_EQ(anyaccel::sim::problems()[0].shape, "float32 [8, 2]");
 }
 
-// Fails when a query that says "done" does not count as a wait, as programs that poll rely on.
+// Fails if a query that returns true does not count as a wait, on which polling programs rely.
 TEST_F(SimChecker, AQueryThatSaysDoneIsAWait) {
   auto tensor = at::zeros({8}, on());
   while (!stream(0).idle()) {
@@ -114,7 +116,7 @@ TEST_F(SimChecker, AQueryThatSaysDoneIsAWait) {
   EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
 }
 
-// Fails when a kernel of the program's own on the wrong device's stream is not told.
+// Fails if a program's own kernel on the wrong device's stream is not reported.
 TEST_F(SimChecker, KernelsAreToldFromTheirMemory) {
   const auto tensor = at::ones({4}, on(1));
   const Operand operands[] = {operand(tensor, true)};
@@ -156,7 +158,8 @@ TEST_F(SimChecker, GraphsMaySplitAndMergeTheirMemory) {
   EXPECT_EQ(out.cpu()[0].item<float>(), 4);
 }
 
-// Fails if another sequence of sizes and lifetimes within a graph is reported, or a replay computes wrong values.
+// Fails if another sequence of sizes and lifetimes within a graph is reported, or a replay computes
+// wrong values.
 TEST_F(SimChecker, GraphsMayUseTheirMemoryInAnyWay) {
   const auto x = at::ones({1024}, on());
   auto out = at::zeros({1024}, on());
@@ -179,7 +182,8 @@ TEST_F(SimChecker, GraphsMayUseTheirMemoryInAnyWay) {
   EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
 }
 
-// Fails if an input that was freed after the capture counts as the graph's memory because other tensors reuse it.
+// Fails if an input that was freed after the capture counts as the graph's memory because other
+// tensors reuse it.
 TEST_F(SimChecker, FreedInputOfAGraphIsToldWhateverTookItsPlace) {
   auto out = at::zeros({256}, on());
   auto first = at::ones({256}, on()), second = at::ones({256}, on());
@@ -208,7 +212,8 @@ TEST(SimCheckMemory, AHandledErrorIsANote) {
   EXPECT_EQ(anyaccel::sim::notes()[0].kind, "memory_limit");
 }
 
-// Fails if an out-of-memory error that ends the program, by its exit status or uncaught, is not reported.
+// Fails if an out-of-memory error that ends the program, by its exit status or uncaught, is not
+// reported.
 TEST(SimCheckMemory, AnErrorThatEndsTheProgramIsReported) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto run_out = [] {
@@ -230,7 +235,8 @@ TEST(SimCheckMemory, AnErrorThatEndsTheProgramIsReported) {
   EXPECT_EXIT([&]() noexcept { run_out(); }(), testing::KilledBySignal(SIGABRT), "\\(memory_limit\\)");
 }
 
-// Fails when an error of another kind is taken for one of devices, or the right one is not told again later.
+// Fails if another kind of error counts as a device error, or stops a real device error from being
+// reported.
 TEST_F(SimChecker, OtherErrorsAreNoProblems) {
   const auto matrix = at::ones({2, 3}, on());
   EXPECT_ANY_THROW(at::mm(matrix, matrix));
@@ -241,7 +247,7 @@ TEST_F(SimChecker, OtherErrorsAreNoProblems) {
   EXPECT_THAT(anyaccel::sim::problems(), SizeIs(1));
 }
 
-// Fails when a tensor's bytes are not where its offset and strides say.
+// Fails if a tensor's region does not follow its offset and strides.
 TEST(SimCheckTensors, HaveTheirBytes) {
   const auto tensor = at::zeros({4, 6});
   const auto base = reinterpret_cast<std::uintptr_t>(tensor.data_ptr());

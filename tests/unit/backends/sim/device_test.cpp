@@ -1,5 +1,5 @@
-// The simulated device below any accelerator: memory, streams, events, random numbers, pinned memory, graphs, faults.
-// Each test runs in a process of its own.
+// The simulated device without an accelerator: memory, streams, events, random numbers, pinned
+// memory, graphs and faults. Each test runs in its own process.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -33,7 +33,7 @@ at::TensorOptions on(int index, c10::ScalarType dtype = c10::kFloat) {
   return at::TensorOptions().dtype(dtype).device(runtime().device(index));
 }
 
-/// Holds a stream up until it is let go.
+/// Blocks a stream until it is opened.
 class Gate {
  public:
   explicit Gate(SimStream& stream) {
@@ -50,7 +50,7 @@ class Gate {
 
 SimStream& stream(int device, int id) { return *runtime().devices[device]->streams[id]; }
 
-// Fails when the host can read device memory, or an address does not tell its device.
+// Fails if the host can read device memory, or an address does not identify its device.
 TEST(SimMemory, TheHostCannotTouchIt) {
   anyaccel::sim::install({});
   const auto first = at::zeros({4}, on(0));
@@ -65,14 +65,15 @@ TEST(SimMemory, TheHostCannotTouchIt) {
         const auto tensor = at::zeros({4}, on(0));
         std::_Exit(static_cast<int>(*tensor.const_data_ptr<float>()));
       },
-      // The address sanitizer turns the signal into exit status 1; a read would give 0.
+      // The address sanitizer turns the signal into exit status 1; a successful read would give 0.
       [](int status) {
         return (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) || (WIFEXITED(status) && WEXITSTATUS(status) == 1);
       },
       "");
 }
 
-// Fails when a number is not what was allocated, a peak is not kept, or a reset forgets what is still in use.
+// Fails if a statistic differs from the allocations, a peak is not kept, or a reset forgets live
+// memory.
 TEST(SimMemory, StatisticsAreTrue) {
   anyaccel::sim::install({.memory = 64 << 20});
   auto& memory = *runtime().devices[1]->memory;
@@ -94,7 +95,8 @@ TEST(SimMemory, StatisticsAreTrue) {
   EXPECT_EQ(runtime().devices[0]->memory->stats().allocated_bytes[0].peak, 0);
 }
 
-// Fails when the limit is not kept, cached memory is not given up for a new shape, or the device is unusable after.
+// Fails if the limit is ignored, cached memory is not released for a new shape, or the device is
+// unusable afterwards.
 TEST(SimMemory, OutOfMemoryComesAfterTheCacheWasReleased) {
   anyaccel::sim::install({.memory = 64 << 20});
   { const auto cached = at::empty({40 << 20}, on(0, c10::kByte)); }
@@ -111,7 +113,8 @@ TEST(SimMemory, OutOfMemoryComesAfterTheCacheWasReleased) {
   EXPECT_EQ(at::full({3}, 2.0, on(0)).sum().item<float>(), 6);
 }
 
-// Fails when freed memory is not the next of its stream at once, or is given away while record_stream() holds it.
+// Fails if freed memory is not reused at once on its stream, or is reused while record_stream()
+// holds it.
 TEST(SimMemory, IsReusedInStreamOrder) {
   anyaccel::sim::install({});
   void* address = nullptr;
@@ -128,7 +131,8 @@ TEST(SimMemory, IsReusedInStreamOrder) {
   EXPECT_EQ(at::empty({100}, on(0)).data_ptr(), address);
 }
 
-// Fails when launching waits, a stream is not in order, or two streams wait for each other without an event.
+// Fails if a launch blocks, a stream is out of order, or two streams wait for each other without an
+// event.
 TEST(SimStreams, AreQueuesOfTheirOwn) {
   anyaccel::sim::install({});
   auto tensor = at::zeros({4}, on(0));
@@ -144,7 +148,8 @@ TEST(SimStreams, AreQueuesOfTheirOwn) {
   EXPECT_EQ(tensor.sum().item<float>(), 4);
 }
 
-// Fails when a wait does not hold the stream up, a query lies, or times are not those of the work between.
+// Fails if a wait does not block the stream, a query is wrong, or times do not match the work
+// between events.
 TEST(SimEvents, OrderStreamsAndMeasure) {
   anyaccel::sim::install({});
   const auto first = to_torch(stream(0, 1)), second = to_torch(stream(0, 2));
@@ -171,7 +176,7 @@ TEST(SimEvents, OrderStreamsAndMeasure) {
   EXPECT_LT(start.elapsedTime(end), 20000);
 }
 
-// Fails when an urgent stream's kernels wait behind those of a normal one.
+// Fails if kernels of a high-priority stream wait for those of a normal one.
 TEST(SimStreams, UrgentOnesGoFirst) {
   anyaccel::sim::install({});
   auto& normal = stream(0, 1);
@@ -191,7 +196,8 @@ TEST(SimStreams, UrgentOnesGoFirst) {
   EXPECT_EQ(normal_place, 2);
 }
 
-// Fails when numbers depend on anything but seed and count, devices share a state, or a state does not come back.
+// Fails if numbers depend on anything but seed and count, devices share a state, or a state is not
+// restored.
 TEST(SimRandom, CountsOnTheHost) {
   anyaccel::sim::install({});
   auto generator = default_generator(0);
@@ -211,7 +217,8 @@ TEST(SimRandom, CountsOnTheHost) {
   EXPECT_TRUE(at::rand({8}, on(1)).cpu().equal(a));
 }
 
-// Fails when copies from pinned memory wait, are not seen as pinned, or their memory is reused while one is queued.
+// Fails if copies from pinned memory block, are not recognized as pinned, or their memory is reused
+// while one is queued.
 TEST(SimPinned, CopiesDoNotWait) {
   anyaccel::sim::install({});
   auto host = at::ones({1024}).pin_memory(runtime().device(0));
@@ -232,7 +239,8 @@ TEST(SimPinned, CopiesDoNotWait) {
   EXPECT_EQ(at::empty({1024}).pin_memory(runtime().device(0)).const_data_ptr(), address);
 }
 
-// Fails when a graph runs while it captures, replays nothing or old inputs, or draws the same numbers each time.
+// Fails if a graph runs during capture, replays nothing or old inputs, or draws the same numbers at
+// each replay.
 TEST(SimGraphs, ReplayTheirWork) {
   anyaccel::sim::install({});
   const c10::StreamGuard guard(to_torch(stream(0, 1)));
@@ -257,7 +265,8 @@ TEST(SimGraphs, ReplayTheirWork) {
   EXPECT_LT(runtime().devices[0]->memory->reserved(), reserved);
 }
 
-// Fails when a failed kernel is not reported by the next wait, is reported twice, or leaves the device unusable.
+// Fails if the next wait does not report a failed kernel, reports it twice, or the device is
+// unusable afterwards.
 TEST(SimFaults, KernelErrorSurfacesAtTheNextWait) {
   anyaccel::sim::install({.faults = "kernel=fill_@2"});
   auto tensor = at::empty({4}, on(0)).fill_(1);
@@ -271,7 +280,8 @@ TEST(SimFaults, KernelErrorSurfacesAtTheNextWait) {
   EXPECT_EQ(tensor.fill_(3).sum().item<float>(), 12);
 }
 
-// Fails when an injected allocation failure is no OutOfMemoryError, leaks, or makes later allocations fail.
+// Fails if an injected allocation failure is not an OutOfMemoryError, leaks, or makes later
+// allocations fail.
 TEST(SimFaults, AllocationFailsOnce) {
   anyaccel::sim::install({.faults = "alloc@2"});
   const auto first = at::empty({4}, on(0));
@@ -280,7 +290,7 @@ TEST(SimFaults, AllocationFailsOnce) {
   EXPECT_NO_THROW(at::empty({4}, on(0)));
 }
 
-// Fails when a lost device still works, hangs a waiter, or takes the other one with it.
+// Fails if a lost device still works, hangs a waiting thread, or affects another device.
 TEST(SimFaults, ALostDeviceStaysLost) {
   anyaccel::sim::install({.faults = "lost@3/0"});
   auto tensor = at::ones({4}, on(0));
@@ -298,10 +308,10 @@ TEST(SimFaults, ALostDeviceStaysLost) {
   EXPECT_EQ(other.add_(1).sum().item<float>(), 8);
 }
 
-// Fails when a slow stream is not slow, or makes launching slow.
+// Fails if a slow stream is not slow, or launches on it are slow.
 TEST(SimFaults, ASlowStreamIsSlowAndItsLaunchesAreNot) {
   anyaccel::sim::install({.faults = "slow=50ms@2"});
-  Gate gate(stream(0, 0));  // launching must return while it is closed
+  Gate gate(stream(0, 0));  // launches must return while the gate is closed
   launch_function(stream(0, 0), "work", {}, [] {});
   const auto start = std::chrono::steady_clock::now();
   gate.open();
@@ -309,7 +319,7 @@ TEST(SimFaults, ASlowStreamIsSlowAndItsLaunchesAreNot) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(50));
 }
 
-// Fails when options can change under a running simulator.
+// Fails if options can change while the simulator runs.
 TEST(SimInstall, HappensOnce) {
   anyaccel::sim::install({.devices = 3});
   EXPECT_TRUE(anyaccel::sim::installed());
@@ -318,7 +328,8 @@ TEST(SimInstall, HappensOnce) {
   EXPECT_EQ(runtime().devices.size(), 3u);
 }
 
-// Fails when something stands in for a device type that torch has, or has no hooks for.
+// Fails if the simulator can stand in for a device type that torch already has, or has no hooks
+// for.
 TEST(SimInstall, TakesNoPlaceThatIsTakenOrUnknown) {
   EXPECT_ERROR(anyaccel::sim::install({.stands_in_for = "cpu"}), unavailable, "already");
 }

@@ -1,4 +1,4 @@
-// What a forked child finds: no device, and no lock that a thread of the parent held.
+// Forked children have no device, and find no lock held by a thread of the parent.
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -19,9 +19,10 @@
 namespace anyaccel::backends::sim {
 namespace {
 
-// Fails when a child can find a lock of the simulator held by a thread that it does not have: at its end, which stops the
-// streams, or when it asks for or frees memory. Before fork() took them, of 20 children each some 12 hung at the device's
-// memory, 7 at pinned memory; one of 40 at a stream's.
+// Fails if a child finds a simulator lock held by a thread that it does not have, when it exits,
+// which stops the streams, or when it allocates or frees memory. Before fork() acquired these
+// locks, about 12 of 20 children hung on the device's memory, 7 on pinned memory, and 1 of 40 on a
+// stream's lock.
 TEST(SimFork, AChildFindsNoLockHeld) {
   ::anyaccel::sim::install({});
   auto& device = *runtime().devices[0];
@@ -46,7 +47,7 @@ TEST(SimFork, AChildFindsNoLockHeld) {
   for (int i = 0; i < 60; ++i) {
     const auto child = ::fork();
     if (child == 0) {
-      ::alarm(60);  // ends a child that waits for ever
+      ::alarm(60);  // ends a child that hangs
       kinds[static_cast<std::size_t>(i) % kinds.size()]();
       std::_Exit(0);
     }

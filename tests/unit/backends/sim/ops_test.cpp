@@ -1,4 +1,5 @@
-// Ops on the simulated device against the CPU: the same bits, forward and backward, queued and waited for.
+// Ops on the simulated device, compared bitwise with the CPU: forward and backward, queued and
+// synchronized.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -60,12 +61,13 @@ c10::Device device(int index = 0) { return {c10::DeviceType::PrivateUse1, static
 class SimOps : public testing::Test {
  protected:
   void SetUp() override {
-    at::set_num_threads(1);  // the device's streams have one
+    at::set_num_threads(1);  // the device's streams use one thread
     sim::install({});
   }
 };
 
-/// Runs `work` on both devices, three times on the simulated one: waited for, queued, and queued behind a queue.
+/// Runs `work` on both devices, three times on the simulated one: synchronized, queued, and queued
+/// after other work.
 template <typename Work>
 void expect_equal(const char* name, const Tensors& inputs, Work work) {
   const auto run = [&](c10::Device where) {
@@ -92,8 +94,8 @@ void expect_equal(const char* name, const Tensors& inputs, Work work) {
   }
 }
 
-// Fails when an op of one of the kinds (functional, in place, out=, view, decomposed, with several results) gives other
-// bits than the CPU, forward or backward.
+// Fails if an op of one of these kinds (functional, in place, out=, view, decomposed, several
+// results) differs from the CPU in any bit, forward or backward.
 TEST_F(SimOps, GiveTheCpusBits) {
   const auto x = at::randn({6, 8}), y = at::randn({8, 5}), z = at::randn({8});
   expect_equal("mm", {x, y}, [](const Tensors& t) { return t[0].mm(t[1]); });
@@ -126,7 +128,8 @@ TEST_F(SimOps, GiveTheCpusBits) {
   expect_equal("bf16", {x.to(at::kBFloat16)}, [](const Tensors& t) { return (t[0] * 3).sum(1); });
 }
 
-// Fails when a loss, whose kernel uses its result as scratch memory of another shape, warns of a resize that the program did not ask for.
+// Fails if a loss, whose kernel uses its result as scratch memory of a different shape, warns about
+// a resize.
 TEST_F(SimOps, LossesAreSilent) {
   const auto a = at::randn({4, 4}), b = at::randn({4, 4});
   testing::internal::CaptureStderr();
@@ -140,7 +143,8 @@ TEST_F(SimOps, LossesAreSilent) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::Not(testing::HasSubstr("resized")));
 }
 
-// Fails when a kernel's result has another address than out=, or an out= of another size is not resized.
+// Fails if a kernel's result is not written to out=, or an out= tensor of a different size is not
+// resized.
 TEST_F(SimOps, OutTensorsAreWrittenAndResized) {
   const auto a = at::randn({4, 4}), b = at::randn({4, 4});
   for (int round = 0; round < 2; ++round) {
@@ -153,7 +157,7 @@ TEST_F(SimOps, OutTensorsAreWrittenAndResized) {
   }
 }
 
-// Fails when a copy or item() reads the bits in memory where a conjugate or a negative is meant.
+// Fails if a copy or item() ignores the conjugate or negative bit.
 TEST_F(SimOps, ConjugatesAndNegativesAreHonoured) {
   const auto host = at::complex(at::randn({5}), at::randn({5}));
   const auto tensor = host.to(device());
@@ -163,7 +167,8 @@ TEST_F(SimOps, ConjugatesAndNegativesAreHonoured) {
   EXPECT_TRUE(at::imag(tensor.conj()).clone().cpu().equal(at::imag(host.conj()).clone()));
 }
 
-// Fails when a kernel that leaves the conjugation of its result to be done later, as this one does, gives other numbers.
+// Fails if the result of a kernel that defers the conjugation of its output, like this one, is
+// wrong.
 TEST_F(SimOps, AConjugationThatAKernelLeavesIsDone) {
   const auto a = at::complex(at::randn({3, 3}), at::randn({3, 3})),
              b = at::complex(at::randn({4, 3}), at::randn({4, 3}));
@@ -175,7 +180,8 @@ TEST_F(SimOps, AConjugationThatAKernelLeavesIsDone) {
   }
 }
 
-// Fails when tensors of two devices mix, a copy between devices is wrong or unordered, or a host tensor is taken silently.
+// Fails if tensors of two devices mix, a copy between devices is wrong or unordered, or a host
+// tensor is accepted silently.
 TEST_F(SimOps, DevicesAreApart) {
   const auto host = at::randn({1000});
   const auto first = host.to(device(0));
@@ -189,17 +195,17 @@ TEST_F(SimOps, DevicesAreApart) {
   EXPECT_TRUE((first + at::ones({})).cpu().equal(host + 1));
 }
 
-// Fails when a wrong index is a crash, or passes unseen by the next wait.
+// Fails if a wrong index crashes, or the next wait does not report it.
 TEST_F(SimOps, AnErrorInAKernelIsSeenByTheNextWait) {
   const auto table = at::randn({4, 2}).to(device());
   const auto good = at::arange(2).to(device()), bad = (at::arange(2) + 9).to(device());
   at::embedding(table, good);
-  const auto result = at::embedding(table, bad);  // as on a GPU: queued, the shapes are known
+  const auto result = at::embedding(table, bad);  // queued, as on a GPU: only the shapes are known
   EXPECT_THROW(result.cpu(), c10::Error);
   EXPECT_TRUE(at::embedding(table, good).cpu().equal(table.cpu().narrow(0, 0, 2)));
 }
 
-// Fails when dropout draws from the host's generator, or does not scale what it keeps.
+// Fails if dropout draws from the host's generator, or does not scale the values that it keeps.
 TEST_F(SimOps, DropoutDrawsFromTheDevice) {
   const auto x = at::ones({1000}).to(device());
   at::manual_seed(5);
@@ -212,7 +218,8 @@ TEST_F(SimOps, DropoutDrawsFromTheDevice) {
   EXPECT_TRUE(dropped.masked_select(kept).allclose(at::ones({kept.sum().item<std::int64_t>()}) / 0.75));
 }
 
-// Fails when the accelerator made of it lacks a feature that torch has for the device, or has other numbers than torch.
+// Fails if the accelerator lacks a feature that torch has for the device, or reports different
+// numbers than torch.
 TEST(SimBackend, IsAnAccelerator) {
   const test::ScopedEnv name("DS_ACCELERATOR", "sim"), memory("SIM_MEMORY", "64MiB"), devices("SIM_DEVICES", "3"),
       dtypes("SIM_DTYPES", "float32,int64,bool,uint8");
@@ -228,14 +235,14 @@ TEST(SimBackend, IsAnAccelerator) {
   EXPECT_THROW(at::empty({100 << 20}, tensor.options()), c10::OutOfMemoryError);
 }
 
-// Fails when detection takes the simulator for a device, or a name does not.
+// Fails if detection chooses the simulator, or its name does not select it.
 TEST(SimBackend, IsChosenByNameOnly) {
   EXPECT_NE(detect().accelerator, "sim");
   set_accelerator("sim");
   EXPECT_EQ(get_accelerator().name(), "sim");
 }
 
-// Fails when a child of fork() hangs or crashes instead of telling.
+// Fails if a forked child hangs or crashes instead of getting an error.
 TEST_F(SimOps, AForkIsToldThatItHasNoDevice) {
   const auto tensor = at::ones({4}).to(device());
   tensor.add_(1).cpu();
@@ -247,7 +254,7 @@ TEST_F(SimOps, AForkIsToldThatItHasNoDevice) {
     }
     return false;
   };
-  // Work is on its way, which nobody does in the child: neither a wait nor the end of the process may wait for it.
+  // Queued work never runs in the child: neither a wait nor the process's exit may block on it.
   std::atomic<bool> open{false};
   backends::sim::launch_function(*backends::sim::runtime().devices[0]->streams[0], "gate", {}, [&open] {
     while (!open.load()) std::this_thread::yield();
@@ -257,7 +264,7 @@ TEST_F(SimOps, AForkIsToldThatItHasNoDevice) {
     const bool all = told([&] { tensor.add_(1); }) &&
                      told([&] { synchronize(*backends::sim::runtime().devices[0]->streams[0]); }) &&
                      told([&] { backends::sim::runtime().devices[0]->synchronize(); });
-    backends::sim::stop_streams();  // as exit() does, but that would look for leaks of threads that are not there
+    backends::sim::stop_streams();  // as exit() does, but exit() would report leaks of threads that do not exist here
     std::_Exit(all ? 0 : 1);
   }
   open = true;

@@ -13,7 +13,7 @@ namespace {
 using anyaccel::sim::options_from_environment;
 using test::ScopedEnv;
 
-// Fails when a variable is not read, or a unit is taken for another.
+// Fails if a variable is not read, or a unit is misread.
 TEST(SimOptions, AreReadFromTheEnvironment) {
   const ScopedEnv devices("SIM_DEVICES", "3"), memory("SIM_MEMORY", "1.5GiB"), dtypes("SIM_DTYPES", "float32,int64"),
       latency("SIM_LATENCY", "2ms"), seed("SIM_SEED", "7"), place("SIM_STANDS_IN_FOR", "hpu"),
@@ -31,7 +31,7 @@ TEST(SimOptions, AreReadFromTheEnvironment) {
   EXPECT_FALSE((bits >> static_cast<int>(c10::kDouble)) & 1);
 }
 
-// Fails when a wrong value passes, or the message does not name the variable.
+// Fails if an invalid value is accepted, or the message does not name the variable.
 TEST(SimOptions, WrongValuesAreErrorsThatNameTheVariable) {
   const std::pair<const char*, const char*> wrong[] = {
       {"SIM_DEVICES", "0"},     {"SIM_DEVICES", "17"},       {"SIM_DEVICES", "two"},     {"SIM_MEMORY", "8 pounds"},
@@ -44,7 +44,8 @@ TEST(SimOptions, WrongValuesAreErrorsThatNameTheVariable) {
   }
 }
 
-// Fails when a fault comes at another call, on another device, for another op, or not by its probability.
+// Fails if a fault occurs at another call, on another device or for another op, or not with its
+// probability.
 TEST(SimFaults, ComeWhenTheyAreAskedFor) {
   FaultCounter first(parse_faults("alloc@3,kernel=mm@2,slow=5us@1+,lost@9/1"), 0, 0);
   EXPECT_FALSE(first.allocation());

@@ -19,7 +19,8 @@ class SimRnn : public testing::Test {
     at::set_num_threads(1);
     anyaccel::sim::install({.memory = 64 << 20});
   }
-  /// Two layers, in both directions: outputs and gradients of input, first state and the first layer's weights.
+  /// Runs two bidirectional layers. Returns outputs and the gradients of the input, the initial
+  /// state and the first layer's weights.
   static std::vector<at::Tensor> run(std::int64_t gates, bool bias, c10::Device where) {
     at::manual_seed(1);
     const auto leaf = [&](at::IntArrayRef sizes) {
@@ -55,7 +56,7 @@ class SimRnn : public testing::Test {
   }
 };
 
-// Fails when a cell's formula or its gradient is wrong, or its gates are in another order than torch's.
+// Fails if a cell's formula or gradient is wrong, or its gates are not in torch's order.
 TEST_F(SimRnn, LstmIsTheCpus) {
   compare(4, true);
   compare(4, false);

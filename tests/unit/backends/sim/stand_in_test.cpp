@@ -1,5 +1,5 @@
-// The simulator in the place of each device type that it can take, through torch's own interfaces. Each test runs in a
-// process of its own, which can hold one such type.
+// The simulator as each device type that it can stand in for, through torch's own interfaces. Each
+// test runs in its own process, which can hold one such type.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -39,7 +39,8 @@ class SimStandsIn : public testing::TestWithParam<const char*> {
   static c10::Device device(int index) { return runtime().device(index); }
 };
 
-// Fails when the type's name is not taken, or tensors, autograd, convolution or attention do not work on it as on the CPU.
+// Fails if the type's name is not available, or tensors, autograd, convolution or attention differ
+// from the CPU.
 TEST_P(SimStandsIn, ComputesAsTheCpu) {
   EXPECT_EQ(c10::Device(GetParam()).type(), runtime().type);
   EXPECT_TRUE(at::globalContext().getAcceleratorHooksInterface(runtime().type).isAvailable());
@@ -61,7 +62,8 @@ TEST_P(SimStandsIn, ComputesAsTheCpu) {
   }
 }
 
-// Fails when streams, events, memory numbers, random numbers or pinned memory are not there by torch's generic functions.
+// Fails if streams, events, memory statistics, random numbers or pinned memory are not available
+// through torch's generic functions.
 TEST_P(SimStandsIn, HasStreamsEventsMemoryAndRandomNumbers) {
   const c10::impl::VirtualGuardImpl guard(runtime().type);
   EXPECT_EQ(guard.deviceCount(), 2);
@@ -96,7 +98,7 @@ TEST_P(SimStandsIn, HasStreamsEventsMemoryAndRandomNumbers) {
   EXPECT_EQ(pinned.to(device(0), /*non_blocking=*/true).sum().item<float>(), 16);
 }
 
-// Fails when mixed precision casts nothing on the type, or casts what must stay float32.
+// Fails if mixed precision casts nothing on this type, or casts what must stay float32.
 TEST_P(SimStandsIn, HasAutocast) {
   const auto a = at::randn({4, 4}).to(device(0)).requires_grad_();
   at::autocast::set_autocast_enabled(runtime().type, true);
@@ -111,11 +113,11 @@ TEST_P(SimStandsIn, HasAutocast) {
   EXPECT_EQ(a.grad().scalar_type(), at::kFloat);
 }
 
-// The types with hooks of their own in torch, and one of the many names that PrivateUse1 takes.
+// The types with their own hooks in torch, and one of the names that PrivateUse1 can take.
 INSTANTIATE_TEST_SUITE_P(Types, SimStandsIn, testing::Values("hpu", "xpu", "mtia", "cuda", "mps", "npu"),
                          [](const auto& test) { return std::string(test.param); });
 
-// Fails when a type that torch has no place for is taken without a word.
+// Fails if a type that torch does not know is accepted silently.
 TEST(SimStandsIn, RefusesWhatTorchHasNoPlaceFor) {
   EXPECT_ERROR(anyaccel::sim::install({.stands_in_for = "fpga"}), invalid_argument, "fpga");
 }

@@ -1,5 +1,5 @@
-// The simulated device under several threads of a program, with no op of torch: also run under the thread sanitizer, which
-// sees whether what the device promises to order is ordered.
+// The simulated device used from several threads, without torch ops. The thread sanitizer runs
+// these tests too, and detects missing order.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -26,11 +26,12 @@ void on_threads(int count, Work work) {
   for (auto& thread : threads) thread.join();
 }
 
-// Fails when a stream runs two pieces of work at once, drops one, or a waiter is not woken by the last.
+// Fails if a stream runs two functions concurrently, drops one, or the last one does not wake a
+// waiting thread.
 TEST(SimThreads, ShareAStream) {
   anyaccel::sim::install({});
   auto& shared = stream(0, 1);
-  long sum = 0;  // only the stream's worker touches it
+  long sum = 0;  // accessed only by the stream's worker
   on_threads(4, [&](int /*thread*/) {
     for (int i = 0; i < 500; ++i) {
       launch_function(shared, "add", {}, [&sum] { ++sum; });
@@ -41,7 +42,8 @@ TEST(SimThreads, ShareAStream) {
   EXPECT_EQ(sum, 2000);
 }
 
-// Fails when an event lets a stream go on too early: the sanitizer sees the unordered access, and the numbers are wrong.
+// Fails if an event lets a stream continue too early: the sanitizer sees an unordered access, and
+// the numbers are wrong.
 TEST(SimThreads, AreOrderedByEvents) {
   anyaccel::sim::install({});
   on_threads(3, [](int thread) {
@@ -64,7 +66,8 @@ TEST(SimThreads, AreOrderedByEvents) {
   });
 }
 
-// Fails when two threads get the same memory, memory is given away while another stream uses it, or a number is not kept.
+// Fails if two threads get the same memory, memory in use by another stream is reused, or a
+// statistic is wrong.
 TEST(SimThreads, AllocateAndFree) {
   anyaccel::sim::install({.memory = 256 << 20});
   on_threads(4, [](int thread) {
@@ -90,7 +93,7 @@ TEST(SimThreads, AllocateAndFree) {
   EXPECT_EQ(stats.allocation[0].freed, 800);
 }
 
-// Fails when pinned memory is given to the next user while a copy from it is queued.
+// Fails if pinned memory is reused while a copy from it is queued.
 TEST(SimThreads, SharePinnedMemory) {
   anyaccel::sim::install({});
   on_threads(3, [](int thread) {
@@ -108,7 +111,8 @@ TEST(SimThreads, SharePinnedMemory) {
   });
 }
 
-// Fails when work of another thread's stream that joined a capture is lost, runs early, or in another order.
+// Fails if work on another thread's stream that joined a capture is lost, runs early, or is
+// reordered.
 TEST(SimThreads, CaptureTogether) {
   anyaccel::sim::install({});
   std::vector<int> order;
@@ -130,7 +134,7 @@ TEST(SimThreads, CaptureTogether) {
   EXPECT_EQ(order, (std::vector<int>{1, 2, 3, 1, 2, 3}));
 }
 
-// Fails when a failure that several threads wait for is thrown by none of them, or by more than one.
+// Fails if a failure that several threads wait for is thrown by none or by more than one of them.
 TEST(SimThreads, OneOfThemIsToldOfAFailure) {
   anyaccel::sim::install({.faults = "kernel=bad@1"});
   for (int id = 1; id <= 4; ++id) launch_function(stream(0, id), "good", {}, [] {});

@@ -1,4 +1,4 @@
-// The generic backend over a device that the test puts in the place of PrivateUse1, with nothing of a vendor.
+// The generic backend over a test device that replaces PrivateUse1, without any vendor.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 
@@ -24,7 +24,7 @@ class TorchBackendTest : public testing::Test {
   Accelerator accelerator_{std::make_shared<sdk::TorchBackend>(plain_traits())};
 };
 
-// Fails when asking for names, counts or the current device starts the device.
+// Fails if reading names, counts or the current device starts the device.
 TEST_F(TorchBackendTest, GettersStartNothing) {
   EXPECT_TRUE(accelerator_.is_available());
   EXPECT_EQ(accelerator_.device_count(), 2);
@@ -40,7 +40,7 @@ TEST_F(TorchBackendTest, GettersStartNothing) {
   EXPECT_EQ(device_.cache_emptied, 1);
 }
 
-// Fails when seeds given before the start are lost.
+// Fails if seeds set before the device starts are lost.
 TEST_F(TorchBackendTest, SeedWaitsForTheStart) {
   accelerator_.random().manual_seed(42);
   EXPECT_FALSE(device_.initialized);
@@ -48,7 +48,7 @@ TEST_F(TorchBackendTest, SeedWaitsForTheStart) {
   EXPECT_EQ(accelerator_.default_generator(1).current_seed(), 42U);
 }
 
-// Fails when a stream loses its device, priority or place as current stream of each device.
+// Fails if a stream loses its device or priority, or devices share a current stream.
 TEST_F(TorchBackendTest, StreamsBelongToDevices) {
   const auto zero = accelerator_.Stream(0);
   const auto one = accelerator_.Stream(1, -1);
@@ -70,7 +70,7 @@ TEST_F(TorchBackendTest, StreamsBelongToDevices) {
   EXPECT_ERROR(accelerator_.set_stream(host), invalid_argument, "another accelerator");
 }
 
-// Fails when an event's rules are left to the vendor: unrecorded, untimed.
+// Fails if the rules for unrecorded and untimed events are left to the vendor.
 TEST_F(TorchBackendTest, EventRules) {
   auto timed = accelerator_.Event(true);
   auto end = accelerator_.Event(true);
@@ -87,7 +87,8 @@ TEST_F(TorchBackendTest, EventRules) {
   EXPECT_ERROR(timed.elapsed_time(plain), invalid_state, "without timing");
 }
 
-// Fails when pinned memory does not come from the device's host allocator, or views are not recognised.
+// Fails if pinned memory does not come from the device's host allocator, or views are not
+// recognized as pinned.
 TEST_F(TorchBackendTest, PinsHostMemory) {
   const auto tensor = at::arange(6).reshape({2, 3});
   const auto pinned = accelerator_.pin_memory(tensor);
@@ -97,7 +98,7 @@ TEST_F(TorchBackendTest, PinsHostMemory) {
   EXPECT_TRUE(accelerator_.is_pinned(pinned[1]));
   EXPECT_FALSE(accelerator_.is_pinned(tensor));
   EXPECT_EQ(accelerator_.pin_memory(pinned).data_ptr(), pinned.data_ptr());
-  const auto turned = accelerator_.pin_memory(pinned.t());  // to be copied in other order: still pinned
+  const auto turned = accelerator_.pin_memory(pinned.t());  // copied in a different order, but still pinned
   EXPECT_TRUE(accelerator_.is_pinned(turned) && turned.is_contiguous());
   EXPECT_TRUE(turned.equal(tensor.t()));
   EXPECT_TRUE(accelerator_.is_pinned(accelerator_.pin_empty(tensor, {7})));
@@ -107,7 +108,7 @@ TEST_F(TorchBackendTest, PinsHostMemory) {
   EXPECT_FALSE(accelerator_.register_host_memory(tensor.data_ptr(), 8));
 }
 
-// Fails when torch's own exceptions reach the caller without a code.
+// Fails if torch's own exceptions reach the caller without a code.
 TEST_F(TorchBackendTest, TorchErrorsAreTyped) {
   struct Failing : sdk::TorchBackend {
     using TorchBackend::TorchBackend;
@@ -123,7 +124,7 @@ TEST_F(TorchBackendTest, TorchErrorsAreTyped) {
   EXPECT_ERROR(failing.synchronize(0), device_error, "[synchronize] a kernel failed");
 }
 
-// Fails when the traits' types are not those of the table.
+// Fails if the table does not follow the traits.
 TEST_F(TorchBackendTest, DtypesFollowTraits) {
   EXPECT_TRUE(accelerator_.dtype_support(c10::kDouble).computable);
   auto traits = plain_traits();
@@ -134,7 +135,7 @@ TEST_F(TorchBackendTest, DtypesFollowTraits) {
 }
 
 #if ANYACCEL_TEST_GRAPHS
-// Fails when the graph is not torch's one for this type, or capture stays on the default stream.
+// Fails if the graph is not torch's graph for this type, or capture uses the default stream.
 TEST_F(TorchBackendTest, GraphsReplay) {
   const auto graph = accelerator_.create_graph();
   const auto before = accelerator_.current_stream();
@@ -151,7 +152,7 @@ TEST_F(TorchBackendTest, GraphsReplay) {
 }
 #endif
 
-// Fails when a type that this LibTorch cannot drive gives a backend, or the reason is not told.
+// Fails if a type that this LibTorch cannot drive gives a backend, or the error has no reason.
 TEST(TorchBackend, RefusesWhatTorchCannotDrive) {
   auto traits = plain_traits();
   traits.device_type = "nosuchtype";
@@ -162,7 +163,8 @@ TEST(TorchBackend, RefusesWhatTorchCannotDrive) {
   EXPECT_THAT(sdk::probe_torch_device(traits).reason, testing::HasSubstr("cannot drive"));
 }
 
-// Fails when a hardware count is not believed, or devices that torch cannot drive are called available.
+// Fails if a count of the hardware is ignored, or devices that torch cannot drive count as
+// available.
 TEST(TorchBackend, ProbeAsksHardwareFirst) {
   auto traits = plain_traits();
   traits.probe = []() noexcept { return sdk::Probe{7, "a count without torch"}; };

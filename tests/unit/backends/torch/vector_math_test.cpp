@@ -1,4 +1,5 @@
-// When MKL chooses its vector functions. This program's own mkl_serv_vml_cpu_detect is what MKL calls for that.
+// When MKL selects its vector functions. MKL calls this program's own mkl_serv_vml_cpu_detect for
+// that.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tanh.h>
@@ -20,7 +21,8 @@ extern "C" __attribute__((visibility("default"))) int mkl_serv_vml_cpu_detect() 
 
 namespace {
 
-// Fails when the first vector function of a program makes MKL's choice, which no other thread may see halfway.
+// Fails if MKL selects its kernels only at the first vector function: another thread could then see
+// a partial selection.
 TEST(VectorMathTest, MklHasChosenItsKernelsBeforeTheProgramBegins) {
   if (mkl_detect() == nullptr) GTEST_SKIP() << "this LibTorch has no MKL";
   const int at_load = calls;

@@ -1,4 +1,4 @@
-// What the cuda backend adds to the generic one, with fakes of NVML and of the driver.
+// What the cuda backend adds to the generic one, with a fake NVML and a fake driver.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,11 +17,12 @@ namespace {
 
 std::string fake(const char* name) { return std::string(ANYACCEL_BUILD_DIR) + "/lib/lib" + name + ".so"; }
 
-// NVML goes by PCI bus, CUDA puts the fastest first: the two fakes name the same devices in opposite order.
+// NVML orders devices by PCI bus, CUDA puts the fastest first. The two fakes list the same devices
+// in opposite order.
 constexpr const char* kSlow = "GPU-00000000-0000-0000-0000-00000000000a";
 constexpr const char* kFast = "GPU-00000000-0000-0000-0000-00000000000b";
 
-/// Each test runs in a process of its own and takes torch's CUDA type there.
+/// Each test runs in its own process, in which a test device replaces torch's CUDA type.
 class CudaTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -50,13 +51,13 @@ class CudaTest : public testing::Test {
     ASSERT_NE(driver_, nullptr) << dlerror();
   }
   static int initializations() { return reinterpret_cast<int (*)()>(dlsym(driver_, "fake_cuda_initializations"))(); }
-  /// What torch does when it starts CUDA.
+  /// Simulates torch's start of CUDA.
   static void start_driver() { reinterpret_cast<int (*)(unsigned)>(dlsym(driver_, "cuInit"))(0); }
 
   inline static void* driver_ = nullptr;
 };
 
-// Fails when probing, counting or naming the devices starts the driver: a fork would not survive it.
+// Fails if probing, counting or naming devices starts the driver, which would not survive a fork.
 TEST_F(CudaTest, ProbingDoesNotStartTheDriver) {
   machine(9, 0);
   setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
@@ -78,7 +79,7 @@ TEST_F(CudaTest, ProbingDoesNotStartTheDriver) {
   EXPECT_FALSE(device.initialized);
 }
 
-// Fails when NVML's answer "none visible" is checked by starting CUDA, or devices that are hidden are found.
+// Fails if CUDA is started to verify that NVML sees no devices, or hidden devices are found.
 TEST_F(CudaTest, HiddenDevicesStayHidden) {
   machine(9, 0);
   setenv("CUDA_VISIBLE_DEVICES", "", 1);
@@ -90,7 +91,7 @@ TEST_F(CudaTest, HiddenDevicesStayHidden) {
   }
 }
 
-// Fails when memory is read from NVML's device of the same index and not from the same device.
+// Fails if memory is read from NVML's device of the same index instead of the same device.
 TEST_F(CudaTest, MatchesDevicesByUuidOnceCudaRuns) {
   machine(9, 0);
   load_driver();
@@ -106,7 +107,7 @@ TEST_F(CudaTest, MatchesDevicesByUuidOnceCudaRuns) {
   EXPECT_EQ(accelerator.compute_capability(0), (std::pair{9, 0}));
 }
 
-// Fails when a machine without NVML loses its memory numbers.
+// Fails if memory statistics are missing on a machine without NVML.
 TEST_F(CudaTest, WithoutNvmlTorchTells) {
   setenv("ANYACCEL_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
   test::install_test_device("cuda", 1);
@@ -120,7 +121,7 @@ struct Gate {
 };
 class CudaGates : public CudaTest, public testing::WithParamInterface<Gate> {};
 
-// Fails when a capability gate is not what DeepSpeed and torch answer.
+// Fails if a capability threshold differs from DeepSpeed and torch.
 TEST_P(CudaGates, FollowTheCapability) {
   const auto& gate = GetParam();
   machine(gate.major, gate.minor);
@@ -128,7 +129,7 @@ TEST_P(CudaGates, FollowTheCapability) {
   test::install_test_device("cuda");
   auto& accelerator = get_accelerator();
   EXPECT_EQ(accelerator.is_fp16_supported(), gate.fp16);
-  EXPECT_TRUE(accelerator.is_bf16_supported());  // torch counts emulation
+  EXPECT_TRUE(accelerator.is_bf16_supported());  // torch includes emulation
   EXPECT_EQ(accelerator.dtype_support(c10::ScalarType::BFloat16).fast, gate.fast_bf16);
   EXPECT_EQ(accelerator.dtype_support(c10::ScalarType::Float8_e4m3fn).computable, gate.fp8);
   EXPECT_EQ(accelerator.is_triton_supported(), gate.triton);
@@ -144,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(Capabilities, CudaGates,
                                          Gate{9, 0, true, true, false, true, true}),
                          [](const auto& row) { return "sm" + std::to_string(row.param.major * 10 + row.param.minor); });
 
-// Fails when the deprecated half precision of 6.x cannot be asked for.
+// Fails if the deprecated half precision of 6.x cannot be enabled.
 TEST_F(CudaTest, DeprecatedHalfOnRequest) {
   machine(6, 1);
   setenv("DS_ALLOW_DEPRECATED_FP16", "1", 1);
@@ -153,7 +154,7 @@ TEST_F(CudaTest, DeprecatedHalfOnRequest) {
   EXPECT_TRUE(get_accelerator().is_fp16_supported());
 }
 
-// Fails when foreign host memory is not registered with the driver, or a refusal is swallowed.
+// Fails if host memory of the caller is not registered with the driver, or a refusal is swallowed.
 TEST_F(CudaTest, RegistersHostMemory) {
   machine(9, 0);
   load_driver();
@@ -167,7 +168,7 @@ TEST_F(CudaTest, RegistersHostMemory) {
   EXPECT_TRUE(accelerator.register_host_memory(memory.data(), 4096));
 }
 
-// Fails when graphs on a LibTorch without CUDA are anything but a clear refusal.
+// Fails if graphs on a LibTorch without CUDA do not give a clear error.
 TEST_F(CudaTest, GraphsWantACudaLibTorch) {
   machine(9, 0);
   test::TestDevice::get().graphs = false;
@@ -177,7 +178,8 @@ TEST_F(CudaTest, GraphsWantACudaLibTorch) {
 }
 
 #if ANYACCEL_TEST_GRAPHS
-// Fails when what stands in for CUDA's devices on a LibTorch without CUDA has graphs, and they are refused.
+// Fails if graphs are rejected on a LibTorch without CUDA although the stand-in for CUDA's devices
+// has them.
 TEST_F(CudaTest, GraphsOfAStandIn) {
   machine(9, 0);
   const auto& device = test::install_test_device("cuda");
@@ -190,10 +192,10 @@ TEST_F(CudaTest, GraphsOfAStandIn) {
 
 #ifdef ANYACCEL_TEST_CUDA_GRAPH
 
-/// What a CUDA LibTorch does: it loads its library, for itself alone as Python does.
+/// Loads a library with local symbols, as Python does when a CUDA LibTorch loads it.
 void* load_torch_cuda(const char* name) { return dlopen(fake(name).c_str(), RTLD_LAZY | RTLD_LOCAL); }
 
-// Fails when a LibTorch that the graph library does not fit crashes, or the reason is lost.
+// Fails if a LibTorch that does not match the graph library crashes, or the reason is lost.
 TEST_F(CudaTest, GraphsSayWhatDoesNotFit) {
   machine(9, 0);
   ASSERT_NE(load_torch_cuda("fake_torch_cuda_empty"), nullptr) << dlerror();
@@ -201,7 +203,7 @@ TEST_F(CudaTest, GraphsSayWhatDoesNotFit) {
   EXPECT_ERROR(get_accelerator().create_graph(), unsupported, "CUDAGraph");
 }
 
-// Fails when a graph does not reach torch's class, in the right order, with its pool.
+// Fails if graph calls do not reach torch's class in the right order, with their pool.
 TEST_F(CudaTest, GraphsDriveTorchsClass) {
   machine(9, 0);
   void* torch_cuda = load_torch_cuda("fake_torch_cuda");

@@ -1,4 +1,4 @@
-// Which accelerator is found on machines that show this or that device.
+// The accelerator that is detected on machines with various devices.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -49,7 +49,7 @@ class DetectionTest : public testing::Test {
   fs::path root_;
 };
 
-// Fails when a package or a LibTorch that could drive a device counts as the device.
+// Fails if a package or LibTorch that could drive a device counts as the device.
 TEST_F(DetectionTest, NothingIsFoundWithoutDevices) {
   setenv("ANYACCEL_NPU_LIBRARY", vendor_library().c_str(), 1);
   setenv("FAKE_VENDOR", "npu", 1);
@@ -58,7 +58,7 @@ TEST_F(DetectionTest, NothingIsFoundWithoutDevices) {
   EXPECT_EQ(std::getenv("FAKE_VENDOR_SAW"), nullptr) << "a library was opened though no device was there";
 }
 
-// Fails when the vendor's library is not opened for devices that are there.
+// Fails if the vendor's library is not opened although its devices exist.
 TEST_F(DetectionTest, OpensTheVendorsLibraryForItsDevices) {
   add("dev/davinci0");
   add("dev/davinci1");
@@ -71,7 +71,7 @@ TEST_F(DetectionTest, OpensTheVendorsLibraryForItsDevices) {
   EXPECT_EQ(get_accelerator().communication_backend_name(), "hccl");
 }
 
-// Fails when devices without a library that drives them are chosen, or the reason does not name the way out.
+// Fails if devices without a library that drives them are chosen, or the reason names no remedy.
 TEST_F(DetectionTest, SaysWhichLibraryIsMissing) {
   add("dev/cambricon_dev0");
   setenv("ANYACCEL_MLU_LIBRARY", "/nonexistent/libtorch_mlu.so", 1);
@@ -81,7 +81,7 @@ TEST_F(DetectionTest, SaysWhichLibraryIsMissing) {
   EXPECT_THAT(verdict("mlu").reason, HasSubstr("did not add the device type 'mlu'"));
 }
 
-// Fails when Gaudi's bridge reads its variables before they are set.
+// Fails if Gaudi's bridge reads its variables before they are set.
 TEST_F(DetectionTest, SetsGaudisVariablesBeforeItsBridgeStarts) {
   add("sys/class/accel/accel0/device/vendor", "0x1da3\n");
   add("sys/class/accel/accel1/device/vendor", "0x1da3\n");
@@ -94,7 +94,7 @@ TEST_F(DetectionTest, SetsGaudisVariablesBeforeItsBridgeStarts) {
   EXPECT_STREQ(std::getenv("FAKE_VENDOR_SAW"), "0");
 }
 
-// Fails when a stack that poses as CUDA is taken for it.
+// Fails if a stack that imitates CUDA is detected as CUDA.
 TEST_F(DetectionTest, KunlunIsFoundBeforeTheCudaItPosesAs) {
   add("dev/xpu0");
   add("dev/xpuctrl");
@@ -109,14 +109,14 @@ TEST_F(DetectionTest, KunlunIsFoundBeforeTheCudaItPosesAs) {
   EXPECT_EQ(accelerator.device_properties().vendor, "Kunlunxin");
 }
 
-// Fails when a real CUDA device is taken for one that poses as CUDA.
+// Fails if a real CUDA device is detected as one that imitates CUDA.
 TEST_F(DetectionTest, CudaStaysCudaWithoutTheOthersFiles) {
   ANYACCEL_SKIP_IF_TAKEN("cuda");
   test::install_test_device("cuda", 1);
   EXPECT_EQ(detect().accelerator, "cuda") << detect().reason;
 }
 
-// Fails when Kunlun's events are not used where the user says that they keep time.
+// Fails if Kunlun's events are not used for timing although the user says that they measure time.
 TEST_F(DetectionTest, KunlunsThirdGenerationTimesWithEvents) {
   add("dev/xpu0");
   setenv("XPU_EVENT_KL3_ENABLE", "1", 1);
@@ -125,7 +125,7 @@ TEST_F(DetectionTest, KunlunsThirdGenerationTimesWithEvents) {
   EXPECT_FALSE(get_accelerator().use_host_timers());
 }
 
-// Fails when Biren, which imitates torch.cuda, is asked after CUDA.
+// Fails if Biren, which imitates torch.cuda, is probed after CUDA.
 TEST_F(DetectionTest, BirenIsAskedFirst) {
   add("dev/biren/card_0");
   setenv("ANYACCEL_SUPA_LIBRARY", vendor_library().c_str(), 1);
@@ -136,12 +136,13 @@ TEST_F(DetectionTest, BirenIsAskedFirst) {
   EXPECT_TRUE(get_accelerator().is_triton_supported());
 }
 
-// Fails when render nodes are taken for torch's devices: a mask may hide them, a GPU may count as several.
+// Fails if render nodes count as torch's devices: a mask may hide them, and one GPU may count as
+// several.
 TEST_F(DetectionTest, TorchCountsIntelsDevices) {
   for (const char* node : {"renderD128", "renderD129"})
     add("sys/class/drm/" + std::string(node) + "/device/vendor", "0x8086\n");
   add("sys/class/drm/renderD130/device/vendor", "0x10de\n");
-  EXPECT_FALSE(verdict("xpu").available);  // no LibTorch for it yet
+  EXPECT_FALSE(verdict("xpu").available);  // this LibTorch does not support it
   EXPECT_THAT(verdict("xpu").reason, HasSubstr("cannot drive it"));
   auto& device = test::install_test_device("xpu", 3);
   EXPECT_EQ(verdict("xpu").device_count, 3);

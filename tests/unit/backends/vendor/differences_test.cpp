@@ -1,4 +1,4 @@
-// What single vendor backends do differently from the generic one.
+// How individual vendor backends differ from the generic one.
 #include <ATen/Context.h>
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ class DifferencesTest : public testing::Test {
   void SetUp() override {
     if (registered_backends().size() < 10) GTEST_SKIP() << "this build has not all backends";
   }
-  /// Puts a test device in the place of a type and chooses the backend of that name.
+  /// Installs a test device as the given type and returns its accelerator.
   static Accelerator& start(const char* name) {
     setenv("ANYACCEL_DEVICE_ROOT", "/nonexistent", 1);
     setenv("ANYACCEL_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
@@ -33,7 +33,8 @@ class DifferencesTest : public testing::Test {
   }
 };
 
-// Fails when Gaudi starts without deterministic algorithms, or its variables are not set or override the user's.
+// Fails if Gaudi starts without deterministic algorithms, or its variables are not set or override
+// the user's.
 TEST_F(DifferencesTest, HpuStartsDeterministic) {
   setenv("PT_HPU_LAZY_ACC_PAR_MODE", "1", 1);
   unsetenv("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES");
@@ -43,7 +44,7 @@ TEST_F(DifferencesTest, HpuStartsDeterministic) {
   EXPECT_STREQ(std::getenv("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES"), "0");
 }
 
-// Fails when fp16 is promised without anyone who knows: no Python runs in this process.
+// Fails if fp16 is claimed without the vendor's answer: no Python runs in this process.
 TEST_F(DifferencesTest, HpuHalfNeedsTheVendorsWord) {
   auto& hpu = start("hpu");
   EXPECT_FALSE(hpu.is_fp16_supported());
@@ -51,7 +52,7 @@ TEST_F(DifferencesTest, HpuHalfNeedsTheVendorsWord) {
   EXPECT_EQ(hpu.supported_dtypes(), (std::vector{ScalarType::Float, ScalarType::BFloat16}));
 }
 
-// Fails when Gaudi's names get an index, which its torch does not accept everywhere.
+// Fails if Gaudi's names get an index, which its torch does not accept everywhere.
 TEST_F(DifferencesTest, HpuNamesHaveNoIndex) {
   auto& hpu = start("hpu");
   hpu.set_device(1);
@@ -65,7 +66,7 @@ TEST_F(DifferencesTest, HpuNamesHaveNoIndex) {
 }
 
 #if ANYACCEL_TEST_GRAPHS
-// Fails when a graph that the vendor registered with torch is not used.
+// Fails if a graph class that the vendor registered with torch is not used.
 TEST_F(DifferencesTest, HpuGraphsComeFromTorchsRegistry) {
   auto& hpu = start("hpu");
   auto graph = hpu.create_graph();
@@ -76,7 +77,7 @@ TEST_F(DifferencesTest, HpuGraphsComeFromTorchsRegistry) {
 }
 #endif
 
-// Fails when Apple's GPUs offer what Metal has not, or bf16 before macOS 14.
+// Fails if Apple's GPUs claim a type that Metal lacks, or bf16 before macOS 14.
 TEST_F(DifferencesTest, MpsTypes) {
   auto& mps = start("mps");
   EXPECT_FALSE(mps.is_fp64_supported());
@@ -89,25 +90,26 @@ TEST_F(DifferencesTest, MpsTypes) {
   EXPECT_TRUE(mps.visible_devices_envs().empty());
 }
 
-// Fails when Metal's cache is not given back.
+// Fails if Metal's cache is not released.
 TEST_F(DifferencesTest, MpsEmptiesItsCache) {
   start("mps").empty_cache();
   EXPECT_EQ(test::TestDevice::get().cache_emptied, 1);
 }
 
-// Fails when Intel's GPUs name another library than what this LibTorch has.
+// Fails if Intel's GPUs name a communication library that this LibTorch lacks.
 TEST_F(DifferencesTest, XpuCommunication) {
   auto& xpu = start("xpu");
   EXPECT_EQ(xpu.communication_backend_name(), "xccl");
   EXPECT_EQ(xpu.visible_devices_envs(), std::vector<std::string>{"ZE_AFFINITY_MASK"});
 }
 
-// Fails when the vendors whose Triton works deny it, or others claim it.
+// Fails if a vendor with a working Triton denies it, or another one claims it.
 TEST_F(DifferencesTest, MluHasTriton) { EXPECT_TRUE(start("mlu").is_triton_supported()); }
 TEST_F(DifferencesTest, NpuHasNoTriton) { EXPECT_FALSE(start("npu").is_triton_supported()); }
 
 #ifdef ANYACCEL_TEST_NVTX
-// Fails when ranges do not reach NVIDIA's profiler with domain and category, or close in the wrong domain.
+// Fails if ranges do not reach NVIDIA's profiler with domain and category, or close in the wrong
+// domain.
 TEST_F(DifferencesTest, CudaRangesReachTheProfiler) {
   const auto path = std::string(ANYACCEL_BUILD_DIR) + "/lib/libfake_nvtx.so";
   setenv("NVTX_INJECTION64_PATH", path.c_str(), 1);

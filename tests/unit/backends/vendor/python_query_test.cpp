@@ -1,4 +1,4 @@
-// Questions to Python packages, from a process without Python and from one that is Python.
+// Queries to Python packages, from a process without Python and from a Python process.
 #include "backends/torch/python_query.h"
 
 #include <dlfcn.h>
@@ -14,7 +14,7 @@
 namespace anyaccel::sdk {
 namespace {
 
-/// What comes before a program that is not of this build but opens libraries that are.
+/// Environment for a program that is not part of this build but opens its libraries.
 std::string sanitizer() {
   Dl_info runtime{};
   void* start = dlsym(RTLD_DEFAULT, "__asan_init");
@@ -22,7 +22,8 @@ std::string sanitizer() {
   return "ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=" + std::string(runtime.dli_fname) + " ";
 }
 
-/// Runs Python with the door to ask_python opened as `ask(module, function) -> (answer, reason)`; its output.
+/// Runs Python with ask_python exposed as `ask(module, function) -> (answer, reason)`. Returns the
+/// output.
 std::string python(const std::string& body) {
   const std::string program =
       "import ctypes, types, sys\n"
@@ -45,14 +46,14 @@ std::string python(const std::string& body) {
 
 bool has_python() { return std::system("python3 -c '' >/dev/null 2>&1") == 0; }
 
-// Fails when a process without Python gets an answer, or no reason.
+// Fails if a process without Python gets an answer, or no reason.
 TEST(PythonQuery, WithoutPythonThereIsNoAnswer) {
   const auto answer = ask_python("sys", "is_finalizing");
   EXPECT_FALSE(answer.value.has_value());
   EXPECT_THAT(answer.reason, testing::HasSubstr("no Python interpreter"));
 }
 
-// Fails when the vendor's own answer does not arrive.
+// Fails if the vendor's own answer is lost.
 TEST(PythonQuery, AsksTheModule) {
   if (!has_python()) GTEST_SKIP() << "no python3";
   EXPECT_EQ(python("vendor.yes = lambda: True\nvendor.no = lambda: False\nprint(ask('vendor', 'yes')[0], ask('vendor', "
@@ -60,7 +61,7 @@ TEST(PythonQuery, AsksTheModule) {
             "1 0\n");
 }
 
-// Fails when a missing module or function, or one that raises, is anything but a reason; or leaves an error behind.
+// Fails if a missing or failing module or function does not give a reason, or leaves an error set.
 TEST(PythonQuery, FailuresAreReasons) {
   if (!has_python()) GTEST_SKIP() << "no python3";
   const auto output = python(
@@ -71,7 +72,7 @@ TEST(PythonQuery, FailuresAreReasons) {
       "(-1, 'Python cannot import no_such_vendor')\n(-1, 'vendor has no none')\n(-1, 'vendor.raises() failed')\nend\n");
 }
 
-// Fails when the GIL is not taken from a thread that Python does not know, or not given back.
+// Fails if a thread unknown to Python does not acquire the GIL, or does not release it.
 TEST(PythonQuery, AnyThreadMayAsk) {
   if (!has_python()) GTEST_SKIP() << "no python3";
   EXPECT_EQ(

@@ -1,4 +1,4 @@
-// Each vendor backend over a device that a test puts in the place of its torch type.
+// Each vendor backend over a test device that replaces its torch type.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace anyaccel {
 namespace {
 
-/// One process per test (ctest): a device type can be taken once.
+/// Each test runs in its own process (ctest), because a device type can be replaced only once.
 class VendorTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -27,7 +27,8 @@ class VendorTest : public testing::TestWithParam<const char*> {
   }
 };
 
-// Fails when a vendor backend does not start on its device type or hides what the generic backend does.
+// Fails if a vendor backend does not start on its device type, or hides features of the generic
+// backend.
 TEST_P(VendorTest, DrivesItsDevice) {
   auto& device = test::TestDevice::get();
   auto& accelerator = get_accelerator();
@@ -62,7 +63,7 @@ TEST_P(VendorTest, DrivesItsDevice) {
   EXPECT_TRUE(end.query());
 }
 
-// Fails when memory numbers are not the device's, or the peak cannot be reset.
+// Fails if memory statistics are not the device's, or the peak cannot be reset.
 TEST_P(VendorTest, CountsMemory) {
   auto& accelerator = get_accelerator();
   accelerator.set_device(0);
@@ -79,7 +80,7 @@ TEST_P(VendorTest, CountsMemory) {
   EXPECT_EQ(accelerator.max_memory_allocated(), before);
 }
 
-// Fails when seeds do not reach the device's generator.
+// Fails if seeds do not reach the device's generator.
 TEST_P(VendorTest, SeedsItsGenerator) {
   auto& accelerator = get_accelerator();
   accelerator.manual_seed_all(7);
@@ -87,7 +88,7 @@ TEST_P(VendorTest, SeedsItsGenerator) {
   EXPECT_EQ(accelerator.default_generator(1).current_seed(), 7U);
 }
 
-// Fails when a property that needs no vendor library is missing.
+// Fails if a property that needs no vendor library is missing.
 TEST_P(VendorTest, HasProperties) {
   const auto properties = get_accelerator().device_properties(0);
   EXPECT_FALSE(properties.name.empty());

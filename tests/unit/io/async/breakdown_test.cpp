@@ -1,4 +1,5 @@
-// What must not end or hang the process: queues that break, threads that cannot be made, refusals without end, files that are none.
+// Failures that must not end or hang the process: broken queues, threads that cannot start, endless
+// refusals, and paths that are not files.
 #include <grp.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -17,7 +18,8 @@ namespace {
 using namespace std::chrono_literals;
 constexpr auto kDo = FakeQueue::kDo;
 
-/// The status of a child that has ten seconds: 0 when the call was true, 77 when it cannot be tried here.
+/// Runs `call` in a child for at most ten seconds and returns its status: 0 on success, 77 if the
+/// test is impossible here.
 int in_child(const std::function<int()>& call) {
   const auto child = ::fork();
   if (child == 0) {
@@ -34,7 +36,8 @@ int in_child(const std::function<int()>& call) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// Waits at most ten seconds: a test that hangs says nothing.
+/// Waits for at most ten seconds, so that a hang is reported. Returns whether the request
+/// completed.
 bool ends(Engine& engine, Request& request) {
   auto waiting = std::async(std::launch::async, [&] { engine.wait(request); });
   if (waiting.wait_for(10s) == std::future_status::ready) return true;
@@ -50,7 +53,7 @@ class AioBreakdown : public testing::Test {
   Bytes bytes;
 };
 
-/// Throws in the place of the call of a number.
+/// Throws in the submit or reap call with the given number.
 class BrokenQueue final : public Queue {
  public:
   BrokenQueue(int bad_submit, int bad_reap)
@@ -77,7 +80,8 @@ Options with_broken(int bad_submit, int bad_reap, int workers = 1) {
   return out;
 }
 
-// Breaks when an exception on a worker's thread ends the process, leaves its requests open, or what comes after them.
+// Fails if an exception on a worker's thread ends the process, or leaves its own or later requests
+// incomplete.
 TEST_F(AioBreakdown, QueueThatBreaksFailsItsRequests) {
   for (const int workers : {1, 3}) {
     const auto engine = Engine::make(with_broken(-1, 1, workers));
@@ -88,7 +92,8 @@ TEST_F(AioBreakdown, QueueThatBreaksFailsItsRequests) {
     const auto first = engine->start(std::move(what));
     ASSERT_TRUE(ends(*engine, *first));
     EXPECT_EQ(code_of([&] { first->check(); }), ErrorCode::io);
-    // The system may still be reading into it, and nobody can say when it is through.
+    // The memory is kept: the system may still be reading into it, and nobody can tell when it is
+    // done.
     EXPECT_FALSE(watched.expired());
     Bytes back(bytes.size());
     const auto second = engine->start(job(path, false, back.data(), 0, back.size()));
@@ -102,7 +107,7 @@ TEST_F(AioBreakdown, QueueThatBreaksFailsItsRequests) {
   }
 }
 
-// Breaks when memory that is short for a moment spoils the worker, or is not told as such.
+// Fails if a temporary lack of memory breaks the worker, or is not reported as out of memory.
 TEST_F(AioBreakdown, MemoryThatIsShortIsPassing) {
   const auto engine = Engine::make(with_broken(1, 1 << 20));
   Bytes back(bytes.size());
@@ -113,7 +118,7 @@ TEST_F(AioBreakdown, MemoryThatIsShortIsPassing) {
   EXPECT_TRUE(back == bytes);
 }
 
-// Breaks when a refusal that does not pass is tried for ever, or cancelling does not end it.
+// Fails if a persistent refusal is retried forever, or cancelling does not end the retries.
 TEST_F(AioBreakdown, RefusalsWithoutEnd) {
   for (const bool cancels : {true, false}) {
     auto options = with_hook([](Transfer&) -> std::int64_t { return -EAGAIN; });
@@ -127,7 +132,7 @@ TEST_F(AioBreakdown, RefusalsWithoutEnd) {
   }
 }
 
-/// Never has room.
+/// Accepts no transfers.
 class FullQueue final : public Queue {
  public:
   const char* name() const noexcept override { return "full"; }
@@ -135,7 +140,7 @@ class FullQueue final : public Queue {
   void reap(std::size_t, std::vector<Transfer*>&) override {}
 };
 
-// Breaks when a system without room for requests holds one that is cancelled, or holds an engine that is to go.
+// Fails if a full system blocks a cancelled request, or the engine's destructor.
 TEST_F(AioBreakdown, SystemWithoutRoom) {
   auto options = with_hook([](Transfer&) { return kDo; });
   options.make_queue = [](unsigned) { return Choice{std::make_unique<FullQueue>(), "a test's"}; };
@@ -152,7 +157,7 @@ TEST_F(AioBreakdown, SystemWithoutRoom) {
   EXPECT_EQ(other->error(), EAGAIN);
 }
 
-/// In a child that is nobody in particular, who may have `threads` threads besides this one.
+/// Runs `call` in a child as an unprivileged user, with at most `threads` additional threads.
 int with_few_threads(unsigned threads, const std::function<int()>& call) {
   return in_child([&] {
     const rlimit limit{threads + 1, threads + 1};
@@ -163,7 +168,8 @@ int with_few_threads(unsigned threads, const std::function<int()>& call) {
   });
 }
 
-// Breaks when a thread that cannot be made ends the process, or has no type. With some, the queue works with those.
+// Fails if a thread that cannot start ends the process, or gives an untyped error. If some threads
+// start, the queue works with those.
 TEST_F(AioBreakdown, ThreadsThatCannotBeMade) {
   ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
   const int some = with_few_threads(3, [&] {
@@ -175,7 +181,7 @@ TEST_F(AioBreakdown, ThreadsThatCannotBeMade) {
     std::vector<Transfer*> done;
     if (choice.queue->submit(&one, 1) != 1) return 1;
     choice.queue->reap(1, done);
-    // Nobody may be let into the folders above.
+    // The unprivileged user may lack access to the parent folders.
     return done.size() == 1 && (file < 0 || back == bytes) ? 0 : 1;
   });
   if (some == 77) GTEST_SKIP() << "needs root, who can be someone else";
@@ -189,7 +195,7 @@ TEST_F(AioBreakdown, ThreadsThatCannotBeMade) {
             0);
 }
 
-// Breaks when opening a file that is none waits for another program, or its kind is not told.
+// Fails if opening a FIFO or a device blocks, or the error does not have the right code.
 TEST_F(AioBreakdown, FilesThatAreNone) {
   const auto fifo = folder.file("fifo");
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
@@ -207,7 +213,7 @@ TEST_F(AioBreakdown, FilesThatAreNone) {
   EXPECT_EQ(::fcntl(file->descriptor(), F_GETFL) & O_NONBLOCK, 0);
 }
 
-// Breaks when a request for which nobody waits keeps its memory.
+// Fails if a request keeps its memory although nobody waits for it.
 TEST_F(AioBreakdown, MemoryOfWhatNobodyAwaitsIsReleased) {
   const auto engine = Engine::make(with_hook([](Transfer&) { return kDo; }));
   for (const bool held : {true, false}) {

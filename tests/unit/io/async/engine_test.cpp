@@ -1,4 +1,4 @@
-// async_io on real files: what is read and written is right to the byte, whatever offset, length, memory and queue.
+// async_io on real files: reads and writes are exact for any offset, length, memory and queue.
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -21,7 +21,7 @@ std::size_t open_files() {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-// Breaks when pieces leave a gap, overlap, or a piece that goes directly is not whole.
+// Fails if pieces leave a gap or overlap, or a direct piece is not aligned.
 TEST(AioPlan, PiecesAreTheRange) {
   std::minstd_rand random(1);
   for (int i = 0; i < 2000; ++i) {
@@ -49,7 +49,8 @@ TEST(AioPlan, PiecesAreTheRange) {
   }
 }
 
-// Breaks when a head or tail is lost, memory that is not aligned is used directly, or a write touches what is beside it.
+// Fails if a head or tail is lost, unaligned memory is used directly, or a write changes adjacent
+// bytes.
 TEST(AioFile, RandomRangesWithEveryQueue) {
   const Folder folder;
   const auto path = folder.file("data");
@@ -101,7 +102,7 @@ TEST(AioFile, RandomRangesWithEveryQueue) {
   }
 }
 
-// Breaks when an offset goes through 32 bits.
+// Fails if an offset is truncated to 32 bits.
 TEST(AioFile, BeyondFourGiB) {
   const Folder folder;
   const auto path = folder.file("sparse");
@@ -109,7 +110,7 @@ TEST(AioFile, BeyondFourGiB) {
   auto source = random_bytes(200001, 3);
   const std::int64_t offset = (5LL << 30) + 77;
   ASSERT_EQ(::close(::creat(path.c_str(), 0600)), 0);
-  ASSERT_EQ(::truncate(path.c_str(), offset + 10), 0);  // the rest of the range is new
+  ASSERT_EQ(::truncate(path.c_str(), offset + 10), 0);  // the rest of the range is past the end
   run(*engine, job(path, true, source.data(), offset, source.size()));
   EXPECT_EQ(std::filesystem::file_size(path), static_cast<std::uint64_t>(offset) + source.size());
   Bytes back(source.size());
@@ -117,7 +118,8 @@ TEST(AioFile, BeyondFourGiB) {
   EXPECT_TRUE(back == source);
 }
 
-// Breaks when a request keeps its descriptor, or a failed one does. 100 000 in AIO_TEST_OPERATIONS=100000.
+// Fails if a successful or failed request leaks its descriptor. AIO_TEST_OPERATIONS sets the number
+// of operations, for example 100000.
 TEST(AioFile, DescriptorsAreClosed) {
   const Folder folder;
   const auto path = folder.file("data");
@@ -136,7 +138,7 @@ TEST(AioFile, DescriptorsAreClosed) {
   EXPECT_EQ(open_files(), before);
 }
 
-// Breaks when a missing or short file is not told at once, or the code is wrong.
+// Fails if a missing or short file is not reported at once, or the code is wrong.
 TEST(AioFile, FilesThatCannotBe) {
   const Folder folder;
   const auto engine = Engine::make({});
@@ -150,7 +152,8 @@ TEST(AioFile, FilesThatCannotBe) {
   run(*engine, job(folder.file("short"), false, bytes.data(), 9, 0));
 }
 
-// Breaks when a caller's descriptor is closed, its O_APPEND counts, or one that cannot be written is taken.
+// Fails if a caller's descriptor is closed, its O_APPEND takes effect, or one that is not writable
+// is accepted.
 TEST(AioFile, DescriptorsOfCallers) {
   const Folder folder;
   const auto path = folder.file("data");
@@ -160,7 +163,7 @@ TEST(AioFile, DescriptorsOfCallers) {
   auto expected = get(path);
   for (const int flags : {O_WRONLY, O_WRONLY | O_DIRECT, O_RDWR | O_APPEND}) {
     const int descriptor = ::open(path.c_str(), flags);
-    if (descriptor < 0) continue;  // no O_DIRECT here
+    if (descriptor < 0) continue;  // O_DIRECT is unsupported here
     run(*engine,
         {.file = File::of_descriptor(descriptor), .write = true, .memory = source.data(), .range = {99, 5100}});
     EXPECT_EQ(::close(descriptor), 0);
@@ -178,7 +181,8 @@ TEST(AioFile, DescriptorsOfCallers) {
   ::close(ends[1]);
 }
 
-// Breaks when two threads' requests are mixed up, or a worker loses one. The thread sanitizer runs it too.
+// Fails if requests of two threads are mixed up, or a worker loses one. The thread sanitizer runs
+// this test too.
 TEST(AioEngine, ThreadsAndHandles) {
   const Folder folder;
   const auto shared = Engine::make({.block_bytes = 4096, .queue_depth = 3, .overlap_events = true, .workers = 2});
@@ -198,7 +202,7 @@ TEST(AioEngine, ThreadsAndHandles) {
   for (auto& thread : threads) thread.join();
 }
 
-// Breaks when requests are lost with their engine.
+// Fails if destroying an engine loses its requests.
 TEST(AioEngine, EndsItsRequests) {
   const Folder folder;
   auto source = random_bytes(1000000, 9);
@@ -209,7 +213,7 @@ TEST(AioEngine, EndsItsRequests) {
   EXPECT_TRUE(get(folder.file("data")) == source);
 }
 
-// Breaks when a child waits for threads that it does not have.
+// Fails if a forked child waits for threads that it does not have.
 TEST(AioEngine, ForkIsTold) {
   auto engine = Engine::make({});
   const auto child = ::fork();
@@ -225,7 +229,8 @@ TEST(AioEngine, ForkIsTold) {
   EXPECT_EQ(status, 0);
 }
 
-// Breaks when a sandbox without io_uring or libaio's calls gives a failure, or no reason.
+// Fails if a sandbox that blocks io_uring or libaio causes a failure, or the fallback has no
+// reason.
 TEST(AioQueue, FallsBackWithTheReason) {
   const auto child = ::fork();
   ASSERT_GE(child, 0);
@@ -252,14 +257,14 @@ TEST(AioQueue, FallsBackWithTheReason) {
   EXPECT_EQ(code_of([] { choose_queue("fast", 4); }), ErrorCode::invalid_argument);
 }
 
-// Breaks when wrong options are taken.
+// Fails if invalid options are accepted.
 TEST(AioEngine, Options) {
   for (const auto& options : {Options{.block_bytes = 0}, Options{.block_bytes = 2LL << 30}, Options{.queue_depth = 0},
                               Options{.queue_depth = 5000}, Options{.workers = 0}})
     EXPECT_EQ(code_of([&] { Engine::make(options); }), ErrorCode::invalid_argument);
 }
 
-// Breaks when a full disk is not told, or after it the space cannot be used again.
+// Fails if a full disk is not reported, or freed space cannot be used afterwards.
 TEST(AioFile, FullFileSystem) {
   const Folder folder;
   const auto mount = folder.file("small");

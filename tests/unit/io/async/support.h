@@ -21,7 +21,7 @@
 
 namespace anyaccel::ops::aio {
 
-/// A folder of its own on the disk that has the build: temporary folders are often in memory.
+/// A temporary folder on the disk of the build, because /tmp is often in memory.
 class Folder {
  public:
   Folder() {
@@ -61,14 +61,15 @@ inline Job job(const std::string& path, bool write, char* memory, std::int64_t o
           .range = {offset, offset + static_cast<std::int64_t>(bytes)}};
 }
 
-/// Starts, waits and throws what went wrong.
+/// Starts a request, waits for it and throws its error.
 inline void run(Engine& engine, Job what) {
   const auto request = engine.start(std::move(what));
   engine.wait(*request);
   request->check();
 }
 
-/// Does transfers at once, as the hook wants: it may change a transfer, and a result other than `kDo` takes the transfer's place.
+/// Performs transfers synchronously. The hook may change a transfer; a result other than `kDo`
+/// replaces the transfer.
 class FakeQueue final : public Queue {
  public:
   static constexpr std::int64_t kDo = 1LL << 40;

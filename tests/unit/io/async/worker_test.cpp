@@ -1,4 +1,4 @@
-// async_io on a fake system that does what real ones do seldom.
+// async_io on a fake system that produces rare results.
 #include <chrono>
 #include <condition_variable>
 #include <thread>
@@ -18,7 +18,7 @@ class AioFaults : public testing::Test {
   Bytes bytes;
 };
 
-// Breaks when what a short transfer left out is not done, or done at the wrong place.
+// Fails if the remainder of a short transfer is skipped, or transferred at the wrong offset.
 TEST_F(AioFaults, ShortTransfersGoOn) {
   std::minstd_rand random(2);
   const auto engine = Engine::make(with_hook([&](Transfer& transfer) {
@@ -32,7 +32,7 @@ TEST_F(AioFaults, ShortTransfersGoOn) {
   EXPECT_TRUE(get(folder.file("copy")) == bytes);
 }
 
-// Breaks when a passing refusal is an error.
+// Fails if a temporary refusal is an error.
 TEST_F(AioFaults, InterruptionsAreTriedAgain) {
   int calls = 0;
   const auto engine = Engine::make(with_hook([&](Transfer&) -> std::int64_t {
@@ -44,7 +44,7 @@ TEST_F(AioFaults, InterruptionsAreTriedAgain) {
   EXPECT_TRUE(back == bytes);
 }
 
-// Breaks when one request's failure is another's, or the place and reason are not told.
+// Fails if another request gets a request's error, or the error lacks the offset and the reason.
 TEST_F(AioFaults, ErrorsBelongToTheirRequest) {
   for (const int error : {EIO, ENOSPC, EDQUOT}) {
     const auto engine = Engine::make(with_hook(
@@ -69,7 +69,7 @@ TEST_F(AioFaults, ErrorsBelongToTheirRequest) {
   }
 }
 
-// Breaks when a file that shrank while it was read is taken for whole.
+// Fails if a read succeeds although the file shrank during it.
 TEST_F(AioFaults, FileThatEndsEarly) {
   const auto engine = Engine::make(with_hook([](Transfer& transfer) { return transfer.offset >= 65536 ? 0 : kDo; }));
   Bytes back(bytes.size());
@@ -79,7 +79,8 @@ TEST_F(AioFaults, FileThatEndsEarly) {
   EXPECT_EQ(code_of([&] { request->check(); }), ErrorCode::io);
 }
 
-// Breaks when a file system that opens with O_DIRECT and then refuses direct transfers fails.
+// Fails if a read or write fails on a file system that accepts O_DIRECT in open() but rejects
+// direct transfers.
 TEST_F(AioFaults, DirectThatIsRefusedGoesThroughTheCache) {
   const auto engine = Engine::make(with_hook([&](Transfer& transfer) -> std::int64_t {
     return (::fcntl(transfer.file, F_GETFL) & O_DIRECT) != 0 ? -EINVAL : kDo;
@@ -91,7 +92,7 @@ TEST_F(AioFaults, DirectThatIsRefusedGoesThroughTheCache) {
   EXPECT_EQ(std::filesystem::file_size(folder.file("copy")), bytes.size() + 3);
 }
 
-// Breaks when the edges of a write go while its direct blocks do, or directly.
+// Fails if the edges of a write are written directly, or before its direct blocks are done.
 TEST_F(AioFaults, EdgesOfWritesComeLast) {
   std::vector<std::pair<std::int64_t, bool>> order;
   const auto engine = Engine::make(with_hook([&](Transfer& transfer) {
@@ -104,7 +105,7 @@ TEST_F(AioFaults, EdgesOfWritesComeLast) {
   for (std::size_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i].second, i + 2 < order.size()) << i;
 }
 
-// Breaks when cancelled blocks are still done, or the request never ends.
+// Fails if blocks run after cancellation, or the request never completes.
 TEST_F(AioFaults, Cancellation) {
   std::mutex mutex;
   std::condition_variable changed;
@@ -129,12 +130,12 @@ TEST_F(AioFaults, Cancellation) {
   engine->wait(*request);
   EXPECT_EQ(request->error(), ECANCELED);
   EXPECT_EQ(code_of([&] { request->check(); }), ErrorCode::interrupted);
-  EXPECT_EQ(begun, 4);  // what the queue held
+  EXPECT_EQ(begun, 4);  // the blocks already in the queue
   run(*engine, job(path, false, back.data(), 0, back.size()));
   EXPECT_TRUE(back == bytes);
 }
 
-// Breaks when the memory of a request goes before the system is done with it.
+// Fails if a request's memory is released before the system is done with it.
 TEST_F(AioFaults, MemoryIsKept) {
   std::weak_ptr<Bytes> watched;
   bool alive = true;

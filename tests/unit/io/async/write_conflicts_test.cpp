@@ -1,4 +1,4 @@
-// Writes beside each other, all under way at once, on real files and on a system that does them in any order.
+// Concurrent writes to adjacent ranges, on real files and on a system that reorders them.
 #include <algorithm>
 #include <mutex>
 #include <thread>
@@ -8,10 +8,11 @@
 namespace anyaccel::ops::aio {
 namespace {
 
-/// What all queues of a test have under way, and whether a direct write and one through the page cache were, close to each other.
+/// All transfers in flight in a test's queues. Counts how often a direct and a cached write were in
+/// flight close to each other.
 struct UnderWay {
   std::mutex mutex;
-  std::vector<std::pair<Transfer*, bool>> transfers;  // and whether it is direct
+  std::vector<std::pair<Transfer*, bool>> transfers;  // with whether it is direct
   std::minstd_rand random{3};
   int mixed = 0;
   int direct = 0, cached = 0;
@@ -34,7 +35,7 @@ struct UnderWay {
   }
 };
 
-/// Holds what it is given, and does it in any order when asked for the result.
+/// Holds transfers and performs them in random order when results are requested.
 class SlowQueue final : public Queue {
  public:
   explicit SlowQueue(UnderWay& all) : all_(all) {}
@@ -67,7 +68,7 @@ struct Piece {
   std::size_t begin, end;
 };
 
-/// A file's bytes cut anywhere, in any order.
+/// Cuts a file's bytes at random positions and shuffles the pieces.
 std::vector<Piece> cut(std::size_t bytes, std::size_t most, std::minstd_rand& random) {
   std::vector<Piece> out;
   for (std::size_t at = 0; at < bytes;) {
@@ -86,7 +87,8 @@ Bytes get_directly(const std::string& path, std::size_t bytes) {
   return out;
 }
 
-/// Writes all pieces at once through several engines, beside whatever is in the file, and looks at it both ways.
+/// Writes all pieces concurrently through several engines, next to existing bytes, and verifies
+/// them with cached and direct reads.
 void write_pieces(const std::string& path, const std::vector<std::shared_ptr<Engine>>& engines,
                   std::minstd_rand& random, std::size_t most) {
   const std::size_t bytes = 200000 + random() % 100000, before = random() % 2 != 0 ? 0 : random() % 300000;
@@ -111,7 +113,8 @@ void write_pieces(const std::string& path, const std::vector<std::shared_ptr<Eng
   ASSERT_TRUE(get_directly(path, expected.size()) == expected);
 }
 
-// Breaks when a write that shares pages with another one's undoes it: all orders, all queues, two engines, files that grow.
+// Fails if concurrent writes that share a page overwrite each other, with any order, any queue, two
+// engines, and growing files.
 TEST(AioNeighbours, RandomWritesBesideEachOther) {
   const Folder folder;
   std::minstd_rand random(11);
@@ -129,8 +132,8 @@ TEST(AioNeighbours, RandomWritesBesideEachOther) {
   }
 }
 
-// Breaks when a page goes through the page cache while a direct write close to it is under way, in another request, worker or engine:
-// the system holds both in one piece of its cache, and what it keeps of the direct one is old.
+// Fails if a cached write is in flight close to a direct one, in another request, worker or engine.
+// The page cache may hold both in one folio, with stale data of the direct write.
 TEST(AioNeighbours, CachedAndDirectWritesKeepApart) {
   const Folder folder;
   UnderWay all;

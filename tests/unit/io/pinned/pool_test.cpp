@@ -1,4 +1,4 @@
-// The pool of pinned memory, on a system whose limits and nodes are the test's.
+// The pool of pinned memory, on a fake system with configurable limits and nodes.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -86,7 +86,7 @@ class PinPool : public testing::Test {
   Pool pool;
 };
 
-// Breaks when free blocks are not used again, wasted, or the counts are wrong.
+// Fails if free blocks are not reused, are wasted on small requests, or the counters are wrong.
 TEST_F(PinPool, ReusesAndCounts) {
   auto* first = pool.allocate(100000);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 4096, 0U);
@@ -111,7 +111,7 @@ TEST_F(PinPool, ReusesAndCounts) {
   EXPECT_EQ(pool.allocate(0), nullptr);
 }
 
-// Breaks when a view is not seen, or one that leaves the block is.
+// Fails if a view is not recognized, or one that exceeds the block is.
 TEST_F(PinPool, KnowsViews) {
   auto* block = static_cast<char*>(pool.allocate(10000));
   EXPECT_TRUE(pool.contains(block, 10000));
@@ -122,8 +122,8 @@ TEST_F(PinPool, KnowsViews) {
   EXPECT_FALSE(pool.retire(block + 1));
   EXPECT_TRUE(pool.retire(block));
   EXPECT_FALSE(pool.contains(block, 1));
-  EXPECT_FALSE(pool.retire(block));  // once
-  // Still somebody's: not given to another until the last owner is gone.
+  EXPECT_FALSE(pool.retire(block));  // only once
+  // Still in use: not handed out until the last owner releases it.
   EXPECT_NE(pool.allocate(10000), block);
   EXPECT_EQ(pool.statistics().used_bytes, 12288);
   pool.give_back(block);
@@ -131,7 +131,7 @@ TEST_F(PinPool, KnowsViews) {
   EXPECT_EQ(pool.allocate(10000), block);
 }
 
-// Breaks when free blocks are not given up for a new one, or the message does not say what to do.
+// Fails if free blocks are not released for a new one, or the message has no remedy.
 TEST_F(PinPool, LimitsAreNamed) {
   auto* half = pool.allocate(600 << 10);
   EXPECT_NE(refusal(600 << 10).find("RLIMIT_MEMLOCK, now 1048576 bytes, to be higher; raise it: `ulimit -l`"),
@@ -150,7 +150,7 @@ TEST_F(PinPool, LimitsAreNamed) {
   EXPECT_FALSE(refusal(~std::size_t{0}).empty());
 }
 
-// Breaks when a system without addresses for a new block does not get the free ones back first.
+// Fails if free blocks are not unmapped first when the system cannot map a new one.
 TEST_F(PinPool, FreeBlocksAreGivenUpForNewMaps) {
   machine.mappable = 200000;
   auto* first = pool.allocate(150000);
@@ -160,7 +160,8 @@ TEST_F(PinPool, FreeBlocksAreGivenUpForNewMaps) {
   EXPECT_EQ(machine.maps.size(), 1U);
 }
 
-// Breaks when one thread's locking, which takes long for large blocks, holds up others, or lets them pass the limit together.
+// Fails if one thread's mlock(), which is slow for large blocks, blocks other threads, or lets them
+// exceed the limit together.
 TEST_F(PinPool, OthersGoOnWhileOneLocks) {
   machine.lockable = 8 << 20;
   auto* free_one = pool.allocate(4096);
@@ -169,15 +170,15 @@ TEST_F(PinPool, OthersGoOnWhileOneLocks) {
   bool served = false, refused = false;
   machine.while_locking = [&] {
     auto other = std::async(std::launch::async, [&] {
-      auto* again = pool.allocate(4096);  // reused: needs no system
+      auto* again = pool.allocate(4096);  // reused, so no system call
       served = again == free_one && pool.contains(again, 4096);
       pool.give_back(again);
-      // What is being locked counts already; there is room for a page and no more.
+      // Memory being locked already counts; only one more page fits.
       refused = !refusal(64 << 10).empty();
     });
     if (other.wait_for(std::chrono::seconds(10)) == std::future_status::timeout) {
       std::fputs("allocate() waits for another thread's mlock\n", stderr);
-      std::_Exit(1);  // the other thread would wait for this one for ever
+      std::_Exit(1);  // the other thread would wait for this one forever
     }
   };
   EXPECT_NE(pool.allocate(1 << 20), nullptr);
@@ -187,7 +188,7 @@ TEST_F(PinPool, OthersGoOnWhileOneLocks) {
   EXPECT_LE(pool.statistics().held_peak, (1 << 20) + 8192);
 }
 
-// Breaks when a refused block goes on counting.
+// Fails if a refused block still counts.
 TEST_F(PinPool, RefusalsCountNothing) {
   machine.lockable = 10000;
   EXPECT_FALSE(refusal(20000).empty());
@@ -201,7 +202,7 @@ TEST_F(PinPool, RefusalsCountNothing) {
   EXPECT_NE(pool.allocate(4096), nullptr);
 }
 
-// Breaks when large blocks do not lie in large pages, where the system has them on request.
+// Fails if large blocks are not aligned to huge pages, which the system may provide on request.
 TEST(PinSystem, LargeBlocksBeginAtLargePages) {
   System system;
   constexpr std::size_t kBytes = (6 << 20) + 4096;
@@ -210,12 +211,12 @@ TEST(PinSystem, LargeBlocksBeginAtLargePages) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % (2 << 20), 0U);
   std::memset(block, 1, kBytes);
   system.unmap(block, kBytes);
-  // All of it is gone: nothing is left mapped beside it.
+  // The whole block is unmapped, including its alignment padding.
   EXPECT_NE(::msync(block, 4096, MS_ASYNC), 0);
   EXPECT_NE(::msync(static_cast<char*>(block) + kBytes - 4096, 4096, MS_ASYNC), 0);
 }
 
-// Breaks when blocks go to another node than the thread's, or one node's block serves the other.
+// Fails if a block is on a different node than the thread, or one node's block serves another node.
 TEST_F(PinPool, Nodes) {
   auto* alone = pool.allocate(4096);
   EXPECT_TRUE(machine.bound.empty());
@@ -234,7 +235,8 @@ TEST_F(PinPool, Nodes) {
   EXPECT_EQ(pool.placement_problem(), std::string("node 1: ") + std::strerror(EPERM));
 }
 
-// Breaks when the real calls are not made right: memory is there, locked, and no block is given to two threads.
+// Fails if the real system calls are wrong: memory must be mapped and locked, and no block may go
+// to two threads.
 TEST(PinSystem, RealMemoryAndThreads) {
   Pool pool;
   void* block = nullptr;
@@ -262,7 +264,7 @@ TEST(PinSystem, RealMemoryAndThreads) {
   EXPECT_GE(System().current_node(), 0);
 }
 
-// Breaks when a limit is read wrong.
+// Fails if a limit is misread.
 TEST(PinLimit, Text) {
   EXPECT_EQ(parse_bytes("123"), 123);
   EXPECT_EQ(parse_bytes("8GiB"), 8LL << 30);

@@ -1,4 +1,5 @@
-// A decoder's pass as CUDA would run it, launch by launch (decoder_cuda_launches.cpp), against the CPU's pass over the same model.
+// A CUDA decoder pass, launch by launch on the host (decoder_cuda_launches.cpp), compared with the
+// CPU's pass over the same model.
 #include "kernels/decoder/cuda/pass.h"
 #include "unit/kernels/decoder_cuda_launches.h"
 #include "unit/kernels/device_elements.h"
@@ -10,10 +11,10 @@ using namespace op_tests;
 
 using MatrixFormat = anyaccel::ops::Format;
 
-/// A random model and what it is told of its sequences; owns everything that `decoder` looks into.
+/// A random model with its sequences. Owns everything that `decoder` points to.
 class Model {
  public:
-  static constexpr std::int64_t expert_inner = 131;  // more than a layer without experts has
+  static constexpr std::int64_t expert_inner = 131;  // more than in layers without experts
   struct Kind {
     MatrixFormat format = MatrixFormat::f32;
     Element cache = Element::f32;
@@ -82,7 +83,7 @@ class Model {
     if (kind.head) d.head = part(41, kind.hidden);
   }
 
-  /// Caches are filled by chance, so that past positions count.
+  /// Fills the caches with random numbers, so that past positions count.
   void set_sequences(const std::vector<Sequence>& sequences) {
     std::int64_t begin = 0;
     decoder.segments.clear();
@@ -103,7 +104,7 @@ class Model {
     }
   }
 
-  /// The logits, or the rows where there are none; `run` is one of both passes.
+  /// Returns the logits, or the rows if the model has none. `run` is one of the two passes.
   template <typename Run>
   std::vector<float> logits(const std::vector<float>& x, const Run& run) {
     std::vector<float> changed = x;
@@ -114,7 +115,7 @@ class Model {
     return outputs ? out : changed;
   }
 
-  /// What the caches hold, to begin again with.
+  /// The contents of the caches, for starting again.
   std::vector<Array> caches() const { return caches_; }
   void set_caches(const std::vector<Array>& from) {
     for (std::size_t i = 0; i < from.size(); ++i)
@@ -134,7 +135,7 @@ class Model {
   Values values(Element type, std::int64_t size, double greatest, double base = 0) {
     Array array(type, size, 0);
     for (std::int64_t i = 0; i < size; ++i) array.set(i, base + random_.between(-greatest, greatest));
-    // Whoever has an Array's address keeps it where it is.
+    // Moving an Array keeps its data at the same address.
     caches_.push_back(std::move(array));
     return {caches_.back().data(), type};
   }
@@ -176,7 +177,7 @@ class Model {
 
   Kind kind_;
   Random random_;
-  std::vector<Array> caches_;  ///< all arrays, caches among them
+  std::vector<Array> caches_;  ///< all arrays, including caches
   std::vector<std::vector<std::uint8_t>> bytes_;
 };
 
@@ -186,7 +187,7 @@ void at_once_on_cpu(const Decoder& d, float* x, float* logits) {
   run_decoder(Isa::scalar, d, x, logits, reinterpret_cast<void*>(address), 1);
 }
 
-/// In pieces of as many rows as that pass takes.
+/// Runs the pass in pieces of as many rows as it accepts.
 void on_cpu(const Decoder& d, float* x, float* logits) {
   for (std::size_t s = 0; s < d.segments.size(); ++s)
     for (std::int64_t i = 0; i < d.segments[s].rows; i += max_rows) {
@@ -204,7 +205,7 @@ void on_cpu(const Decoder& d, float* x, float* logits) {
     }
 }
 
-/// With memory of NaN, as nobody has cleared it.
+/// Runs the pass with scratch memory initialized to NaN.
 void on_cuda(const Decoder& d, float* x, float* logits, Half half, float* change) {
   std::vector<float> scratch(static_cast<std::size_t>(cuda_decoder_scratch(d)) / 4 + 4, std::nanf(""));
   const auto address = (reinterpret_cast<std::uintptr_t>(scratch.data()) + 15) / 16 * 16;
@@ -256,8 +257,8 @@ std::vector<Model::Kind> kinds() {
             .half = 11}};
 }
 
-// Broken by a step of a layer that is left out or works on another one's values, a sequence that sees another, and rows of a pass of more than
-// 16 that do not see those before them.
+// Fails if a step of a layer is skipped or uses other values, a sequence attends to another one, or
+// rows of a pass with more than 16 do not attend to earlier ones.
 TEST(InferenceCudaPass, IsTheCpus) {
   std::uint64_t seed = 100;
   for (const Model::Kind& kind : kinds())
@@ -268,7 +269,7 @@ TEST(InferenceCudaPass, IsTheCpus) {
       launches_backwards = seed % 2 == 0;
       const std::vector<float> x = model.drawn_rows();
       const std::vector<Array> before = model.caches();
-      // int8 and int4 rows are rounded to 16 bits there and not here.
+      // The CPU rounds rows to 16 bits for int8 and int4; this pass does not.
       const double error = kind.format > MatrixFormat::fp16 ? 1e-3 : kind.cache == Element::f32 ? 1e-4 : 2e-2;
       for (const bool last_only : {false, true}) {
         model.decoder.last_only = last_only;
@@ -281,7 +282,8 @@ TEST(InferenceCudaPass, IsTheCpus) {
     }
 }
 
-// Broken by a row whose bits depend on the rows of its launches, or on other sequences; by more rows than a launch takes.
+// Fails if a row's bits depend on the other rows of its launches or on other sequences, or a launch
+// gets too many rows.
 TEST(InferenceCudaPass, RowsHaveTheSameBitsAlone) {
   std::uint64_t seed = 200;
   const auto run = static_cast<void (*)(const Decoder&, float*, float*)>(on_cuda);
@@ -313,7 +315,8 @@ TEST(InferenceCudaPass, RowsHaveTheSameBitsAlone) {
   }
 }
 
-// Broken when what ranks that hold a layer together would add up is not what the whole pass adds, or a half changes the rows.
+// Fails if the sum of the halves of ranks that share a layer differs from the whole pass, or a half
+// changes the rows.
 TEST(InferenceCudaPass, HalvesAreTheWhole) {
   for (const std::int64_t experts : {0, 4}) {
     Model model({.bias = true, .experts = experts, .layers = 1}, 300);

@@ -1,4 +1,5 @@
-// What the tests of layers on a device share: calls by chance, comparison of what two devices made.
+// Shared parts of the tests of layers on a device: random calls, and comparison of the results of
+// two devices.
 #pragma once
 
 #include <ATen/TensorOperators.h>
@@ -23,12 +24,12 @@ class Chance {
   std::mt19937 engine_;
 };
 
-/// What results in a type may differ by, where products are of that type and sums of float.
+/// Tolerance for results in a type whose products have that type and whose sums are float.
 inline double error_of(at::ScalarType type) {
   return type == at::kDouble ? 1e-11 : type == at::kFloat ? 1e-4 : type == at::kHalf ? 4e-3 : 3e-2;
 }
 
-/// |ours - want| <= error * (1 + |want|), and the same shape, dtype and order of memory.
+/// Expects |ours - want| <= error * (1 + |want|), and equal shape, dtype and memory order.
 inline void expect_near(const char* what, const at::Tensor& ours, const at::Tensor& want, double error) {
   ASSERT_EQ(ours.sizes(), want.sizes()) << what;
   ASSERT_EQ(ours.scalar_type(), want.scalar_type()) << what;

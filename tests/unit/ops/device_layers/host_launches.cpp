@@ -1,4 +1,5 @@
-// The functions of kernels/ that launch kernels, in the way of the host's memory: the tests of what calls them have no device.
+// The kernel launches of kernels/ over host memory, because the tests of their callers have no
+// device.
 #include "unit/kernels/host_attention.h"
 #include "unit/kernels/host_rows.h"
 
@@ -11,7 +12,7 @@ const char* with_element(Element element, const Call& call) {
   return nullptr;
 }
 
-/// The host's type that stands for a device's.
+/// The host type that represents a device type.
 template <typename S>
 struct OnDevice {
   using type = S;

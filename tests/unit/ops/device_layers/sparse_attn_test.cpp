@@ -1,4 +1,5 @@
-// Block-sparse attention as it calls the kernels of a device, whose blocks the host runs here, against the op on host memory.
+// Block-sparse attention through its device code path, whose blocks the host runs here, compared
+// with the op on host memory.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/bernoulli.h>
@@ -24,7 +25,7 @@ using Backward = Grads(const Tensor&, const Tensor&, const Tensor&, const Tensor
                        std::optional<double>, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
                        c10::string_view, c10::string_view, const Tensor&, const Tensor&, bool);
 
-/// One call with sizes and masks by chance.
+/// A call with random sizes and masks.
 struct Call {
   Tensor q, k, v, layout, grad;
   std::int64_t block;
@@ -36,7 +37,7 @@ struct Call {
   }
 };
 
-/// Numbers or bool, some of which hide.
+/// A mask of numbers or bools that hides some keys.
 Tensor mask_of(Chance& chance, at::IntArrayRef sizes, at::ScalarType type, const std::string& mode) {
   const Tensor seen = at::bernoulli(at::full(sizes, 0.7)).to(at::kBool);
   if (mode == "mul") return chance.once_in(2) ? seen : seen.to(type);
@@ -80,12 +81,12 @@ Call random_call(Chance& chance, at::ScalarType type) {
   return out;
 }
 
-// Breaks when a stride, a mask, its mode or dtype, a head's layout, the slices of rpe's gradient or an empty size goes wrong between
-// tensors and kernels, or when the two devices mean different things.
+// Fails if a stride, a mask, its mode or dtype, a head's layout, the slices of rpe's gradient or an
+// empty size is handled wrongly between tensors and kernels, or the two devices differ.
 TEST(SparseAttentionOnDevice, IsTheSameAsOnTheHost) {
   static const auto host_forward = load_op<Forward>("SparseAttnBuilder", "_sparse_attention_forward");
   static const auto host_backward = load_op<Backward>("SparseAttnBuilder", "_sparse_attention_backward");
-  at::set_num_threads(1);  // calls are small
+  at::set_num_threads(1);  // the calls are small
   at::manual_seed(5);
   Chance chance(5);
   const at::ScalarType types[] = {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf};
@@ -102,7 +103,7 @@ TEST(SparseAttentionOnDevice, IsTheSameAsOnTheHost) {
                           call.key_padding_mask, call.attn_mask, call.padding_mode, call.attn_mode);
     expect_near("out", out, want, error_of(type));
     expect_near("stats", stats, want_stats, type == at::kDouble ? 1e-10 : 1e-4);
-    // The same result goes into both backward passes.
+    // Both backward passes get the same result tensor.
     check_results(g, call.grad, want, want_stats);
     const auto [dq, dk, dv, drpe] = sparse_backward_on_device(call.grad, g, want, want_stats, true, nullptr);
     const auto [want_dq, want_dk, want_dv, want_drpe] = host_backward.call(
@@ -116,7 +117,8 @@ TEST(SparseAttentionOnDevice, IsTheSameAsOnTheHost) {
   }
 }
 
-// Breaks when a backward pass hands its kernels an address of another device: nothing but the query's own was looked at.
+// Fails if a backward pass gives its kernels an address of another device: earlier, only the
+// query's device was checked.
 TEST(SparseAttentionOnDevice, RefusesGradientsAndResultsOfAnotherDevice) {
   Call call;
   call.block = 16;

@@ -1,5 +1,5 @@
-// The transformer layer as it calls the kernels of a device, whose blocks the host runs here, against the op on host memory: all that the
-// forward pass gives and keeps, and all gradients.
+// The transformer layer through its device code path, whose blocks the host runs here, compared
+// with the op on host memory: all results, saved tensors and gradients.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/add.h>
@@ -21,7 +21,7 @@ using T = const Tensor&;
 using Forward = TransformerForward(GIVEN, bool);
 using Backward = TransformerBackward(T, GIVEN, T, T, T, T, T, T, T, T, T, T, T);
 
-/// One call with sizes, options and a mask by chance.
+/// A call with random sizes, options and mask.
 struct Call {
   Tensor input, qkvw, qkvb, ow, ob, nw, nb, inter_w, inter_b, output_w, output_b, norm_w, norm_b, grad;
   OptionalTensor mask;
@@ -57,7 +57,7 @@ struct Call {
             false,
             gelu};
   }
-  /// function(arguments of the op)
+  /// Calls `function` with the op's arguments.
   template <typename Function>
   auto with(const Function& function) const {
     return function(input, mask, qkvw, qkvb, ow, ob, nw, nb, inter_w, inter_b, output_w, output_b, norm_w, norm_b,
@@ -73,7 +73,7 @@ Call random_call(Chance& chance, at::ScalarType type) {
   c.heads = chance.whole(1, 3);
   const std::int64_t hidden = c.heads * (chance.once_in(2) ? 16 * chance.whole(1, 2) : chance.whole(1, 20));
   const std::int64_t inter = chance.once_in(2) ? 16 * chance.whole(1, 6) : chance.whole(1, 90);
-  // Numbers that 16 bits hold, and products that are not much larger than these.
+  // Numbers that are exact in 16 bits, and products that are not much larger.
   const auto numbers = [&](at::IntArrayRef sizes, double scale) { return at::randn(sizes).mul(scale).to(type); };
   const double small = 1 / std::sqrt(static_cast<double>(hidden));
   c.input = numbers({batch, length, hidden}, 1);
@@ -93,7 +93,7 @@ Call random_call(Chance& chance, at::ScalarType type) {
   if (chance.once_in(2)) c.attn_dropout = 0.25;
   if (chance.once_in(2)) c.hidden_dropout = 0.125;
   c.pre = chance.once_in(2);
-  // Sixteen bits lose too much in what is inverted to be compared.
+  // 16 bits lose too much precision in inverted values to compare them.
   c.invertible = chance.once_in(3) && (type == at::kDouble || type == at::kFloat);
   c.gelu_checkpoint = chance.once_in(2);
   if (chance.once_in(2)) c.gelu = "tanh";
@@ -118,12 +118,12 @@ std::vector<Tensor> list_of(const Results& results) {
   return std::apply([](const auto&... each) { return std::vector<Tensor>{each...}; }, results);
 }
 
-// Breaks when a step of either direction gets another's tensor, stride, weight, sum or dropout, when an option changes nothing, or what is
-// kept is not what the host keeps.
+// Fails if a step in either direction uses another's tensor, stride, weight, sum or dropout, an
+// option has no effect, or the saved tensors differ from the host's.
 TEST(TransformerOnDevice, IsTheSameAsOnTheHost) {
   static const auto host_forward = load_op<Forward>("TransformerBuilder", "_transformer_layer_forward");
   static const auto host_backward = load_op<Backward>("TransformerBuilder", "_transformer_layer_backward");
-  at::set_num_threads(1);  // calls are small
+  at::set_num_threads(1);  // the calls are small
   at::manual_seed(6);
   Chance chance(6);
   const at::ScalarType types[] = {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf};
@@ -143,7 +143,7 @@ TEST(TransformerOnDevice, IsTheSameAsOnTheHost) {
     for (std::size_t j = 0; j < want.size(); ++j) expect_near(kept_names[j], ours[j], want[j], error);
     if (HasFailure()) return;
     if (!keep) continue;
-    // The same numbers go into both backward passes.
+    // Both backward passes get the same numbers.
     const TransformerKept kept{want[1], want[2], want[3], want[4], want[5],
                                want[6], want[7], want[8], want[9], want[10]};
     check_transformer_kept(g, call.grad, want[0], kept);
@@ -154,7 +154,7 @@ TEST(TransformerOnDevice, IsTheSameAsOnTheHost) {
     }));
     for (std::size_t j = 0; j < grads.size(); ++j) {
       const double greatest = want_grads[j].numel() ? want_grads[j].abs().max().to(at::kDouble).item<double>() : 0;
-      // Sums of many products: what is small beside the others is as inexact as they are.
+      // Sums of many products: small results have the same absolute error as large ones.
       expect_near(grad_names[j], grads[j].div(1 + greatest), want_grads[j].div(1 + greatest), error);
       EXPECT_EQ(grads[j].storage().nbytes(), static_cast<std::size_t>(grads[j].numel() * grads[j].element_size()))
           << grad_names[j];

@@ -1,4 +1,4 @@
-// Quantizers as C++ programs use them, through the loaded ops.
+// Quantizers in C++ programs, through the loaded ops.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/cat.h>
@@ -33,7 +33,7 @@ std::string error_of(const Call& call) {
   return "none";
 }
 
-// Breaks when an argument goes to another one's place on the way to the op.
+// Fails if arguments are exchanged on their way to the op.
 TEST(QuantizerApi, ThereAndBack) {
   const at::Tensor x = at::randn({6, 32}) + 1;
   for (const auto type : {QuantizationType::symmetric, QuantizationType::asymmetric})
@@ -44,7 +44,7 @@ TEST(QuantizerApi, ThereAndBack) {
       const at::Tensor read = quantizer::dequantize(made, 12, bits, type, at::kFloat);
       EXPECT_LE((read - x).abs().max().item<float>(), bits == 8 ? 0.05 : 0.8);
       EXPECT_TRUE(at::equal(quantizer::dequantize(made, 12, bits, type), read.to(at::kHalf)));
-      // Four receivers on two nodes: halves of the groups change places.
+      // Four receivers on two nodes: halves of the groups are exchanged.
       const auto swizzled = quantizer::swizzle_quant(x, 12, bits, type, 1, 2, 2);
       const at::Tensor parts = made.params.view({2, 2, 3, -1}).transpose(0, 1).reshape({12, -1});
       EXPECT_TRUE(at::equal(swizzled.params, parts));
@@ -58,14 +58,15 @@ TEST(QuantizerApi, ThereAndBack) {
 }
 
 TEST(QuantizerApi, Halves) {
-  // breaks when scale and least value, or groups and their size, change places
+  // Fails if scale and minimum, or number of groups and their size, are exchanged.
   const auto halves = [](at::ArrayRef<double> values) { return at::tensor(values).to(at::kHalf); };
   const at::Tensor codes = at::tensor({0x12, 0x30, 0xff, 0x80}).to(at::kByte);
   EXPECT_TRUE(at::equal(quantizer::dequantize_to_half(codes, halves({2, 4}), halves({1, -1}), 2, 4, 4),
                         halves({1.5, 2, 2.5, 1, 2.75, 2.75, 1, -1}).view({2, 4})));
 }
 
-// Breaks when what the op refuses is another error than this library's, or names the function of another side.
+// Fails if an error of the op has a different type than this library's, or names a function of the
+// other language.
 TEST(QuantizerApi, WhatDoesNotFit) {
   const at::Tensor x = at::ones({4, 8});
   EXPECT_THAT(error_of([&] { quantizer::quantize(x, 3, 8); }),
@@ -75,7 +76,7 @@ TEST(QuantizerApi, WhatDoesNotFit) {
   EXPECT_THAT(error_of([&] { fp_quantizer::quantize(x, x, 8, false, 8, 3); }), HasSubstr("want uint8"));
 }
 
-// Breaks when bits of mantissa and exponent, or the seed and another number, change places.
+// Fails if the bits of mantissa and exponent, or the seed and another number, are exchanged.
 TEST(FpQuantizerApi, ThereAndBack) {
   const at::Tensor x = at::randn({8, 48}, at::kBFloat16);
   struct Format {

@@ -1,4 +1,4 @@
-// Sparse attention as C++ programs use it, through the loaded op.
+// Sparse attention in C++ programs, through the loaded op.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
@@ -21,7 +21,7 @@ std::int64_t count(const SparsityConfig& config, std::int64_t length) {
   return config.make_layout(length).sum().item<std::int64_t>();
 }
 
-// Breaks when an option does not reach the op, or reaches another one's place.
+// Fails if an option does not reach the op, or options are exchanged.
 TEST(SparsityConfig, EveryKind) {
   EXPECT_EQ(count(DenseSparsityConfig(2, {.block = 32}), 128), 2 * 16);
   EXPECT_EQ(count(FixedSparsityConfig(1, {.num_local_blocks = 2, .attention = "unidirectional"}), 64), 8);
@@ -44,7 +44,7 @@ TEST(SparsityConfig, EveryKind) {
   EXPECT_FALSE(at::equal(birds(1), birds(2)));
 }
 
-// Breaks when a wrong option is no typed error with the op's words.
+// Fails if an invalid option does not give a typed error with the op's message.
 TEST(SparsityConfig, Errors) {
   try {
     FixedSparsityConfig(1, {.num_global_blocks = 3});
@@ -55,7 +55,7 @@ TEST(SparsityConfig, Errors) {
   }
 }
 
-// Breaks when the module takes another part of its layout, loses a mask, or has no gradient.
+// Fails if the module uses another part of its layout, loses a mask, or has no gradient.
 TEST(SparseSelfAttention, IsDenseAttentionForADenseLayout) {
   const SparseSelfAttention attention(std::make_shared<DenseSparsityConfig>(2), "add", "mul", 256);
   const auto q = at::randn({1, 2, 64, 16}).requires_grad_();
@@ -70,7 +70,7 @@ TEST(SparseSelfAttention, IsDenseAttentionForADenseLayout) {
   EXPECT_THROW(attention.get_layout(512), Error);
 }
 
-// Breaks when padding goes to another dimension or has another value.
+// Fails if padding is applied to a different dimension, or has a different value.
 TEST(PadToBlockSize, AppendsWhatIsMissing) {
   const auto [padded, appended] = pad_to_block_size(at::ones({2, 10, 3}), 16, 1, 7);
   EXPECT_EQ(appended, 6);

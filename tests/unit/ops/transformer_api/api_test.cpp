@@ -1,4 +1,4 @@
-// Transformer layers as C++ programs use them, through the loaded op.
+// Transformer layers in C++ programs, through the loaded op.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
@@ -29,7 +29,7 @@ const TransformerConfig small{.hidden_size = 32,
                               .pre_layer_norm = false,
                               .gelu_approximate = "none"};
 
-/// BERT's layer of torch's operations.
+/// A BERT layer composed of torch ops.
 at::Tensor plain(TransformerLayer& layer, const at::Tensor& x) {
   const auto p = [&](const char* name) { return layer.parameter(name); };
   const std::int64_t batch = x.size(0), length = x.size(1), hidden = x.size(2), heads = layer.config().heads;
@@ -44,7 +44,7 @@ at::Tensor plain(TransformerLayer& layer, const at::Tensor& x) {
   return norm(middle + at::linear(inner, p("output_w"), p("output_b")), "norm_w", "norm_b");
 }
 
-// Breaks when an option or a parameter reaches another's place, or there is no gradient.
+// Fails if options or parameters are exchanged, or there is no gradient.
 TEST(TransformerLayer, IsThePlainLayer) {
   TransformerLayer layer(small);
   layer.eval();
@@ -56,7 +56,8 @@ TEST(TransformerLayer, IsThePlainLayer) {
   for (const auto& [name, tensor] : layer.named_parameters()) EXPECT_TRUE(tensor.grad().defined()) << name;
 }
 
-// Breaks when a seed does not decide what is dropped, calls drop the same, or evaluation drops anything.
+// Fails if dropout does not depend on the seed, two calls drop the same elements, or evaluation
+// drops any.
 TEST(TransformerLayer, DropsBySeed) {
   auto config = small;
   config.seed = 4;
@@ -70,7 +71,7 @@ TEST(TransformerLayer, DropsBySeed) {
   EXPECT_TRUE(at::equal(one.forward(x), one.forward(x)));
 }
 
-// Breaks when a name of a BertLayer's weights is another's, or an incomplete map changes the layer.
+// Fails if names of a BertLayer's weights are confused, or an incomplete map changes the layer.
 TEST(TransformerLayer, LoadsHuggingFaceWeights) {
   TransformerLayer layer(small);
   std::map<std::string, at::Tensor> weights;
@@ -99,7 +100,7 @@ TEST(TransformerLayer, LoadsHuggingFaceWeights) {
   EXPECT_TRUE(at::equal(layer.parameter("inter_b"), weights["layer.3.intermediate.dense.bias"]));
 }
 
-// Breaks when a wrong argument is no typed error with the op's words, or is taken.
+// Fails if an invalid argument is accepted, or does not give a typed error with the op's message.
 TEST(TransformerLayer, Errors) {
   auto config = small;
   config.heads = 5;
@@ -116,7 +117,7 @@ TEST(TransformerLayer, Errors) {
   }
 }
 
-// Breaks when the stochastic op is another layer.
+// Fails if the stochastic op computes another layer.
 TEST(TransformerLayer, StochasticMode) {
   auto config = small;
   config.stochastic_mode = true;

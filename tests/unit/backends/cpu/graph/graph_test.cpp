@@ -37,7 +37,7 @@ std::shared_ptr<sdk::GraphImpl> capture(const std::function<void()>& work) {
   return graph;
 }
 
-// The message of the `unsupported` that `work` throws.
+// Returns the message of the `unsupported` error that `work` throws.
 std::string refusal(const std::function<void()>& work) {
   try {
     work();
@@ -49,7 +49,7 @@ std::string refusal(const std::function<void()>& work) {
   return "";
 }
 
-// Fails when replay does not run the work again on the same memory.
+// Fails if replay does not run the work again on the same memory.
 TEST(CpuGraph, ReplayFollowsItsInput) {
   const auto x = at::randn({8, 8}), w = at::randn({8, 8});
   Tensor y;
@@ -63,7 +63,7 @@ TEST(CpuGraph, ReplayFollowsItsInput) {
   EXPECT_EQ(y.data_ptr(), address);
 }
 
-// Fails when an op whose result the host reads gets into a graph, or the message does not name it.
+// Fails if an op whose result the host reads is captured, or the message does not name it.
 TEST(CpuGraph, RefusesWhatTheHostReads) {
   const auto x = at::ones({4});
   const std::pair<const char*, std::function<void()>> cases[] = {
@@ -80,8 +80,8 @@ TEST(CpuGraph, RefusesWhatTheHostReads) {
   }
 }
 
-// Fails when a refused capture leaves something behind: the rest of the scope must run, the graph must be empty, and
-// the next capture must work.
+// Fails if a rejected capture has side effects: the rest of the scope must run, the graph must be
+// empty, and the next capture must work.
 TEST(CpuGraph, IsUsableAfterARefusal) {
   const auto x = at::ones({4});
   auto graph = make_cpu_graph();
@@ -98,7 +98,7 @@ TEST(CpuGraph, IsUsableAfterARefusal) {
   EXPECT_TRUE(y.equal(at::ones({4}) * 6));
 }
 
-// Fails when the states are not kept apart.
+// Fails if calls in a wrong state are accepted.
 TEST(CpuGraph, RefusesCallsOutOfOrder) {
   auto graph = make_cpu_graph();
   EXPECT_THROW(graph->replay(), Error);
@@ -114,7 +114,7 @@ TEST(CpuGraph, RefusesCallsOutOfOrder) {
   EXPECT_THROW(graph->replay(), Error);
 }
 
-// Fails when work of another thread gets into the graph, or when two captures at once are let through.
+// Fails if another thread's work is captured, or two concurrent captures are accepted.
 TEST(CpuGraph, RecordsOneThread) {
   const auto x = at::zeros({2}), foreign = at::zeros({2});
   std::shared_ptr<sdk::GraphImpl> graph = capture([&] {
@@ -130,7 +130,7 @@ TEST(CpuGraph, RecordsOneThread) {
   EXPECT_EQ(foreign.select(0, 0).item<float>(), 1);
 }
 
-// Fails when a thread whose capture was abandoned by another one records into the next capture of somebody else.
+// Fails if a thread whose capture was abandoned by another thread records into a later capture.
 TEST(CpuGraph, AbandonedThreadLeavesTheCapture) {
   const auto x = at::zeros({2}), other = at::zeros({2});
   const auto graph = make_cpu_graph();
@@ -154,7 +154,8 @@ TEST(CpuGraph, AbandonedThreadLeavesTheCapture) {
   EXPECT_EQ(other.select(0, 0).item<float>(), 1);
 }
 
-// Fails when the recorder does not follow torch's thread state, by which autograd continues on another thread.
+// Fails if the recorder does not follow torch's thread state, with which autograd continues on
+// another thread.
 TEST(CpuGraph, ThreadStateCarriesTheCapture) {
   const auto x = at::zeros({2});
   const auto graph = capture([&] {
@@ -181,7 +182,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel_test, library) {
   library.impl("add_to_rows", c10::DispatchKey::CPU, &add_to_rows);
 }
 
-// Fails when ops inside kernels are recorded beside the kernel: replay would run them twice.
+// Fails if ops inside kernels are recorded in addition to the kernel: replay would run them twice.
 TEST(CpuGraph, KernelsAreRecordedWhole) {
   const auto x = at::zeros({64, 4});
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("anyaccel_test::add_to_rows", "");
@@ -190,7 +191,7 @@ TEST(CpuGraph, KernelsAreRecordedWhole) {
   EXPECT_TRUE(x.equal(at::ones({64, 4}) * 2));
 }
 
-// Fails when random ops repeat the numbers of the capture or do not use the host generator.
+// Fails if random ops repeat the numbers of the capture, or do not use the host generator.
 TEST(CpuGraph, RandomOpsDrawFreshNumbers) {
   const auto x = at::ones({100});
   auto generator = at::detail::getDefaultCPUGenerator();
@@ -212,7 +213,7 @@ TEST(CpuGraph, RandomOpsDrawFreshNumbers) {
   EXPECT_TRUE(again.second.equal(numbers));
 }
 
-// Fails when weights that autocast cast before the capture are taken for constants.
+// Fails if weights that autocast converted before the capture count as constants.
 TEST(CpuGraph, AutocastCastsInside) {
   const auto x = at::randn({4, 4}), w = at::randn({4, 4}).set_requires_grad(true);
   at::autocast::set_autocast_enabled(at::kCPU, true);
@@ -235,7 +236,7 @@ TEST(CpuGraph, AutocastCastsInside) {
   at::autocast::set_autocast_enabled(at::kCPU, false);
 }
 
-// Fails when the graph does not own what it needs, or keeps it after reset.
+// Fails if the graph does not own the memory that it needs, or keeps it after reset.
 TEST(CpuGraph, OwnsItsMemory) {
   const auto x = at::ones({64});
   c10::weak_intrusive_ptr<c10::StorageImpl> middle(
@@ -254,7 +255,7 @@ TEST(CpuGraph, OwnsItsMemory) {
   EXPECT_TRUE(kept.equal(at::ones({64}) * 3));
 }
 
-// Fails when every intermediate keeps memory of its own, or when values that are still needed share it.
+// Fails if every intermediate tensor keeps its own memory, or live values share memory.
 TEST(CpuGraph, IntermediatesShareMemory) {
   constexpr std::int64_t kCount = 1 << 18;  // 1 MiB
   const auto x = at::randn({kCount});
@@ -279,7 +280,7 @@ TEST(CpuGraph, IntermediatesShareMemory) {
   EXPECT_LE(accelerator.memory_allocated() - before, 3 << 20);
 }
 
-// Fails when replay writes through the old address of a tensor whose memory has moved.
+// Fails if replay writes to the old address of a tensor whose memory has moved.
 TEST(CpuGraph, RefusesReplayAfterAResize) {
   auto x = at::ones({4});
   Tensor y;
@@ -293,7 +294,7 @@ TEST(CpuGraph, RefusesReplayAfterAResize) {
   }
 }
 
-// Fails when pools are not what graphs on other devices have: own by default, shared on demand.
+// Fails if pools differ from graphs on other devices: separate by default, shared on request.
 TEST(CpuGraph, PoolsAreNames) {
   const auto x = at::ones({1});
   const auto first = capture([&] { x.add_(1); }), second = capture([&] { x.add_(1); });
@@ -305,7 +306,7 @@ TEST(CpuGraph, PoolsAreNames) {
   EXPECT_EQ(third->pool(), first->pool());
 }
 
-// Fails when a capture leaves its key on: everything after it would go through the recorder.
+// Fails if a capture leaves its dispatch key enabled: all later ops would go through the recorder.
 TEST(CpuGraph, CapturesAgain) {
   const auto x = at::ones({3});
   auto graph = make_cpu_graph();

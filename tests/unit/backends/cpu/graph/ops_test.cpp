@@ -1,4 +1,4 @@
-// Replay gives eager's bits, op by op.
+// Replayed ops give bitwise the same results as eager execution.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_foreach_mul.h>
@@ -158,7 +158,7 @@ std::vector<Case> cases() {
          return w.grad();
        }},
       {"backward_of_in_place",
-       // Autograd saves a copy of the input of silu_ and pow_: the copy must be made again at each replay.
+       // Autograd saves a copy of the input of silu_ and pow_, which each replay must make again.
        [loss](auto& x, auto& y) {
          const auto w = y.detach().clone().set_requires_grad(true);
          auto h = x * w;
@@ -178,7 +178,8 @@ bool same_bits(const Tensor& a, const Tensor& b) {
          std::memcmp(first.data_ptr(), second.data_ptr(), first.nbytes()) == 0;
 }
 
-// Fails when a captured op is not run again, is run on other memory, or rounds otherwise than eager does.
+// Fails if a captured op does not run again, runs on other memory, or rounds differently from eager
+// execution.
 TEST_P(OpsTest, ReplayGivesEagersBits) {
   for (const auto& [name, work] : cases()) {
     const auto x = at::randn({GetParam(), GetParam()}), y = at::randn({GetParam(), GetParam()});

@@ -1,4 +1,5 @@
-// A whole training step in a graph: forward, backward, clipping, optimizer, learning-rate schedule.
+// A complete training step in a graph: forward, backward, clipping, optimizer and learning-rate
+// schedule.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -55,7 +56,8 @@ Model mlp() {
           }};
 }
 
-// Embedding, rms norm, causal attention, layer norm, gated feed-forward, softmax cross entropy over tied weights.
+// Embedding, RMS norm, causal attention, layer norm, gated feed-forward network, and softmax cross
+// entropy over tied weights.
 Model transformer(double dropout) {
   constexpr int kWidth = 16, kHeads = 2;
   Model model;
@@ -82,7 +84,8 @@ double learning_rate(int step) {
   return step < 20 ? 1e-2 * (step + 1) / 20 : 1e-3 + 9e-3 * 0.5 * (1 + std::cos(3.14159 * (step - 20) / 180));
 }
 
-// Trains from the same start with and without a graph. Returns the losses; `parameters` get the final values.
+// Trains from the same start with and without a graph. Returns the losses and stores the final
+// values in `parameters`.
 std::vector<float> train(Model model, bool graphed, const Tensor& xs, const Tensor& ys, bool autocast) {
   auto generator = at::detail::getDefaultCPUGenerator();
   generator.set_current_seed(3);
@@ -124,7 +127,7 @@ std::vector<float> train(Model model, bool graphed, const Tensor& xs, const Tens
 }
 
 void compare(const Model& start, const Tensor& xs, const Tensor& ys, bool autocast, double falls_to) {
-  at::set_num_threads(1);  // small ops; the other tests go parallel
+  at::set_num_threads(1);  // the ops here are small; other tests cover several threads
   std::vector<Tensor> finals[2];
   std::vector<float> losses[2];
   for (const bool graphed : {false, true}) {
@@ -140,28 +143,29 @@ void compare(const Model& start, const Tensor& xs, const Tensor& ys, bool autoca
 }
 
 Tensor tokens() {
-  // Each next token is a function of the present one, so that there is something to learn.
+  // Each token is a function of the previous one, so that there is something to learn.
   auto x = at::randint(0, 11, {kSteps, 4, 1}, at::kLong);
   std::vector<Tensor> columns = {x};
   for (int i = 0; i < 6; ++i) columns.push_back(columns.back().mul(3).add(1).remainder(11));
   return at::cat(columns, 2);
 }
 
-// Fails when any part of a step is missing from the graph or is frozen in it: bias correction, schedule, gradients.
+// Fails if any part of a step is missing from the graph or frozen in it: bias correction, schedule,
+// gradients.
 TEST(GraphTraining, MlpEqualsEagerBitForBit) {
   seed();
   const auto xs = at::randn({kSteps, 16, 8});
   compare(mlp(), xs, xs.mean(2, true), false, 0.5);
 }
 
-// The same with the ops of a language model.
+// Fails like the test above, for the ops of a language model.
 TEST(GraphTraining, TransformerEqualsEagerBitForBit) {
   seed();
   const auto all = tokens();
   compare(transformer(0), all.slice(2, 0, 6), all.slice(2, 1).contiguous(), false, 0.5);
 }
 
-// The same when the graph draws random numbers and computes in bf16.
+// Fails like the test above, for random numbers and bf16.
 TEST(GraphTraining, Bf16WithDropoutEqualsEagerBitForBit) {
   seed();
   const auto all = tokens();

@@ -5,7 +5,7 @@
 namespace anyaccel::backends::sim::checking {
 namespace {
 
-// Fails when two streams count as ordered without a reason, or one stream's own work does not.
+// Fails if two streams count as ordered without a reason, or work on one stream as unordered.
 TEST(SimCheckClocks, StreamsAreApart) {
   Clocks clocks;
   const auto first = clocks.tick(0);
@@ -15,7 +15,8 @@ TEST(SimCheckClocks, StreamsAreApart) {
   EXPECT_FALSE(clocks.known_by_host(0, first));
 }
 
-// Fails when a wait orders more than what the event stands for, or less, or does not pass through a third stream.
+// Fails if a wait orders more or less than the work before the event, or is not transitive through
+// a third stream.
 TEST(SimCheckClocks, EventsOrderWhatCameBeforeThem) {
   Clocks clocks;
   const auto before = clocks.tick(0);
@@ -30,7 +31,7 @@ TEST(SimCheckClocks, EventsOrderWhatCameBeforeThem) {
   EXPECT_FALSE(clocks.ordered(0, after, 2));
 }
 
-// Fails when what the host waited for does not come before what it launches next, on every stream.
+// Fails if work that the host waited for is not ordered before its next launches, on every stream.
 TEST(SimCheckClocks, TheHostOrdersWhatItLaunches) {
   Clocks clocks;
   const auto work = clocks.tick(3);
@@ -46,7 +47,8 @@ TEST(SimCheckClocks, TheHostOrdersWhatItLaunches) {
   EXPECT_TRUE(clocks.ordered(3, later, 4));
 }
 
-// Fails when an event that is no longer remembered orders nothing: a right program would be reported.
+// Fails if an event that was dropped from the history orders nothing: correct programs would be
+// reported.
 TEST(SimCheckClocks, ForgottenEventsOrderEverything) {
   Clocks clocks;
   const auto work = clocks.tick(0);

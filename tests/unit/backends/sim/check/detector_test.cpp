@@ -1,4 +1,4 @@
-// The detector without tensors: streams and memory are numbers.
+// The detector without tensors: streams and memory are plain numbers.
 #include "backends/sim/check/detector.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ struct SimCheckDetector : testing::Test {
     detector.allocate(kA, 0x100, 0);
     detector.allocate(kB, 0x100, 0);
   }
-  /// The number of problems.
+  /// Returns the number of problems.
   std::size_t launch(StreamId stream, std::vector<Touch> touches) {
     last = detector.launch(stream, "op", touches);
     return last.size();
@@ -32,7 +32,7 @@ struct SimCheckDetector : testing::Test {
   Detector::Conflicts last;
 };
 
-// Fails when a conflict is missed in one of its three forms, or reading twice is taken for one.
+// Fails if one of the three kinds of conflict is missed, or two reads count as one.
 TEST_F(SimCheckDetector, TellsUsesThatNothingOrders) {
   launch(0, {writes(kA)});
   EXPECT_EQ(launch(1, {reads(kA)}), 1U);
@@ -46,7 +46,7 @@ TEST_F(SimCheckDetector, TellsUsesThatNothingOrders) {
   EXPECT_EQ(launch(5, {writes(kB)}), 3U);
 }
 
-// Fails when an event, or a wait of the host, does not order.
+// Fails if an event or a host wait does not order work.
 TEST_F(SimCheckDetector, IsContentWithOrder) {
   launch(0, {writes(kA)});
   detector.record(1, 0);
@@ -57,7 +57,8 @@ TEST_F(SimCheckDetector, IsContentWithOrder) {
   EXPECT_EQ(launch(0, {reads(kA)}), 1U) << "stream 0 did not wait for stream 2";
 }
 
-// Fails when parts of one tensor count as the whole, or an earlier use hides behind a later one of other bytes.
+// Fails if a use of a part counts as a use of the whole tensor, or a later use of other bytes hides
+// an earlier one.
 TEST_F(SimCheckDetector, KnowsPartsOfMemory) {
   launch(0, {touch(kA, true, 0x00, 0x40)});
   detector.record(1, 0);
@@ -68,7 +69,8 @@ TEST_F(SimCheckDetector, KnowsPartsOfMemory) {
   EXPECT_EQ(launch(1, {touch(kA, false, 0x20, 0x60)}), 1U);
 }
 
-// Fails when a tensor that was freed while another stream may use it is not told, or told though nothing took memory.
+// Fails if memory freed while another stream may use it is not reported, or is reported before it
+// is reused.
 TEST_F(SimCheckDetector, TellsMemoryThatIsFreedInUse) {
   launch(0, {writes(kA)});
   detector.record(1, 0);
@@ -83,7 +85,7 @@ TEST_F(SimCheckDetector, TellsMemoryThatIsFreedInUse) {
   EXPECT_EQ(launch(0, {touch(kA, true, 0, 0x80)}), 0U) << "once is enough";
 }
 
-// Fails when one of the right ways to free memory of another stream is reported.
+// Fails if one of the correct ways to free memory of another stream is reported.
 TEST_F(SimCheckDetector, IsContentWithRecordStreamAndWaits) {
   const auto use_and_free = [&](auto between) {
     detector.allocate(kA, 0x100, 0);
@@ -104,7 +106,7 @@ TEST_F(SimCheckDetector, IsContentWithRecordStreamAndWaits) {
   EXPECT_EQ(use_and_free([&] { detector.record_stream(kA, 2); }), 1U) << "another stream's record";
 }
 
-// Fails when a wait after the free comes too late though no memory was taken between: it is in time.
+// Fails if a wait after the free but before the reuse counts as too late.
 TEST_F(SimCheckDetector, WaitsUntilMemoryIsTaken) {
   launch(1, {writes(kA)});
   detector.free(kA);
@@ -114,7 +116,8 @@ TEST_F(SimCheckDetector, WaitsUntilMemoryIsTaken) {
   EXPECT_EQ(launch(0, {writes(kA)}), 0U);
 }
 
-// Fails when captured work counts before it runs, or a replay does not count, or memory that is gone is not told.
+// Fails if captured work counts before it runs, a replay does not count, or freed memory is not
+// reported.
 TEST_F(SimCheckDetector, GraphsUseMemoryWhenTheyAreReplayed) {
   const int graph = 0;
   EXPECT_TRUE(detector.capture(&graph, kPool, 1, "captured", {reads(kA), writes(kB)}).empty());
@@ -135,7 +138,7 @@ TEST_F(SimCheckDetector, GraphsUseMemoryWhenTheyAreReplayed) {
   EXPECT_TRUE(detector.replay(&graph, 1).empty());
 }
 
-// Fails when memory of a graph's own, which it uses again within itself, is told as freed.
+// Fails if memory that a graph reuses internally is reported as freed.
 TEST_F(SimCheckDetector, AGraphsOwnMemoryStaysItsOwn) {
   const int graph = 0;
   detector.allocate(kA, 0x100, 1, kPool);
@@ -144,7 +147,8 @@ TEST_F(SimCheckDetector, AGraphsOwnMemoryStaysItsOwn) {
   EXPECT_TRUE(detector.replay(&graph, 1).empty());
 }
 
-// Fails if a graph's tensors are reported as freed because a later tensor of the graph reused their memory.
+// Fails if a graph's tensors are reported as freed because a later tensor of the graph reused their
+// memory.
 TEST_F(SimCheckDetector, AGraphMaySplitAndMergeItsMemory) {
   const int graph = 0;
   constexpr std::uintptr_t kSecond = kA + 0x100;
@@ -161,8 +165,8 @@ TEST_F(SimCheckDetector, AGraphMaySplitAndMergeItsMemory) {
   EXPECT_TRUE(detector.replay(&graph, 1).empty());
 }
 
-// Fails if another graph's memory counts as the replayed graph's own after that other graph has ended, or is reported
-// while that graph exists.
+// Fails if another graph's memory counts as the replayed graph's own after that other graph has
+// ended, or is reported while it exists.
 TEST_F(SimCheckDetector, TellsMemoryOfAGraphThatEnded) {
   const int maker = 0, user = 0;
   detector.allocate(kA, 0x100, 1, kPool);
@@ -176,7 +180,8 @@ TEST_F(SimCheckDetector, TellsMemoryOfAGraphThatEnded) {
   EXPECT_EQ(last[0].kind, Conflict::freed_capture);
 }
 
-// Fails when many small writes take ever more memory, or lose what nobody has waited for too soon.
+// Fails if many small writes take unbounded memory, or uses that nothing has waited for are
+// forgotten too soon.
 TEST_F(SimCheckDetector, ManySmallUsesStayFew) {
   detector.allocate(kA, 1 << 20, 0);
   for (std::uintptr_t i = 0; i < 100; ++i) launch(0, {touch(kA, true, i * 16, i * 16 + 16)});
@@ -186,7 +191,7 @@ TEST_F(SimCheckDetector, ManySmallUsesStayFew) {
   EXPECT_LE(last.size(), 512U);
 }
 
-// Fails when what a report says of memory is another tensor's, or a read hides the write that made the values.
+// Fails if a report describes another tensor's memory, or a read hides the last write.
 TEST_F(SimCheckDetector, DescribesMemory) {
   launch(0, {writes(kA)});
   launch(0, {touch(kA, false, 0, 0x10)});
@@ -199,7 +204,7 @@ TEST_F(SimCheckDetector, DescribesMemory) {
   EXPECT_EQ(largest.size(), 1U);
 }
 
-// Fails under the thread sanitizer when two threads' events and launches are not kept apart.
+// Fails under the thread sanitizer if events and launches of several threads race.
 TEST_F(SimCheckDetector, ManyThreadsMayTellIt) {
   std::vector<std::thread> threads;
   std::atomic<std::uint64_t> event{0};

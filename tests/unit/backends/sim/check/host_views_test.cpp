@@ -1,4 +1,4 @@
-// Closed memory, and the handler that tells its faults.
+// Protected host memory, and the handler that reports accesses to it.
 #include "backends/sim/check/host_views.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ struct SimCheckHostViews : testing::Test {
   int early_reads = 0, early_writes = 0;
 };
 
-// Fails when an early read is not seen, is seen twice, or the program cannot go on after it.
+// Fails if an early read is missed or reported twice, or the program cannot continue after it.
 TEST_F(SimCheckHostViews, AnEarlyReadIsSeenOnce) {
   views.close(copy_of(0, 100, /*written=*/true), /*whole=*/true);
   read(8);
@@ -55,7 +55,7 @@ TEST_F(SimCheckHostViews, AnEarlyReadIsSeenOnce) {
   EXPECT_EQ(early_reads + early_writes, 1);
 }
 
-// Fails when reading what is only copied out counts, or writing to it does not.
+// Fails if a read of the source of a copy counts, or a write to it does not.
 TEST_F(SimCheckHostViews, WhatIsCopiedOutMayBeRead) {
   views.close(copy_of(0, kPage, /*written=*/false), true);
   read(8);
@@ -65,7 +65,7 @@ TEST_F(SimCheckHostViews, WhatIsCopiedOutMayBeRead) {
   EXPECT_TRUE(copy);
 }
 
-// Fails when what the host waited for stays closed, or what it did not wait for is opened with it.
+// Fails if a wait of the host does not unprotect the memory, or unprotects other memory too.
 TEST_F(SimCheckHostViews, WaitingOpens) {
   Detector detector;
   detector.launch(7, "copy", {});
@@ -81,7 +81,7 @@ TEST_F(SimCheckHostViews, WaitingOpens) {
   EXPECT_EQ(early_reads, 1);
 }
 
-// Fails when a part of a buffer closes its neighbours on the same page.
+// Fails if protecting a part of a buffer also protects the rest of its pages.
 TEST_F(SimCheckHostViews, PartsLeaveTheirNeighboursOpen) {
   views.close(copy_of(100, 2 * kPage + 100, true), /*whole=*/false);
   read(0);
@@ -91,7 +91,7 @@ TEST_F(SimCheckHostViews, PartsLeaveTheirNeighboursOpen) {
   EXPECT_EQ(early_reads, 1);
 }
 
-// Fails when memory that another user gets is still closed.
+// Fails if memory is still protected when it is handed to another user.
 TEST_F(SimCheckHostViews, ANewUserFindsItOpen) {
   views.close(copy_of(0, 100, true), true);
   views.open(reinterpret_cast<std::uintptr_t>(pages), kPage);
@@ -99,7 +99,7 @@ TEST_F(SimCheckHostViews, ANewUserFindsItOpen) {
   EXPECT_EQ(early_writes, 0);
 }
 
-// Fails when one of two copies ends and takes the other one's guard with it.
+// Fails if the end of one of two copies removes the protection of the other.
 TEST_F(SimCheckHostViews, TwoCopiesOfOneBuffer) {
   Detector detector;
   detector.launch(7, "copy", {});
@@ -113,7 +113,8 @@ TEST_F(SimCheckHostViews, TwoCopiesOfOneBuffer) {
   EXPECT_EQ(early_reads, 1);
 }
 
-// Fails when a signal that someone sent is taken for a fault, and the program lives on.
+// Fails if a signal sent with raise() or kill() counts as an early access, and the program
+// continues.
 TEST_F(SimCheckHostViews, SentSignalsEndTheProgram) {
 #ifdef __SANITIZE_ADDRESS__
   const testing::ExitedWithCode died(1);
@@ -123,10 +124,10 @@ TEST_F(SimCheckHostViews, SentSignalsEndTheProgram) {
   EXPECT_EXIT(::raise(SIGSEGV), died, "");
 }
 
-// Fails when a crash of the program's own is swallowed.
+// Fails if a crash of the program itself is swallowed.
 TEST_F(SimCheckHostViews, OtherFaultsEndTheProgram) {
 #ifdef __SANITIZE_ADDRESS__
-  const testing::ExitedWithCode died(1);  // its own handler was there before ours
+  const testing::ExitedWithCode died(1);  // its own handler was installed before ours
 #else
   const testing::KilledBySignal died(SIGSEGV);
 #endif
@@ -134,7 +135,7 @@ TEST_F(SimCheckHostViews, OtherFaultsEndTheProgram) {
   EXPECT_EXIT(
       {
         ::mprotect(pages, kPage, PROT_NONE);
-        now->pages += kPage;  // not ours any more
+        now->pages += kPage;  // these pages are no longer ours
         *address = 1;
       },
       died, "");

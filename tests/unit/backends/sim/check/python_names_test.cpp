@@ -1,4 +1,4 @@
-// In a program without Python; tests/e2e/sim_check_test.py has one with.
+// Programs without Python. tests/e2e/sim_check_test.py tests programs with Python.
 #include "backends/sim/check/python_names.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace anyaccel::backends::sim::checking {
 namespace {
 
-// Fails when a program without Python asks again with every op.
+// Fails if a program without Python looks for it again at every op.
 TEST(SimCheckPython, NothingToWatchWithoutIt) {
   EXPECT_TRUE(watch_python(
       "sim", [](const char*) { ADD_FAILURE(); }, [](int) { ADD_FAILURE(); }));

@@ -7,7 +7,7 @@ namespace {
 
 Region dense(std::uintptr_t low, std::uintptr_t high) { return {.low = low, .high = high}; }
 
-/// A float matrix of `rows` by `columns` whose rows are `stride` items apart.
+/// A float32 matrix of `rows` by `columns` whose rows are `stride` items apart.
 Region matrix(std::uintptr_t low, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
   Region region{.low = low, .item = 4, .dims = 2, .dense = columns == stride, .type = "float32"};
   region.high = low + static_cast<std::uintptr_t>((rows - 1) * stride + columns) * 4;
@@ -16,14 +16,14 @@ Region matrix(std::uintptr_t low, std::int64_t rows, std::int64_t columns, std::
   return region;
 }
 
-// Fails when neighbours count as overlapping, or a common byte is missed.
+// Fails if adjacent regions count as overlapping, or a common byte is missed.
 TEST(SimCheckRegion, EndsDoNotBelong) {
   EXPECT_FALSE(overlap(dense(0, 16), dense(16, 32)));
   EXPECT_TRUE(overlap(dense(0, 17), dense(16, 32)));
   EXPECT_TRUE(overlap(dense(0, 32), dense(8, 9)));
 }
 
-// Fails when columns of one matrix are taken for each other, as their first and last bytes suggest.
+// Fails if separate columns of one matrix count as overlapping because their address ranges do.
 TEST(SimCheckRegion, ColumnsOfOneMatrixAreApart) {
   const auto left = matrix(0, 8, 4, 8);
   EXPECT_FALSE(overlap(left, matrix(16, 8, 4, 8)));
@@ -33,13 +33,14 @@ TEST(SimCheckRegion, ColumnsOfOneMatrixAreApart) {
   EXPECT_TRUE(overlap(left, dense(16, 33)));
 }
 
-// Fails when a tensor of too many pieces to be compared is not taken for overlapping, or the comparison takes for ever.
+// Fails if a tensor with too many pieces to compare does not count as overlapping, or the
+// comparison takes forever.
 TEST(SimCheckRegion, GivesUpOnTheSafeSide) {
   const auto one = matrix(0, 1 << 22, 1, 2), other = matrix(4, 1 << 22, 1, 2);
   EXPECT_TRUE(overlap(one, other));
 }
 
-// Fails when an expanded tensor, whose stride is 0, is counted out.
+// Fails if the overlap of an expanded tensor, whose stride is 0, is wrong.
 TEST(SimCheckRegion, TakesBroadcastDimensions) {
   auto wide = matrix(0, 1000, 4, 0);
   wide.high = 16;
@@ -48,14 +49,14 @@ TEST(SimCheckRegion, TakesBroadcastDimensions) {
   EXPECT_FALSE(overlap(wide, dense(16, 20)));
 }
 
-// Fails when a tensor with gaps is said to cover what is in the gaps.
+// Fails if a tensor with gaps counts as covering the gaps.
 TEST(SimCheckRegion, CoversOnlyWhatItHas) {
   EXPECT_TRUE(covers(dense(0, 64), dense(0, 64)));
   EXPECT_FALSE(covers(dense(0, 64), dense(32, 65)));
   EXPECT_FALSE(covers(matrix(0, 8, 4, 8), dense(16, 32)));
 }
 
-// Fails when a report does not show type and shape.
+// Fails if a report lacks the type or shape.
 TEST(SimCheckRegion, SaysItsShape) {
   EXPECT_EQ(shape_text(matrix(0, 2, 3, 3)), "float32 [2, 3]");
   EXPECT_EQ(shape_text(dense(0, 100)), "100 bytes");

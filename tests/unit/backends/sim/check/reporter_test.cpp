@@ -1,4 +1,4 @@
-// Problems as text and JSON, and where they go.
+// Reports of problems as text and JSON.
 #include "backends/sim/check/reporter.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ nlohmann::json read(const std::filesystem::path& file) {
   return nlohmann::json::parse(in);
 }
 
-// Fails when a report lacks op, stream, shape, stack or what to do.
+// Fails if a report lacks the op, stream, shape, stack or remedy.
 TEST(SimCheckReport, TextHasAllThatIsKnown) {
   const auto all = text(example());
   for (const char* part : {"unordered_streams", "aten::mm, stream 1 of sim:0, float32 [2, 3]", "aten::copy_, stream 2",
@@ -35,7 +35,7 @@ TEST(SimCheckReport, TextHasAllThatIsKnown) {
     EXPECT_THAT(all, HasSubstr(part));
 }
 
-// Fails when two kinds share a name, or one has no words.
+// Fails if two kinds share a name, or one has no description.
 TEST(SimCheckReport, KindsHaveNamesOfTheirOwn) {
   std::set<std::string> names;
   for (int i = 0; i < 7; ++i) {
@@ -46,7 +46,7 @@ TEST(SimCheckReport, KindsHaveNamesOfTheirOwn) {
   EXPECT_EQ(names.size(), 7U);
 }
 
-// Fails when the file is no JSON, is not there after the first report, or the same problem is in it twice.
+// Fails if the file is not JSON, is missing after the first report, or contains a problem twice.
 TEST(SimCheckReport, FileHasEachProblemOnce) {
   const llm::TemporaryFolder folder;
   const auto file = folder.path() / "problems.json";
@@ -108,7 +108,7 @@ TEST(SimCheckReport, TheLastNoteBecomesAProblem) {
   EXPECT_EQ(read(file)["notes"].size(), 1U);
 }
 
-// Fails when a right program leaves no file, or says something.
+// Fails if a correct program writes no file, or prints something.
 TEST(SimCheckReport, NothingIsAReportToo) {
   const llm::TemporaryFolder folder;
   Reporter reporter(false, (folder.path() / "%p.json").string());
@@ -118,7 +118,7 @@ TEST(SimCheckReport, NothingIsAReportToo) {
   EXPECT_TRUE(read(folder.path() / (std::to_string(::getpid()) + ".json"))["problems"].empty());
 }
 
-// Fails when a program goes on after a problem that has to end it, or the file is not written first.
+// Fails if a program continues after a problem that must end it, or the file is not written first.
 TEST(SimCheckReport, AbortEndsTheProgramAfterTheReport) {
   const llm::TemporaryFolder folder;
   const auto file = folder.path() / "%p.json";
@@ -126,7 +126,7 @@ TEST(SimCheckReport, AbortEndsTheProgramAfterTheReport) {
   EXPECT_FALSE(std::filesystem::is_empty(folder.path()));
 }
 
-// Fails when a child that was forked writes over its parent's file.
+// Fails if a forked child overwrites its parent's file.
 TEST(SimCheckReport, OnlyItsProcessWritesTheFile) {
   const llm::TemporaryFolder folder;
   const auto file = folder.path() / "problems.json";

@@ -1,4 +1,4 @@
-// Call stacks, and names that only a file's own table has.
+// Call stacks, and names that only a file's own symbol table contains.
 #include "backends/sim/check/stack.h"
 
 #include <dlfcn.h>
@@ -19,22 +19,22 @@ using testing::HasSubstr;
 
 [[gnu::noinline]] std::vector<std::string> a_function_of_the_program() {
   auto lines = stack_text(capture_stack());
-  asm volatile("");  // or the call above would end this function, and its frame
+  asm volatile("");  // prevents a tail call, which would remove this function's frame
   return lines;
 }
 
-// Fails when a stack does not lead to the program, by name, or shows the checker itself.
+// Fails if a stack lacks the names of the program's functions, or contains the checker itself.
 TEST(SimCheckStack, NamesTheProgramsFunctions) {
   const auto lines = a_function_of_the_program();
   ASSERT_FALSE(lines.empty());
   EXPECT_THAT(lines, Contains(HasSubstr("a_function_of_the_program")));
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which have a frame of their own there
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have their own frame there
   EXPECT_THAT(lines, testing::Not(Contains(HasSubstr("capture_frames"))));
 #endif
   EXPECT_THAT(lines[0], HasSubstr("#0 "));
 }
 
-// Fails when two places count as one problem, or one place as many.
+// Fails if two places count as one problem, or one place as several.
 TEST(SimCheckStack, PlacesAreTold) {
   std::set<std::size_t> places;
   for (int i = 0; i < 3; ++i) places.insert(place(capture_stack()));
@@ -43,7 +43,7 @@ TEST(SimCheckStack, PlacesAreTold) {
   EXPECT_EQ(places.size(), 2U);
 }
 
-// Fails when a file that is no ELF file, or a cut-off one, is trusted.
+// Fails if a file that is not ELF, or a truncated one, is trusted.
 TEST(SimCheckStack, BrokenFilesHaveNoSymbols) {
   const llm::TemporaryFolder folder;
   EXPECT_TRUE(symbol_in_file((folder.path() / "none").string(), 16).name.empty());

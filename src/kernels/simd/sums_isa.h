@@ -1,9 +1,9 @@
-// Sums of a vector's elements, always in the same order: the halves are added until one element is left.
-#if defined(ANYACCEL_DECODER_SUMS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
-#if defined(ANYACCEL_DECODER_SUMS_ISA_H)
-#undef ANYACCEL_DECODER_SUMS_ISA_H
+// Sums and maxima of a vector's elements. The order is always the same: halves are combined until one element is left.
+#if defined(ANYACCEL_SIMD_SUMS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
+#if defined(ANYACCEL_SIMD_SUMS_ISA_H)
+#undef ANYACCEL_SIMD_SUMS_ISA_H
 #else
-#define ANYACCEL_DECODER_SUMS_ISA_H
+#define ANYACCEL_SIMD_SUMS_ISA_H
 #endif
 
 #include "kernels/simd/vec.h"
@@ -11,7 +11,7 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-#if ANYACCEL_WIDTH > 1
+#if ANYACCEL_WIDTH >= 8
 typedef float Lanes __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
 inline Lanes lanes_of(Vec a) {
   Lanes lanes;
@@ -42,10 +42,19 @@ inline float total(Vec a) {
   totals(all, four);
   return four[0];
 }
+inline float greatest(Vec a) {
+  Lanes most = lanes_of(a), other = ANYACCEL_PICK(most, most, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+  most = most > other ? most : other;
+  other = ANYACCEL_PICK(most, most, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+  most = most > other ? most : other;
+  other = ANYACCEL_PICK(most, most, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+  most = most > other ? most : other;
+  return most[0] > most[1] ? most[0] : most[1];
+}
 #undef ANYACCEL_PICK
 #else
-inline float total(Vec a) {
-  float parts[Vec::width];
+inline Real total(Vec a) {
+  Real parts[Vec::width];
   a.store(parts);
   for (int step = Vec::width / 2; step; step /= 2)
     for (int i = 0; i < step; ++i) parts[i] += parts[i + step];
@@ -64,10 +73,17 @@ inline void totals(const Vec (&a)[4], float* to) {
   for (int i = 0; i < 4; ++i) to[i] = one[2 * i];
 }
 #else
-inline void totals(const Vec (&a)[4], float* to) {
+inline void totals(const Vec (&a)[4], Real* to) {
   for (int i = 0; i < 4; ++i) to[i] = total(a[i]);
 }
 #endif
+inline Real greatest(Vec a) {
+  Real parts[Vec::width];
+  a.store(parts);
+  for (int step = Vec::width / 2; step; step /= 2)
+    for (int i = 0; i < step; ++i) parts[i] = parts[i] > parts[i + step] ? parts[i] : parts[i + step];
+  return parts[0];
+}
 #endif
 
 }  // namespace

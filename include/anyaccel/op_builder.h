@@ -1,0 +1,40 @@
+// Op builders as programs use them: `get_accelerator().create_op_builder("CPUAdamBuilder")->load()`. Names are DeepSpeed's.
+// sdk/op_builder.h is for authors of ops.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "anyaccel/export.h"
+
+namespace anyaccel {
+
+/// Whether something can be done here, with the reason when not.
+struct Compatibility {
+  bool compatible = false;
+  std::string reason;  ///< empty when compatible
+};
+
+/// Builds or finds the library of one op and loads it.
+class ANYACCEL_API OpBuilder {
+ public:
+  virtual ~OpBuilder() = default;
+  /// DeepSpeed's class name, for example "CPUAdamBuilder".
+  virtual std::string class_name() const = 0;
+  /// DeepSpeed's `NAME`, for example "cpu_adam".
+  virtual std::string name() const = 0;
+  /// Never throws, never starts a device, and agrees with what load() then does.
+  virtual Compatibility is_compatible() const noexcept = 0;
+  /// Loads the op; afterwards `torch.ops.anyaccel.*` has it. Throws `build_failed`, `unsupported` or `unavailable`.
+  virtual void load() = 0;
+  /// The sources, absolute; empty (the default) when the builder does not tell.
+  virtual std::vector<std::string> sources() const { return {}; }
+  /// Folders that the compiler gets, absolute; empty by default.
+  virtual std::vector<std::string> include_paths() const { return {}; }
+};
+
+using OpBuilderFactory = std::function<std::shared_ptr<OpBuilder>()>;
+
+}  // namespace anyaccel
