@@ -26,7 +26,7 @@ tool = load_tool()
 
 class Reading(unittest.TestCase):
 
-    # Breaks when a block is lost, or loses its kind, its text or its line.
+    # Fails if a block is lost, or loses its kind, its text or its line.
     def test_kinds_of_blocks(self):
         blocks, errors = tool.read_page("# Page\n\n```sh\nls\n```\n\n<!-- output -->\n```text\na\n```\n\n<!-- file: x.py -->\n```python\nprint()\n```\n"
                                         "<!-- exit: 3 -->\n```sh\nexit 3\n```\n<!-- not run: needs a GPU -->\n```sh\nnvidia-smi\n```\n"
@@ -37,7 +37,7 @@ class Reading(unittest.TestCase):
             ("copy", "README.md", "r.md", 0), ("numbers", "1\n", None, 0)])
         self.assertEqual(blocks[0].line, 3)
 
-    # Breaks when a block that nobody runs goes unnoticed, or a misspelled comment is taken for none.
+    # Fails if a block that nobody runs goes unnoticed, or a misspelled comment is taken for none.
     def test_refusals(self):
         for page, words in (("```python\nx\n```\n", "no comment"), ("<!-- output -->\n```text\na\n```\n", "without commands"),
                             ("<!-- ouput -->\n```sh\nls\n```\n", "unknown comment"), ("<!-- output -->\n\nText.\n", "no code block follows")):
@@ -45,7 +45,7 @@ class Reading(unittest.TestCase):
             self.assertEqual(len(errors), 1, page)
             self.assertIn(words, errors[0][1])
 
-    # Breaks when a file that is also in the tree can no longer be written for the reader's commands.
+    # Fails if a file that is also in the tree can no longer be written for the reader's commands.
     def test_file_from_the_tree(self):
         blocks, errors = tool.read_page("<!-- file: main.cpp -->\n<!-- from: examples/a/main.cpp -->\n```cpp\nint x;\n```\n")
         self.assertEqual((errors, blocks[0].kind, blocks[0].file), ([], "file", "main.cpp"))
@@ -53,13 +53,13 @@ class Reading(unittest.TestCase):
 
 class Comparing(unittest.TestCase):
 
-    # Breaks when other output is accepted, or the same is not.
+    # Fails if other output is accepted, or the same is not.
     def test_output(self):
         self.assertTrue(tool.same("a\nb\n", "a \nb\n\n", False))
         self.assertFalse(tool.same("a\n", "a\nb\n", False))
         self.assertFalse(tool.same("a\n", "b\n", False))
 
-    # Breaks when dots stand for too little or too much.
+    # Fails if dots stand for too little or too much.
     def test_dots(self):
         self.assertTrue(tool.same("a ... z\n", "a b c z\n", False))
         self.assertFalse(tool.same("a ... z\n", "a b\nc z\n", False))
@@ -68,7 +68,7 @@ class Comparing(unittest.TestCase):
         self.assertTrue(tool.same("a\n...\n", "a\n", False))
         self.assertFalse(tool.same("...\nz\n", "a\nz\nb\n", False))
 
-    # Breaks when numbers count where they may vary, or words do not.
+    # Fails if numbers count where they may vary, or words do not.
     def test_numbers(self):
         self.assertTrue(tool.same("took 1.5 s, 3 left\n", "took 22 s, 14.25 left\n", True))
         self.assertFalse(tool.same("took 1.5 s\n", "took 1.5 m\n", True))
@@ -92,7 +92,7 @@ class Running(unittest.TestCase):
                               text=True, env={**os.environ, **environment})
         return done.returncode, done.stdout + done.stderr
 
-    # Breaks when blocks do not share a folder, a shell, the files or the installation.
+    # Fails if blocks do not share a folder, a shell, the files or the installation.
     def test_blocks_share_a_shell(self):
         status, output = self.run_page("```sh\nmkdir a && cd a\nname=value\n```\n<!-- file: f -->\n```text\nfrom a file\n```\n"
                                        "```sh\ncat f; echo $name; anyaccel; ls -d $HOME/.local/bin | sed 's/.*home/home/'; echo \"[$SIM_CHECK]\"\n```\n"
@@ -100,7 +100,7 @@ class Running(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertIn("1 passed, 0 failed", output)
 
-    # Breaks when a failed command or another output passes.
+    # Fails if a failed command or another output passes.
     def test_failures(self):
         for text, words in (("```sh\nfalse\ntrue\n```\n", "page.md:1: the commands failed"), ("<!-- exit: 1 -->\n```sh\ntrue\n```\n", "expected exit status 1"),
                             ("```sh\necho a\n```\n<!-- output -->\n```text\nb\n```\n", "not what the page shows"),
@@ -109,7 +109,7 @@ class Running(unittest.TestCase):
             self.assertEqual(status, 1, text + output)
             self.assertIn(words, output)
 
-    # Breaks when an expected failure fails the page.
+    # Fails if an expected failure fails the page.
     def test_expected_exit_status(self):
         status, output = self.run_page("<!-- exit: 3 -->\n```sh\necho a; (exit 3)\n```\n<!-- output -->\n```text\na\n```\n")
         self.assertEqual(status, 0, output)

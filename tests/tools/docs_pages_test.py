@@ -28,7 +28,7 @@ class Pages(unittest.TestCase):
         tree.run()
         return tree
 
-    # Breaks when a link to another file of the tree does not work in the site.
+    # Fails if a link to another file of the tree does not work in the site.
     def test_links(self):
         tree = self.convert({
             "docs/how-to/a.md": "[x](../../src/x/README.md#part) [d](../../src/x) [h](../../include/anyaccel/a.h) [m](../../m.cpp) [w](https://x.org)\n",
@@ -39,27 +39,27 @@ class Pages(unittest.TestCase):
         self.assertEqual(tree.pages["tree/src/x/README.md"], "# X\n[back](../../../how-to/a.md)\n")
         self.assertEqual(tree.pages["tree/m.cpp.md"], "# m.cpp\n\n```cpp\nint m;\n```\n")
 
-    # Breaks when a dead link, or one to a file outside the tree, is not an error.
+    # Fails if a dead link, or one to a file outside the tree, is not an error.
     def test_dead_links(self):
         tree = self.convert({"docs/how-to/a.md": "[x](gone.md) [y](../../../passwd)\n\n![p](gone.svg)\n"})
         self.assertEqual(len(tree.errors), 3)
 
-    # Breaks when code is taken for prose.
+    # Fails if code is taken for prose.
     def test_code_stays(self):
         text = "a\n```md\n[x](gone.md)\nb\n- c\n```\n"
         self.assertEqual(self.convert({"docs/how-to/a.md": text}).pages["how-to/a.md"], text)
         self.assertEqual([code for code, _ in split_code(text)], [False, True, False])
 
-    # Breaks when a list after a paragraph is shown as a part of it.
+    # Fails if a list after a paragraph is shown as a part of it.
     def test_lists(self):
         self.assertEqual(separate_lists("a\n- b\n- c\n  d\n- e\n"), "a\n\n- b\n- c\n  d\n- e\n")
 
-    # Breaks when a picture is not part of the page.
+    # Fails if a picture is not part of the page.
     def test_pictures(self):
         tree = self.convert({"docs/how-to/a.md": "![p](b.svg)\n", "docs/how-to/b.svg": "<svg/>\n"})
         self.assertEqual(tree.pages["how-to/a.md"], '<div class="diagram"><svg/></div>\n')
 
-    # Breaks when a folder in the navigation loses a page.
+    # Fails if a folder in the navigation loses a page.
     def test_navigation(self):
         (self.root / "cpp").mkdir()
         for name in ("index", "b", "a"):
@@ -69,17 +69,17 @@ class Pages(unittest.TestCase):
 
 class References(unittest.TestCase):
 
-    # Breaks when an error code is added in a form that the page does not show.
+    # Fails if an error code is added in a form that the page does not show.
     def test_error_codes(self):
         page = generated.error_codes(ROOT)
         for code in ("invalid_argument", "out_of_memory", "internal"):
             self.assertIn(f"| `{code}` | ", page)
 
-    # Breaks when the module of an op is left out.
+    # Fails if the module of an op is left out.
     def test_python_pages(self):
         self.assertIn("::: anyaccel.ops.cpu_adam\n", generated.python_pages(ROOT)["ops.md"])
 
-    # Breaks when Markdown of a comment is lost, or its text is taken for Markdown.
+    # Fails if Markdown of a comment is lost, or its text is taken for Markdown.
     def test_description(self):
         node = ElementTree.fromstring("<x><para>Use <computeroutput>a_b</computeroutput> for a_b*c.</para><para>More.</para></x>")
         self.assertEqual(cpp_reference.description(node), "Use `a_b` for a\\_b\\*c.\n\nMore.")
