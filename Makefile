@@ -9,10 +9,12 @@ DEMO_OUT ?= demo-out
 PROMPT ?= /// Returns true if
 CONFIGURE = cmake --preset $(PRESET) -DTorch_DIR="$$(cat .cache/setup/torch_dir)" --log-level=NOTICE
 BUILD_TARGETS = tools/build $(BUILD) --jobs $(JOBS)
+# Their help is a page of the site.
+DOCS_TARGETS = anyaccel_program anyaccel_cli anyaccel_cli_conformance
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test test-all bench hardware-report install uninstall format lint clean jobs
+.PHONY: help setup configure build demo test test-all docs bench hardware-report install uninstall format lint clean jobs
 
 help:  ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +40,13 @@ test: configure  ## Build everything and run the tests
 test-all:  ## Run all tests and sanitizers with all optional dependencies (2.5 GB more); write docs/test-results.md
 	@tools/setup --ccl --fuzz --mpi --ssh
 	@tools/test_all --jobs $(JOBS)
+
+docs:  ## Build the documentation site in build/docs, readable without a server; PROGRAM=anyaccel to skip the build
+	@tools/setup --docs --no-tests
+	@$(if $(PROGRAM),,$(CONFIGURE) && $(BUILD_TARGETS) $(addprefix --target ,$(DOCS_TARGETS)))
+	@.venv/bin/python3 tools/docs_pages --program "$(or $(PROGRAM),$(BUILD)/bin/anyaccel)"
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
+	@echo "written: build/docs/index.html"
 
 bench:  ## Build and run the benchmarks; write docs/benchmarks.md
 	@tools/setup --bench

@@ -10,7 +10,7 @@
 
 namespace anyaccel::sim {
 
-/// What is simulated. Each member is also a variable of the environment: docs/environment.md has their grammar.
+/// What is simulated. Each member is also a variable of the environment: docs/reference/environment.md has their grammar.
 struct Options {
   int devices = 2;                       ///< SIM_DEVICES: 1 to 16
   std::int64_t memory = 8LL << 30;       ///< SIM_MEMORY: bytes of each device
@@ -33,7 +33,7 @@ ANYACCEL_API Options options_from_environment();
 /// refuses the memory. Call it before anything uses that device type: torch keeps what it found first. Thread-safe.
 ANYACCEL_API void install(const Options& options);
 
-/// One misuse of a device that the checker found; docs/checking.md explains each kind.
+/// One misuse of a device that the checker found; docs/reference/checking.md explains each kind.
 struct Problem {
   std::string kind;     ///< "host_access", "wrong_device", "not_synchronized", "unordered_streams", "freed_in_use",
                         ///< "memory_limit", "other_accelerator"

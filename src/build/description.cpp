@@ -177,7 +177,7 @@ void read_single(const Line& line, Description& out) {
     if (line.value != "yes" && line.value != "no") fail(line, "neither yes nor no", "yes or no");
     out.torch = line.value == "yes";
   } else {
-    fail({line.number, {}, line.key}, "unknown key", "one of those in docs/ops.md");
+    fail({line.number, {}, line.key}, "unknown key", "one of those in docs/reference/op-builders.md");
   }
 }
 

@@ -1,4 +1,4 @@
-// The text file <op>.op that says what an op is made from. docs/ops.md lists its keys.
+// The text file <op>.op that says what an op is made from. docs/reference/op-builders.md lists its keys.
 //
 // One `key = value` a line; `#` begins a comment line; lists repeat their key. The first line that is neither empty nor a
 // comment is `anyaccel_op = 1`, the version of this format.

@@ -53,7 +53,7 @@ FlagProblem problem_with(std::string_view flag) {
   if (reads_files(inner))
     return {shown + " reads files that the cache key does not cover",
             "`include = FOLDER` below the op's, or `prefix_variable`"};
-  return {shown + " is not in the list of accepted flags", "one of those in docs/ops.md"};
+  return {shown + " is not in the list of accepted flags", "one of those in docs/reference/op-builders.md"};
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Which cores, which memory and how many threads each rank of a host gets. A pure function of the machine and the
-// options: the same for this machine, for another host's and for a saved one. docs/launch.md has the rules as users read them.
+// options: the same for this machine, for another host's and for a saved one. docs/explanation/rank-plan.md has the rules as users read them.
 #pragma once
 
 #include <optional>

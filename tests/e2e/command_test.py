@@ -23,7 +23,7 @@ class Command(unittest.TestCase):
     def test_every_command_is_in_the_documentation(self):
         commands = re.findall(r"(?m)^  ([a-z]+)  +[A-Z]", shell("anyaccel --help").stdout.split("Options:")[0])
         self.assertIn("report", commands)
-        with open(os.path.join(os.environ["ANYACCEL_SOURCE_DIR"], "docs/cli.md"), encoding="utf-8") as file:
+        with open(os.path.join(os.environ["ANYACCEL_SOURCE_DIR"], "docs/reference/cli.md"), encoding="utf-8") as file:
             page = file.read()
         for command in commands:
             self.assertIn(f"| `{command}` |" if command != "help" else "help", page)

@@ -54,7 +54,7 @@ class Report(unittest.TestCase):
     # Fails if a key is added or renamed without documentation.
     def test_every_key_is_documented(self):
         _, data = report()
-        with open(os.path.join(os.environ["ANYACCEL_SOURCE_DIR"], "docs/cli.md"), encoding="utf-8") as file:
+        with open(os.path.join(os.environ["ANYACCEL_SOURCE_DIR"], "docs/reference/cli.md"), encoding="utf-8") as file:
             page = file.read()
         for key in [*data, *data["versions"], *data["devices"][0], *data["topology"], *data["memory"]["limits"]]:
             self.assertIn(f"`{key}`", page)

@@ -57,7 +57,7 @@ class Topology(unittest.TestCase):
         self.assertEqual([rank["memory_nodes"] for rank in plan["ranks"]], [[0], [1]])
         self.assertEqual([rank["threads"] for rank in plan["ranks"]], [51, 51])
         self.assertEqual(plan["reserved"], [51, 107])
-        page = pathlib.Path(os.environ["ANYACCEL_SOURCE_DIR"], "docs/cli.md").read_text()
+        page = pathlib.Path(os.environ["ANYACCEL_SOURCE_DIR"], "docs/reference/cli.md").read_text()
         for key in [*plan, *plan["ranks"][0]]:
             self.assertIn(f"`{key}`", page)
 

@@ -33,7 +33,7 @@ def compare(ops=OPS, page=None):
     return tool.compare(ops, lambda op: tool.read_stub(tool.STUBS / f"{op}.pyi"), tool.PAGE.read_text() if page is None else page)
 
 
-# Fails if AnyAccel's bindings reject a call that DeepSpeed's accept, and docs/deepspeed.md gives no
+# Fails if AnyAccel's bindings reject a call that DeepSpeed's accept, and docs/reference/deepspeed.md gives no
 # reason.
 def test_no_difference_without_reason():
     assert compare() == []
@@ -58,7 +58,7 @@ def test_differences_are_found(line, wanted):
 # Fails if the page may keep an explanation for a difference that no longer exists.
 def test_stale_reasons_are_found():
     page = tool.PAGE.read_text().replace("| --- | --- | --- |\n| `transformer_inference", "| --- | --- | --- |\n| `cpu_adam.adam_update` | is missing | no reason |\n| `transformer_inference")
-    assert compare(page=page) == ["cpu_adam.adam_update: 'is missing' is in docs/deepspeed.md but no longer applies"]
+    assert compare(page=page) == ["cpu_adam.adam_update: 'is missing' is in docs/reference/deepspeed.md but no longer applies"]
 
 
 # Fails if the stored signatures differ from the installed DeepSpeed's, or the reader misses some.

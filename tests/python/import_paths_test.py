@@ -1,4 +1,4 @@
-"""DeepSpeed's import paths with `anyaccel` instead of `deepspeed`: the tables of docs/python.md,
+"""DeepSpeed's import paths with `anyaccel` instead of `deepspeed`: the tables of docs/reference/deepspeed-paths.md,
 and the behavior of the names.
 """
 
@@ -14,7 +14,7 @@ import anyaccel
 from anyaccel import get_accelerator
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SECTION = re.search(r"^## DeepSpeed's import paths\n(.*?)^## ", (ROOT / "docs/python.md").read_text(), re.M | re.S).group(1)
+SECTION = (ROOT / "docs/reference/deepspeed-paths.md").read_text()
 ROWS = [(path, re.findall(r"`([\w.]+)`", names)) for path, names in re.findall(r"^\| `([\w.]+)` \| (.*) \|$", SECTION, re.M) if path.startswith("deepspeed")]
 MISSING = re.findall(r"`([\w.]+)`", SECTION.split("| below `deepspeed` | |")[1].split("\n\n")[0])
 

@@ -8,11 +8,11 @@ import unittest
 
 TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/check_docs"
 GOOD = {
-    "README.md": "# A\n\n<!-- from: examples/a/main.cpp -->\n```cpp\nint main() {}\n```\n[page](docs/environment.md)\n",
+    "README.md": "# A\n\n<!-- from: examples/a/main.cpp -->\n```cpp\nint main() {}\n```\n[page](docs/reference/environment.md)\n",
     "examples/a/main.cpp": "int main() {}\n",
     "src/base/a.cpp": 'auto x = env("ANYACCEL_A");  // env("NOT_THIS")\n',
-    "docs/environment.md": "| variable | what |\n| --- | --- |\n| `ANYACCEL_A` | a |\n",
-    "docs/dependencies.md": "GoogleTest\n",
+    "docs/reference/environment.md": "| variable | what |\n| --- | --- |\n| `ANYACCEL_A` | a |\n",
+    "docs/reference/dependencies.md": "GoogleTest\n",
     "CMakeLists.txt": "find_package(GTest REQUIRED)\n",
 }
 
@@ -51,7 +51,7 @@ class CheckDocs(unittest.TestCase):
     def test_environment(self):
         self.refused("src/base/b.cpp", 'auto y = env_flag("DS_NEW");\n', "reads DS_NEW")
         self.refused("src/base/b.cpp", 'auto y = std::getenv("PLAIN");\n', "reads PLAIN")
-        self.refused("docs/environment.md", GOOD["docs/environment.md"] + "| `ANYACCEL_GONE` | b |\n", "no source reads ANYACCEL_GONE")
+        self.refused("docs/reference/environment.md", GOOD["docs/reference/environment.md"] + "| `ANYACCEL_GONE` | b |\n", "no source reads ANYACCEL_GONE")
 
     # Fails if a new dependency is accepted without documentation.
     def test_dependencies(self):

@@ -1,7 +1,7 @@
 """Import paths of the package `deepspeed`, except its accelerator.
 
 Names and modules whose counterpart in AnyAccel has another name resolve to it. Those without a
-counterpart raise an error that explains what to do. docs/python.md lists them all.
+counterpart raise an error that explains what to do. docs/reference/deepspeed-paths.md lists them all.
 """
 
 import importlib
@@ -50,7 +50,7 @@ def attribute(name):
 
 def hint(name):
     return (f"anyaccel has no counterpart of deepspeed.{name}; keep `deepspeed` for it and add `import anyaccel.deepspeed` before `import deepspeed`, "
-            "so that DeepSpeed uses AnyAccel's accelerator and ops (docs/deepspeed.md)")
+            "so that DeepSpeed uses AnyAccel's accelerator and ops (docs/reference/deepspeed.md)")
 
 
 class _Loader(importlib.abc.Loader):

@@ -9,7 +9,7 @@ entry point.
 
 After registration it works like a C++ backend: detection probes it, `DS_ACCELERATOR=mycard` selects
 it, and C++ code of this process (communication, ops, the conformance kit) calls it. See
-docs/python.md.
+docs/reference/python-backend.md.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def register_backend(name: str, cls: type[Backend], *, base: str | None = None, 
         backend for `device_type`).
     probe: function that counts devices without starting one. It returns a number, or a number and the reason as a sentence
         (default: the class's static method `probe`, or else the probe of the backend below).
-    traits: all other keywords, such as device_type, communication_backend, priority and op_builder_dir (docs/python.md). A class
+    traits: all other keywords, such as device_type, communication_backend, priority and op_builder_dir (docs/reference/python-backend.md). A class
         may also define them as a dict `traits`.
 
     Raises `invalid_argument` if the name is taken, the class does not derive from Backend, or a

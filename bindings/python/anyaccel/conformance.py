@@ -2,7 +2,7 @@
 
 `python -m anyaccel.conformance --backend NAME` judges a backend that an entry point registers, and
 `main([...])` one that the program registered. The options are those of `anyaccel conformance`.
-Cases run in forked children, so call this before using a device. docs/conformance.md explains the
+Cases run in forked children, so call this before using a device. docs/reference/conformance.md explains the
 results.
 """
 

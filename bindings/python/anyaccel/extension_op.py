@@ -25,7 +25,7 @@ def build_service_of(builder):
 
 
 def describe(builder):
-    """Return (text, folder): an op's description in the format of docs/ops.md, and the folder
+    """Return (text, folder): an op's description in the format of docs/reference/op-builders.md, and the folder
     that contains its paths."""
     cls = type(builder)
     sources = [path_of(builder, source) for source in builder.strip_empty_entries(builder.sources())]

@@ -80,7 +80,7 @@ class OpBuilder(_native.OpBuilder):
         return super().include_paths()
 
     def cxx_args(self) -> "list[str]":
-        """Flags for the C++ compiler. Flags that are not listed in docs/ops.md are errors."""
+        """Flags for the C++ compiler. Flags that are not listed in docs/reference/op-builders.md are errors."""
         return []
 
     def nvcc_args(self) -> "list[str]":

@@ -21,8 +21,9 @@ bool set(const std::string& key, const char* name, T& field, const py::handle& v
 }
 
 [[noreturn]] void fail_unknown_key(const std::string& what, const std::string& key) {
-  throw Error(ErrorCode::invalid_argument, "Backend",
-              {.what = what + " have no such field", .got = "'" + key + "'", .hint = "see docs/python.md"});
+  throw Error(
+      ErrorCode::invalid_argument, "Backend",
+      {.what = what + " have no such field", .got = "'" + key + "'", .hint = "see docs/reference/python-backend.md"});
 }
 
 MemoryStat stat_from(const py::handle& given) {

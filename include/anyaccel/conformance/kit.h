@@ -1,6 +1,6 @@
 // The conformance kit: cases by noun that any backend has to pass, in this tree or outside it. Programs use it through
 // `anyaccel conformance`; an outside project may link `anyaccel::conformance`, add cases of its own, and call
-// `conformance_main`. See docs/conformance.md for what the grades and outcomes mean.
+// `conformance_main`. See docs/reference/conformance.md for what the grades and outcomes mean.
 #pragma once
 
 #include <cstdint>

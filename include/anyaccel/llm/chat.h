@@ -19,7 +19,7 @@ struct Message {
   std::string content;
 };
 
-/// The chat template of a Hugging Face folder: Jinja2, of which the subset in docs/training.md is known, with the text that
+/// The chat template of a Hugging Face folder: Jinja2, of which the subset in docs/reference/training.md is known, with the text that
 /// transformers' apply_chat_template gives. A template can read nothing but its variables and the time, and one that loops
 /// for ever or makes too much text is stopped. Thread-safe once made.
 class ANYACCEL_API ChatTemplate {

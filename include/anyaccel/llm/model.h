@@ -21,7 +21,7 @@ struct LoadOptions {
   c10::ScalarType dtype = c10::kFloat;  ///< type of the weights in memory and of the arithmetic
   int bits = 0;                 ///< 8 or 4: quantize matrices to integers with one scale per group of inputs; 0: do not
   std::int64_t group_size = 0;  ///< inputs per scale, a multiple of 32; 0: the largest of 128, 64 and 32 that divides
-  bool cache = true;            ///< keep the quantized weights in the user's cache (docs/environment.md)
+  bool cache = true;            ///< keep the quantized weights in the user's cache (docs/reference/environment.md)
   bool mmap = true;             ///< use weights of the right dtype where the file is mapped; false: copy them
 };
 

@@ -1,5 +1,5 @@
 // Adam and AdamW for parameters in host memory, many times as fast as a loop of tensor ops: one pass over memory, with the
-// processor's widest vectors and torch's threads. Link `anyaccel::ops`. docs/ops.md has the Python side.
+// processor's widest vectors and torch's threads. Link `anyaccel::ops`. docs/reference/ops.md has the Python side.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
 // Floats of 8, 12, 6 or 4 bits for groups of numbers, with a step for each group: what DeepSpeed's FPQuantizerBuilder has, under its names.
-// Link `anyaccel::ops`. docs/ops.md has the Python side.
+// Link `anyaccel::ops`. docs/reference/ops.md has the Python side.
 #pragma once
 
 #include <ATen/core/Tensor.h>

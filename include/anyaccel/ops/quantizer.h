@@ -1,5 +1,5 @@
 // int8 and int4 for groups of numbers, with a step, or a step and an offset, for each group: what DeepSpeed's QuantizerBuilder has, under its
-// names. Link `anyaccel::ops`. docs/ops.md has the Python side.
+// names. Link `anyaccel::ops`. docs/reference/ops.md has the Python side.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
 // Block-sparse attention on host memory and (not run on hardware) on CUDA, with the layouts and names of DeepSpeed's
-// deepspeed.ops.sparse_attention. Time and memory grow with the blocks that are there. Link `anyaccel::ops`. docs/ops.md has the Python side.
+// deepspeed.ops.sparse_attention. Time and memory grow with the blocks that are there. Link `anyaccel::ops`. docs/reference/ops.md has the Python side.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,7 +32,7 @@ class ANYACCEL_API SparsityConfig {
   std::int64_t block() const noexcept { return block_; }
 
  protected:
-  /// What the op is asked with; see its schema in docs/ops.md.
+  /// What the op is asked with; see its schema in docs/reference/ops.md.
   struct Request {
     const char* kind;
     bool different_layout_per_head = false;

@@ -1,5 +1,5 @@
 // BERT-style transformer layers on host memory, with the names and options of DeepSpeed's DeepSpeedTransformerLayer. Link
-// `anyaccel::ops`. docs/ops.md has the Python side.
+// `anyaccel::ops`. docs/reference/ops.md has the Python side.
 #pragma once
 
 #include <ATen/core/Tensor.h>

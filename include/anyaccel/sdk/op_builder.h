@@ -33,7 +33,7 @@ struct OpBuilderOptions {
   std::string compiler = {};  ///< program or path; empty: the description's, else CXX, else the system's
 };
 
-/// A builder of the op that the text file `description` (`<op>.op`, see docs/ops.md) describes. Its sources lie beside that file, in
+/// A builder of the op that the text file `description` (`<op>.op`, see docs/reference/op-builders.md) describes. Its sources lie beside that file, in
 /// an extension's own folder; they are built when it is first loaded and then kept in the user's cache. load() is thread-safe and
 /// safe in any number of processes at once. Throws `not_found` and `corrupt` for the file.
 ANYACCEL_API std::shared_ptr<OpBuilder> make_op_builder(const std::string& description,

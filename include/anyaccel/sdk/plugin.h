@@ -1,5 +1,5 @@
 // What the author of a plugin writes: one function, and ANYACCEL_PLUGIN(function) in one source.
-// docs/new-backend.md walks through it; examples/out_of_tree_backend is a whole project.
+// docs/how-to/new-backend.md walks through it; examples/out_of_tree_backend is a whole project.
 #pragma once
 
 #include <torch/headeronly/version.h>

@@ -20,7 +20,7 @@ namespace {
        .got = quoted_text(text),
        .want = "KIND[=VALUE]WHEN[/DEVICE] with KIND alloc, kernel, lost or slow and WHEN @N, @N+ or %P, such as "
                "alloc@3, kernel=mm@2, lost@100/1 or slow=20ms%0.1",
-       .hint = "docs/environment.md has the grammar"});
+       .hint = "docs/reference/environment.md has the grammar"});
 }
 
 template <typename Number>

@@ -226,7 +226,7 @@ PluginTraits plugin_traits(const PluginFile& file) {
   for (const auto& line : file.rest) {
     if (line.value.empty()) fail(line.number, line.key + " has no value");
     if (!read_trait(line, out.traits) && !read_list(line, out.traits) && !read_probe(line, out.probe))
-      fail(line.number, "unknown key", line.key, "one of those in docs/new-backend.md");
+      fail(line.number, "unknown key", line.key, "one of those in docs/reference/plugins.md");
   }
   require(!out.traits.class_name.empty(), "`class_name` is missing");
   require(!out.traits.device_type.empty(), "`device_type` is missing");

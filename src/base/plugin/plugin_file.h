@@ -1,7 +1,7 @@
 // The text file beside a plugin's library: what it is, what it was built for, its traits. Read without opening the library.
 //
 // One `key = value` a line; `#` begins a comment line; lists repeat their key. The first line that is neither empty nor a
-// comment is `anyaccel_plugin = 1`, the version of this format. docs/new-backend.md lists the keys.
+// comment is `anyaccel_plugin = 1`, the version of this format. docs/reference/plugins.md lists the keys.
 #pragma once
 
 #include <optional>

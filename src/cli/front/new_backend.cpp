@@ -125,7 +125,7 @@ int run_new_backend(std::span<const char* const> arguments) {
       make_parser(kNewBackend,
                   "Write a project of a backend outside AnyAccel's tree: a device over host memory that builds and "
                   "passes its tests "
-                  "as it is, to be replaced file by file by a real one. docs/new-backend.md walks through it.");
+                  "as it is, to be replaced file by file by a real one. docs/how-to/new-backend.md walks through it.");
   std::string name;
   std::string directory;
   app->add_option("NAME", name, "Value of DS_ACCELERATOR, and torch's device type: letters a-z and '_'")

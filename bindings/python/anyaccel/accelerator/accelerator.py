@@ -39,7 +39,7 @@ class _Kind(type(_Native)):
 
 
 class Accelerator(_Native, metaclass=_Kind):
-    """The accelerator of a process, returned by `get_accelerator()`. docs/methods.md describes
+    """The accelerator of a process, returned by `get_accelerator()`. docs/reference/methods.md describes
     all methods.
 
     The default device index is the current device; an index out of range raises `invalid_argument`.

@@ -11,7 +11,7 @@ from ..stream import Stream as Stream_
 from .amp import Amp
 
 class Accelerator:
-    """The accelerator of a process, returned by `get_accelerator()`. docs/methods.md describes all methods."""
+    """The accelerator of a process, returned by `get_accelerator()`. docs/reference/methods.md describes all methods."""
 
     def __init__(self, backend: Any = None) -> None: ...
     def device_type(self) -> str:

@@ -1,0 +1,89 @@
+"""tools/docs_site: pages of the site from pages of the tree, and generated references."""
+import pathlib
+import shutil
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+from docs_site import cpp_reference, generated, hooks  # noqa: E402
+from docs_site.tree import Tree, separate_lists, split_code  # noqa: E402
+
+
+class Pages(unittest.TestCase):
+
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.root)
+
+    def convert(self, files):
+        for name, text in files.items():
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text(text)
+        tree = Tree(self.root)
+        tree.known["include/anyaccel/a.h"] = "reference/cpp/a.md"
+        tree.add("docs/how-to/a.md", "how-to/a.md")
+        tree.run()
+        return tree
+
+    # Fails if a link to another file of the tree does not work in the site.
+    def test_links(self):
+        tree = self.convert({
+            "docs/how-to/a.md": "[x](../../src/x/README.md#part) [d](../../src/x) [h](../../include/anyaccel/a.h) [m](../../m.cpp) [w](https://x.org)\n",
+            "src/x/README.md": "# X\n[back](../../docs/how-to/a.md)\n", "include/anyaccel/a.h": "", "m.cpp": "int m;\n"})
+        self.assertEqual(tree.errors, [])
+        self.assertEqual(tree.pages["how-to/a.md"], "[x](../tree/src/x/README.md#part) [d](../tree/src/x/README.md) [h](../reference/cpp/a.md) "
+                                                    "[m](../tree/m.cpp.md) [w](https://x.org)\n")
+        self.assertEqual(tree.pages["tree/src/x/README.md"], "# X\n[back](../../../how-to/a.md)\n")
+        self.assertEqual(tree.pages["tree/m.cpp.md"], "# m.cpp\n\n```cpp\nint m;\n```\n")
+
+    # Fails if a dead link, or one to a file outside the tree, is not an error.
+    def test_dead_links(self):
+        tree = self.convert({"docs/how-to/a.md": "[x](gone.md) [y](../../../passwd)\n\n![p](gone.svg)\n"})
+        self.assertEqual(len(tree.errors), 3)
+
+    # Fails if code is taken for prose.
+    def test_code_stays(self):
+        text = "a\n```md\n[x](gone.md)\nb\n- c\n```\n"
+        self.assertEqual(self.convert({"docs/how-to/a.md": text}).pages["how-to/a.md"], text)
+        self.assertEqual([code for code, _ in split_code(text)], [False, True, False])
+
+    # Fails if a list after a paragraph is shown as a part of it.
+    def test_lists(self):
+        self.assertEqual(separate_lists("a\n- b\n- c\n  d\n- e\n"), "a\n\n- b\n- c\n  d\n- e\n")
+
+    # Fails if a picture is not part of the page.
+    def test_pictures(self):
+        tree = self.convert({"docs/how-to/a.md": "![p](b.svg)\n", "docs/how-to/b.svg": "<svg/>\n"})
+        self.assertEqual(tree.pages["how-to/a.md"], '<div class="diagram"><svg/></div>\n')
+
+    # Fails if a folder in the navigation loses a page.
+    def test_navigation(self):
+        (self.root / "cpp").mkdir()
+        for name in ("index", "b", "a"):
+            (self.root / f"cpp/{name}.md").write_text("")
+        self.assertEqual(hooks.expand([{"R": ["x.md", {"C++": "cpp/"}]}], self.root), [{"R": ["x.md", {"C++": ["cpp/index.md", "cpp/a.md", "cpp/b.md"]}]}])
+
+
+class References(unittest.TestCase):
+
+    # Fails if an error code is added in a form that the page does not show.
+    def test_error_codes(self):
+        page = generated.error_codes(ROOT)
+        for code in ("invalid_argument", "out_of_memory", "internal"):
+            self.assertIn(f"| `{code}` | ", page)
+
+    # Fails if the module of an op is left out.
+    def test_python_pages(self):
+        self.assertIn("::: anyaccel.ops.cpu_adam\n", generated.python_pages(ROOT)["ops.md"])
+
+    # Fails if Markdown of a comment is lost, or its text is taken for Markdown.
+    def test_description(self):
+        node = ElementTree.fromstring("<x><para>Use <computeroutput>a_b</computeroutput> for a_b*c.</para><para>More.</para></x>")
+        self.assertEqual(cpp_reference.description(node), "Use `a_b` for a\\_b\\*c.\n\nMore.")
+
+
+if __name__ == "__main__":
+    unittest.main()
