@@ -163,6 +163,23 @@ print(reserved > accelerator.memory_reserved(1))
     assert done.stdout.split() == "False False True True 0 True".split(), done.stdout + done.stderr
 
 
+# Fails if the interpreter ends while work is in flight. A worker that then releases a tensor aborted the process.
+def test_interpreter_waits_for_work():
+    code = """
+import atexit
+import torch
+atexit.register(lambda: print(torch.sim.current_stream().query()))  # runs after the functions registered later
+import anyaccel
+device = anyaccel.get_accelerator().device_name(0)
+model = torch.nn.Linear(64, 64).to(device)
+for _ in range(20):
+    model(torch.randn(64, 64, device=device)).square().mean().backward()
+print(torch.sim.current_stream().query())
+"""
+    done = child.run(code, {**os.environ, "DS_ACCELERATOR": "sim", "SIM_LATENCY": "3000"})
+    assert done.stdout.split() == ["False", "True"], done.stdout + done.stderr
+
+
 # Fails if seeds and states of the device's generator do not determine its numbers.
 def test_random():
     accelerator.manual_seed(7)

@@ -6,6 +6,8 @@ back to a default, which may change results. tests/python/device_module_audit.tx
 that torch reads, and its effect.
 """
 
+import atexit
+import contextlib
 import operator
 import os
 import sys
@@ -15,6 +17,7 @@ import warnings
 import torch
 
 from . import _native, _torch
+from .errors import Error
 from .stream import Event, Stream
 
 # Device types for which this process has called set_device().
@@ -31,6 +34,8 @@ def register(accelerator):
     name = accelerator.device_type()
     if name == "cpu":
         return
+    if name == _torch.SIMULATED or os.environ.get("SIM_STANDS_IN_FOR"):
+        atexit.register(_wait_for_devices, accelerator)
     present = getattr(torch, name, None)
     if present is not None:
         if os.environ.get("SIM_STANDS_IN_FOR") and not hasattr(present, "_anyaccel"):
@@ -48,6 +53,13 @@ def register(accelerator):
         _add_tensor_methods()
     elif name not in _torch.SEEDED_BY_NAME:
         _seed_with_torch(module)
+
+
+def _wait_for_devices(accelerator):
+    """Wait for the simulator's threads, which release tensors and need the interpreter for that, before it ends."""
+    for index in range(accelerator.device_count()):
+        with contextlib.suppress(RuntimeError, Error):  # a lost device, or a forked child
+            accelerator.synchronize(index)
 
 
 def _replace(present, ours):
