@@ -1,4 +1,5 @@
 #include "backends/cpu/allocator.h"
+#include "anyaccel/export.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -14,8 +15,8 @@
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 // By default, sanitizers end the program when malloc would return null.
-extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
-extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
+extern "C" ANYACCEL_API const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+extern "C" ANYACCEL_API const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
 #endif
 
 namespace anyaccel::backends::cpu {
