@@ -1,5 +1,4 @@
 #include "backends/cpu/allocator.h"
-#include "anyaccel/export.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -12,6 +11,8 @@
 #include <array>
 #include <thread>
 #include <vector>
+
+#include "anyaccel/export.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 // By default, sanitizers end the program when malloc would return null.
