@@ -12,7 +12,7 @@ import anyaccel
 def with_builders(*names):
     """Return the accelerator and its device after loading these ops.
 
-    Exit the program if there is no such accelerator, or if the only argument is `needs`.
+    Exit the program if the accelerator is unavailable, or if the only argument is `needs`.
     """
     os.environ.setdefault("DS_ACCELERATOR", "cuda")
     try:

@@ -35,7 +35,7 @@ class Fields {
   Fields() = default;
   explicit Fields(const std::string& text);
   Fields& add(const std::string& field);
-  /// The next field; empty if there are no more.
+  /// Returns the next field, or an empty one at the end.
   std::string next();
   const std::string& text() const noexcept { return text_; }
 

@@ -110,7 +110,7 @@ Report run(const Options& options) {
   report.torch_version = TORCH_VERSION;
   report.date = today();
   report.note = options.note;
-  // The variable tells whether a simulated device stands in; there is no other way to know.
+  // Only the variable tells whether a simulated device stands in.
   if (const char* name = std::getenv("SIM_STANDS_IN_FOR"); name != nullptr && *name != '\0')
     report.standing_in = "a simulated device";
 

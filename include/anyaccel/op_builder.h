@@ -11,13 +11,13 @@
 
 namespace anyaccel {
 
-/// Whether something can be done here, with the reason when not.
+/// Whether something is possible in this process, and why not.
 struct Compatibility {
   bool compatible = false;
   std::string reason;  ///< empty when compatible
 };
 
-/// Builds or finds the library of one op and loads it.
+/// Finds or builds the library of one op, and loads it.
 class ANYACCEL_API OpBuilder {
  public:
   virtual ~OpBuilder() = default;
@@ -25,13 +25,13 @@ class ANYACCEL_API OpBuilder {
   virtual std::string class_name() const = 0;
   /// DeepSpeed's `NAME`, for example "cpu_adam".
   virtual std::string name() const = 0;
-  /// Never throws, never starts a device, and agrees with what load() then does.
+  /// Whether load() will succeed. Does not start a device.
   virtual Compatibility is_compatible() const noexcept = 0;
   /// Loads the op; afterwards `torch.ops.anyaccel.*` has it. Throws `build_failed`, `unsupported` or `unavailable`.
   virtual void load() = 0;
-  /// The sources, absolute; empty (the default) when the builder does not tell.
+  /// Absolute paths of the sources; empty by default.
   virtual std::vector<std::string> sources() const { return {}; }
-  /// Folders that the compiler gets, absolute; empty by default.
+  /// Absolute paths of include folders; empty by default.
   virtual std::vector<std::string> include_paths() const { return {}; }
 };
 

@@ -1,4 +1,4 @@
-// Each operation of c10d in terms of Staging and the host backend. What moves data goes as bytes, so every dtype works.
+// Each operation of c10d in terms of Staging and the host backend. Operations that only move data treat it as bytes, so every dtype works.
 #include <ATen/ops/view_as_real.h>
 
 #include "anyaccel/error.h"

@@ -35,7 +35,7 @@ class Stream(torch.Stream):
     def native_handle(self) -> int:
         """The vendor's handle (cudaStream_t, ...) as an integer.
 
-        Raises `unsupported` if there is none.
+        Raises `unsupported` if the vendor has no such handle.
         """
         return _native.stream_native_handle(self)
 

@@ -138,7 +138,7 @@ void bind_registry(py::module_& module) {
   module.def("detection", &detection, NoGil(),
              "Return why get_accelerator() selected its backend. Probes if none is selected yet.");
   module.def("communication_backend_reason", &communication_backend_reason, NoGil(),
-             "Return the reason for get_accelerator().communication_backend_name(), or \"\" if there is no choice.");
+             "Return the reason for get_accelerator().communication_backend_name(), or \"\" if only one is possible.");
   module.def("is_current_accelerator_supported", &is_current_accelerator_supported, NoGil(),
              "Return whether the selected accelerator is from AnyAccel's registry.");
 }

@@ -14,12 +14,12 @@ namespace sdk {
 class Backend;
 }
 
-/// How a backend is offered to the registry.
+/// A backend for the registry.
 struct BackendEntry {
   sdk::Traits traits;
-  /// Makes the backend. Called once, when it is chosen.
+  /// Creates the backend. Called once, when the backend is chosen.
   std::function<std::shared_ptr<sdk::Backend>()> create;
-  /// Looks for devices; noexcept in spirit: an exception is kept as the reason. None: `traits.probe`.
+  /// Counts devices. An exception counts as no device, with its message as the reason. Default: `traits.probe`.
   std::function<sdk::Probe()> probe;
 };
 
@@ -27,13 +27,13 @@ struct BackendEntry {
 /// taken or empty. Thread-safe; has no effect on an accelerator that was chosen already.
 ANYACCEL_API void register_backend(BackendEntry entry);
 
-/// The entry of a registered backend, for one that is made over another: its traits, and create() for an object of its own.
-/// `invalid_argument` for an unknown name, with the known ones. Thread-safe.
+/// Returns the entry of a registered backend, for a backend that builds on it. Throws `invalid_argument` with the known
+/// names if the name is unknown. Thread-safe.
 ANYACCEL_API BackendEntry registered_backend(const std::string& name);
 
-/// Has `find` called once, before the registry is next asked what there is: for what registers backends of its own and should not
-/// look for them before somebody asks. What it throws is a warning. Thread-safe; a language's lock that `find` takes may not be held
-/// by who asks the registry.
+/// Calls `find` once, before the next query of the registry, so that a search for more backends runs only when it is
+/// needed. An exception of `find` is logged as a warning. Callers of the registry must not hold a lock that `find`
+/// takes, such as Python's GIL. Thread-safe.
 ANYACCEL_API void add_backend_finder(std::function<void()> find);
 
 }  // namespace anyaccel

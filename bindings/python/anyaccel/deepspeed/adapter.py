@@ -1,8 +1,8 @@
 """The accelerator object for DeepSpeed: AnyAccel's accelerator behind DeepSpeed's base class.
 
 Most members are those of our accelerator. The others do what DeepSpeed's Python code expects of its
-own accelerators. On a synchronous device (cpu) there are no streams, and a device index is a local
-rank, which is ignored.
+own accelerators. A synchronous device (cpu) has no streams, and its device indices are local ranks,
+which are ignored.
 """
 
 import contextlib

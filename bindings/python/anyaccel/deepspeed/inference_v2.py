@@ -50,7 +50,7 @@ def _key_block(head_size):
 
 
 class _WithoutPinning(types.ModuleType):
-    """torch without `pin_memory`, because there is no device for which to pin memory."""
+    """torch without `pin_memory`, because no device uses pinned memory."""
 
     def arange(self, *arguments, pin_memory=False, **named):
         return torch.arange(*arguments, **named)

@@ -69,7 +69,7 @@ def blas_4d_matmul(C, B, A):
 
 
 def create_handle():
-    """Load the op. There is no library handle to create."""
+    """Load the op. It needs no library handle."""
     _op("rms_norm")
 
 

@@ -46,7 +46,7 @@ def _block_at(address):
 def _free(address):
     """Free a block of the accelerator's allocator.
 
-    Returns False if there is none at the address, or it is already freed.
+    Returns False if the address is unknown or the block is already freed.
     """
     block = _given.get(address)
     if block is None or block.freed:

@@ -18,7 +18,7 @@ def _op(name):
 
 
 def _there(given):
-    """Return the mask or alibi, or None if there is none: DeepSpeed's Python code then passes a
+    """Return the mask or alibi, or None for the placeholder that DeepSpeed's Python code passes: a
     tensor of one element in host memory."""
     return None if given is None or given.dim() < 2 else given
 
