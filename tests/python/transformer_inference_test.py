@@ -195,7 +195,7 @@ def test_experts_and_padding(dtype):
     (lambda: m.vector_matmul_fp32(torch.zeros(1, 2, 3), torch.zeros(4, 5), False, NONE, False, False), "want one dtype, and as many channels"),
     (lambda: m.vector_matmul_fp32(torch.zeros(1, 2, 4), torch.zeros(4, 5).half(), False, NONE, False, False), "want one dtype"),
     (lambda: m.gated_activation(torch.zeros(1, 2, 3), torch.zeros(3), 3), "want an even number of channels"),
-    (lambda: m.gated_activation(torch.zeros(1, 2, 4), torch.zeros(4), 1), "has no gate"),
+    (lambda: m.gated_activation(torch.zeros(1, 2, 4), torch.zeros(4), 1), "not a gated activation"),
     (lambda: ops.transformer_inference_bias_activation(torch.zeros(1, 2, 4), None, 7), "there is no such activation; got 7"),
     (lambda: m.dequantize_fp32(torch.zeros(4, 3, dtype=torch.int8), torch.zeros(3), 3), "the groups do not fit"),
     (lambda: m.softmax_fp32(torch.zeros(2, 2, 3, 3), torch.zeros(2, 4, 3, 3)[:, :3], NONE, False, False, False, 1, False, 1.0, 0, 1), "the mask does not fit"),
