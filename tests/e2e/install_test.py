@@ -154,8 +154,7 @@ class Install(unittest.TestCase):
         result = self.configure("refused", f"-DTorch_DIR={other}/share/cmake/Torch", check=False)
         self.assertNotEqual(result.returncode, 0)
         text = " ".join(result.stdout.split())
-        self.assertIn("LibTorch 2.10.7 was found", text)
-        self.assertRegex(text, r"built with LibTorch 2\.1[123]\.\d")
+        self.assertRegex(text, r"got 2\.10\.7, expected 2\.1[123], because this AnyAccel was built with 2\.1[123]\.\d")
 
     # Fails if uninstall leaves a file behind, or removes a foreign file.
     def test_4_uninstall_leaves_nothing(self):
